@@ -1,0 +1,48 @@
+package event
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Pos is a place in the routing log. Positions of different epochs do not
+// compare: the epoch changes when the log begins again from nothing.
+type Pos struct {
+	// Epoch names one life of the log: a random string chosen when it began.
+	Epoch string
+	// Seq counts events within the epoch, from 1. Zero is before the first.
+	Seq uint64
+}
+
+// Cause says on whose behalf a fact was stated: one generation of one
+// Kubernetes object, and who wrote it last.
+type Cause struct {
+	Kind, Namespace, Name string
+	UID                   string
+	Generation            int64
+	// Manager is the field manager or user that last wrote the object's spec.
+	Manager string
+	// Trace is a W3C traceparent, or empty.
+	Trace string
+}
+
+// Fact is one statement about the present, to be recorded or read back. It
+// carries the whole value of its key, never a delta.
+type Fact struct {
+	// Key is what the fact is about; a newer fact of the same key replaces it.
+	Key Key
+	// Cause is who made it so.
+	Cause Cause
+	// Time is when it was stated. It is for people: no fold may read it.
+	Time time.Time
+	// Data is one of the messages of protos/gen/fact/v1, and decides the type.
+	// Neither writer nor reader may change it afterwards.
+	Data proto.Message
+}
+
+// Recorded is a fact with its place in the log.
+type Recorded struct {
+	Pos  Pos
+	Fact Fact
+}

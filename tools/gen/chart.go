@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Metadata of every CRD in the chart: the labels and annotations that the user
+// asks all objects to carry, and nothing at all when there are none.
+const chartMetadata = `  {{- with .Values.commonLabels }}
+  labels:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+`
+
+// chartHeader begins every CRD file. It is a template comment, so it does not
+// reach the cluster.
+const chartHeader = "{{- /* Generated from protos/crd/v1 by tools/gen. Do not edit. */ -}}\n"
+
+// chartCRD turns a generated CustomResourceDefinition into a template of the
+// chart. Three things happen: descriptions inside embedded pod templates go
+// (they are Kubernetes' own documentation, 400 KB in each copy, and would take
+// the objects beyond what kubectl and the release record can hold); braces of
+// the schema are kept from the template engine; and the user's common labels
+// and annotations are put in.
+func chartCRD(generated []byte) ([]byte, error) {
+	var crd map[string]any
+	if err := yaml.Unmarshal(generated, &crd); err != nil {
+		return nil, err
+	}
+	trimPodTemplates(crd)
+	plain, err := yaml.Marshal(crd)
+	if err != nil {
+		return nil, err
+	}
+	name := []byte("\nmetadata:\n")
+	before, after, _ := bytes.Cut([]byte(escapeBraces(string(plain))), name)
+	return bytes.Join([][]byte{[]byte(chartHeader), before, name, []byte(chartMetadata), after}, nil), nil
+}
+
+// escapeBraces makes text pass through the template engine unchanged.
+func escapeBraces(text string) string {
+	return strings.ReplaceAll(text, "{{", `{{ "{{" }}`)
+}
+
+// trimPodTemplates removes the descriptions below every property called
+// podTemplate; the property's own description stays.
+func trimPodTemplates(schema any) {
+	switch node := schema.(type) {
+	case map[string]any:
+		for key, value := range node {
+			if template, ok := value.(map[string]any); ok && key == "podTemplate" {
+				own := template["description"]
+				trimDescriptions(template)
+				if own != nil {
+					template["description"] = own
+				}
+				continue
+			}
+			trimPodTemplates(value)
+		}
+	case []any:
+		for _, item := range node {
+			trimPodTemplates(item)
+		}
+	}
+}
+
+// trimDescriptions removes every description text below a schema node. A
+// property that is itself called description is a map and stays.
+func trimDescriptions(schema any) {
+	switch node := schema.(type) {
+	case map[string]any:
+		if _, text := node["description"].(string); text {
+			delete(node, "description")
+		}
+		for _, value := range node {
+			trimDescriptions(value)
+		}
+	case []any:
+		for _, item := range node {
+			trimDescriptions(item)
+		}
+	}
+}

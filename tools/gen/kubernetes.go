@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/tools/go/packages"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-tools/pkg/crd"
+	"sigs.k8s.io/controller-tools/pkg/deepcopy"
+	"sigs.k8s.io/controller-tools/pkg/genall"
+	"sigs.k8s.io/controller-tools/pkg/loader"
+	"sigs.k8s.io/controller-tools/pkg/rbac"
+	"sigs.k8s.io/yaml"
+)
+
+// capture is an output rule of controller-tools that keeps what is written.
+type capture map[string]*bytes.Buffer
+
+// Open gives the buffer of an output file.
+func (c capture) Open(_ *loader.Package, name string) (io.WriteCloser, error) {
+	c[name] = &bytes.Buffer{}
+	return openBuffer{c[name]}, nil
+}
+
+// openBuffer is a buffer that can be closed.
+type openBuffer struct{ *bytes.Buffer }
+
+// Close does nothing: the content stays in the buffer.
+func (openBuffer) Close() error { return nil }
+
+// runGenerator runs one generator of controller-tools over Go packages of the
+// tree at root and gives what it wrote, by the name it chose.
+func runGenerator(root string, generator genall.Generator, pkgs ...string) (capture, error) {
+	out := capture{}
+	var complaints bytes.Buffer
+	runtime, err := genall.Generators{&generator}.ForRootsWithConfig(&packages.Config{Dir: root}, pkgs...)
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", strings.Join(pkgs, " "), err)
+	}
+	runtime.OutputRules = genall.OutputRules{Default: out}
+	runtime.ErrorWriter = &complaints
+	if runtime.Run() {
+		return nil, fmt.Errorf("generate from %s failed; its messages stand above %s", strings.Join(pkgs, " "), complaints.String())
+	}
+	return out, nil
+}
+
+// deepcopies generates the DeepCopy methods of the custom resources.
+func deepcopies(root string) (Files, error) {
+	if !exists(root, apiDir) {
+		return nil, nil
+	}
+	out, err := runGenerator(root, deepcopy.Generator{}, "./"+apiDir)
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	for name, content := range out {
+		files[path.Join(apiDir, name)] = content.Bytes()
+	}
+	return files, nil
+}
+
+// crds generates the chart's CustomResourceDefinitions.
+func crds(root string) (Files, error) {
+	if !exists(root, apiDir) {
+		return nil, nil
+	}
+	yes := true
+	generator := crd.Generator{
+		CRDVersions:                []string{"v1"},
+		GenerateEmbeddedObjectMeta: &yes,
+		OmitToolVersion:            &yes,
+	}
+	out, err := runGenerator(root, generator, "./"+apiDir)
+	if err != nil {
+		return nil, err
+	}
+	files := Files{}
+	for name, content := range out {
+		template, err := chartCRD(content.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files[path.Join(crdDir, name)] = template
+	}
+	return files, nil
+}
+
+// rules collects the +kubebuilder:rbac markers of the manager into a list of
+// rules, which the chart's ClusterRole template includes with .Files.Get.
+func rules(root string) (Files, error) {
+	var pkgs []string
+	for _, dir := range []string{"reconcilers", "sidecars"} {
+		if exists(root, dir) {
+			pkgs = append(pkgs, "./"+dir+"/...")
+		}
+	}
+	if len(pkgs) == 0 {
+		return nil, nil
+	}
+	out, err := runGenerator(root, rbac.Generator{RoleName: "signadot-manager-role"}, pkgs...)
+	if err != nil {
+		return nil, err
+	}
+	role, ok := out["role.yaml"]
+	if !ok {
+		return nil, nil // no marker yet
+	}
+	var parsed rbacv1.ClusterRole
+	if err := yaml.UnmarshalStrict(role.Bytes(), &parsed); err != nil {
+		return nil, fmt.Errorf("rbac markers must make one ClusterRole without a namespace: %w", err)
+	}
+	list, err := yaml.Marshal(parsed.Rules)
+	if err != nil {
+		return nil, err
+	}
+	header := "# Generated from +kubebuilder:rbac markers by tools/gen. Do not edit.\n"
+	return Files{rulesFile: append([]byte(header), list...)}, nil
+}
+
+// exists says whether a folder of the repository is there.
+func exists(root, dir string) bool {
+	_, err := os.Stat(filepath.Join(root, dir))
+	return !errors.Is(err, os.ErrNotExist)
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bufbuild/protocompile"
+	"github.com/bufbuild/protocompile/linker"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/pluginpb"
+)
+
+// plugins are the tools of this module's go.mod that turn descriptors into Go,
+// with the parameter each is given. With module=, a file lands where its
+// go_package says: switchyard.dev/protos/gen/fact/v1 -> protos/gen/fact/v1.
+var plugins = []struct{ name, parameter string }{
+	{"protoc-gen-go", "module=" + module},
+	{"protoc-gen-go-grpc", "module=" + module},
+}
+
+// generateProtobufs compiles all .proto files below dir (names and imports are
+// relative to dir) and runs the plugins over them.
+func generateProtobufs(ctx context.Context, dir string) (Files, error) {
+	names, err := protoNames(dir)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	compiler := protocompile.Compiler{
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{dir}}),
+		SourceInfoMode: protocompile.SourceInfoStandard, // comments become Go comments
+	}
+	compiled, err := compiler.Compile(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("compile protobufs below %s: %w", dir, err)
+	}
+	descriptors := withImports(compiled)
+	out := Files{}
+	for _, plugin := range plugins {
+		made, err := runPlugin(ctx, plugin.name, &pluginpb.CodeGeneratorRequest{
+			FileToGenerate: names,
+			Parameter:      proto.String(plugin.parameter),
+			ProtoFile:      descriptors,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if err := out.merge(made); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// protoNames lists the .proto files below dir, sorted.
+func protoNames(dir string) ([]string, error) {
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".proto" {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		names = append(names, filepath.ToSlash(rel))
+		return err
+	})
+	slices.Sort(names)
+	return names, err
+}
+
+// withImports gives the descriptors of the files and of all they import, each
+// once and after its imports, as plugins demand.
+func withImports(files linker.Files) []*descriptorpb.FileDescriptorProto {
+	var out []*descriptorpb.FileDescriptorProto
+	seen := map[string]bool{}
+	var add func(protoreflect.FileDescriptor)
+	add = func(file protoreflect.FileDescriptor) {
+		if seen[file.Path()] {
+			return
+		}
+		seen[file.Path()] = true
+		for i := range file.Imports().Len() {
+			add(file.Imports().Get(i).FileDescriptor)
+		}
+		out = append(out, descriptorOf(file))
+	}
+	for _, file := range files {
+		add(file)
+	}
+	return out
+}
+
+// descriptorOf gives the file as written, comments included when it was
+// compiled here.
+func descriptorOf(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptorProto {
+	if compiled, ok := file.(linker.Result); ok {
+		return compiled.FileDescriptorProto()
+	}
+	return protodesc.ToFileDescriptorProto(file)
+}
+
+// runPlugin hands the request to a protoc plugin that is a tool of this module
+// and gives the files it answers with.
+func runPlugin(ctx context.Context, name string, request *pluginpb.CodeGeneratorRequest) (Files, error) {
+	in, err := proto.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	var out, complaints bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", "tool", name)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &complaints
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("go tool %s: %w: %s", name, err, strings.TrimSpace(complaints.String()))
+	}
+	var response pluginpb.CodeGeneratorResponse
+	if err := proto.Unmarshal(out.Bytes(), &response); err != nil {
+		return nil, fmt.Errorf("%s gave an answer that cannot be read: %w", name, err)
+	}
+	if response.Error != nil {
+		return nil, fmt.Errorf("%s: %w", name, errors.New(response.GetError()))
+	}
+	files := Files{}
+	for _, file := range response.File {
+		files[file.GetName()] = []byte(file.GetContent())
+	}
+	return files, nil
+}
