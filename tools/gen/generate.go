@@ -1,13 +1,11 @@
 package main
 
-import (
-	"context"
-	"path/filepath"
-)
+import "path/filepath"
 
 // Where things stand, relative to the root of the repository.
 const (
 	module    = "switchyard.dev"
+	toolDir   = "tools/gen"
 	protoDir  = "protos"
 	genDir    = "protos/gen"
 	apiDir    = "protos/crd/v1"
@@ -32,9 +30,4 @@ func generate(root string) (Files, error) {
 		}
 	}
 	return all, nil
-}
-
-// protobufs generates the Go code of every .proto file below protos.
-func protobufs(root string) (Files, error) {
-	return generateProtobufs(context.Background(), filepath.Join(root, protoDir))
 }

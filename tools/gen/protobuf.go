@@ -28,9 +28,11 @@ var plugins = []struct{ name, parameter string }{
 	{"protoc-gen-go-grpc", "module=" + module},
 }
 
-// generateProtobufs compiles all .proto files below dir (names and imports are
-// relative to dir) and runs the plugins over them.
-func generateProtobufs(ctx context.Context, dir string) (Files, error) {
+// protobufs generates the Go code of every .proto file of the tree at root.
+// Names and imports in those files are relative to the folder protos.
+func protobufs(root string) (Files, error) {
+	ctx := context.Background()
+	dir := filepath.Join(root, protoDir)
 	names, err := protoNames(dir)
 	if err != nil || len(names) == 0 {
 		return nil, err
@@ -46,7 +48,7 @@ func generateProtobufs(ctx context.Context, dir string) (Files, error) {
 	descriptors := withImports(compiled)
 	out := Files{}
 	for _, plugin := range plugins {
-		made, err := runPlugin(ctx, plugin.name, &pluginpb.CodeGeneratorRequest{
+		made, err := runPlugin(ctx, root, plugin.name, &pluginpb.CodeGeneratorRequest{
 			FileToGenerate: names,
 			Parameter:      proto.String(plugin.parameter),
 			ProtoFile:      descriptors,
@@ -109,13 +111,14 @@ func descriptorOf(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptor
 
 // runPlugin hands the request to a protoc plugin that is a tool of this module
 // and gives the files it answers with.
-func runPlugin(ctx context.Context, name string, request *pluginpb.CodeGeneratorRequest) (Files, error) {
+func runPlugin(ctx context.Context, root, name string, request *pluginpb.CodeGeneratorRequest) (Files, error) {
 	in, err := proto.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
 	var out, complaints bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", "tool", name)
+	cmd.Dir = filepath.Join(root, toolDir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(in), &out, &complaints
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("go tool %s: %w: %s", name, err, strings.TrimSpace(complaints.String()))
