@@ -1,0 +1,99 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"slices"
+)
+
+// Names reports packages with a name that says nothing.
+func Names(f File) []string {
+	if slices.Contains(vagueNames, f.Syntax.Name.Name) {
+		return []string{fmt.Sprintf("%s: package %s: name it after what it provides", f.Path, f.Syntax.Name.Name)}
+	}
+	return nil
+}
+
+// Undocumented reports exported names without a comment.
+func Undocumented(f File) []string {
+	if f.Test() || f.Generated() || f.Syntax.Name.Name == "main" {
+		return nil
+	}
+	var broken []string
+	missing := func(pos token.Pos, name string) {
+		broken = append(broken, fmt.Sprintf("%s:%d %s is exported and has no comment", f.Path, f.Line(pos), name))
+	}
+	for _, decl := range f.Syntax.Decls {
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Name.IsExported() && d.Doc == nil && exportedReceiver(d) {
+				missing(d.Pos(), d.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if name, ok := undocumentedSpec(d, spec); ok {
+					missing(spec.Pos(), name)
+				}
+			}
+		}
+	}
+	return broken
+}
+
+// exportedReceiver tells whether a function is reachable from outside: a plain
+// function, or a method of an exported type.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	t := d.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.IsExported()
+		default:
+			return false
+		}
+	}
+}
+
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) (string, bool) {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		return s.Name.Name, s.Name.IsExported() && s.Doc == nil && d.Doc == nil
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			if name.IsExported() && s.Doc == nil && s.Comment == nil && d.Doc == nil {
+				return name.Name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// PackagesWithoutDocument lists the folders none of whose files has a package
+// comment.
+func PackagesWithoutDocument(files []File) []string {
+	documented := map[string]bool{}
+	for _, f := range files {
+		if f.Test() || f.Generated() {
+			continue
+		}
+		documented[f.Dir()] = documented[f.Dir()] || f.Syntax.Doc != nil
+	}
+	var missing []string
+	for dir, ok := range documented {
+		if !ok {
+			missing = append(missing, dir+" has no package document")
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}

@@ -1,0 +1,181 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// rooms says, for each top-level folder, which others its packages may import.
+// Programs (…/cmd/…) and tests stand at the rim and may import any.
+var rooms = map[string][]string{
+	"protos":            {},
+	"eventbus":          {"protos"},
+	"routeserver":       {"eventbus", "protos"},
+	"xds":               {"routeserver", "eventbus", "protos"},
+	"sidecars":          {"xds", "routeserver", "protos"},
+	"tunnels":           {"eventbus", "protos"},
+	"workflows":         {"eventbus", "protos"},
+	"controlplane-link": {"protos", "eventbus"},
+	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
+	"charts":            {},
+	"tests":             nil, // any
+	"tools":             nil, // any
+}
+
+// pure names the packages, and the files, that take values and return values.
+var (
+	purePackages = []string{
+		"eventbus/event",
+		"routeserver/table",
+		"xds/translate",
+		"xds/routingkey",
+		"sidecars/inject",
+		"workflows/engine",
+	}
+	pureFiles = regexp.MustCompile(`^reconcilers/[^/]+/(decide|render)[a-z_]*\.go$`)
+)
+
+// impureImports are what a pure package may not import: each is a way to reach
+// the clock, the network, the disk, another goroutine, a log or the cluster.
+var impureImports = []string{
+	"context", "crypto/rand", "io/fs", "io/ioutil", "log", "math/rand", "net", "net/http",
+	"os", "os/exec", "os/signal", "runtime", "sync", "sync/atomic", "syscall", "testing",
+	"github.com/nats-io/nats.go", "github.com/nats-io/nats-server",
+	"github.com/prometheus/client_golang", "google.golang.org/grpc",
+	"k8s.io/client-go", "sigs.k8s.io/controller-runtime",
+}
+
+// pureWithin are packages below an impure one that only name or parse things.
+var pureWithin = []string{"net/netip", "net/url", "net/textproto"}
+
+// impureCalls are functions of otherwise pure packages that read the clock.
+var impureCalls = map[string][]string{
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+}
+
+// vagueNames may not name a package: they say where code was put, not what it
+// is for.
+var vagueNames = []string{"util", "utils", "common", "helper", "helpers", "misc", "shared", "base"}
+
+// Budgets, after the best that a product of this field holds.
+const (
+	maxFileLines       = 500
+	maxFunctionLines   = 60
+	maxReconcilerLines = 200
+	maxReconcileLines  = 40
+	maxMainLines       = 60
+)
+
+// Direction reports imports that go against the direction of the rooms.
+func Direction(f File) []string {
+	allowed, known := rooms[f.Room()]
+	if !known {
+		return nil // TopLevel reports the folder itself
+	}
+	if allowed == nil || f.Test() || f.Program() {
+		return nil
+	}
+	var broken []string
+	for _, imported := range f.Imports() {
+		rest, ours := strings.CutPrefix(imported, module+"/")
+		if !ours {
+			continue
+		}
+		room := strings.SplitN(rest, "/", 2)[0]
+		if room != f.Room() && !slices.Contains(allowed, room) {
+			broken = append(broken, fmt.Sprintf("%s imports %s; %s may import only %s",
+				f.Path, imported, f.Room(), strings.Join(allowed, ", ")))
+		}
+	}
+	return broken
+}
+
+// Pure tells whether a file is held to purity.
+func Pure(f File) bool {
+	if f.Test() || f.Generated() {
+		return false
+	}
+	if pureFiles.MatchString(f.Path) {
+		return true
+	}
+	return slices.ContainsFunc(purePackages, func(p string) bool {
+		return f.Dir() == p || strings.HasPrefix(f.Dir(), p+"/")
+	})
+}
+
+// Impurities reports what a pure file imports or calls that it may not.
+func Impurities(f File) []string {
+	if !Pure(f) {
+		return nil
+	}
+	var broken []string
+	for _, imported := range f.Imports() {
+		if impure(imported) {
+			broken = append(broken, fmt.Sprintf("%s is pure and imports %s", f.Path, imported))
+		}
+	}
+	ast.Inspect(f.Syntax, func(n ast.Node) bool {
+		if _, goes := n.(*ast.GoStmt); goes {
+			broken = append(broken, fmt.Sprintf("%s:%d is pure and starts a goroutine", f.Path, f.Line(n.Pos())))
+		}
+		sel, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Obj == nil && slices.Contains(impureCalls[pkg.Name], sel.Sel.Name) {
+			broken = append(broken, fmt.Sprintf("%s:%d is pure and reads the clock with %s.%s",
+				f.Path, f.Line(n.Pos()), pkg.Name, sel.Sel.Name))
+		}
+		return true
+	})
+	return broken
+}
+
+func impure(imported string) bool {
+	if slices.Contains(pureWithin, imported) {
+		return false
+	}
+	return slices.ContainsFunc(impureImports, func(p string) bool {
+		return imported == p || strings.HasPrefix(imported, p+"/")
+	})
+}
+
+// Sizes reports files and functions over budget.
+func Sizes(f File) []string {
+	if f.Generated() || f.Test() {
+		return nil
+	}
+	var broken []string
+	if limit := fileLimit(f); f.Lines() > limit {
+		broken = append(broken, fmt.Sprintf("%s has %d lines; at most %d: perhaps it is two rooms", f.Path, f.Lines(), limit))
+	}
+	for _, decl := range f.Syntax.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		lines, limit := f.Line(fn.End())-f.Line(fn.Pos())+1, maxFunctionLines
+		if fn.Name.Name == "Reconcile" {
+			limit = maxReconcileLines
+		}
+		if lines > limit {
+			broken = append(broken, fmt.Sprintf("%s:%d %s has %d lines; at most %d",
+				f.Path, f.Line(fn.Pos()), fn.Name.Name, lines, limit))
+		}
+	}
+	return broken
+}
+
+func fileLimit(f File) int {
+	switch path.Base(f.Path) {
+	case "main.go":
+		return maxMainLines
+	case "reconciler.go":
+		return maxReconcilerLines
+	}
+	return maxFileLines
+}
