@@ -1,0 +1,36 @@
+// Package v1 holds the Go types of the custom resources, group signadot.com,
+// version v1, and the few pure functions that everybody who reads or writes
+// them needs: conditions, object names, well-known labels and annotations.
+//
+// # The kinds
+//
+//	SignadotSandbox, SignadotRouteGroup                     what a user asks for
+//	ForkedWorkload, SignadotExternalWorkload,
+//	VirtualWorkload                                         the members of a sandbox
+//	RoutingConfig                                           what one routing key reaches
+//	IstioRoute                                              one service under one key, with Istio
+//	Resource, SignadotObjectLifecycleMethods                what is made for a sandbox, and how
+//	JobRunnerGroup, Job                                     tests that run in a sandbox's context
+//
+// The schemas are the published ones, field by field: an object that was
+// written for the published operator is accepted, loses nothing, and keeps its
+// meaning. What we add is listed in testdata/additions.txt and is never
+// required: observedGeneration in conditions, printer columns, categories.
+// tools/gen makes the CustomResourceDefinitions and the DeepCopy methods from
+// this package; the tests here compare the result with the published schemas.
+//
+// # What users of the types owe
+//
+// Every optional field may be absent, spec and status included: nothing here
+// panics on a zero value, and no code may assume more. Spec and Status are
+// left out of the written form when they are zero, so that an object without a
+// spec can be read and written back. A required list has to be set before an
+// object is written, with an empty list where there is nothing: the API server
+// refuses null.
+//
+// Lists have no merge keys (as published), so with server-side apply one
+// manager owns a whole list.
+//
+// +kubebuilder:object:generate=true
+// +groupName=signadot.com
+package v1

@@ -1,0 +1,105 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// SignadotExternalWorkload is a member of a sandbox that runs outside the
+// cluster, usually on a developer's machine, behind a reverse tunnel.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=signadotexternalworkloads,singular=signadotexternalworkload,shortName=sdxw,scope=Namespaced,categories={signadot,switchyard}
+// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,description="Name of the member."
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The workload it stands for."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="Connected",type=boolean,JSONPath=`.status.tunnel.health.connected`,description="Whether the workstation is connected.",priority=1
+// +kubebuilder:printcolumn:name="Proxy",type=string,JSONPath=`.status.tunnel.info.tunnelProxyPodName`,description="The pod that holds the tunnel.",priority=1
+type SignadotExternalWorkload struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is asked for.
+	// +optional
+	Spec SignadotExternalWorkloadSpec `json:"spec,omitzero"`
+
+	// How far it is.
+	// +optional
+	Status SignadotExternalWorkloadStatus `json:"status,omitzero"`
+}
+
+// SignadotExternalWorkloadList is a list of SignadotExternalWorkload objects.
+//
+// +kubebuilder:object:root=true
+type SignadotExternalWorkloadList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The objects.
+	Items []SignadotExternalWorkload `json:"items"`
+}
+
+// SignadotExternalWorkloadSpec is what is asked for.
+type SignadotExternalWorkloadSpec struct {
+	// The workload whose traffic it takes; absent means a reverse tunnel of
+	// its own.
+	// +optional
+	Baseline *ExternalBaseline `json:"baseline,omitempty"`
+
+	// Name of the member, as its users know it.
+	// +kubebuilder:validation:Pattern=`^$|^[a-z]([a-z0-9-]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:MaxLength=30
+	Name string `json:"name"`
+
+	// Deprecated: has to be written, is not read.
+	RoutingKey string `json:"routingKey"`
+
+	// Which ports lead to the workstation.
+	// +optional
+	Tunnel *TunnelSpec `json:"tunnel,omitempty"`
+
+	// Deprecated: has to be written, is not read.
+	WorkloadID string `json:"workloadID"`
+}
+
+// SignadotExternalWorkloadStatus is how far it is.
+type SignadotExternalWorkloadStatus struct {
+	// What was last seen of the baseline.
+	// +optional
+	Baseline *WorkloadBaseline `json:"baseline,omitempty"`
+
+	// What is known about the object, each type always present.
+	// +optional
+	Conditions []StatusCondition `json:"conditions,omitempty"`
+
+	// The generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// How traffic can reach it.
+	// +optional
+	RoutingConfig *WorkloadRoutingInfo `json:"routingConfig,omitempty"`
+
+	// The tunnel.
+	// +optional
+	Tunnel *TunnelStatus `json:"tunnel,omitempty"`
+}
+
+// Condition types of a SignadotExternalWorkload, beside Ready, Accepted,
+// BaselineFound and ServicesReady.
+const (
+	// ConditionTunnelConnected: the workstation holds the tunnel.
+	ConditionTunnelConnected = "TunnelConnected"
+)
+
+// StatusConditions gives the place of the object's conditions, never nil.
+func (w *SignadotExternalWorkload) StatusConditions() *[]StatusCondition { return &w.Status.Conditions }
+
+// ConditionTypes gives the condition types that are always all present, the
+// most telling first.
+func (*SignadotExternalWorkload) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionBaselineFound, ConditionTunnelConnected, ConditionServicesReady}
+}

@@ -1,0 +1,52 @@
+package v1
+
+// Names that we leave on objects so that they can be found, explained and
+// removed again. Identity is carried here and in spec and status, never in the
+// name of an object: names are cut where they are too long (see ObjectName).
+const (
+	// FieldManager is under which name everything is written with server-side
+	// apply, so that what we own can be told from what others own.
+	FieldManager = "switchyard"
+
+	// Finalizer keeps an object until what it made is gone.
+	Finalizer = "signadot.com/switchyard"
+
+	// AnnotationRoutingKey is the routing key that an object belongs to. It is
+	// on RoutingConfigs, ForkedWorkloads, and the Deployments and Services of
+	// forks. An annotation, not a label: a key may be any text. A RoutingConfig
+	// without it has metadata.name as its key.
+	AnnotationRoutingKey = "signadot.com/routing-key"
+
+	// AnnotationSandboxName is the sandbox as its users know it: spec.name of
+	// the SignadotSandbox, else its metadata.name. Forked pods find the same in
+	// SIGNADOT_SANDBOX_NAME, and message consumers compare themselves with it.
+	AnnotationSandboxName = "signadot.com/sandbox-name"
+
+	// AnnotationBaseline is the baseline that an object stands for, as
+	// kind/namespace/name.
+	AnnotationBaseline = "signadot.com/baseline"
+
+	// LabelSandbox is metadata.name of the SignadotSandbox that an object was
+	// made for, made safe with LabelValue.
+	LabelSandbox = "signadot.com/sandbox"
+
+	// LabelForkedWorkload is the name of the ForkedWorkload that a pod, a
+	// Deployment or a Service was made for, made safe with LabelValue. Services
+	// of forks select by it; names of ForkedWorkloads are unique in their
+	// namespace, so it selects the pods of one fork only.
+	LabelForkedWorkload = "signadot.com/forked-workload"
+
+	// AnnotationInject, on a pod template, asks for a DevMesh sidecar when it is
+	// "true".
+	AnnotationInject = "sidecar.signadot.com/inject"
+
+	// AnnotationProcessed, on a pod, says that the injecting webhook has seen it.
+	AnnotationProcessed = "sidecar.signadot.com/processed"
+
+	// AnnotationIgnore, on a VirtualService or a route, asks us to leave it alone
+	// when it is "true".
+	AnnotationIgnore = "routing.signadot.com/ignore"
+
+	// AnnotationLogLevel, on a pod template, is how much the sidecar logs.
+	AnnotationLogLevel = "signadot.com/log-level"
+)

@@ -1,0 +1,36 @@
+package v1
+
+import "k8s.io/apimachinery/pkg/runtime"
+
+// Patch changes the clone of a workload. Exactly one of strategic, merge and
+// json has to be set; the reconciler says so in a condition when it is not.
+type Patch struct {
+	// Operations of a JSON patch (RFC 6902).
+	// +optional
+	// +kubebuilder:validation:items:XPreserveUnknownFields
+	JSON []runtime.RawExtension `json:"json,omitempty"`
+
+	// A JSON merge patch (RFC 7396).
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Merge *runtime.RawExtension `json:"merge,omitempty"`
+
+	// A strategic merge patch, as kubectl patch applies it.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	Strategic *runtime.RawExtension `json:"strategic,omitempty"`
+
+	// Whether variables in the patch are substituted, such as the names of the
+	// objects that hold a resource's outputs.
+	// +optional
+	Template bool `json:"template,omitempty"`
+}
+
+// TargetedPatch is a patch together with the workload that it is for.
+type TargetedPatch struct {
+	Patch `json:",inline"`
+
+	// The baseline workload whose clone is patched. The workload itself is
+	// never changed.
+	Target ObjectRef `json:"target"`
+}

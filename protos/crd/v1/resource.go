@@ -1,0 +1,107 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Resource is something that exists for the life of a sandbox, such as a
+// database, made and removed by the units of a resource plugin.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=resources,singular=resource,shortName=sdmr,scope=Cluster,categories={signadot,switchyard}
+// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,description="Name of the resource in its sandbox."
+// +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`,description="The resource plugin it comes from."
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far it is."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+type Resource struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is asked for.
+	// +optional
+	Spec ResourceSpec `json:"spec,omitzero"`
+
+	// How far it is.
+	// +optional
+	Status ResourceStatus `json:"status,omitzero"`
+}
+
+// ResourceList is a list of Resource objects.
+//
+// +kubebuilder:object:root=true
+type ResourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The objects.
+	Items []Resource `json:"items"`
+}
+
+// ResourceSpec is what is asked for.
+type ResourceSpec struct {
+	// Name of the resource, as its users know it.
+	Name string `json:"name"`
+
+	// How it is made (preStart) and removed (postStop).
+	OLM OLM `json:"olm"`
+
+	// Namespaces that get the outputs, in a Secret with the name of this
+	// object.
+	// +optional
+	OutputNamespaces []string `json:"outputNamespaces,omitempty"`
+
+	// The resource plugin it comes from.
+	PluginName string `json:"pluginName"`
+}
+
+// ResourceStatus is how far a resource is.
+type ResourceStatus struct {
+	// What is known about the object, each type always present.
+	// +optional
+	Conditions []StatusCondition `json:"conditions,omitempty"`
+
+	// The units that make it.
+	// +optional
+	Create []WorkUnitStatus `json:"create,omitempty"`
+
+	// The units that remove it.
+	// +optional
+	Delete []WorkUnitStatus `json:"delete,omitempty"`
+
+	// The IO context of its units.
+	// +optional
+	IOContextName string `json:"ioContextName,omitempty"`
+
+	// The generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// The SignadotObjectLifecycleMethods that runs its units.
+	// +optional
+	OLMName string `json:"olmName,omitempty"`
+
+	// How far it is, in one word.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+}
+
+// Condition types of a Resource, beside Ready and Accepted.
+const (
+	// ConditionProvisioned: every unit that makes it has succeeded.
+	ConditionProvisioned = "Provisioned"
+	// ConditionOutputsWritten: every namespace that wants the outputs has them.
+	ConditionOutputsWritten = "OutputsWritten"
+)
+
+// StatusConditions gives the place of the object's conditions, never nil.
+func (r *Resource) StatusConditions() *[]StatusCondition { return &r.Status.Conditions }
+
+// ConditionTypes gives the condition types that are always all present, the
+// most telling first.
+func (*Resource) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionProvisioned, ConditionOutputsWritten}
+}

@@ -1,0 +1,175 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// RoutingConfig says which members are reachable under one routing key. The key
+// is in the annotation signadot.com/routing-key; without it, it is the name of
+// the object.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:path=routingconfigs,singular=routingconfig,shortName=sdrc,scope=Cluster,categories={signadot,switchyard}
+// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.metadata.annotations.signadot\.com/routing-key`,description="Requests that carry this key reach it."
+// +kubebuilder:printcolumn:name="Workloads",type=string,JSONPath=`.spec.sandboxedWorkloads[*].name`,description="The members reachable under the key."
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.routeServer.routes[*].from.host`,description="Baseline hosts that are routed.",priority=1
+// +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.status.routeServer.routes[*].to.host`,description="Where requests with the key go.",priority=1
+type RoutingConfig struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is asked for.
+	// +optional
+	Spec RoutingConfigSpec `json:"spec,omitzero"`
+
+	// How far it is.
+	// +optional
+	Status RoutingConfigStatus `json:"status,omitzero"`
+}
+
+// RoutingConfigList is a list of RoutingConfig objects.
+//
+// +kubebuilder:object:root=true
+type RoutingConfigList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// The objects.
+	Items []RoutingConfig `json:"items"`
+}
+
+// RoutingConfigSpec is what is asked for.
+type RoutingConfigSpec struct {
+	// The members reachable under the key: forks, external and virtual
+	// workloads, never baselines.
+	SandboxedWorkloads []SandboxedWorkload `json:"sandboxedWorkloads"`
+}
+
+// SandboxedWorkload is a member and the middlewares before it.
+type SandboxedWorkload struct {
+	SandboxedWorkloadRef `json:",inline"`
+
+	// Middlewares that requests to it pass, in order.
+	// +optional
+	Middlewares []MiddlewareInstance `json:"middlewares,omitempty"`
+}
+
+// RoutingConfigStatus is how far it is.
+type RoutingConfigStatus struct {
+	// What is known about the object, each type always present.
+	// +optional
+	Conditions []StatusCondition `json:"conditions,omitempty"`
+
+	// The generation that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// The members as they were resolved.
+	// +optional
+	ProcessedWorkloads []ProcessedWorkload `json:"processedWorkloads,omitempty"`
+
+	// What route servers tell.
+	// +optional
+	RouteServer *RouteServerStatus `json:"routeServer,omitempty"`
+}
+
+// ProcessedWorkload is a member as it was resolved.
+type ProcessedWorkload struct {
+	// The baseline that it stands for.
+	Baseline ProcessedBaseline `json:"baseline"`
+
+	// Middlewares that requests to it pass, in order.
+	// +optional
+	Middlewares []MiddlewareInstance `json:"middlewares,omitempty"`
+
+	// How its traffic is routed.
+	// +optional
+	Routes *ProcessedRoutes `json:"routes,omitempty"`
+
+	// The member.
+	Workload SandboxedWorkloadRef `json:"workload"`
+}
+
+// ProcessedBaseline identifies a baseline that exists.
+type ProcessedBaseline struct {
+	WorkloadRef `json:",inline"`
+
+	// UID of the baseline.
+	UID string `json:"uid"`
+}
+
+// ProcessedRoutes says how the traffic of a member is routed.
+type ProcessedRoutes struct {
+	// Routing by DevMesh sidecars.
+	// +optional
+	DevMesh *DevMeshRouting `json:"devMesh,omitempty"`
+
+	// The IstioRoute objects that were made.
+	// +optional
+	Istio []ProcessedIstioRoute `json:"istio,omitempty"`
+}
+
+// ProcessedIstioRoute is an IstioRoute that was made, with a copy of its status.
+type ProcessedIstioRoute struct {
+	// Name of the IstioRoute.
+	Name string `json:"name"`
+
+	// Its status.
+	// +optional
+	Status *IstioRouteStatus `json:"status,omitempty"`
+}
+
+// RouteServerStatus is what route servers tell under this key.
+type RouteServerStatus struct {
+	// The routes.
+	// +optional
+	Routes []RouteServerRoute `json:"routes,omitempty"`
+}
+
+// RouteServerRoute leads one port of a baseline to a member.
+type RouteServerRoute struct {
+	// The baseline.
+	// +optional
+	Baseline *WorkloadBaseline `json:"baseline,omitempty"`
+
+	// Where the baseline is reached.
+	From RouteLocation `json:"from"`
+
+	// The sandbox of the member, as its users know it.
+	// +optional
+	SandboxName string `json:"sandboxName,omitempty"`
+
+	// Where the member is reached.
+	To RouteLocation `json:"to"`
+}
+
+// Condition types of a RoutingConfig, beside Ready and Accepted.
+const (
+	// ConditionWorkloadsFound: every member exists and says how it is reached.
+	ConditionWorkloadsFound = "WorkloadsFound"
+	// ConditionPublished: the routing of this generation is on the log, from
+	// which the data plane has it.
+	ConditionPublished = "Published"
+)
+
+// RoutingKey is the key that the object is about: the annotation
+// signadot.com/routing-key, else metadata.name.
+func (r *RoutingConfig) RoutingKey() string {
+	if key := r.Annotations[AnnotationRoutingKey]; key != "" {
+		return key
+	}
+	return r.Name
+}
+
+// StatusConditions gives the place of the object's conditions, never nil.
+func (r *RoutingConfig) StatusConditions() *[]StatusCondition { return &r.Status.Conditions }
+
+// ConditionTypes gives the condition types that are always all present, the
+// most telling first.
+func (*RoutingConfig) ConditionTypes() []string {
+	return []string{ConditionReady, ConditionAccepted, ConditionWorkloadsFound, ConditionPublished}
+}

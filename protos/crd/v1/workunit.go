@@ -1,0 +1,150 @@
+package v1
+
+import corev1 "k8s.io/api/core/v1"
+
+// OLM (object lifecycle methods) is what is run around the life of an object. Both lists are
+// graphs: a unit runs when the units whose outputs it reads have run.
+type OLM struct {
+	// What runs after the object stops.
+	// +optional
+	PostStop []WorkUnit `json:"postStop,omitempty"`
+
+	// What runs before the object starts.
+	// +optional
+	PreStart []WorkUnit `json:"preStart,omitempty"`
+}
+
+// WorkUnit is one pod that is run to its end, with named inputs and outputs.
+type WorkUnit struct {
+	// The pod and how inputs and outputs get in and out of it.
+	// +optional
+	ExecUnitTemplate *ExecUnitTemplate `json:"execUnitTemplate,omitempty"`
+
+	// Inputs, each a constant or read from an IO context.
+	// +optional
+	Inputs []WorkUnitInput `json:"inputs,omitempty"`
+
+	// Name of the unit, unique inside its lifecycle.
+	// +kubebuilder:validation:Pattern=`^$|^[a-zA-Z]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:MaxLength=30
+	Name string `json:"name"`
+
+	// Outputs that the unit publishes.
+	// +optional
+	Outputs []WorkUnitOutput `json:"outputs,omitempty"`
+
+	// What the unit is. There is one type.
+	// +kubebuilder:validation:Enum=ExecUnit
+	Type string `json:"type"`
+}
+
+// WorkUnitInput is one input of a unit.
+type WorkUnitInput struct {
+	// Where the value is read, when it is not constant.
+	// +optional
+	IOContext *IOContextRef `json:"iocontext,omitempty"`
+
+	// Name of the input.
+	// +kubebuilder:validation:Pattern=`^$|^[a-zA-Z]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:MaxLength=30
+	Name string `json:"name"`
+
+	// The constant value.
+	// +optional
+	Value string `json:"value,omitempty"`
+}
+
+// IOContextRef names a value of an IO context.
+type IOContextRef struct {
+	// Key of the value.
+	// +kubebuilder:validation:MaxLength=60
+	Key string `json:"key"`
+
+	// Name of the IO context; absent means that of the object itself.
+	// +optional
+	// +kubebuilder:validation:Pattern=`^$|^[a-zA-Z]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:MaxLength=60
+	Name string `json:"name,omitempty"`
+}
+
+// WorkUnitOutput is one output of a unit.
+type WorkUnitOutput struct {
+	// Name of the output.
+	// +kubebuilder:validation:Pattern=`^$|^[a-zA-Z]([a-zA-Z0-9-]*[a-zA-Z0-9])?$`
+	// +kubebuilder:validation:MaxLength=30
+	Name string `json:"name"`
+}
+
+// ExecUnitTemplate is the pod of a unit.
+type ExecUnitTemplate struct {
+	// How inputs get into the pod.
+	// +optional
+	InputInjects []InputInject `json:"inputInjects,omitempty"`
+
+	// How outputs get out of the pod.
+	// +optional
+	OutputExports []OutputExport `json:"outputExports,omitempty"`
+
+	// The pod. It has no name, its restart policy is empty or Never, it has a
+	// container, and it leaves the names signadot-execunit-io (a volume),
+	// signadot-execunit-input-manager and signadot-execunit-output-manager
+	// (containers) alone.
+	PodTemplate corev1.PodTemplateSpec `json:"podTemplate"`
+
+	// What the main container runs. Its first line says with which
+	// interpreter.
+	// +optional
+	Script string `json:"script,omitempty"`
+}
+
+// InputInject puts an input into the main container.
+type InputInject struct {
+	// Where to: an environment variable, a file, or both.
+	Dst InputDestination `json:"dst"`
+
+	// Name of the input.
+	InputName string `json:"inputName"`
+}
+
+// InputDestination says where an input is put.
+type InputDestination struct {
+	// Name of an environment variable.
+	// +optional
+	Env string `json:"env,omitempty"`
+
+	// Path of a file.
+	// +optional
+	LocalPath string `json:"localPath,omitempty"`
+}
+
+// OutputExport takes an output from the main container.
+type OutputExport struct {
+	// Path of the file that holds the value.
+	FromPath string `json:"fromPath"`
+
+	// Name of the output.
+	OutputName string `json:"outputName"`
+}
+
+// WorkUnitStatus is how far a unit is.
+type WorkUnitStatus struct {
+	// The pod that runs the unit.
+	// +optional
+	ExecUnit *NamespacedName `json:"execUnit,omitempty"`
+
+	// Name of the unit.
+	Name string `json:"name"`
+
+	// How far it is, in one word.
+	// +optional
+	Phase string `json:"phase,omitempty"`
+}
+
+// NamespacedName identifies an object of a known kind.
+type NamespacedName struct {
+	// Name of the object.
+	Name string `json:"name"`
+
+	// Namespace of the object.
+	Namespace string `json:"namespace"`
+}
