@@ -1,0 +1,80 @@
+package devmesh
+
+// What a pod must give the sidecar, and what the sidecar gives the pod. The
+// injector writes these into the pod; the sidecar's program reads them. Both
+// sides take the names from here, so that they cannot drift apart.
+
+// Containers, user and ports.
+const (
+	// ContainerName is the native sidecar container (an init container with
+	// restartPolicy Always) that runs the devmesh program and its Envoy.
+	ContainerName = "sd-sidecar"
+	// InitContainerName is the init container that redirects the workload's
+	// inbound ports to ListenerPort. It runs before ContainerName.
+	InitContainerName = "sd-sidecar-init"
+	// UID is the user and group the sidecar runs as. Its own traffic is never
+	// redirected.
+	UID = 1337
+	// ListenerPort takes all redirected inbound TCP traffic.
+	ListenerPort = 15006
+	// ReadinessPort serves ReadinessPath over HTTP on all addresses, for the
+	// container's startup and readiness probes. It must not be redirected.
+	ReadinessPort = 15021
+	// ReadinessPath answers 200 when the listener takes traffic, else 503.
+	ReadinessPath = "/ready"
+)
+
+// Environment of the sidecar container.
+const (
+	// EnvWorkloadKind, EnvWorkloadNamespace and EnvWorkloadName name the
+	// baseline that the pod belongs to, as the routes API does (kind Deployment
+	// or ArgoRollout). They only choose the resource to ask for: whether the pod
+	// may have it, the server decides from the pod's token. Required.
+	EnvWorkloadKind      = "WORKLOAD_KIND"
+	EnvWorkloadNamespace = "WORKLOAD_NAMESPACE"
+	EnvWorkloadName      = "WORKLOAD_NAME"
+	// EnvXDSAddress is host:port of the route server's xDS endpoint. Default
+	// DefaultXDSAddress.
+	EnvXDSAddress = "ROUTESERVER_XDS"
+	// EnvCustomHeaders lists further request headers whose whole value is a
+	// routing key, separated by commas, in order of precedence. Default none.
+	EnvCustomHeaders = "CUSTOM_HEADERS"
+	// EnvLogLevel is debug, info, warn or error. Default info. Annotation
+	// sidecar.signadot.com/log-level on the pod may set it.
+	EnvLogLevel = "LOG_LEVEL"
+	// EnvPodName, EnvPodNamespace and EnvPodUID come from the downward API
+	// (metadata.name, metadata.namespace, metadata.uid). They are for logs and
+	// for Envoy's node id only.
+	EnvPodName      = "POD_NAME"
+	EnvPodNamespace = "POD_NAMESPACE"
+	EnvPodUID       = "POD_UID"
+)
+
+// Volumes of the pod, mounted into the sidecar container.
+const (
+	// RunVolume is an emptyDir mounted read-write at RunPath: the bootstrap, the
+	// sockets between the program and Envoy. RunSizeLimit bounds it.
+	RunVolume    = "sd-sidecar-run"
+	RunPath      = "/run/devmesh"
+	RunSizeLimit = "64Mi"
+	// TokenVolume is a projected volume mounted read-only at TokenPath, with one
+	// service account token source: path TokenFile, audience TokenAudience,
+	// expirationSeconds TokenSeconds.
+	TokenVolume   = "sd-sidecar-token"
+	TokenPath     = "/var/run/secrets/signadot.com/devmesh"
+	TokenFile     = "token"
+	TokenAudience = "routeserver.signadot.svc"
+	TokenSeconds  = 3600
+)
+
+// Inside the sidecar image.
+const (
+	// ProgramPath is the image's entry point.
+	ProgramPath = "/devmesh"
+	// EnvoyPath is the Envoy binary.
+	EnvoyPath = "/envoy"
+	// DefaultXDSAddress is where the chart puts the route server's xDS endpoint.
+	DefaultXDSAddress = "routeserver.signadot.svc:7779"
+	// DefaultLogLevel is used when EnvLogLevel is absent.
+	DefaultLogLevel = "info"
+)
