@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/demo"
+)
+
+// world is the cluster as the tests see it.
+type world struct {
+	t        *testing.T
+	customer traffic.Sender
+	rest     string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t}
+	w.customer = demo.CustomerSender(w.url("hotrod", "customer", 8081))
+	w.rest = w.url("signadot", "routeserver", 7778)
+	return w
+}
+
+func (w *world) url(namespace, name string, port int) string {
+	w.t.Helper()
+	url, err := demo.ServiceURL(w.t.Context(), namespace, name, port)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return url
+}
+
+// kubectl runs kubectl and fails the test when it does.
+func (w *world) kubectl(stdin string, args ...string) string {
+	w.t.Helper()
+	out, err := demo.Kubectl(w.t.Context(), stdin, args...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// sandbox applies a sandbox that forks customer, waits until it is ready, and
+// takes it away when the test ends. name is its routing key too.
+func (w *world) sandbox(name string) {
+	w.t.Helper()
+	w.kubectl(sandboxManifest(name, "customer"), "apply", "-f", "-")
+	w.t.Cleanup(func() {
+		// The test's own context has ended by now.
+		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+		defer cancel()
+		if _, err := demo.Kubectl(ctx, "", "delete", "signadotsandbox", name, "--ignore-not-found", "--timeout=60s"); err != nil {
+			w.t.Error(err)
+		}
+	})
+	w.kubectl("", "wait", "signadotsandbox/"+name, "--for=condition=Ready", "--timeout=120s")
+	w.eventually("the fork serves its key", 20*time.Second, func() error {
+		return w.serves(name, traffic.Fork)
+	})
+}
+
+func sandboxManifest(name, workload string) string {
+	return fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox","metadata":{"name":%[1]q},
+"spec":{"id":%[1]q,"name":%[1]q,"customization":{"patches":[{
+  "target":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"hotrod","name":%[2]q},
+  "strategic":{"spec":{"template":{"spec":{"containers":[{"name":"hotrod","image":"switchyard.dev/demo-customer:dev","args":[]}]}}}}}]}}}`,
+		name, workload)
+}
+
+// declare applies a RoutingConfig with a fresh key for a sandbox's fork.
+func (w *world) declare(key, sandbox string) {
+	w.t.Helper()
+	fork := w.kubectl("", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
+	w.kubectl(fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
+"spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox), "apply", "-f", "-")
+	w.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := demo.Kubectl(ctx, "", "delete", "routingconfig", key, "--ignore-not-found", "--timeout=20s"); err != nil {
+			w.t.Error(err)
+		}
+	})
+}
+
+// serves tells whether a request with the key is served by that side.
+func (w *world) serves(key string, want traffic.Side) error {
+	side, err := w.customer.Send(w.t.Context(), key)
+	if err == nil && side != want {
+		err = fmt.Errorf("key %q is served by the %s", key, side)
+	}
+	return err
+}
+
+// eventually waits until check has nothing to complain of.
+func (w *world) eventually(what string, within time.Duration, check func() error) {
+	w.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: not within %s: %v", what, within, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// under runs body under 50 requests a second to the customer service, and fails
+// the test unless each was served by the right side.
+func (w *world) under(key string, body func()) {
+	w.t.Helper()
+	stop, done := make(chan struct{}), make(chan *traffic.Ledger)
+	go func() { done <- w.customer.Rate(w.t.Context(), 50, demo.Mix(key), stop) }()
+	finished := false
+	defer func() {
+		close(stop)
+		ledger := <-done
+		w.t.Log(ledger)
+		if finished && !ledger.Clean() {
+			w.t.Error("requests failed or were served by the wrong side")
+		}
+	}()
+	body()
+	finished = true
+}
+
+// kill sends SIGKILL to every process in a pod that runs the program, and gives
+// how many there were.
+func (w *world) kill(program string) int {
+	w.t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	killed := 0
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
+		cgroup, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cgroup"))
+		if argv0, _, _ := strings.Cut(string(cmdline), "\x00"); argv0 == program && strings.Contains(string(cgroup), "kubepods") {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
+				killed++
+			}
+		}
+	}
+	return killed
+}
+
+// ready waits until every pod that the selector finds has restarted since and
+// is ready.
+func (w *world) ready(selector string, restarts int) {
+	w.t.Helper()
+	w.eventually("pods "+selector+" are back", 60*time.Second, func() error {
+		if now := w.restarts(selector); now < restarts {
+			return fmt.Errorf("%d restarts, want %d", now, restarts)
+		}
+		_, err := demo.Kubectl(w.t.Context(), "", "wait", "pod", "-n", "signadot", "-l", selector, "--for=condition=Ready", "--timeout=60s")
+		return err
+	})
+}
+
+// restarts adds up how often containers of the pods have started again.
+func (w *world) restarts(selector string) int {
+	w.t.Helper()
+	out := w.kubectl("", "get", "pods", "-n", "signadot", "-l", selector, "-o", "jsonpath={.items[*].status.containerStatuses[*].restartCount}")
+	total := 0
+	for _, field := range strings.Fields(out) {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			w.t.Fatalf("restart counts of %s: %q", selector, out)
+		}
+		total += n
+	}
+	return total
+}
+
+// rules asks the REST API for the rules of a key, and gives the table's epoch
+// with them.
+func (w *world) rules(key string) (epoch string, count int, err error) {
+	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)
+	if err != nil {
+		return "", 0, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return "", 0, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", 0, fmt.Errorf("status %d: %s", resp.StatusCode, body)
+	}
+	var answer struct {
+		RoutingRules []json.RawMessage `json:"routingRules"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return "", 0, err
+	}
+	epoch, _, _ = strings.Cut(resp.Header.Get("Switchyard-Table"), "/")
+	return epoch, len(answer.RoutingRules), nil
+}

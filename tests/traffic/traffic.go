@@ -1,0 +1,171 @@
+// Package traffic sends bounded loads of keyed and unkeyed requests and keeps a
+// ledger of which side answered each: the fork, the baseline, or nobody. The
+// demo and the tests on a real cluster share it, so that "served by the wrong
+// side" means the same in both.
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Side says who served a request.
+type Side string
+
+// The sides. A request that nobody served has an error instead.
+const (
+	Baseline Side = "baseline"
+	Fork     Side = "fork"
+)
+
+// Sender sends one request. Judge reads the answer's body and tells the side.
+type Sender struct {
+	// URL is fetched with GET.
+	URL string
+	// Judge tells from a body which side wrote it; an error when neither did.
+	Judge func(body []byte) (Side, error)
+	// Client has a timeout; http.DefaultClient has none.
+	Client *http.Client
+}
+
+// NewClient makes a client with one bounded pool of kept-alive connections, as
+// an ordinary caller has, and a deadline of five seconds for each request.
+func NewClient() *http.Client {
+	return &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{MaxIdleConnsPerHost: 16, MaxConnsPerHost: 64},
+	}
+}
+
+// Send asks once, with the routing key in baggage unless it is empty, and gives
+// the side that answered. Any status but 200 is an error that quotes the body.
+func (s Sender) Send(ctx context.Context, key string) (Side, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
+	if err != nil {
+		return "", err
+	}
+	if key != "" {
+		req.Header.Set("Baggage", "userId=alice,sd-routing-key="+key)
+	}
+	resp, err := s.Client.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
+	}
+	return s.Judge(body)
+}
+
+// Want is one request of a load: its key and the side that must answer.
+type Want struct {
+	Key  string
+	Side Side
+}
+
+// Ledger is what became of a load.
+type Ledger struct {
+	mu sync.Mutex
+	// Sent counts all requests, By those that each side answered rightly.
+	Sent int
+	By   map[Side]int
+	// Failed and Wrong quote the first few of each; the counts are whole.
+	FailedCount, WrongCount int
+	Failed, Wrong           []string
+}
+
+const quoted = 5
+
+func (l *Ledger) record(want Want, side Side, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.Sent++
+	switch {
+	case err != nil:
+		l.FailedCount++
+		if len(l.Failed) < quoted {
+			l.Failed = append(l.Failed, fmt.Sprintf("at %s key %q: %v", time.Now().Format("15:04:05.000"), want.Key, err))
+		}
+	case side != want.Side:
+		l.WrongCount++
+		if len(l.Wrong) < quoted {
+			l.Wrong = append(l.Wrong, fmt.Sprintf("at %s key %q: served by %s, want %s", time.Now().Format("15:04:05.000"), want.Key, side, want.Side))
+		}
+	default:
+		l.By[side]++
+	}
+}
+
+// Clean tells that every request was served by the right side.
+func (l *Ledger) Clean() bool { return l.Sent > 0 && l.FailedCount == 0 && l.WrongCount == 0 }
+
+// String is one line for people.
+func (l *Ledger) String() string {
+	line := fmt.Sprintf("%d requests: %d by the fork, %d by the baseline, %d failed, %d by the wrong side",
+		l.Sent, l.By[Fork], l.By[Baseline], l.FailedCount, l.WrongCount)
+	for _, quote := range append(append([]string{}, l.Failed...), l.Wrong...) {
+		line += "\n    " + quote
+	}
+	return line
+}
+
+// Count sends n requests over the given number of workers, the wants taken in
+// turn, and returns when all are answered.
+func (s Sender) Count(ctx context.Context, n, workers int, wants []Want) *Ledger {
+	ledger := &Ledger{By: map[Side]int{}}
+	next := make(chan Want)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for want := range next {
+				side, err := s.Send(ctx, want.Key)
+				ledger.record(want, side, err)
+			}
+		})
+	}
+	for i := range n {
+		next <- wants[i%len(wants)]
+	}
+	close(next)
+	wg.Wait()
+	return ledger
+}
+
+// Rate sends perSecond requests each second, the wants taken in turn, until
+// stop is closed or ctx ends. Requests do not wait for each other, so a slow
+// answer does not hide a fault; at most 256 are in flight.
+func (s Sender) Rate(ctx context.Context, perSecond int, wants []Want, stop <-chan struct{}) *Ledger {
+	ledger := &Ledger{By: map[Side]int{}}
+	tick := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer tick.Stop()
+	slots := make(chan struct{}, 256)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			wg.Wait()
+			return ledger
+		case <-ctx.Done():
+			wg.Wait()
+			return ledger
+		case <-tick.C:
+		}
+		want := wants[i%len(wants)]
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			side, err := s.Send(ctx, want.Key)
+			ledger.record(want, side, err)
+		})
+	}
+}

@@ -1,0 +1,105 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Cluster is a Kubernetes that the demo can install into.
+type Cluster interface {
+	// Check says in one error what this machine lacks, and the mend, before
+	// anything is changed.
+	Check(ctx context.Context) error
+	// Up makes the cluster, or finds it.
+	Up(ctx context.Context) error
+	// Load brings image archives onto the node.
+	Load(ctx context.Context, archives []string) error
+	// Tool is the command that runs kubectl or helm against the cluster, with
+	// the repository's files in reach.
+	Tool(ctx context.Context, argv ...string) *exec.Cmd
+	// Inside is the command that runs a program of this machine where the
+	// cluster's addresses can be reached; kubectl is in its PATH.
+	Inside(ctx context.Context, program string, args ...string) (*exec.Cmd, error)
+	// Enter and Leave are for people: how to look around in the cluster, and how
+	// to take it down.
+	Enter() string
+	Leave() string
+}
+
+// NewCluster gives the cluster of that kind: "node", the one-node Kubernetes of
+// tools/cluster, or "kind".
+func NewCluster(kind, root string) (Cluster, error) {
+	switch kind {
+	case "", "node":
+		return &node{root: root, program: filepath.Join(CacheDir(), "tools", "cluster")}, nil
+	case "kind":
+		return &kindCluster{}, nil
+	}
+	return nil, fmt.Errorf("CLUSTER=%s: there are two kinds, node and kind", kind)
+}
+
+// CacheDir is where what was built is kept between runs, outside the
+// repository: $SWITCHYARD_CACHE, or switchyard in the user's cache folder.
+func CacheDir() string {
+	if dir := os.Getenv("SWITCHYARD_CACHE"); dir != "" {
+		return dir
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = "/var/cache"
+	}
+	return filepath.Join(dir, "switchyard")
+}
+
+// node is the one-node Kubernetes of tools/cluster.
+type node struct {
+	root, program string
+}
+
+func (n *node) Check(context.Context) error {
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("the one-node cluster needs root: run as root, or use a Docker engine with `make demo CLUSTER=kind`")
+	}
+	return checkPrograms("go", "python3")
+}
+
+func (n *node) Up(ctx context.Context) error {
+	if err := run(exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(n.root, "tools", "cluster"), "-o", n.program, ".")); err != nil {
+		return fmt.Errorf("build tools/cluster: %w", err)
+	}
+	return run(exec.CommandContext(ctx, n.program, "up"))
+}
+
+func (n *node) Load(ctx context.Context, archives []string) error {
+	return run(exec.CommandContext(ctx, n.program, append([]string{"load"}, archives...)...))
+}
+
+func (n *node) Tool(ctx context.Context, argv ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, n.program, append([]string{"exec", "--"}, argv...)...)
+}
+
+func (n *node) Inside(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
+	return n.Tool(ctx, append([]string{program}, args...)...), nil
+}
+
+func (n *node) Enter() string { return "go run -C tools/cluster . exec -- bash" }
+
+func (n *node) Leave() string { return "go run -C tools/cluster . down" }
+
+func checkPrograms(names ...string) error {
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			return fmt.Errorf("%s is not in PATH: install it and run again", name)
+		}
+	}
+	return nil
+}
+
+// run runs a command with its output shown.
+func run(cmd *exec.Cmd) error {
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
+}

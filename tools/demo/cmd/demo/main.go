@@ -1,0 +1,58 @@
+// Command demo brings up a cluster with Switchyard and HotROD in it and tells
+// the story of one forked request. `demo` does all of it; `demo prepare` stops
+// before the story; `demo story` is the part that runs inside the cluster's
+// network.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"switchyard.dev/tools/demo"
+)
+
+func main() {
+	kind := flag.String("cluster", "node", "where to install: node (a one-node Kubernetes, no Docker) or kind")
+	root := flag.String("root", ".", "the repository's root")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *kind, *root, flag.Arg(0)); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, kind, root, part string) error {
+	if part == "story" {
+		return demo.Story(ctx)
+	}
+	cluster, err := demo.NewCluster(kind, root)
+	if err != nil {
+		return err
+	}
+	if err := demo.Prepare(ctx, demo.Config{Root: root, Cluster: cluster, Step: demo.Steps()}); err != nil {
+		return err
+	}
+	if part == "prepare" {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	inside, err := cluster.Inside(ctx, self, "story")
+	if err != nil {
+		return err
+	}
+	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
+	if err := inside.Run(); err != nil {
+		return fmt.Errorf("the story broke off: %w", err)
+	}
+	demo.Goodbye(cluster)
+	return nil
+}

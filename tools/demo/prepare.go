@@ -1,0 +1,162 @@
+package demo
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+//go:embed manifests
+var manifests embed.FS
+
+// Config says where and how the demo runs.
+type Config struct {
+	// Root is the repository's root.
+	Root string
+	// Cluster is where it is installed.
+	Cluster Cluster
+	// Step is told the name of each step as it begins, and how long the one
+	// before took.
+	Step func(format string, args ...any)
+}
+
+// imageTag is the tag of the images that the demo packs and the chart is told
+// to use.
+const imageTag = "dev"
+
+// Prepare makes the cluster and installs Switchyard and HotROD into it, or
+// brings both up to date with the working tree. It returns when every pod of
+// both is ready.
+func Prepare(ctx context.Context, c Config) error {
+	if err := c.Cluster.Check(ctx); err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		run  func(context.Context, Config) error
+	}{
+		{"a Kubernetes node (the first time it is compiled: about ten minutes)", func(ctx context.Context, c Config) error { return c.Cluster.Up(ctx) }},
+		{"images of our programs, Envoy and HotROD", loadImages},
+		{"Switchyard, from charts/operator, into namespace signadot", installChart},
+		{"HotROD, four services, into namespace hotrod", installHotROD},
+	}
+	for i, step := range steps {
+		c.Step("%d/%d %s", i+1, len(steps), step.name)
+		if err := step.run(ctx, c); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// loadImages packs the images and brings them onto the node.
+func loadImages(ctx context.Context, c Config) error {
+	pack := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(c.Root, "tools", "image"), ".", "--out", imagesDir(), "--tag", imageTag)
+	if err := run(pack); err != nil {
+		return fmt.Errorf("pack images: %w", err)
+	}
+	archives, err := archives()
+	if err != nil {
+		return err
+	}
+	return c.Cluster.Load(ctx, archives)
+}
+
+func imagesDir() string { return filepath.Join(CacheDir(), "images", imageTag) }
+
+func archives() ([]string, error) { return filepath.Glob(filepath.Join(imagesDir(), "*.tar")) }
+
+// generation names the images that were loaded by their content. Pods carry it
+// as an annotation: the images keep one tag, and without it a pod would go on
+// with an older build.
+func generation() (string, error) {
+	names, err := archives()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", err
+		}
+		_, err = io.Copy(sum, file)
+		file.Close()
+		if err != nil {
+			return "", fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:16], nil
+}
+
+func installChart(ctx context.Context, c Config) error {
+	gen, err := generation()
+	if err != nil {
+		return err
+	}
+	return run(c.Cluster.Tool(ctx, "helm", "upgrade", "--install", "switchyard", filepath.Join(c.Root, "charts", "operator"),
+		"--namespace", "signadot", "--create-namespace", "--set", "imageTag="+imageTag,
+		"--set-string", `podAnnotations.switchyard\.dev/images=`+gen, "--wait", "--timeout", "300s"))
+}
+
+func installHotROD(ctx context.Context, c Config) error {
+	gen, err := generation()
+	if err != nil {
+		return err
+	}
+	if err := apply(ctx, c.Cluster, "manifests/hotrod.yaml", "IMAGES", gen); err != nil {
+		return err
+	}
+	if err := meshHotROD(ctx, c); err != nil {
+		return err
+	}
+	return run(c.Cluster.Tool(ctx, "kubectl", "rollout", "status", "deployment", "-n", "hotrod", "-l", "app", "--timeout=180s"))
+}
+
+// meshHotROD replaces pods of HotROD without a sidecar: they were made while
+// the injector was away.
+func meshHotROD(ctx context.Context, c Config) error {
+	pods, err := c.Cluster.Tool(ctx, "kubectl", "get", "pods", "-n", "hotrod", "-l", "app", "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.spec.containers[*].name} {.spec.initContainers[*].name}{"\n"}{end}`).Output()
+	if err != nil {
+		return fmt.Errorf("list the pods of HotROD: %w", err)
+	}
+	for pod := range strings.Lines(string(pods)) {
+		name := strings.Fields(pod)
+		if len(name) == 0 || strings.Contains(pod, "sd-sidecar") {
+			continue
+		}
+		if err := run(c.Cluster.Tool(ctx, "kubectl", "delete", "pod", "-n", "hotrod", "--wait=false", name[0])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply gives a manifest of ours to kubectl, with words in it replaced: old,
+// new, old, new.
+func apply(ctx context.Context, cluster Cluster, name string, replace ...string) error {
+	content, err := manifests.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	cmd := cluster.Tool(ctx, "kubectl", "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(strings.NewReplacer(replace...).Replace(string(content)))
+	return run(cmd)
+}
+
+// Steps prints steps with the time since the beginning, to standard output.
+func Steps() func(format string, args ...any) {
+	begin := time.Now()
+	return func(format string, args ...any) {
+		fmt.Fprintf(os.Stdout, "\n== [%4.0f s] %s\n", time.Since(begin).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
