@@ -1,0 +1,28 @@
+// Package event says what a fact is and how it is written down.
+//
+// A Fact is one statement about the present: which workloads a routing key
+// reaches, how a sandboxed workload is reached, or that the log is whole. It
+// carries the whole value of its Key, so the newest fact of each key is enough.
+//
+// In the log a fact is a CloudEvents 1.0 event in the binary mode of the NATS
+// binding: attributes are headers (ce-id, ce-type, ce-subject, ...), the data is
+// protobuf JSON, compact and always the same bytes for the same value, so that
+// it can be read by any CloudEvents reader, and by people. Encode and Decode
+// turn one into the other:
+//
+//	ce-specversion  1.0
+//	ce-id           hash of everything else: the same statement has the same id
+//	ce-source       switchyard.dev/reconcilers
+//	ce-type         dev.switchyard.routing.declared.v1
+//	ce-subject      the key: key/alice, workload/ForkedWorkload/shop/customer
+//	ce-time         2026-11-21T08:00:00.123456789Z
+//	ce-datacontenttype  application/json
+//	ce-causekind, ce-causenamespace, ce-causename, ce-causeuid,
+//	ce-causegeneration, ce-causemanager, ce-traceparent   the Cause
+//
+// Changing the format: fields may be added to a message; a change that an older
+// reader must not misunderstand needs a new type (…v2), which older readers
+// pass over (ErrUnknownType).
+//
+// The package is pure: values in, values out.
+package event

@@ -1,0 +1,197 @@
+package event
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// Message is a fact in written form, ready for a NATS message.
+type Message struct {
+	// Subject is the key's subject, without the prefix of the log.
+	Subject string
+	// Header holds the CloudEvents attributes, names in lower case, values
+	// escaped as the binding demands.
+	Header map[string]string
+	// Data is compact JSON.
+	Data []byte
+}
+
+// The headers of an event.
+const (
+	headerSpecVersion = "ce-specversion"
+	headerID          = "ce-id"
+	headerSource      = "ce-source"
+	headerType        = "ce-type"
+	headerSubject     = "ce-subject"
+	headerTime        = "ce-time"
+	headerContentType = "ce-datacontenttype"
+
+	headerCauseKind       = "ce-causekind"
+	headerCauseNamespace  = "ce-causenamespace"
+	headerCauseName       = "ce-causename"
+	headerCauseUID        = "ce-causeuid"
+	headerCauseGeneration = "ce-causegeneration"
+	headerCauseManager    = "ce-causemanager"
+	headerTrace           = "ce-traceparent"
+)
+
+const (
+	specVersion = "1.0"
+	source      = "switchyard.dev/reconcilers"
+	contentType = "application/json"
+)
+
+// maxSubject bounds a subject: the server refuses a protocol line over 4,096
+// bytes, and the line holds a reply subject and the log's prefix too.
+const maxSubject = 3072
+
+// Encode writes a fact down. An error names what is wrong with the fact: data
+// that is no fact, a key that the data is not about, text that is not UTF-8, or
+// a key too long for a subject.
+func Encode(f Fact) (Message, error) {
+	typ := f.Type()
+	if typ == "" {
+		return Message{}, fmt.Errorf("fact of %q: %T is not the data of a fact", f.Key, f.Data)
+	}
+	if about := keyOfData(f.Data); about != f.Key {
+		return Message{}, fmt.Errorf("fact of %q: its data is about %q", f.Key, about)
+	}
+	subject := f.Key.Subject()
+	if len(subject) > maxSubject {
+		return Message{}, fmt.Errorf("fact of %.64q...: the key takes %d bytes as a subject, more than %d", f.Key, len(subject), maxSubject)
+	}
+	data, err := written(f)
+	if err != nil {
+		return Message{}, err
+	}
+	return Message{Subject: subject, Header: header(f, typ, data), Data: data}, nil
+}
+
+// Same says whether two facts state the same: the same type and data in written
+// form. Cause and time do not count.
+func Same(a, b Fact) bool {
+	if a.Key != b.Key || a.Type() != b.Type() {
+		return false
+	}
+	inA, errA := written(a)
+	inB, errB := written(b)
+	return errA == nil && errB == nil && bytes.Equal(inA, inB)
+}
+
+// written gives the data as compact JSON. protojson puts in spaces at random,
+// so that nobody compares its output; with them taken out it is stable, because
+// fields come in the order of their numbers.
+func written(f Fact) ([]byte, error) {
+	loose, err := protojson.Marshal(f.Data)
+	if err != nil {
+		return nil, fmt.Errorf("fact of %q cannot be written: %w", f.Key, err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, loose); err != nil {
+		return nil, fmt.Errorf("fact of %q cannot be written: %w", f.Key, err)
+	}
+	return b.Bytes(), nil
+}
+
+func header(f Fact, typ string, data []byte) map[string]string {
+	h := map[string]string{
+		headerSpecVersion: specVersion,
+		headerSource:      source,
+		headerType:        typ,
+		headerSubject:     escapeValue(string(f.Key)),
+		headerContentType: contentType,
+	}
+	set := func(name, value string) {
+		if value != "" {
+			h[name] = escapeValue(value)
+		}
+	}
+	if !f.Time.IsZero() {
+		set(headerTime, f.Time.UTC().Format(time.RFC3339Nano))
+	}
+	set(headerCauseKind, f.Cause.Kind)
+	set(headerCauseNamespace, f.Cause.Namespace)
+	set(headerCauseName, f.Cause.Name)
+	set(headerCauseUID, f.Cause.UID)
+	if f.Cause.Generation != 0 {
+		set(headerCauseGeneration, strconv.FormatInt(f.Cause.Generation, 10))
+	}
+	set(headerCauseManager, f.Cause.Manager)
+	set(headerTrace, f.Cause.Trace)
+	h[headerID] = id(h, data)
+	return h
+}
+
+// idOver lists what an event's id is made of, in order.
+var idOver = [...]string{
+	headerSource, headerType, headerSubject, headerTime, headerCauseKind, headerCauseNamespace, headerCauseName,
+	headerCauseUID, headerCauseGeneration, headerCauseManager, headerTrace,
+}
+
+// id hashes the attributes and the data. So a statement that is sent again after
+// an unclear answer is the same event, and an id that does not fit its event
+// shows that somebody changed it.
+func id(h map[string]string, data []byte) string {
+	sum := sha256.New()
+	part := func(s []byte) {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
+		sum.Write(size[:])
+		sum.Write(s)
+	}
+	for _, name := range idOver {
+		part([]byte(h[name]))
+	}
+	part(data)
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// escapeValue writes a header value as the CloudEvents bindings demand: per
+// cent and hexadecimal digits for a space, a double quote, a per cent sign and
+// all that is not printable ASCII.
+func escapeValue(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c > ' ' && c <= '~' && c != '"' && c != '%' {
+			b.WriteByte(c)
+		} else {
+			b.WriteByte('%')
+			b.WriteByte(upperHex[c>>4])
+			b.WriteByte(upperHex[c&15])
+		}
+	}
+	return b.String()
+}
+
+var errEscape = errors.New("a per cent sign is not followed by two hexadecimal digits")
+
+func unescapeValue(s string) (string, error) {
+	if !strings.Contains(s, "%") {
+		return s, nil
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			b.WriteByte(s[i])
+			continue
+		}
+		// Other writers may use lower-case digits; readers accept both.
+		c, ok := hexByte(strings.ToUpper(s[i+1 : min(i+3, len(s))]))
+		if !ok {
+			return "", errEscape
+		}
+		b.WriteByte(c)
+		i += 2
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,84 @@
+package event
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// The CloudEvents types of the facts. They are part of the stored form: never
+// change one, add the next version beside it.
+const (
+	TypeRoutingDeclared   = "dev.switchyard.routing.declared.v1"
+	TypeRoutingWithdrawn  = "dev.switchyard.routing.withdrawn.v1"
+	TypeWorkloadObserved  = "dev.switchyard.workload.observed.v1"
+	TypeWorkloadWithdrawn = "dev.switchyard.workload.withdrawn.v1"
+	TypeComplete          = "dev.switchyard.log.complete.v1"
+)
+
+// Type is the CloudEvents type of the fact, decided by its data; empty when
+// there is none for such data.
+func (f Fact) Type() string {
+	switch f.Data.(type) {
+	case *factv1.RoutingDeclared:
+		return TypeRoutingDeclared
+	case *factv1.RoutingWithdrawn:
+		return TypeRoutingWithdrawn
+	case *factv1.WorkloadObserved:
+		return TypeWorkloadObserved
+	case *factv1.WorkloadWithdrawn:
+		return TypeWorkloadWithdrawn
+	case *factv1.Complete:
+		return TypeComplete
+	}
+	return ""
+}
+
+// Tombstone says whether the fact ends what its key stood for. Tombstones stay
+// in the log, so that a reader who was away learns of the end.
+func (f Fact) Tombstone() bool {
+	switch f.Data.(type) {
+	case *factv1.RoutingWithdrawn, *factv1.WorkloadWithdrawn:
+		return true
+	}
+	return false
+}
+
+// newData gives an empty message for the data of a type; nil when the type is
+// not known to this version of the program.
+func newData(typ string) proto.Message {
+	switch typ {
+	case TypeRoutingDeclared:
+		return &factv1.RoutingDeclared{}
+	case TypeRoutingWithdrawn:
+		return &factv1.RoutingWithdrawn{}
+	case TypeWorkloadObserved:
+		return &factv1.WorkloadObserved{}
+	case TypeWorkloadWithdrawn:
+		return &factv1.WorkloadWithdrawn{}
+	case TypeComplete:
+		return &factv1.Complete{}
+	}
+	return nil
+}
+
+// keyOfData is the key that a fact with this data has. The data names what it
+// is about, so a fact whose key says otherwise is a mistake or a damaged record.
+func keyOfData(data proto.Message) Key {
+	switch d := data.(type) {
+	case *factv1.RoutingDeclared:
+		return RoutingKey(d.GetRoutingKey())
+	case *factv1.RoutingWithdrawn:
+		return RoutingKey(d.GetRoutingKey())
+	case *factv1.WorkloadObserved:
+		return keyOfObject(d.GetWorkload())
+	case *factv1.WorkloadWithdrawn:
+		return keyOfObject(d.GetWorkload())
+	default:
+		return Log
+	}
+}
+
+func keyOfObject(o *factv1.ObjectRef) Key {
+	return Workload(o.GetKind(), o.GetNamespace(), o.GetName())
+}
