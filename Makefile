@@ -1,0 +1,84 @@
+# The targets are explained by `make help`, and in CONTRIBUTING.md.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+CLUSTER ?= node
+CACHE := $(or $(SWITCHYARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/switchyard)
+# What was built from pinned modules: kubectl, helm, kube-apiserver, etcd, …
+export KUBEBUILDER_ASSETS ?= $(CACHE)/bin/current
+export SWITCHYARD_CLUSTER := $(CLUSTER)
+
+# Packages whose tests need neither Kubernetes nor Envoy: the inner loop.
+UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
+	./routeserver/table/... ./routeserver/view/... ./xds/translate/... ./xds/routingkey/... \
+	./sidecars/inject/... ./protos/... ./tests/arch/...
+# Programs and tools in modules of their own.
+MODULES := tools/cluster tools/gen tools/image
+
+say = @printf '\n== %s\n' "$(1)"
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Docker and kind)
+	@CGO_ENABLED=0 go build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
+	@$(CACHE)/tools/demo --cluster $(CLUSTER)
+
+.PHONY: test
+test: preflight parts build ## everything: what continuous integration runs
+	$(call say,vet and the rules of the house)
+	go vet ./...
+	$(call say,generated files are fresh)
+	@$(MAKE) --no-print-directory gen-check
+	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
+	go test -p 2 -timeout 15m $$(go list ./... | grep -v '^switchyard.dev/tests/e2e')
+	$(call say,tests of the tools)
+	@for module in $(MODULES); do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
+	$(call say,tests on a real cluster)
+	CGO_ENABLED=0 go test -count=1 -v -timeout 20m ./tests/e2e
+
+.PHONY: check
+check: ## the inner loop: formatting, vet, the rules of the house and unit tests
+	@test -z "$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))" || { gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'); echo 'run: gofmt -w on these'; exit 1; }
+	go vet ./...
+	go test $(UNIT)
+
+.PHONY: build
+build: ## compile every program
+	go build ./...
+
+.PHONY: parts
+parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
+	$(call say,Kubernetes and its tools from pinned modules (about ten minutes the first time))
+	go run -C tools/cluster . build
+	$(call say,Envoy)
+	go run ./tools/envoy/cmd/envoy-path
+
+.PHONY: gen
+gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code
+	go run -C tools/gen .
+
+.PHONY: gen-check
+gen-check: ## fail when anything generated is stale
+	go run -C tools/gen . --check
+
+.PHONY: lint
+lint: ## golangci-lint, built from its module
+	@go build -C tools/lint -o $(CACHE)/tools/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(CACHE)/tools/golangci-lint run ./...
+
+.PHONY: bench-table
+bench-table: ## lookup, change, cold start and memory of the routing table
+	go run ./tests/bench/table
+
+.PHONY: down
+down: ## take the one-node cluster down and leave nothing
+	go run -C tools/cluster . down
+
+.PHONY: preflight
+preflight:
+	@tools/preflight $(CLUSTER)
