@@ -1,0 +1,152 @@
+package inject
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// Config says what is put into pods and where nothing is.
+type Config struct {
+	// Sidecar is the container with the proxy. Its image is required.
+	Sidecar Container
+	// Redirect is the init container that redirects. Its image is required.
+	Redirect Container
+	// NativeSidecar makes the sidecar a restartable init container. Set it when
+	// the cluster is Kubernetes 1.29 or later.
+	NativeSidecar bool
+	// ExcludedNamespaces never get a sidecar. Default: DefaultExcludedNamespaces.
+	ExcludedNamespaces []string
+	// XDSAddress is host:port of the route server's xDS endpoint. Default:
+	// devmesh.DefaultXDSAddress.
+	XDSAddress string
+	// CustomHeaders are further request headers whose whole value is a routing
+	// key, in order of precedence.
+	CustomHeaders []string
+	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
+	// info, warn or error. Default: devmesh.DefaultLogLevel.
+	LogLevel string
+}
+
+// Container says where one of the two containers comes from and what it may
+// use.
+type Container struct {
+	// Image is the image's full name. Required.
+	Image string
+	// PullPolicy defaults to IfNotPresent.
+	PullPolicy corev1.PullPolicy
+	// PullSecret is the name of a Secret in the pod's namespace, or empty.
+	PullSecret string
+	// Resources default to DefaultResources.
+	Resources *corev1.ResourceRequirements
+}
+
+// DefaultExcludedNamespaces are the cluster's own and ours.
+func DefaultExcludedNamespaces() []string {
+	return []string{"kube-node-lease", "kube-public", "kube-system", "signadot"}
+}
+
+// DefaultResources are those the chart documents for injected containers.
+func DefaultResources() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{
+		Limits: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("2"),
+			corev1.ResourceMemory: resource.MustParse("1Gi"),
+		},
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("100m"),
+			corev1.ResourceMemory: resource.MustParse("128Mi"),
+		},
+	}
+}
+
+// WithDefaults gives the Config with every empty field that has a default set.
+func (c Config) WithDefaults() Config {
+	c.Sidecar, c.Redirect = c.Sidecar.withDefaults(), c.Redirect.withDefaults()
+	if c.ExcludedNamespaces == nil {
+		c.ExcludedNamespaces = DefaultExcludedNamespaces()
+	}
+	if c.XDSAddress == "" {
+		c.XDSAddress = devmesh.DefaultXDSAddress
+	}
+	if c.LogLevel == "" {
+		c.LogLevel = devmesh.DefaultLogLevel
+	}
+	return c
+}
+
+func (c Container) withDefaults() Container {
+	if c.PullPolicy == "" {
+		c.PullPolicy = corev1.PullIfNotPresent
+	}
+	if c.Resources == nil {
+		resources := DefaultResources()
+		c.Resources = &resources
+	}
+	return c
+}
+
+// Validate says what is missing or wrong, or returns nil.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(name string, container Container) {
+		if container.Image == "" {
+			errs = append(errs, fmt.Errorf("no image for the %s container", name))
+		}
+		policies := []corev1.PullPolicy{"", corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever}
+		if !slices.Contains(policies, container.PullPolicy) {
+			errs = append(errs, fmt.Errorf("pull policy %q of the %s container: use Always, IfNotPresent or Never",
+				container.PullPolicy, name))
+		}
+	}
+	check("sidecar", c.Sidecar)
+	check("redirecting init", c.Redirect)
+	if c.LogLevel != "" && !slices.Contains(levels, c.LogLevel) {
+		errs = append(errs, fmt.Errorf("log level %q: use %s", c.LogLevel, strings.Join(levels, ", ")))
+	}
+	for _, h := range c.CustomHeaders {
+		if h == "" || strings.ContainsAny(h, ", \t") {
+			errs = append(errs, fmt.Errorf("custom header %q is not the name of a header", h))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// FromEnv reads the images, pull settings and resources from the environment
+// variables that the chart sets on the controller manager (ROUTE_SIDECAR_IMAGE,
+// SIDECAR_INIT_IMAGE and their kin). get returns a variable's value, empty when
+// it is not set. Resources are Kubernetes resource requirements as JSON.
+func FromEnv(get func(string) string) (Config, error) {
+	sidecar, err := containerFromEnv(get, "ROUTE_SIDECAR", "DEV_MESH_SIDECAR_CONTAINER_RESOURCES")
+	if err != nil {
+		return Config{}, err
+	}
+	redirect, err := containerFromEnv(get, "SIDECAR_INIT", "DEV_MESH_INIT_CONTAINER_RESOURCES")
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{Sidecar: sidecar, Redirect: redirect}.WithDefaults()
+	return c, c.Validate()
+}
+
+func containerFromEnv(get func(string) string, prefix, resources string) (Container, error) {
+	c := Container{
+		Image:      get(prefix + "_IMAGE"),
+		PullPolicy: corev1.PullPolicy(get(prefix + "_IMAGE_PULL_POLICY")),
+		PullSecret: get(prefix + "_IMAGE_PULL_SECRET"),
+	}
+	if text := get(resources); text != "" {
+		c.Resources = &corev1.ResourceRequirements{}
+		if err := json.Unmarshal([]byte(text), c.Resources); err != nil {
+			return Container{}, fmt.Errorf("%s is not a resources object: %w", resources, err)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,165 @@
+package inject
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
+)
+
+// annotationDefaultContainer names the container that kubectl logs and exec
+// take when none is given.
+const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+
+// ownPorts are the sidecar's, which no workload may use and nothing redirects.
+func ownPorts() []uint16 { return []uint16{devmesh.ListenerPort, devmesh.ReadinessPort} }
+
+// putIn writes the additions that give a pod its sidecar, and returns warnings
+// about settings without effect.
+func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []string) {
+	level, unknown := LogLevel(pod.Annotations[AnnotationLogLevel], devmesh.ContainerName)
+	for _, word := range unknown {
+		warnings = append(warnings, "annotation "+AnnotationLogLevel+": "+word+
+			" is not a level: use "+strings.Join(levels, ", "))
+	}
+	sidecar, redirect := sidecarContainer(d.Workload, level, cfg), redirectContainer(d.Ports, cfg)
+	if pod.Spec.Resources != nil {
+		// Requests of the whole pod must cover those of its containers, which
+		// ours could break; without any of its own it shares the pod's.
+		sidecar.Resources, redirect.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
+	}
+	if cfg.NativeSidecar {
+		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		p.prepend("initContainers", sidecar, redirect)
+	} else {
+		sidecar.StartupProbe = nil // readiness alone: a slow start must not restart it under the workload
+		p.prepend("initContainers", redirect)
+		p.prepend("containers", sidecar)
+		if _, set := pod.Annotations[annotationDefaultContainer]; !set && len(pod.Spec.Containers) > 0 {
+			p.annotate(annotationDefaultContainer, pod.Spec.Containers[0].Name)
+		}
+	}
+	for _, v := range volumes() {
+		p.append("volumes", v)
+	}
+	for _, name := range pullSecrets(cfg) {
+		ref := corev1.LocalObjectReference{Name: name}
+		if !slices.Contains(pod.Spec.ImagePullSecrets, ref) {
+			p.append("imagePullSecrets", ref)
+		}
+	}
+	p.annotate(AnnotationProcessed, Injected)
+	return warnings
+}
+
+func sidecarContainer(w Workload, level string, cfg Config) corev1.Container {
+	if level == "" {
+		level = cfg.LogLevel
+	}
+	return corev1.Container{
+		Name:            devmesh.ContainerName,
+		Image:           cfg.Sidecar.Image,
+		ImagePullPolicy: cfg.Sidecar.PullPolicy,
+		Env: []corev1.EnvVar{
+			{Name: devmesh.EnvWorkloadKind, Value: w.Kind},
+			{Name: devmesh.EnvWorkloadNamespace, Value: w.Namespace},
+			{Name: devmesh.EnvWorkloadName, Value: w.Name},
+			{Name: devmesh.EnvXDSAddress, Value: cfg.XDSAddress},
+			{Name: devmesh.EnvCustomHeaders, Value: strings.Join(cfg.CustomHeaders, ",")},
+			{Name: devmesh.EnvLogLevel, Value: level},
+			fromPod(devmesh.EnvPodName, "metadata.name"),
+			fromPod(devmesh.EnvPodNamespace, "metadata.namespace"),
+			fromPod(devmesh.EnvPodUID, "metadata.uid"),
+		},
+		Resources: *cfg.Sidecar.Resources,
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: devmesh.RunVolume, MountPath: devmesh.RunPath},
+			{Name: devmesh.TokenVolume, MountPath: devmesh.TokenPath, ReadOnly: true},
+		},
+		StartupProbe:    probe(1, 60),
+		ReadinessProbe:  probe(5, 3),
+		SecurityContext: restricted(),
+	}
+}
+
+func fromPod(name, field string) corev1.EnvVar {
+	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: field}}}
+}
+
+func probe(periodSeconds, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Path: devmesh.ReadinessPath, Port: intstr.FromInt32(devmesh.ReadinessPort), Scheme: corev1.URISchemeHTTP}},
+		TimeoutSeconds: 1, PeriodSeconds: periodSeconds, SuccessThreshold: 1, FailureThreshold: failures,
+	}
+}
+
+// restricted is a security context that the pod security level "restricted"
+// allows.
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		RunAsUser:                new(int64(devmesh.UID)),
+		RunAsGroup:               new(int64(devmesh.UID)),
+		RunAsNonRoot:             new(true),
+		Privileged:               new(false),
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile:           &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+}
+
+// redirectContainer is the only one that holds a capability: a rule in the
+// pod's own network namespace needs NET_ADMIN, and the kernel gives added
+// capabilities to no user but root. It ends before the workload starts.
+func redirectContainer(ports spec.Spec, cfg Config) corev1.Container {
+	c := corev1.Container{
+		Name:            devmesh.InitContainerName,
+		Image:           cfg.Redirect.Image,
+		ImagePullPolicy: cfg.Redirect.PullPolicy,
+		Resources:       *cfg.Redirect.Resources,
+		SecurityContext: restricted(),
+	}
+	env := ports.Env()
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: env[name]})
+	}
+	c.SecurityContext.RunAsUser, c.SecurityContext.RunAsGroup = new(int64(0)), new(int64(0))
+	c.SecurityContext.RunAsNonRoot = new(false)
+	c.SecurityContext.Capabilities.Add = []corev1.Capability{"NET_ADMIN"}
+	return c
+}
+
+func volumes() []corev1.Volume {
+	limit := resource.MustParse(devmesh.RunSizeLimit)
+	return []corev1.Volume{
+		{Name: devmesh.RunVolume, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &limit}}},
+		{Name: devmesh.TokenVolume, VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{
+				DefaultMode: new(int32(0o444)),
+				Sources: []corev1.VolumeProjection{{
+					ServiceAccountToken: &corev1.ServiceAccountTokenProjection{
+						Audience:          devmesh.TokenAudience,
+						ExpirationSeconds: new(int64(devmesh.TokenSeconds)),
+						Path:              devmesh.TokenFile,
+					}}}}}},
+	}
+}
+
+func pullSecrets(cfg Config) []string {
+	var names []string
+	for _, name := range []string{cfg.Sidecar.PullSecret, cfg.Redirect.PullSecret} {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

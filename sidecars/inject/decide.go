@@ -1,0 +1,175 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
+)
+
+// What users write, and what they read back.
+const (
+	// AnnotationInject on a pod, or the label of the same name on a namespace,
+	// asks for a sidecar.
+	AnnotationInject = "sidecar.signadot.com/inject"
+	// AnnotationProcessed on a pod says what became of the request: Injected,
+	// or why not.
+	AnnotationProcessed = "sidecar.signadot.com/processed"
+	// AnnotationExcludePorts lists TCP ports that bypass the sidecar, separated
+	// by commas.
+	AnnotationExcludePorts = "sidecar.signadot.com/exclude-ports"
+	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
+	AnnotationLogLevel = "signadot.com/log-level"
+	// LabelFork marks the pods of forks, which never get a sidecar.
+	LabelFork = "signadot.com/forked-workload"
+	// LabelWebhooks on a namespace, with the value "disabled", keeps our
+	// webhooks out of it.
+	LabelWebhooks = "signadot.com/admission-webhooks"
+)
+
+// Injected is the value of AnnotationProcessed on a pod that got its sidecar.
+const Injected = "injected"
+
+const (
+	annotationMirror   = "kubernetes.io/config.mirror"
+	labelPodSecurity   = "pod-security.kubernetes.io/enforce"
+	labelOS            = "kubernetes.io/os"
+	webhooksDisabled   = "disabled"
+	podSecurityAllowed = "privileged"
+)
+
+// Namespace is what is known of the namespace a pod is created in.
+type Namespace struct {
+	// Name is its name.
+	Name string
+	// Labels are its labels; nil when they are not known, which counts as none.
+	Labels map[string]string
+	// Selected tells that the API server found the opt-in label on it, which it
+	// does when a webhook's namespaceSelector asks for the label. It stands in
+	// for Labels where the manager may not read namespaces.
+	Selected bool
+}
+
+// Decision says whether a pod gets a sidecar.
+type Decision struct {
+	// Asked tells whether the pod or its namespace asked for a sidecar. A pod
+	// that did not is not touched.
+	Asked bool
+	// Inject tells whether it gets one.
+	Inject bool
+	// Reason says, for people, why it gets none; empty when Inject is true.
+	Reason string
+	// Workload is what the pod belongs to, when Inject is true.
+	Workload Workload
+	// Ports says what is redirected, when Inject is true.
+	Ports spec.Spec
+}
+
+// Decide says whether a pod that is being created in a namespace gets a
+// sidecar.
+func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
+	asked, reason := optedIn(pod, ns)
+	if !asked {
+		return Decision{Reason: reason}
+	}
+	if hasSidecar(pod) {
+		// Not asked any more: an earlier call has answered, and the second call
+		// of a webhook must leave no other trace than the first.
+		return Decision{Reason: "the pod has its sidecar already"}
+	}
+	refused := Decision{Asked: true}
+	for _, obstacle := range []func() string{
+		func() string { return placeObstacle(ns, cfg) },
+		func() string { return podObstacle(pod) },
+		func() string { return nameObstacle(pod) },
+	} {
+		if refused.Reason = obstacle(); refused.Reason != "" {
+			return refused
+		}
+	}
+	workload, reason := OwnerOf(pod, ns.Name)
+	if reason != "" {
+		refused.Reason = reason
+		return refused
+	}
+	ports, reason := redirected(pod, devmesh.ListenerPort, ownPorts())
+	if reason != "" {
+		refused.Reason = reason
+		return refused
+	}
+	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports}
+}
+
+// optedIn tells whether a sidecar is asked for; the pod's word wins over the
+// namespace's.
+func optedIn(pod *corev1.Pod, ns Namespace) (bool, string) {
+	if value, said := pod.Annotations[AnnotationInject]; said {
+		return asks(value), fmt.Sprintf("annotation %s on the pod is %q", AnnotationInject, value)
+	}
+	return ns.Selected || asks(ns.Labels[AnnotationInject]),
+		fmt.Sprintf("neither the pod has the annotation nor the namespace the label %s", AnnotationInject)
+}
+
+func asks(value string) bool {
+	return slices.Contains([]string{"true", "http", "grpc"}, value)
+}
+
+func hasSidecar(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers),
+		func(c corev1.Container) bool { return c.Name == devmesh.ContainerName })
+}
+
+// placeObstacle says what about the namespace forbids a sidecar.
+func placeObstacle(ns Namespace, cfg Config) string {
+	if slices.Contains(cfg.ExcludedNamespaces, ns.Name) {
+		return "namespace " + ns.Name + " is excluded: sidecars are for applications, not for the cluster's own pods"
+	}
+	if ns.Labels[LabelWebhooks] == webhooksDisabled {
+		return fmt.Sprintf("namespace %s has the label %s=%s", ns.Name, LabelWebhooks, webhooksDisabled)
+	}
+	if level := ns.Labels[labelPodSecurity]; level != "" && level != podSecurityAllowed {
+		return fmt.Sprintf("namespace %s enforces the pod security level %q, which forbids NET_ADMIN to the redirecting init container: set the label %s=%s",
+			ns.Name, level, labelPodSecurity, podSecurityAllowed)
+	}
+	return ""
+}
+
+// podObstacle says what about the pod forbids a sidecar.
+func podObstacle(pod *corev1.Pod) string {
+	_, fork := pod.Labels[LabelFork]
+	_, mirror := pod.Annotations[annotationMirror]
+	windows := pod.Spec.NodeSelector[labelOS] == string(corev1.Windows) ||
+		pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows
+	switch {
+	case fork:
+		return "the pod is a fork; only baselines get a sidecar"
+	case mirror:
+		return "the pod is the mirror of a static pod, which no webhook can change"
+	case pod.Spec.HostNetwork:
+		return "the pod uses the node's network, whose traffic must not be redirected: set hostNetwork to false"
+	case windows:
+		return "the pod runs on Windows; the sidecar needs Linux"
+	}
+	return ""
+}
+
+// nameObstacle finds a name of ours that the pod uses for something else.
+// Adding it twice would make the API server refuse the pod.
+func nameObstacle(pod *corev1.Pod) string {
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if c.Name == devmesh.InitContainerName {
+			return "the pod has a container called " + devmesh.InitContainerName + ", which is the sidecar's: rename it"
+		}
+	}
+	for _, ours := range volumes() {
+		for _, v := range pod.Spec.Volumes {
+			if v.Name == ours.Name {
+				return "the pod has a volume called " + v.Name + ", which is the sidecar's: rename it"
+			}
+		}
+	}
+	return ""
+}

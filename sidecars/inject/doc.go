@@ -1,0 +1,49 @@
+// Package inject decides which pods get a DevMesh sidecar and says how to put
+// it in, as values: a pod as the API server sent it in, a decision and a JSON
+// patch out. It knows no clock, network, cluster or log; package webhook serves
+// it.
+//
+// # Who gets a sidecar
+//
+// A pod that asks for it: by the annotation sidecar.signadot.com/inject on its
+// template, or, when the pod itself says nothing, by the label of the same name
+// on its namespace. The value is "true"; "http" and "grpc", which older
+// releases required, mean the same. The pod's own word wins over the
+// namespace's, so "false" on a pod keeps it out of a namespace that asks.
+//
+// Only baselines get one, and only where it can work: the pod must belong to a
+// Deployment or an Argo Rollout, must not be a fork, must not use the node's
+// network, and must not hold the sidecar's ports. A pod that asked and is
+// refused starts unmeshed and carries the annotation
+// sidecar.signadot.com/processed with the reason and what to change. A pod that
+// did not ask is not touched at all.
+//
+// The handler makes no API call, so the owner is worked out from the pod alone:
+// a ReplicaSet of a Deployment is called <deployment>-<hash>, and the pod
+// carries the same hash in the label pod-template-hash (a Rollout's in
+// rollouts-pod-template-hash). Nothing is trusted to be what it says here: the
+// xDS server learns who a sidecar is from its token.
+//
+// # How it is put in
+//
+// The patch works on the JSON the API server sent and consists of additions
+// only. No list is replaced and no field we do not know is touched, so a pod
+// with fields newer than this program keeps them. A pod that already has the
+// sidecar is left alone, so injecting twice is injecting once.
+//
+// Where the cluster has native sidecars (Kubernetes 1.29 and later) the sidecar
+// is an init container that restarts by itself, and it comes before the
+// redirecting init container: traffic turns to the sidecar only once its
+// startup probe has seen it listen. Elsewhere it is an ordinary container, put
+// first, after the redirect.
+//
+// # Which ports
+//
+// With declared container ports: the TCP ones, and no others, so that what
+// the workload never offered keeps out of the proxy's way. Without any: every
+// inbound TCP port, since a declaration is only information in Kubernetes and a
+// Service may lead to a port that nobody declared; not redirecting it would let
+// requests with a routing key reach the baseline in silence. Ports in the
+// annotation sidecar.signadot.com/exclude-ports ("9090,9443") and the sidecar's
+// own always stay untouched.
+package inject

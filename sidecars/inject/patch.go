@@ -1,0 +1,151 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Operation is one step of a JSON patch (RFC 6902). Op is always "add".
+type Operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// Result is the answer about one pod.
+type Result struct {
+	Decision
+	// Patch brings the pod into its new form; empty when nothing is to change.
+	Patch []Operation
+	// Warnings are for whoever creates the pod.
+	Warnings []string
+}
+
+// Inject decides about a pod that is being created in a namespace and says how
+// to change it. raw is the pod's JSON as the API server sent it. cfg must have
+// its defaults set. An error means that raw is not a pod.
+func Inject(raw []byte, ns Namespace, cfg Config) (Result, error) {
+	var pod corev1.Pod
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return Result{}, fmt.Errorf("the object is not a pod: %w", err)
+	}
+	decision := Decide(&pod, ns, cfg)
+	result := Result{Decision: decision}
+	if !decision.Asked {
+		return result, nil
+	}
+	p, err := newPatcher(raw)
+	if err != nil {
+		return Result{}, err
+	}
+	if decision.Inject {
+		result.Warnings = putIn(p, &pod, decision, cfg)
+	} else {
+		p.annotate(AnnotationProcessed, decision.Reason)
+	}
+	result.Patch = p.operations
+	return result, p.err
+}
+
+// patcher gathers additions to an object it knows only as JSON.
+type patcher struct {
+	object     map[string]any
+	operations []Operation
+	err        error
+}
+
+func newPatcher(raw []byte) (*patcher, error) {
+	p := &patcher{}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&p.object); err != nil {
+		return nil, fmt.Errorf("the object is not JSON: %w", err)
+	}
+	return p, nil
+}
+
+// member gives the value of a member of one of the object's two halves,
+// metadata and spec, or nil.
+func (p *patcher) member(half, name string) any {
+	parent, _ := p.object[half].(map[string]any)
+	return parent[name]
+}
+
+// annotate adds an annotation, unless it is there with that value.
+func (p *patcher) annotate(name, value string) {
+	switch annotations := p.member("metadata", "annotations").(type) {
+	case map[string]any:
+		if annotations[name] == value {
+			return
+		}
+		annotations[name] = value
+		p.add("/metadata/annotations/"+escape(name), value)
+	case nil:
+		p.set("metadata", "annotations", map[string]any{name: value})
+	default:
+		p.err = fmt.Errorf("metadata.annotations is a %T, not an object", annotations)
+	}
+}
+
+// prepend puts items in front of a list of the spec, in their order.
+func (p *patcher) prepend(list string, items ...any) { p.insert(list, true, items) }
+
+// append puts items behind a list of the spec, in their order.
+func (p *patcher) append(list string, items ...any) { p.insert(list, false, items) }
+
+func (p *patcher) insert(list string, first bool, items []any) {
+	if len(items) == 0 {
+		return
+	}
+	switch there := p.member("spec", list).(type) {
+	case []any:
+		for i, item := range items {
+			at := "-"
+			if first {
+				at = strconv.Itoa(i)
+			}
+			p.add("/spec/"+list+"/"+at, item)
+		}
+	case nil:
+		p.set("spec", list, items)
+	default:
+		p.err = fmt.Errorf("spec.%s is a %T, not a list", list, there)
+	}
+}
+
+// set gives a member that is absent or null its first value.
+func (p *patcher) set(half, name string, value any) {
+	parent, ok := p.object[half].(map[string]any)
+	if !ok {
+		parent = map[string]any{}
+		p.object[half] = parent
+		p.add("/"+half, map[string]any{})
+	}
+	parent[name] = value
+	p.add("/"+half+"/"+name, value)
+}
+
+func (p *patcher) add(path string, value any) {
+	if held, ok := value.(map[string]any); ok {
+		value = copied(held) // the tree goes on changing, the operation must not
+	}
+	p.operations = append(p.operations, Operation{Op: "add", Path: path, Value: value})
+}
+
+func copied(m map[string]any) map[string]any {
+	c := make(map[string]any, len(m))
+	for k, v := range m {
+		c[k] = v
+	}
+	return c
+}
+
+// escape writes a member name as a JSON pointer wants it.
+func escape(name string) string {
+	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+}
