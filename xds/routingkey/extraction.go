@@ -1,0 +1,38 @@
+package routingkey
+
+import "strings"
+
+// Extraction tells a proxy how to take the key out of one header: the whole
+// joined value is replaced by Substitution according to Pattern, an RE2
+// expression. The pattern matches every value there is, because a proxy leaves a
+// value that does not match as it is, and would take "abc" for a key; where
+// there is no key the result is empty.
+type Extraction struct {
+	Header, Pattern, Substitution string
+}
+
+// Parts of the patterns. \C is any byte: unlike "." it also matches bytes that
+// are not UTF-8.
+const (
+	ows = `[ \t]*`
+	// A value: neither empty nor with white space at its ends.
+	baggageValue    = `[^;, \t](?:[^;,]*[^;, \t])?`
+	tracestateValue = `[^, \t](?:[^,]*[^, \t])?`
+	wholeValue      = `[^ \t](?:.*[^ \t])?`
+	pair            = ows + Member + ows + `=` + ows
+)
+
+// Extractions gives one extraction for each place that may hold a key, first in
+// precedence first. Of is what they mean together.
+func Extractions(custom []string) []Extraction {
+	all := []Extraction{
+		// Greedy up to a comma: the last member that counts.
+		{Baggage, `^(?:(?:\C*,)?` + pair + `(` + baggageValue + `)` + ows + `(?:[;,]\C*)?|\C*)$`, `\1`},
+		// Reluctant: the first.
+		{Tracestate, `^(?:(?:\C*?,)??` + pair + `(` + tracestateValue + `)` + ows + `(?:,\C*)?|\C*)$`, `\1`},
+	}
+	for _, name := range custom {
+		all = append(all, Extraction{strings.ToLower(name), `^(?:` + ows + `(` + wholeValue + `)` + ows + `|\C*)$`, `\1`})
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+package routingkey
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// The header members that may hold a routing key.
+const (
+	// Member is the name of the list member in Baggage and Tracestate.
+	Member = "sd-routing-key"
+	// Baggage is the W3C baggage header, looked at first.
+	Baggage = "baggage"
+	// Tracestate is the W3C trace context header, looked at second.
+	Tracestate = "tracestate"
+	// MaxLength bounds a key: one of so many bytes or more is none.
+	MaxLength = 8192
+)
+
+// Of gives the routing key of a request, or "" when it has none. The function
+// lines gives the values of all header lines of a name (lower case), in order;
+// custom lists further headers whose whole value is a key, by precedence.
+func Of(lines func(name string) []string, custom []string) string {
+	if key := last(members(lines(Baggage), ";")); key != "" {
+		return key
+	}
+	if key := first(members(lines(Tracestate), "")); key != "" {
+		return key
+	}
+	for _, name := range custom {
+		if key := sound(trim(strings.Join(lines(strings.ToLower(name)), ","))); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// members gives the values of the members that count, in order. A value ends at
+// stop, when that is not empty.
+func members(lines []string, stop string) []string {
+	var values []string
+	for member := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		if stop != "" {
+			member, _, _ = strings.Cut(member, stop)
+		}
+		name, value, isPair := strings.Cut(member, "=")
+		if !isPair || trim(name) != Member {
+			continue
+		}
+		if value = trim(value); value != "" && utf8.ValidString(value) {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return sound(values[0])
+}
+
+func last(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return sound(values[len(values)-1])
+}
+
+// sound gives the value if it may be a key, else "".
+func sound(value string) string {
+	if len(value) >= MaxLength || !utf8.ValidString(value) {
+		return ""
+	}
+	return value
+}
+
+func trim(s string) string { return strings.Trim(s, " \t") }

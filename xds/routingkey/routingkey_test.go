@@ -1,0 +1,73 @@
+package routingkey_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"switchyard.dev/xds/routingkey"
+	"switchyard.dev/xds/routingkey/keytest"
+)
+
+type headers map[string][]string
+
+func (h headers) lines(name string) []string { return h[name] }
+
+func TestTheRoutingKeyOfARequest(t *testing.T) {
+	custom := keytest.CustomHeaders()
+	for name, c := range keytest.Forms() {
+		t.Run(name, func(t *testing.T) {
+			h := headers{}
+			for _, line := range c.Lines {
+				h[strings.ToLower(line[0])] = append(h[strings.ToLower(line[0])], line[1])
+			}
+			if got := routingkey.Of(h.lines, custom); got != c.Key {
+				t.Errorf("got %q, want %q", got, c.Key)
+			}
+			if got := extracted(h, custom); got != c.Key {
+				t.Errorf("the extractions give %q, want %q", got, c.Key)
+			}
+		})
+	}
+}
+
+// goSyntax turns an extraction's pattern into Go's dialect: there is no \C, but
+// "." and negated classes match bytes that are not UTF-8, as if U+FFFD.
+var goSyntax = strings.NewReplacer(`\C`, `(?s:.)`, `[^`, `[^\x{FFFD}`, `(.*[`, `([^\x{FFFD}]*[`, `(?:.*[`, `(?:[^\x{FFFD}]*[`)
+
+// extracted does what a proxy does with the extractions.
+func extracted(h headers, custom []string) string {
+	for _, e := range routingkey.Extractions(custom) {
+		lines := h[e.Header]
+		if len(lines) == 0 {
+			continue
+		}
+		pattern := regexp.MustCompile(goSyntax.Replace(e.Pattern))
+		key := pattern.ReplaceAllString(strings.Join(lines, ","), strings.ReplaceAll(e.Substitution, `\1`, `${1}`))
+		if key != "" && len(key) < routingkey.MaxLength {
+			return key
+		}
+	}
+	return ""
+}
+
+func TestParserAndExpressionsAgreeOnAnyHeaders(t *testing.T) {
+	piece := rapid.SampledFrom([]string{"sd-routing-key", "sd-routing-key=", "=", ",", ";", " ", "\t", "k", "K1", "x-", "%31", "é", `"`, "a=b"})
+	value := rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), "")
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		h := headers{}
+		for _, name := range []string{routingkey.Baggage, routingkey.Tracestate, "x-team"} {
+			if lines := rapid.SliceOfN(value, 0, 3).Draw(t, name); len(lines) > 0 {
+				h[name] = lines
+			}
+		}
+		custom := []string{"x-team"}
+		if want, got := routingkey.Of(h.lines, custom), extracted(h, custom); got != want {
+			t.Fatalf("%q: the parser says %q, the expressions %q", h, want, got)
+		}
+	})
+}
