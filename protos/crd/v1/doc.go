@@ -14,10 +14,17 @@
 //
 // The schemas are the published ones, field by field: an object that was
 // written for the published operator is accepted, loses nothing, and keeps its
-// meaning. What we add is listed in testdata/additions.txt and is never
-// required: observedGeneration in conditions, printer columns, categories.
-// tools/gen makes the CustomResourceDefinitions and the DeepCopy methods from
-// this package; the tests here compare the result with the published schemas.
+// meaning. What we add is never required: observedGeneration in conditions,
+// printer columns, categories. tools/gen makes the CustomResourceDefinitions
+// and the DeepCopy methods from this package; tests/conformance/crd compares
+// the result with the published schemas.
+//
+// # Conditions
+//
+// Every kind has a fixed list of condition types (ConditionTypes), and all of
+// them are always present: kubectl wait can be asked for any, and an absent one
+// says that the operator does not know it. A controller sets what it has found
+// out with SetCondition and then fills in the rest with CompleteConditions.
 //
 // # What users of the types owe
 //

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"strings"
 )
@@ -92,13 +93,13 @@ func cut(name string, length int) string {
 	return strings.TrimRight(name[:min(len(name), length)], "-")
 }
 
-// hash gives hexadecimal digits for the parts. Every part is followed by a byte
-// that UTF-8 never uses, so that ("a", "b") and ("a-b") differ.
+// hash gives hexadecimal digits for the parts. The length of every part goes
+// before it, so that ("a", "b") and ("a-b") differ.
 func hash(parts []string) string {
 	h := sha256.New()
 	for _, part := range parts {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 		h.Write([]byte(part))
-		h.Write([]byte{0xff})
 	}
 	return hex.EncodeToString(h.Sum(nil))[:hashLength]
 }
