@@ -7,15 +7,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Metadata of every CRD in the chart: the labels and annotations that the user
-// asks all objects to carry, and nothing at all when there are none.
+// chartMetadata gives every CRD of the chart the labels and annotations that
+// the user asks all objects to carry, and nothing at all when there are none.
 const chartMetadata = `  {{- with .Values.commonLabels }}
   labels:
-    {{- toYaml . | nindent 4 }}
+    {{- range $key, $value := . }}
+    {{ quote $key }}: {{ quote $value }}
+    {{- end }}
   {{- end }}
   {{- with .Values.commonAnnotations }}
   annotations:
-    {{- toYaml . | nindent 4 }}
+    {{- range $key, $value := . }}
+    {{ quote $key }}: {{ quote $value }}
+    {{- end }}
   {{- end }}
 `
 

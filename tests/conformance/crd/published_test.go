@@ -193,9 +193,13 @@ func TestEveryKindSaysInATableWhetherItIsReadyAndSinceWhen(t *testing.T) {
 }
 
 func TestCRDsCarryTheCommonLabelsAndAnnotationsOfTheChart(t *testing.T) {
-	labels := map[string]string{"team": "payments", "cost-centre": "4711"}
+	// Values files say 4711 and true without quotes; labels are texts all the same.
+	labels := map[string]string{"team": "payments", "cost-centre": "4711", "shared": "true"}
 	annotations := map[string]string{"example.com/note": "a: b # not a comment"}
-	crds := renderAll(t, map[string]any{"commonLabels": labels, "commonAnnotations": annotations})
+	crds := renderAll(t, map[string]any{
+		"commonLabels":      map[string]any{"team": "payments", "cost-centre": 4711, "shared": true},
+		"commonAnnotations": annotations,
+	})
 	for kind, c := range crds {
 		if diff := cmp.Diff(labels, c.Labels); diff != "" {
 			t.Errorf("%s labels (-want +have):\n%s", kind, diff)

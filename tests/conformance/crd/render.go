@@ -4,9 +4,8 @@
 // that objects written for those schemas are kept whole.
 //
 // The CRDs stand in the chart as templates, because they carry the user's
-// common labels and annotations. They use nothing of Helm but .Values, toYaml
-// and nindent, so Go's own template engine renders them; what it renders here
-// is what Helm renders.
+// common labels and annotations. They use nothing of Helm but .Values and
+// quote, so Go's own template engine renders them.
 package crd
 
 import (
@@ -16,7 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"text/template"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -87,13 +86,6 @@ func renderFile(path string, values map[string]any) (*apiextensionsv1.CustomReso
 // functions are those of Helm's that the templates use.
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"toYaml": func(value any) (string, error) {
-			out, err := yaml.Marshal(value)
-			return strings.TrimSuffix(string(out), "\n"), err
-		},
-		"nindent": func(spaces int, text string) string {
-			margin := "\n" + strings.Repeat(" ", spaces)
-			return margin + strings.ReplaceAll(text, "\n", margin)
-		},
+		"quote": func(value any) string { return strconv.Quote(fmt.Sprint(value)) },
 	}
 }
