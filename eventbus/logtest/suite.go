@@ -1,0 +1,186 @@
+// Package logtest is what every eventbus.Log must do, as tests. An
+// implementation runs it over its own store:
+//
+//	logtest.Run(t, func(t *testing.T) logtest.Store { ... })
+package logtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// Store is one store of a log under test, with no log in it at first.
+type Store struct {
+	// Open gives a Log on the store, as another process would have it.
+	Open func(t *testing.T) eventbus.Log
+	// AppendMessage records a message in the log as it is, as a newer version of
+	// the program may have done.
+	AppendMessage func(t *testing.T, m event.Message)
+	// Lose takes the store away and leaves an empty one, as if the disk of a
+	// running bus had been replaced. Logs that are open go on being used.
+	Lose func(t *testing.T)
+	// Crash kills what keeps the store, without warning, and starts it again on
+	// what it had kept. Nil where the log has no life apart from the process.
+	Crash func(t *testing.T)
+}
+
+// wait bounds every single step; nothing here should take a fraction of it.
+const wait = 30 * time.Second
+
+// Run runs the suite; fresh gives an empty store for each test.
+func Run(t *testing.T, fresh func(t *testing.T) Store) {
+	tests := map[string]func(*testing.T, Store){
+		"before it begins there is no log":                        noLog,
+		"beginning twice begins once":                             beginOnce,
+		"positions count from one":                                positions,
+		"append compares with the newest of the key":              compareAndSet,
+		"newest gives the last fact of a key, tombstones too":     newest,
+		"a fact that can never be recorded is refused":            refused,
+		"a follower gets the newest of each key and then all":     followBeforeAndAfter,
+		"a follower of an empty log waits for the first fact":     followEmpty,
+		"a follower is whole at the tip read after following":     wholeAtTip,
+		"tombstones stay for those who follow later":              tombstonesStay,
+		"history is bounded and the newest fact stays":            boundedHistory,
+		"a wait that is given up loses nothing":                   givenUpWait,
+		"closing ends a wait":                                     closeEndsWait,
+		"many keys come in batches and in order":                  manyKeys,
+		"of many who append to one key each place has one winner": oneWinner,
+		"appenders side by side lose no order":                    sideBySide,
+		"events of a newer kind are passed over":                  newerKinds,
+		"a damaged event is not passed over":                      damaged,
+		"restarting ends the epoch for all":                       restart,
+		"a lost store ends the epoch for all":                     lostStore,
+		"what followers fold is what was appended":                foldsAlike,
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
+	}
+	if store := fresh(t); store.Crash != nil {
+		t.Run("a crash loses and reorders nothing", func(t *testing.T) { crash(t, store) })
+	}
+}
+
+// Fact gives a fact about a routing key, told apart by n.
+func Fact(routingKey string, n int) event.Fact {
+	return event.Fact{
+		Key:   event.RoutingKey(routingKey),
+		Cause: event.Cause{Kind: "RoutingConfig", Namespace: "signadot", Name: routingKey, Generation: int64(n)},
+		Time:  time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+		Data: &factv1.RoutingDeclared{RoutingKey: routingKey, Members: []*factv1.Member{
+			{Kind: "ForkedWorkload", Namespace: "shop", Name: routingKey, Sandbox: fmt.Sprint(n)},
+		}},
+	}
+}
+
+// Withdrawn gives the tombstone of a routing key.
+func Withdrawn(routingKey string) event.Fact {
+	f := Fact(routingKey, 0)
+	f.Data = &factv1.RoutingWithdrawn{RoutingKey: routingKey}
+	return f
+}
+
+// number reads back the n of Fact, -1 for a tombstone.
+func number(f event.Fact) int {
+	n := -1
+	if d, ok := f.Data.(*factv1.RoutingDeclared); ok && len(d.GetMembers()) == 1 {
+		if _, err := fmt.Sscan(d.GetMembers()[0].GetSandbox(), &n); err != nil {
+			return -2
+		}
+	}
+	return n
+}
+
+func timed(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func begun(t *testing.T, s Store) (eventbus.Log, event.Pos) {
+	t.Helper()
+	log := s.Open(t)
+	pos, err := log.Begin(timed(t))
+	if err != nil {
+		t.Fatalf("Begin: %v", err)
+	}
+	return log, pos
+}
+
+func mustAppend(t *testing.T, log eventbus.Log, f event.Fact, last uint64) event.Pos {
+	t.Helper()
+	pos, err := log.Append(timed(t), f, last)
+	if err != nil {
+		t.Fatalf("Append(%s, %d): %v", f.Key, last, err)
+	}
+	return pos
+}
+
+func mustFollow(t *testing.T, log eventbus.Reader) eventbus.Follower {
+	t.Helper()
+	f, err := log.Follow(timed(t))
+	if err != nil {
+		t.Fatalf("Follow: %v", err)
+	}
+	t.Cleanup(f.Close)
+	return f
+}
+
+func mustTip(t *testing.T, log eventbus.Reader) event.Pos {
+	t.Helper()
+	pos, err := log.Tip(timed(t))
+	if err != nil {
+		t.Fatalf("Tip: %v", err)
+	}
+	return pos
+}
+
+// until reads until the follower has given the event at seq, and checks that
+// what it gave is in order, within one epoch, and not given twice.
+func until(t *testing.T, f eventbus.Follower, seq uint64) []event.Recorded {
+	t.Helper()
+	ctx := timed(t)
+	var all []event.Recorded
+	for len(all) == 0 || all[len(all)-1].Pos.Seq < seq {
+		facts, err := f.Next(ctx)
+		if err != nil {
+			t.Fatalf("Next after %d facts, waiting for %d: %v", len(all), seq, err)
+		}
+		if len(facts) == 0 {
+			t.Fatal("Next gave nothing and no error")
+		}
+		for _, r := range facts {
+			if n := len(all); n > 0 && (r.Pos.Seq <= all[n-1].Pos.Seq || r.Pos.Epoch != all[n-1].Pos.Epoch) {
+				t.Fatalf("%v came after %v", r.Pos, all[n-1].Pos)
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// expect checks positions and numbers of what a follower gave.
+func expect(t *testing.T, got []event.Recorded, want ...string) {
+	t.Helper()
+	var have []string
+	for _, r := range got {
+		have = append(have, fmt.Sprintf("%d %s %d", r.Pos.Seq, r.Fact.Key, number(r.Fact)))
+	}
+	if fmt.Sprint(have) != fmt.Sprint(want) {
+		t.Fatalf("the follower gave\n%q, want\n%q", have, want)
+	}
+}
+
+func expectError(t *testing.T, what string, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: %v, want: %v", what, got, want)
+	}
+}

@@ -1,0 +1,69 @@
+package memory_test
+
+import (
+	"fmt"
+	"testing"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/eventbus/memory"
+)
+
+func TestMemoryIsALog(t *testing.T) {
+	logtest.Run(t, func(*testing.T) logtest.Store {
+		store := memory.NewStore()
+		return logtest.Store{
+			Open: func(*testing.T) eventbus.Log { return store.Open() },
+			AppendMessage: func(t *testing.T, m event.Message) {
+				if _, err := store.AppendMessage(m); err != nil {
+					t.Fatal(err)
+				}
+			},
+			Lose: func(*testing.T) { store.Lose() },
+		}
+	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	log := memory.New()
+	if _, err := log.Begin(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	var last uint64
+	for n := range b.N {
+		pos, err := log.Append(b.Context(), logtest.Fact("a", n), last)
+		if err != nil {
+			b.Fatal(err)
+		}
+		last = pos.Seq
+	}
+}
+
+func BenchmarkFollow(b *testing.B) {
+	const keys = 10000
+	log := memory.New()
+	if _, err := log.Begin(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	for n := range keys {
+		if _, err := log.Append(b.Context(), logtest.Fact(fmt.Sprint("k", n), n), 0); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		f, err := log.Follow(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		for got := 0; got < keys; {
+			facts, err := f.Next(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			got += len(facts)
+		}
+		f.Close()
+	}
+	b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "facts/s")
+}
