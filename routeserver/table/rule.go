@@ -1,5 +1,7 @@
 package table
 
+import "slices"
+
 // Workload names a baseline as the routes API does: kind is Deployment or
 // ArgoRollout.
 type Workload struct {
@@ -23,6 +25,11 @@ type Rule struct {
 	Ready bool
 	// Member is the sandboxed workload that serves the rule.
 	Member Member
+	// Declared and Observed are the sequences of the two facts that made the
+	// rule, in the epoch of the table: who declared the key, and who observed
+	// the member. They are provenance, not content: Equal, Hash and Diff do not
+	// look at them, so that a fact stated again changes nothing.
+	Declared, Observed uint64
 }
 
 // Mapping lists the destinations for one port that the baseline listens on.
@@ -45,4 +52,22 @@ type Destination struct {
 // Member names the object that stands behind a rule.
 type Member struct {
 	Kind, Namespace, Name, UID string
+}
+
+// Equal tells whether two rules say the same, whatever facts they came from.
+// Either may be nil, which equals only nil.
+func (r *Rule) Equal(other *Rule) bool {
+	if r == nil || other == nil || r == other {
+		return r == other
+	}
+	return r.Baseline == other.Baseline && r.RoutingKey == other.RoutingKey &&
+		r.Sandbox == other.Sandbox && r.Ready == other.Ready && r.Member == other.Member &&
+		MappingsEqual(r.Mappings, other.Mappings)
+}
+
+// MappingsEqual tells whether two lists of mappings say the same.
+func MappingsEqual(a, b []Mapping) bool {
+	return slices.EqualFunc(a, b, func(a, b Mapping) bool {
+		return a.WorkloadPort == b.WorkloadPort && slices.Equal(a.Destinations, b.Destinations)
+	})
 }

@@ -1,0 +1,33 @@
+// Package table folds the facts of the routing log into the routing table:
+// which sandbox serves which baseline for which routing key.
+//
+// A Table is a value. Apply gives a new one and leaves the old one as it was;
+// both share all that did not change, so a version costs little to make and to
+// keep, and Diff of two versions costs what changed between them.
+//
+// How the fold works. It keeps the newest RoutingDeclared of each routing key
+// and the newest WorkloadObserved of each sandboxed workload, and joins them: a
+// rule exists exactly when a key names a member and that member was observed to
+// stand for a baseline. What one fact changes is found again through two
+// indexes: a key knows its members, a member knows the keys that name it.
+//
+// What holds, and is tested against a version that works everything out anew:
+//
+//   - The order in which facts arrive makes no difference, nor do duplicates:
+//     each key of the log remembers the sequence of its newest fact and passes
+//     over older ones. Withdrawals are remembered in the same way.
+//   - So replaying only the newest fact of each key gives the same table as
+//     following the log from its beginning.
+//   - Nothing but the facts decides: not the time in a fact, not the clock.
+//   - Facts that say nothing usable are passed over: of an unknown type (a newer
+//     writer), without data, or with an empty routing key, which would match
+//     requests that carry none. A fact whose subject is clear but whose value is
+//     unusable, such as an observed workload without a baseline, counts as the
+//     newest one of its key and makes no rule.
+//
+// A table belongs to one epoch of the log, that of its first fact, and passes
+// over facts of any other. For a new epoch begin with Table{}.
+//
+// What users owe: a *Rule is shared between versions and readers. Never change
+// one.
+package table

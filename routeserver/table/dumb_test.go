@@ -1,0 +1,247 @@
+package table
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// dumb is the table as one would write it without any thought of speed: it
+// keeps the newest facts and works everything out anew when asked.
+type dumb struct {
+	rules     []*Rule
+	conflicts []Conflict
+	whole     bool
+	pos       event.Pos
+}
+
+func recompute(recs []event.Recorded) dumb {
+	var out dumb
+	declared := map[string]event.Recorded{}
+	observed := map[memberID]event.Recorded{}
+	for _, rec := range recs {
+		if rec.Pos.Seq > out.pos.Seq {
+			out.pos = rec.Pos
+		}
+		switch data := rec.Fact.Data.(type) {
+		case interface{ GetRoutingKey() string }:
+			if key := data.GetRoutingKey(); key != "" && rec.Pos.Seq > declared[key].Pos.Seq {
+				declared[key] = rec
+			}
+		case interface{ GetWorkload() *factv1.ObjectRef }:
+			w := data.GetWorkload()
+			id := memberID{w.GetKind(), w.GetNamespace(), w.GetName()}
+			if id.name != "" && id.kind != "" && id.namespace != "" && rec.Pos.Seq > observed[id].Pos.Seq {
+				observed[id] = rec
+			}
+		case *factv1.Complete:
+			out.whole = true
+		}
+	}
+	for _, d := range declared {
+		out.addKey(d, observed)
+	}
+	sort.Slice(out.rules, func(i, j int) bool { return sortKey(out.rules[i]) < sortKey(out.rules[j]) })
+	slices.SortFunc(out.conflicts, compareConflicts)
+	return out
+}
+
+func (out *dumb) addKey(rec event.Recorded, observed map[memberID]event.Recorded) {
+	d, ok := rec.Fact.Data.(*factv1.RoutingDeclared)
+	if !ok {
+		return
+	}
+	seen := map[memberID]bool{}
+	best := map[Workload]*Rule{}
+	bornAt := map[Workload]int64{}
+	for _, m := range d.Members {
+		id := memberID{m.GetKind(), m.GetNamespace(), m.GetName()}
+		orec := observed[id]
+		o, there := orec.Fact.Data.(*factv1.WorkloadObserved)
+		if seen[id] || !there || o.GetBaseline().GetName() == "" {
+			continue
+		}
+		seen[id] = true
+		rule := dumbRule(d, m, o)
+		rule.Declared, rule.Observed = rec.Pos.Seq, orec.Pos.Seq
+		born := int64(1) << 62
+		if o.Created != nil {
+			born = o.Created.Seconds
+		}
+		holder, taken := best[rule.Baseline]
+		if !taken {
+			best[rule.Baseline], bornAt[rule.Baseline] = rule, born
+			continue
+		}
+		if born < bornAt[rule.Baseline] || born == bornAt[rule.Baseline] && nameOf(rule) < nameOf(holder) {
+			best[rule.Baseline], bornAt[rule.Baseline] = rule, born
+		}
+	}
+	for _, m := range d.Members {
+		id := memberID{m.GetKind(), m.GetNamespace(), m.GetName()}
+		o, there := observed[id].Fact.Data.(*factv1.WorkloadObserved)
+		if !seen[id] || !there {
+			continue
+		}
+		delete(seen, id)
+		rule := dumbRule(d, m, o)
+		if winner := best[rule.Baseline]; nameOf(winner) != nameOf(rule) {
+			out.conflicts = append(out.conflicts, Conflict{
+				RoutingKey: d.RoutingKey, Baseline: rule.Baseline,
+				Holder: winner.Member, HolderSandbox: winner.Sandbox, Loser: rule.Member, LoserSandbox: rule.Sandbox,
+			})
+		}
+	}
+	out.rules = slices.AppendSeq(out.rules, maps.Values(best))
+}
+
+func nameOf(r *Rule) string {
+	return strings.Join([]string{r.Member.Namespace, r.Member.Name, r.Member.Kind}, "\x00")
+}
+
+func sortKey(r *Rule) string {
+	return strings.Join([]string{r.Baseline.Kind, r.Baseline.Namespace, r.Baseline.Name, r.RoutingKey}, "\x00")
+}
+
+func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObserved) *Rule {
+	rule := &Rule{
+		Baseline:   Workload{o.Baseline.Kind, o.Baseline.Namespace, o.Baseline.Name},
+		RoutingKey: d.RoutingKey,
+		Sandbox:    m.Sandbox,
+		Ready:      o.Ready,
+		Member:     Member{o.Workload.Kind, o.Workload.Namespace, o.Workload.Name, o.Workload.Uid},
+	}
+	for port := uint32(1); port < 70_000; port++ {
+		found := map[Destination]bool{}
+		for _, s := range o.Services {
+			for _, p := range s.Ports {
+				if s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
+					found[Destination{s.To + "." + o.Baseline.Namespace + ".svc", p.Port, s.ClusterIp}] = true
+				}
+			}
+		}
+		if len(found) > 0 {
+			ds := slices.Collect(maps.Keys(found))
+			sort.Slice(ds, func(i, j int) bool {
+				a, b := ds[i], ds[j]
+				if a.Host != b.Host {
+					return a.Host < b.Host
+				}
+				return a.Port < b.Port || a.Port == b.Port && a.Address < b.Address
+			})
+			rule.Mappings = append(rule.Mappings, Mapping{port, ds})
+		}
+		if port == 100 {
+			port = 65530 // the generator uses no port between
+		}
+	}
+	return rule
+}
+
+// facts draws a log: facts with sequences from 1 on, mostly good ones.
+func facts(t *rapid.T) []event.Recorded {
+	n := rapid.IntRange(0, 40).Draw(t, "facts")
+	out := make([]event.Recorded, n)
+	for i := range out {
+		out[i] = event.Recorded{Pos: event.Pos{Epoch: "e", Seq: uint64(i + 1)}, Fact: fact(t)}
+	}
+	return out
+}
+
+func fact(t *rapid.T) event.Fact {
+	key := rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(t, "key")
+	switch rapid.IntRange(0, 11).Draw(t, "type") {
+	case 0, 1, 2, 3:
+		d := &factv1.RoutingDeclared{RoutingKey: key}
+		for range rapid.IntRange(0, 4).Draw(t, "members") {
+			w := workloadRef(t)
+			d.Members = append(d.Members, &factv1.Member{
+				Kind: w.Kind, Namespace: w.Namespace, Name: w.Name,
+				Sandbox: rapid.SampledFrom([]string{"sb1", "sb2"}).Draw(t, "sandbox"),
+			})
+		}
+		return event.Fact{Data: d}
+	case 4:
+		return event.Fact{Data: &factv1.RoutingWithdrawn{RoutingKey: key}}
+	case 5:
+		return event.Fact{Data: &factv1.WorkloadWithdrawn{Workload: workloadRef(t)}}
+	case 6:
+		return event.Fact{Data: badData(t)}
+	default:
+		return event.Fact{Data: observedFact(t)}
+	}
+}
+
+func badData(t *rapid.T) proto.Message {
+	return rapid.SampledFrom([]proto.Message{
+		nil, (*factv1.RoutingDeclared)(nil), (*factv1.WorkloadObserved)(nil), &factv1.WorkloadObserved{},
+		&factv1.WorkloadWithdrawn{}, &factv1.Complete{}, &factv1.Tunnel{},
+		&factv1.RoutingDeclared{RoutingKey: "k1", Members: []*factv1.Member{nil, {}}},
+		&factv1.WorkloadObserved{Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "ns1", Name: "w1"}},
+	}).Draw(t, "bad")
+}
+
+func workloadRef(t *rapid.T) *factv1.ObjectRef {
+	return &factv1.ObjectRef{
+		Kind:      rapid.SampledFrom([]string{"ForkedWorkload", "VirtualWorkload"}).Draw(t, "kind"),
+		Namespace: rapid.SampledFrom([]string{"ns1", "ns2"}).Draw(t, "namespace"),
+		Name:      rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "name"),
+	}
+}
+
+func observedFact(t *rapid.T) *factv1.WorkloadObserved {
+	o := &factv1.WorkloadObserved{
+		Workload: workloadRef(t),
+		Baseline: &factv1.ObjectRef{
+			Kind: "Deployment", Namespace: "ns1",
+			Name: rapid.SampledFrom([]string{"b1", "b2", ""}).Draw(t, "baseline"),
+		},
+		Ready: rapid.Bool().Draw(t, "ready"),
+	}
+	o.Workload.Uid = rapid.SampledFrom([]string{"u1", "u2"}).Draw(t, "uid")
+	if s := rapid.Int64Range(0, 3).Draw(t, "created"); s > 0 {
+		o.Created = &timestamppb.Timestamp{Seconds: s}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "services") {
+		pair := &factv1.ServicePair{
+			To:        rapid.SampledFrom([]string{"", "s1", "s2"}).Draw(t, "to"),
+			ClusterIp: rapid.SampledFrom([]string{"", "10.0.0.1"}).Draw(t, "address"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "ports") {
+			pair.Ports = append(pair.Ports, &factv1.PortPair{
+				Port:         rapid.SampledFrom([]uint32{0, 80, 81}).Draw(t, "port"),
+				WorkloadPort: rapid.SampledFrom([]uint32{0, 8, 9, 65536}).Draw(t, "workload port"),
+			})
+		}
+		o.Services = append(o.Services, pair)
+	}
+	return o
+}
+
+// arrival gives the facts as they might arrive: in any order, some twice, in
+// batches of any size.
+func arrival(t *rapid.T, log []event.Recorded) [][]event.Recorded {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))
+	all := slices.Clone(log)
+	for _, rec := range log {
+		if rng.IntN(4) == 0 {
+			all = append(all, rec)
+		}
+	}
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	var out [][]event.Recorded
+	for len(all) > 0 {
+		n := 1 + rng.IntN(len(all))
+		out, all = append(out, all[:n]), all[n:]
+	}
+	return out
+}
