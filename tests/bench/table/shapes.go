@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// cluster makes the facts of a cluster in which each sandbox has a routing key
+// and forks one workload, and every tenth key is a route group over ten
+// sandboxes. Its rules lie on the given number of baselines.
+type cluster struct {
+	rules, baselines int
+}
+
+// ordinary: fifty sandboxes for each baseline. crowded: all on five baselines.
+func ordinary(rules int) cluster { return cluster{rules, max(1, rules/50)} }
+func crowded(rules int) cluster  { return cluster{rules, min(rules, 5)} }
+
+func (c cluster) baseline(i int) table.Workload {
+	return table.Workload{Kind: "Deployment", Namespace: "shop", Name: fmt.Sprintf("service-%d", i%c.baselines)}
+}
+
+// sandboxes is how many sandboxes make the wanted number of rules, when there
+// is a group of ten rules for every ten sandboxes.
+func (c cluster) sandboxes() int { return max(1, c.rules/2) }
+
+func (c cluster) facts() []event.Recorded {
+	var out []event.Recorded
+	add := func(f event.Fact) {
+		out = append(out, event.Recorded{Pos: event.Pos{Epoch: "bench", Seq: uint64(len(out) + 1)}, Fact: f})
+	}
+	n := c.sandboxes()
+	for i := range n {
+		add(event.Fact{Data: c.observed(i, true)})
+		add(event.Fact{Data: declared(sandboxKey(i), i, 1)})
+	}
+	for i := 0; i < n && c.rules > 1; i += 10 {
+		add(event.Fact{Data: declared(fmt.Sprintf("group%08d", i), i, min(10, n-i))})
+	}
+	add(event.Fact{Data: &factv1.Complete{Reason: "first"}})
+	return out
+}
+
+// sandboxKey has the 13 characters that routing keys have.
+func sandboxKey(i int) string { return fmt.Sprintf("k%012d", i) }
+
+func declared(key string, first, members int) *factv1.RoutingDeclared {
+	d := &factv1.RoutingDeclared{RoutingKey: key}
+	for i := first; i < first+members; i++ {
+		d.Members = append(d.Members, &factv1.Member{
+			Kind: "ForkedWorkload", Namespace: "shop", Name: forkName(i), Sandbox: fmt.Sprintf("feature-%d", i),
+		})
+	}
+	return d
+}
+
+func forkName(i int) string { return fmt.Sprintf("feature-%d-service", i) }
+
+func (c cluster) observed(i int, ready bool) *factv1.WorkloadObserved {
+	b := c.baseline(i)
+	return &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: forkName(i), Uid: fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)},
+		Created:  &timestamppb.Timestamp{Seconds: int64(i)},
+		Baseline: &factv1.ObjectRef{Kind: b.Kind, Namespace: b.Namespace, Name: b.Name},
+		Services: []*factv1.ServicePair{{
+			From: b.Name, To: fmt.Sprintf("feature-%d-service-%08x", i, i), ClusterIp: fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255),
+			Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
+		}},
+		Ready: ready,
+	}
+}
