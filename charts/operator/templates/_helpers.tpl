@@ -1,0 +1,100 @@
+{{/*
+Small named templates that every object of the chart uses. Those that take more
+than the root context take a dict; its keys are listed above each of them.
+*/}}
+
+{{/*
+Labels and annotations of one object, as YAML without the key "metadata".
+  root         the root context
+  labels       the object's own labels, which nothing can override
+  annotations  the object's own annotations, which nothing can override
+  extra        prefix of the values that are for this sort of object: "service",
+               "configMap" or "pod" (serviceLabels, serviceAnnotations, …)
+Empty when there is neither.
+*/}}
+{{- define "operator.meta" -}}
+{{- $out := dict }}
+{{- range $sort := list "labels" "annotations" }}
+{{- $all := dict }}
+{{- range $key, $value := get $.root.Values (printf "common%s" (title $sort)) }}
+{{- $_ := set $all $key (toString $value) }}
+{{- end }}
+{{- with $.extra }}
+{{- range $key, $value := get $.root.Values (printf "%s%s" . (title $sort)) }}
+{{- $_ := set $all $key (toString $value) }}
+{{- end }}
+{{- end }}
+{{- if eq (get $ "extra") "pod" }}
+{{- /* Selector labels are ours: a pod must not slip into another Service. */}}
+{{- $all = omit $all "app" "control-plane" }}
+{{- end }}
+{{- range $key, $value := get $ $sort | default dict }}
+{{- $_ := set $all $key (toString $value) }}
+{{- end }}
+{{- if $all }}
+{{- $_ := set $out $sort $all }}
+{{- end }}
+{{- end }}
+{{- if $out }}
+{{- toYaml $out }}
+{{- end }}
+{{- end }}
+
+{{/*
+The image of one component.
+  root   the root context
+  of     the component's values; its key image, when set, is the whole answer
+  name   the image's name in our registry
+*/}}
+{{- define "operator.image" -}}
+{{- $tag := .root.Values.imageTag | default .root.Chart.AppVersion }}
+{{- .of.image | default (printf "%s/%s:%s" (trimSuffix "/" .root.Values.registry) .name $tag) }}
+{{- end }}
+
+{{/* An object as JSON text for an environment variable: empty when unset. */}}
+{{- define "operator.json" -}}
+{{- with . }}{{ toJson . }}{{ end }}
+{{- end }}
+
+{{/*
+The address of the event bus: our own, unless an external one is named.
+*/}}
+{{- define "operator.eventBusURL" -}}
+{{- .Values.eventBus.external.url | default "nats://eventbus.signadot.svc:4222" }}
+{{- end }}
+
+{{/* "true" when the chart installs the event bus itself. */}}
+{{- define "operator.eventBusEmbedded" -}}
+{{- if not .Values.eventBus.external.url }}true{{ end }}
+{{- end }}
+
+{{/*
+The namespaces the manager may work in, as a JSON list. Ours is always among
+them; an empty list means all.
+*/}}
+{{- define "operator.allowedNamespaces" -}}
+{{- $list := .Values.allowedNamespaces }}
+{{- if $list }}
+{{- if not (has "signadot" $list) }}{{ $list = append $list "signadot" }}{{ end }}
+{{- end }}
+{{- toJson $list }}
+{{- end }}
+
+{{/*
+The Secret with the cluster token, as the pods mount it. A token given as a value
+is always the one that is mounted; without one, a Secret of old installations
+(cluster-agent) is still honoured.
+*/}}
+{{- define "operator.tokenSecret" -}}
+{{- $old := and (not .Values.controlPlane.clusterToken) (lookup "v1" "Secret" "signadot" "cluster-agent") }}
+{{- .Values.controlPlane.tokenSecret | default (ternary "cluster-agent" "cluster-token" (not (empty $old))) }}
+{{- end }}
+
+{{/* A map with every value as a string, as YAML: what label maps must be. */}}
+{{- define "operator.stringMap" -}}
+{{- $all := dict }}
+{{- range $key, $value := . }}
+{{- $_ := set $all $key (toString $value) }}
+{{- end }}
+{{- toYaml $all }}
+{{- end }}

@@ -1,0 +1,103 @@
+{{/*
+What all our pods have in common, so that no pod can forget it.
+*/}}
+
+{{/* Pod security, at the level that Kubernetes calls restricted. */}}
+{{- define "operator.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* Container security, at the same level, with a root file system nobody can write. */}}
+{{- define "operator.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/*
+Where a component's pods may run.
+  of       the component's values
+  labels   the pods' selector labels, where there are several replicas: unless
+           told otherwise, they are spread over nodes where that is possible
+*/}}
+{{- define "operator.scheduling" -}}
+{{- with .of.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .of.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .of.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .of.priorityClassName }}
+priorityClassName: {{ quote . }}
+{{- end }}
+{{- with .of.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- else }}
+{{- with .labels }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- toYaml . | nindent 8 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Secrets for pulling our own images. */}}
+{{- define "operator.pullSecrets" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/*
+The volume with the token a component shows to the event bus. Its audience is
+the bus alone, so that nobody who sees it can use it elsewhere; the kubelet
+renews it.
+*/}}
+{{- define "operator.eventBusTokenVolume" -}}
+name: eventbus-token
+projected:
+  sources:
+    - serviceAccountToken:
+        path: eventbus
+        audience: eventbus.signadot.svc
+        expirationSeconds: 3600
+{{- end }}
+
+{{/*
+A PodDisruptionBudget for one component, when it wants one.
+  root, of, name, labels
+*/}}
+{{- define "operator.podDisruptionBudget" -}}
+{{- if .of.podDisruptionBudget.enabled }}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  namespace: signadot
+  {{- with include "operator.meta" (dict "root" .root) }}
+  {{- . | nindent 2 }}
+  {{- end }}
+spec:
+  maxUnavailable: {{ .of.podDisruptionBudget.maxUnavailable }}
+  selector:
+    matchLabels:
+      {{- toYaml .labels | nindent 6 }}
+{{- end }}
+{{- end }}

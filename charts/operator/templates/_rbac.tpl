@@ -1,0 +1,42 @@
+{{/*
+The two last fields of a binding.
+  kind, role   what is bound
+  account      the service account in namespace signadot that gets it
+*/}}
+{{- define "operator.binding" }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .role }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ .account }}
+    namespace: signadot
+{{- end }}
+
+{{/*
+The manager's rules of one scope, out of files/manager-rules.yaml.
+  root    the root context
+  scope   "cluster": our own kinds, and kinds that have no namespace; these
+          rights are bound cluster-wide always
+          "namespaced": the rest, which allowedNamespaces can confine
+*/}}
+{{- define "operator.managerRules" -}}
+{{- $ours := list "signadot.com" "admissionregistration.k8s.io" "apiextensions.k8s.io" "authentication.k8s.io" "authorization.k8s.io" }}
+{{- $scopeless := list "namespaces" "nodes" }}
+{{- $out := list }}
+{{- range $rule := .root.Files.Get "files/manager-rules.yaml" | fromYamlArray }}
+{{- $resources := list }}
+{{- range $resource := $rule.resources }}
+{{- $cluster := has (splitList "/" $resource | first) $scopeless }}
+{{- range $rule.apiGroups }}{{ if has . $ours }}{{ $cluster = true }}{{ end }}{{ end }}
+{{- if eq (ternary "cluster" "namespaced" $cluster) $.scope }}
+{{- $resources = append $resources $resource }}
+{{- end }}
+{{- end }}
+{{- if $resources }}
+{{- $out = append $out (mergeOverwrite (deepCopy $rule) (dict "resources" $resources)) }}
+{{- end }}
+{{- end }}
+{{- toYaml $out }}
+{{- end }}

@@ -1,0 +1,40 @@
+{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. */}}
+{{- define "operator.webhookNamespaces" -}}
+- key: signadot.com/admission-webhooks
+  operator: NotIn
+  values: [disabled]
+- key: kubernetes.io/metadata.name
+  operator: NotIn
+  values: [kube-system, kube-node-lease, signadot]
+{{- end }}
+
+{{/* Pods that are never asked about. */}}
+{{- define "operator.webhookConditions" -}}
+# The kubelet runs these already; nothing can be put into them any more.
+- name: not-a-mirror-pod
+  expression: "!has(object.metadata.annotations) || !('kubernetes.io/config.mirror' in object.metadata.annotations)"
+- name: not-injected-yet
+  expression: "!object.spec.containers.exists(c, c.name == 'sd-sidecar') && (!has(object.spec.initContainers) || !object.spec.initContainers.exists(c, c.name == 'sd-sidecar'))"
+{{- end }}
+
+{{/* How the webhook is called. */}}
+{{- define "operator.webhookCall" -}}
+rules:
+  - apiGroups: [""]
+    apiVersions: [v1]
+    resources: [pods]
+    operations: [CREATE]
+    scope: Namespaced
+clientConfig:
+  service:
+    namespace: signadot
+    name: signadot-webhook-service
+    path: /mutate-v1-pod
+    port: 443
+admissionReviewVersions: [v1]
+sideEffects: None
+failurePolicy: Ignore
+matchPolicy: Equivalent
+reinvocationPolicy: IfNeeded
+timeoutSeconds: 2
+{{- end }}

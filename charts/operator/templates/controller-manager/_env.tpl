@@ -1,0 +1,28 @@
+{{/*
+The manager's environment: the address of the bus, and for each container that
+it puts into other people's pods the image, how to pull it and what it may use.
+The names are the published ones.
+*/}}
+{{- define "operator.managerEnv" -}}
+- name: EVENTBUS_URL
+  value: {{ include "operator.eventBusURL" . | quote }}
+{{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeInit "name" "route-sidecar-init" "prefix" "SIDECAR_INIT" "resources" "DEV_MESH_INIT_CONTAINER_RESOURCES") }}
+{{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeSidecar "name" "route-sidecar" "prefix" "ROUTE_SIDECAR" "resources" "DEV_MESH_SIDECAR_CONTAINER_RESOURCES") }}
+{{- end }}
+
+{{/*
+The four variables of one injected container.
+  root, of, name   as for operator.image
+  prefix           what the variables' names begin with
+  resources        the name of the variable with the resources
+*/}}
+{{- define "operator.injectedEnv" }}
+- name: {{ .prefix }}_IMAGE
+  value: {{ include "operator.image" . | quote }}
+- name: {{ .prefix }}_IMAGE_PULL_POLICY
+  value: {{ .of.imagePullPolicy | quote }}
+- name: {{ .prefix }}_IMAGE_PULL_SECRET
+  value: {{ .of.imagePullSecret | quote }}
+- name: {{ .resources }}
+  value: {{ include "operator.json" .of.resources | quote }}
+{{- end }}

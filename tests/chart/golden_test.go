@@ -1,0 +1,78 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// cases gives the values of every golden case, by name.
+func cases(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in testdata: %v", err)
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		values, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[strings.TrimSuffix(filepath.Base(file), ".values.yaml")] = string(values)
+	}
+	return out
+}
+
+func TestTheChartRendersAsRecorded(t *testing.T) {
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, err := render(t, values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, filepath.Join("testdata", name+".out.yaml"), withoutGenerated(text))
+		})
+	}
+}
+
+// generated are signs of the documents that are left out of golden files: the
+// definitions and the manager's rules come from Go code, and are checked there.
+var generated = []string{
+	"\nkind: CustomResourceDefinition\n",
+	"\nkind: ClusterRole\nmetadata:\n  name: signadot-manager-",
+}
+
+// withoutGenerated leaves those documents out.
+func withoutGenerated(text string) string {
+	var kept []string
+	for _, document := range strings.Split(text, "\n---\n") {
+		if !slices.ContainsFunc(generated, func(sign string) bool { return strings.Contains(document, sign) }) {
+			kept = append(kept, strings.TrimPrefix(document, "---\n"))
+		}
+	}
+	return strings.TrimSpace(strings.Join(kept, "\n---\n")) + "\n"
+}
+
+// compare compares text with a golden file, or writes it with -update.
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; write it with: go test ./tests/chart -update", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s differs (-recorded +rendered); if that is meant: go test ./tests/chart -update\n%s", file, diff)
+	}
+}

@@ -1,0 +1,173 @@
+package chart
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+var update = flag.Bool("update", false, "write the golden files and the README's table anew")
+
+const (
+	chartDir   = "../../charts/operator"
+	namespace  = "signadot"
+	kubernetes = "1.36.3"
+)
+
+// binaries gives the directory of the programs that tools/cluster builds.
+func binaries(t testing.TB) string {
+	t.Helper()
+	cache := os.Getenv("SWITCHYARD_CACHE")
+	if cache == "" {
+		home, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatalf("where is the cache? set SWITCHYARD_CACHE: %v", err)
+		}
+		cache = filepath.Join(home, "switchyard")
+	}
+	return filepath.Join(cache, "bin", "current")
+}
+
+// helmPath finds helm: the one tools/cluster builds, or the one on PATH.
+func helmPath(t testing.TB) string {
+	t.Helper()
+	built := filepath.Join(binaries(t), "helm")
+	if _, err := os.Stat(built); err == nil {
+		return built
+	}
+	path, err := exec.LookPath("helm")
+	if err != nil {
+		t.Fatalf("no helm at %s and none on PATH; run: go run -C tools/cluster . build", built)
+	}
+	return path
+}
+
+// helm runs helm with a home of its own, so that nothing of the user's is read
+// or written. The error holds what helm said.
+func helm(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	home := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), helmPath(t), args...)
+	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("helm %s: %w\n%s", args[0], err, complaint.String())
+	}
+	return out.String(), nil
+}
+
+// render renders the chart with the given values (YAML text, may be empty). The
+// release goes to another namespace on purpose: the chart's own is fixed.
+func render(t testing.TB, values string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return helm(t, "template", "operator", chartDir, "--namespace", "elsewhere", "--kube-version", kubernetes, "--values", file)
+}
+
+// objects are rendered objects.
+type objects []*unstructured.Unstructured
+
+// mustRender renders the chart and reads the objects.
+func mustRender(t testing.TB, values string) objects {
+	t.Helper()
+	text, err := render(t, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse(t, text)
+}
+
+// parse reads the objects of a rendered chart.
+func parse(t testing.TB, text string) objects {
+	t.Helper()
+	var out objects
+	decoder := yaml.NewYAMLToJSONDecoder(strings.NewReader(text))
+	for {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatalf("the rendered chart is not YAML: %v", err)
+		}
+		if o.Object != nil {
+			out = append(out, o)
+		}
+	}
+}
+
+// kind gives the objects of one kind.
+func (all objects) kind(kind string) objects {
+	var out objects
+	for _, o := range all {
+		if o.GetKind() == kind {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// find gives one object, or nil.
+func (all objects) find(kind, namespace, name string) *unstructured.Unstructured {
+	for _, o := range all {
+		if o.GetKind() == kind && o.GetNamespace() == namespace && o.GetName() == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// title names an object for people.
+func title(o *unstructured.Unstructured) string {
+	return strings.TrimPrefix(o.GetNamespace()+" ", " ") + o.GetKind() + " " + o.GetName()
+}
+
+// as reads an object into a typed one, and refuses fields the type lacks.
+func as[T any](t testing.TB, o *unstructured.Unstructured) T {
+	t.Helper()
+	var typed T
+	if o == nil {
+		t.Fatalf("no object to read as %T", typed)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &typed, true); err != nil {
+		t.Fatalf("%s: %v", title(o), err)
+	}
+	return typed
+}
+
+// workload is what runs pods.
+type workload struct {
+	object   *unstructured.Unstructured
+	selector map[string]string
+	template corev1.PodTemplateSpec
+}
+
+// workloads gives everything in the chart that runs pods.
+func (all objects) workloads(t testing.TB) []workload {
+	t.Helper()
+	var out []workload
+	for _, o := range append(all.kind("Deployment"), all.kind("StatefulSet")...) {
+		spec, _, _ := unstructured.NestedMap(o.Object, "spec", "template")
+		selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
+		template := as[corev1.PodTemplateSpec](t, &unstructured.Unstructured{Object: spec})
+		out = append(out, workload{o, selector, template})
+	}
+	return out
+}
