@@ -1,0 +1,74 @@
+package devmesh_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tools/envoy"
+)
+
+var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+
+func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
+	path, err := envoy.Find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]devmesh.Config{
+		"with defaults":            {Workload: customer},
+		"with custom headers":      {Workload: customer, CustomHeaders: []string{"X-Team", "x-other"}},
+		"with IPv6":                {Workload: customer, ListenIPv6: true},
+		"with no plain ports":      {Workload: customer, PlainPorts: []uint32{}},
+		"with one plain port":      {Workload: customer, PlainPorts: []uint32{3306}},
+		"with a name to be quoted": {Workload: table.Workload{Kind: "Deployment", Namespace: "a", Name: `"%b%`}},
+	}
+	for name, config := range cases {
+		t.Run(name, func(t *testing.T) {
+			bootstrap, err := devmesh.Bootstrap(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			written, err := protojson.Marshal(bootstrap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "bootstrap.json")
+			if err := os.WriteFile(file, written, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.CommandContext(t.Context(), path, "--mode", "validate", "-c", file, "-l", "warning").CombinedOutput()
+			if err != nil || strings.Contains(string(out), "[warning]") {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
+func TestConfigurationThatCannotWorkIsRefusedWithTheReason(t *testing.T) {
+	cases := map[string]struct {
+		config devmesh.Config
+		want   string
+	}{
+		"no workload":                 {devmesh.Config{}, "WORKLOAD_KIND"},
+		"a list as a custom header":   {devmesh.Config{Workload: customer, CustomHeaders: []string{"Baggage"}}, "Baggage"},
+		"a pseudo header":             {devmesh.Config{Workload: customer, CustomHeaders: []string{":path"}}, ":path"},
+		"a header that is two":        {devmesh.Config{Workload: customer, CustomHeaders: []string{"a b"}}, "CUSTOM_HEADERS"},
+		"a port that is none":         {devmesh.Config{Workload: customer, PlainPorts: []uint32{70000}}, "70000"},
+		"a folder too long":           {devmesh.Config{Workload: customer, RunPath: "/" + strings.Repeat("x", 100)}, "too long"},
+		"a workload that is not text": {devmesh.Config{Workload: table.Workload{Kind: "\xff", Namespace: "a", Name: "b"}}, "not text"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := devmesh.Bootstrap(c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package devmesh
+
+import (
+	"time"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
+	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"switchyard.dev/xds/translate"
+)
+
+// protocolOptions is the key of a cluster's HTTP options.
+const protocolOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+
+// app leads to where the connection wanted to go before it was redirected: the
+// application in this pod.
+func (b *builder) app() *clusterv3.Cluster {
+	c := b.originalDestination(translate.AppCluster)
+	c.TypedExtensionProtocolOptions = b.sameProtocol(idleToApp)
+	return c
+}
+
+// forks leads to the address that the matched route has put into the internal
+// header, and takes the header out on the way: nobody outside gets to see it.
+func (b *builder) forks() *clusterv3.Cluster {
+	c := b.originalDestination(translate.ForksCluster)
+	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
+		UseHttpHeader: true, HttpHeaderName: translate.DestinationHeader,
+	}}
+	c.TypedExtensionProtocolOptions = b.sameProtocol(idleToApp,
+		b.httpFilter("envoy.filters.http.header_mutation", &headermutationv3.HeaderMutation{
+			Mutations: &headermutationv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{
+				Action: &mutationv3.HeaderMutation_Remove{Remove: translate.DestinationHeader},
+			}}},
+		}),
+		b.httpFilter("envoy.filters.http.upstream_codec", &upstreamcodecv3.UpstreamCodec{}),
+	)
+	return c
+}
+
+func (b *builder) originalDestination(name string) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                          name,
+		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},
+		LbPolicy:                      clusterv3.Cluster_CLUSTER_PROVIDED,
+		ConnectTimeout:                durationpb.New(connectTimeout),
+		PerConnectionBufferLimitBytes: buffer(),
+		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},
+		// Envoy's own default of 1,024 is a limit that the application alone
+		// would not have.
+		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+			MaxConnections:     wrapperspb.UInt32(maxConnections),
+			MaxPendingRequests: wrapperspb.UInt32(maxConnections),
+			MaxRequests:        wrapperspb.UInt32(maxConnections),
+			MaxRetries:         wrapperspb.UInt32(maxConnections),
+		}}},
+	}
+}
+
+// sameProtocol speaks upstream what the client spoke: HTTP/1.1 stays HTTP/1.1,
+// and HTTP/2 (gRPC) stays HTTP/2.
+func (b *builder) sameProtocol(idle time.Duration, filters ...*hcmv3.HttpFilter) map[string]*anypb.Any {
+	return map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
+		CommonHttpProtocolOptions: commonHTTP(idle),
+		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
+			UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
+				HttpProtocolOptions: http1(), Http2ProtocolOptions: http2(),
+			},
+		},
+		HttpFilters: filters,
+	})}
+}
+
+// xds leads to the program that keeps this Envoy. It is on a socket that only
+// the two of them can open, so there is nothing to encrypt or to prove; towards
+// the route server the program shows the pod's token.
+func (b *builder) xds() *clusterv3.Cluster {
+	options := http2()
+	options.ConnectionKeepalive = &corev3.KeepaliveSettings{
+		Interval: durationpb.New(keepaliveXDS), Timeout: durationpb.New(keepaliveXDSAnswer),
+	}
+	return &clusterv3.Cluster{
+		Name:                 xdsCluster,
+		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:       durationpb.New(connectTimeout),
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: xdsCluster,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+					Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: b.XDSSocket()}}},
+				}},
+			}}}},
+		},
+		TypedExtensionProtocolOptions: map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
+			UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+				ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+					ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
+				},
+			},
+		})},
+	}
+}

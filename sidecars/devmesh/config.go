@@ -1,0 +1,118 @@
+package devmesh
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/routingkey"
+)
+
+// Config is what one sidecar's Envoy is made from.
+type Config struct {
+	// Workload is the baseline that the pod belongs to. Required.
+	Workload table.Workload
+	// NodeID names the pod in Envoy's own words (logs, config dumps). Nobody
+	// trusts it. Default "devmesh".
+	NodeID string
+	// RunPath is the folder for the sockets between Envoy and the program that
+	// keeps it (XDSSocket, AdminSocket). Default RunPath.
+	RunPath string
+	// ListenAddress is the IPv4 address to listen on. Default 0.0.0.0.
+	ListenAddress string
+	// ListenIPv6: listen on [::] too. Set it where the kernel has IPv6.
+	ListenIPv6 bool
+	// ListenPort is where redirected traffic arrives. Default ListenerPort.
+	ListenPort uint32
+	// CustomHeaders are further request headers whose whole value is a routing
+	// key, first in precedence first. Default none.
+	CustomHeaders []string
+	// PlainPorts are ports of the workload whose connections are passed on at
+	// once, without looking at what is in them: those of protocols in which the
+	// server speaks first. Default DefaultPlainPorts.
+	PlainPorts []uint32
+	// HeapBytes is how much memory Envoy may use before it sheds load. Default
+	// 512 MiB.
+	HeapBytes uint64
+}
+
+// DefaultPlainPorts are the registered ports of protocols in which the server
+// speaks first: ftp, ssh, smtp, pop3, imap, submission, mysql, nats, vnc.
+func DefaultPlainPorts() []uint32 { return []uint32{21, 22, 25, 110, 143, 587, 3306, 4222, 5900} }
+
+// XDSSocket is the unix socket at which Envoy expects its configuration.
+func (c Config) XDSSocket() string { return path.Join(c.RunPath, "xds.sock") }
+
+// AdminSocket is the unix socket of Envoy's administration interface. No port is
+// opened for it: the application in the same pod has no business there.
+func (c Config) AdminSocket() string { return path.Join(c.RunPath, "admin.sock") }
+
+// WithDefaults fills in what is absent.
+func (c Config) WithDefaults() Config {
+	if c.NodeID == "" {
+		c.NodeID = "devmesh"
+	}
+	if c.RunPath == "" {
+		c.RunPath = RunPath
+	}
+	if c.ListenAddress == "" {
+		c.ListenAddress = "0.0.0.0"
+	}
+	if c.ListenPort == 0 {
+		c.ListenPort = ListenerPort
+	}
+	if c.PlainPorts == nil {
+		c.PlainPorts = DefaultPlainPorts()
+	}
+	if c.HeapBytes == 0 {
+		c.HeapBytes = 512 << 20
+	}
+	return c
+}
+
+// A token of RFC 9110, as header names are.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// Headers that are not whole-value carriers of a key: they have a form of their
+// own, or end at the next hop.
+var notCustom = []string{
+	routingkey.Baggage, routingkey.Tracestate, "host", "connection", "content-length", "transfer-encoding",
+	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
+}
+
+// Validate says what is wrong with the configuration, all of it at once, or nil.
+// Defaults count as given.
+func (c Config) Validate() error {
+	c = c.WithDefaults()
+	var wrong []error
+	if c.Workload.Kind == "" || c.Workload.Namespace == "" || c.Workload.Name == "" {
+		wrong = append(wrong, fmt.Errorf("the workload is %q: kind, namespace and name are all needed (%s, %s, %s)",
+			c.Workload, EnvWorkloadKind, EnvWorkloadNamespace, EnvWorkloadName))
+	}
+	for _, text := range []string{c.Workload.Kind, c.Workload.Namespace, c.Workload.Name, c.NodeID, c.RunPath} {
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			wrong = append(wrong, fmt.Errorf("%q is not text", text))
+		}
+	}
+	for _, name := range c.CustomHeaders {
+		if !headerName.MatchString(name) || slices.Contains(notCustom, strings.ToLower(name)) {
+			wrong = append(wrong, fmt.Errorf("custom header %q (%s) cannot carry a routing key: give the names of plain request headers",
+				name, EnvCustomHeaders))
+		}
+	}
+	for _, port := range append(slices.Clone(c.PlainPorts), c.ListenPort) {
+		if port == 0 || port > 65535 {
+			wrong = append(wrong, fmt.Errorf("port %d does not exist", port))
+		}
+	}
+	// A unix socket's path has at most 107 bytes.
+	if len(c.AdminSocket()) > 107 {
+		wrong = append(wrong, fmt.Errorf("the folder %q is too long a path for sockets in it", c.RunPath))
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,89 @@
+package devmesh
+
+import (
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// The limits of the proxy. They are Envoy's advice for an edge, because every
+// caller in the cluster reaches the listener, except where that would change
+// what a baseline answers.
+const (
+	// connectTimeout is how long a connection to the application or a sandbox
+	// may take to be made.
+	connectTimeout = 5 * time.Second
+	// headersTimeout is how long a client may take to send a request's headers.
+	headersTimeout = time.Minute
+	// sniffTimeout is how long a new connection may say nothing before it is
+	// taken for one whose server speaks first, and passed on as plain TCP.
+	sniffTimeout = 200 * time.Millisecond
+	// idleToApp is how long an unused connection to the application is kept:
+	// less than the 5 s after which common servers (Node, uvicorn) close theirs,
+	// or a request could be sent into a closing connection.
+	idleToApp = 4 * time.Second
+	// keepaliveIdle and keepaliveInterval find out that a peer is gone on
+	// connections that may be silent for days.
+	keepaliveIdle     = 60
+	keepaliveInterval = 15
+	keepaliveProbes   = 4
+	refreshOverload   = 250 * time.Millisecond
+
+	connectionBuffer   = 32 << 10
+	maxStreams         = 100
+	streamWindow       = 64 << 10
+	connectionWindow   = 1 << 20
+	maxHeaders         = 1000
+	maxConnections     = 1 << 20
+	drainTime          = 5 * time.Second
+	delayedClose       = time.Second
+	keepaliveXDS       = 10 * time.Second
+	keepaliveXDSAnswer = 5 * time.Second
+)
+
+// http1 lets through what the application would have understood by itself:
+// HTTP/1.0 and trailers. A client that offers to speak HTTP/2
+// (Upgrade: h2c, as Java's does on every first request) is answered in HTTP/1.1,
+// as by a server that does not know the offer; refusing it would break it.
+func http1() *corev3.Http1ProtocolOptions {
+	return &corev3.Http1ProtocolOptions{
+		AcceptHttp_10:        true,
+		EnableTrailers:       true,
+		IgnoreHttp_11Upgrade: ignoredUpgrades(),
+	}
+}
+
+func http2() *corev3.Http2ProtocolOptions {
+	return &corev3.Http2ProtocolOptions{
+		MaxConcurrentStreams:        wrapperspb.UInt32(maxStreams),
+		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
+		InitialConnectionWindowSize: wrapperspb.UInt32(connectionWindow),
+		AllowConnect:                true,
+	}
+}
+
+// commonHTTP holds for both sides. Header names with underscores are let
+// through: applications in the wild use them, and refusing them would break
+// their baselines. No routing decision reads such a name.
+func commonHTTP(idle time.Duration) *corev3.HttpProtocolOptions {
+	o := &corev3.HttpProtocolOptions{
+		MaxHeadersCount:              wrapperspb.UInt32(maxHeaders),
+		HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW,
+	}
+	if idle > 0 {
+		o.IdleTimeout = durationpb.New(idle)
+	}
+	return o
+}
+
+func keepalive() *corev3.TcpKeepalive {
+	return &corev3.TcpKeepalive{
+		KeepaliveTime:     wrapperspb.UInt32(keepaliveIdle),
+		KeepaliveInterval: wrapperspb.UInt32(keepaliveInterval),
+		KeepaliveProbes:   wrapperspb.UInt32(keepaliveProbes),
+	}
+}
+
+func buffer() *wrapperspb.UInt32Value { return wrapperspb.UInt32(connectionBuffer) }
