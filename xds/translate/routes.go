@@ -1,0 +1,161 @@
+package translate
+
+import (
+	"fmt"
+	"iter"
+	"net/netip"
+
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"switchyard.dev/routeserver/table"
+)
+
+// routes gives the RouteConfiguration of a workload. The version is what
+// answers say about it. An error means that a rule holds something that has no
+// form in protobuf.
+func routes(w table.Workload, rules iter.Seq[*table.Rule], version string) (*routev3.RouteConfiguration, error) {
+	byValue := map[string]*matcherv3.Matcher_OnMatch{}
+	for rule := range rules {
+		for _, m := range rule.Mappings {
+			match, err := onMatch(routeOf(rule, m))
+			if err != nil {
+				return nil, fmt.Errorf("sandbox %q on %s %s/%s: %w", rule.Sandbox, w.Kind, w.Namespace, w.Name, err)
+			}
+			byValue[MatchValue(m.WorkloadPort, rule.RoutingKey)] = match
+		}
+	}
+	matcher, err := matcherOf(byValue)
+	if err != nil {
+		return nil, err
+	}
+	return &routev3.RouteConfiguration{
+		Name: RouteName(w),
+		VirtualHosts: []*routev3.VirtualHost{{
+			Name:    "requests",
+			Domains: []string{"*"},
+			Matcher: matcher,
+			Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
+				Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(version)},
+			}}},
+		}},
+	}, nil
+}
+
+// matcherOf gives the virtual host's matcher: the map, and the baseline for what
+// is not in it. Envoy refuses an empty map, so without rules there is none.
+func matcherOf(byValue map[string]*matcherv3.Matcher_OnMatch) (*matcherv3.Matcher, error) {
+	baseline, err := onMatch(baselineRoute())
+	if err != nil {
+		return nil, err
+	}
+	matcher := &matcherv3.Matcher{OnNoMatch: baseline}
+	if len(byValue) == 0 {
+		return matcher, nil
+	}
+	input, err := packed(&networkv3.FilterStateInput{Key: FilterStateKey})
+	if err != nil {
+		return nil, err
+	}
+	matcher.MatcherType = &matcherv3.Matcher_MatcherTree_{MatcherTree: &matcherv3.Matcher_MatcherTree{
+		Input: &xdscorev3.TypedExtensionConfig{Name: "route", TypedConfig: input},
+		TreeType: &matcherv3.Matcher_MatcherTree_ExactMatchMap{
+			ExactMatchMap: &matcherv3.Matcher_MatcherTree_MatchMap{Map: byValue},
+		},
+	}}
+	return matcher, nil
+}
+
+// routeOf decides where requests with the rule's key to one port go: never to
+// the baseline.
+func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
+	name := RoutedSandbox + rule.Sandbox
+	if !rule.Ready {
+		return refusal(name, ReasonNotReady, fmt.Sprintf(
+			"sandbox %q holds this routing key and is not ready", rule.Sandbox))
+	}
+	for _, d := range m.Destinations {
+		if address, err := netip.ParseAddr(d.Address); err == nil && d.Port > 0 && d.Port <= 65535 {
+			return forkRoute(name, netip.AddrPortFrom(address, uint16(d.Port)))
+		}
+	}
+	return refusal(name, ReasonNoAddress, fmt.Sprintf(
+		"sandbox %q holds this routing key and has no cluster address for port %d of the workload (is its Service headless?)",
+		rule.Sandbox, m.WorkloadPort))
+}
+
+// baselineRoute leads to the application beside the proxy. What a client put
+// into the internal header ends here.
+func baselineRoute() *routev3.Route {
+	return &routev3.Route{
+		Name: RoutedBaseline, Match: everything(), Action: toCluster(AppCluster),
+		RequestHeadersToRemove: []string{DestinationHeader},
+	}
+}
+
+// forkRoute leads to a sandbox's Service. The header replaces what a client may
+// have sent; ForksCluster takes it out again.
+func forkRoute(name string, destination netip.AddrPort) *routev3.Route {
+	return &routev3.Route{
+		Name: name, Match: everything(), Action: toCluster(ForksCluster),
+		RequestHeadersToAdd: []*corev3.HeaderValueOption{header(DestinationHeader, destination.String())},
+	}
+}
+
+func refusal(name, reason, text string) *routev3.Route {
+	return &routev3.Route{
+		Name: name, Match: everything(),
+		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
+			Status: 503,
+			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text + "\n"}},
+		}},
+		ResponseHeadersToAdd: []*corev3.HeaderValueOption{header(ReasonHeader, reason), header(RoutedHeader, name)},
+	}
+}
+
+// everything matches any path, "*" of OPTIONS included.
+func everything() *routev3.RouteMatch {
+	return &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: ""}}
+}
+
+// toCluster sets no deadline: how long a request may take is between its client
+// and its server.
+func toCluster(name string) *routev3.Route_Route {
+	return &routev3.Route_Route{Route: &routev3.RouteAction{
+		ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: name},
+		Timeout:          durationpb.New(0),
+	}}
+}
+
+func header(name, value string) *corev3.HeaderValueOption {
+	return &corev3.HeaderValueOption{
+		Header:       &corev3.HeaderValue{Key: name, Value: value},
+		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+	}
+}
+
+func onMatch(r *routev3.Route) (*matcherv3.Matcher_OnMatch, error) {
+	action, err := packed(r)
+	if err != nil {
+		return nil, err
+	}
+	return &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
+		Action: &xdscorev3.TypedExtensionConfig{Name: "route", TypedConfig: action},
+	}}, nil
+}
+
+// packed puts a message into an Any whose bytes depend on its content alone.
+func packed(m proto.Message) (*anypb.Any, error) {
+	packed := &anypb.Any{}
+	if err := anypb.MarshalFrom(packed, m, proto.MarshalOptions{Deterministic: true}); err != nil {
+		return nil, fmt.Errorf("write %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	return packed, nil
+}

@@ -1,0 +1,225 @@
+package translate
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"pgregory.net/rapid"
+
+	"switchyard.dev/routeserver/table"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+
+func rule(key, sandbox string, mappings ...table.Mapping) *table.Rule {
+	return &table.Rule{Baseline: customer, RoutingKey: key, Sandbox: sandbox, Ready: true, Mappings: mappings}
+}
+
+func to(port uint32, addresses ...string) table.Mapping {
+	m := table.Mapping{WorkloadPort: port}
+	for _, address := range addresses {
+		m.Destinations = append(m.Destinations, table.Destination{Host: "svc.hotrod.svc", Port: 80, Address: address})
+	}
+	return m
+}
+
+func TestTheRoutesOfAWorkload(t *testing.T) {
+	notReady := rule("k3", "slow", to(8081, "10.0.0.3"))
+	notReady.Ready = false
+	cases := map[string][]*table.Rule{
+		"no-rules":             nil,
+		"one-rule":             {rule("k1", "feature", to(8081, "10.0.0.1"))},
+		"two-ports":            {rule("k1", "feature", to(8081, "10.0.0.1"), to(8082, "fd00::1"))},
+		"several-destinations": {rule("k1", "feature", to(8081, "", "10.0.0.2", "10.0.0.3"))},
+		"headless":             {rule("k1", "feature", to(8081, "", "None"))},
+		"not-ready":            {rule("k1", "feature", to(8081, "10.0.0.1")), notReady},
+		"without-a-service":    {rule("k1", "consumer")},
+	}
+	for name, rules := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := resources(customer, slices.Values(rules), "v1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name, got)
+		})
+	}
+}
+
+func golden(t *testing.T, name string, got []Resource) {
+	t.Helper()
+	var text bytes.Buffer
+	for _, r := range got {
+		loose, err := protojson.Marshal(r.Any)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&text, "// %s %s, version %s\n", r.Type, r.Name, r.Version)
+		if err := json.Indent(&text, loose, "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		text.WriteByte('\n')
+	}
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("go test -update writes it anew (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheVersionChangesExactlyWithTheContent(t *testing.T) {
+	of := func(rules ...*table.Rule) Resource {
+		got, err := resources(customer, slices.Values(rules), "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0]
+	}
+	a, b := rule("k1", "a", to(80, "10.0.0.1")), rule("k2", "b", to(80, "10.0.0.2"))
+	if of(a, b).Version != of(b, a).Version {
+		t.Error("the order of the rules changes the version")
+	}
+	if of(a).Version == of(a, b).Version || of(a).Version == of(rule("k1", "a", to(80, "10.0.0.9"))).Version {
+		t.Error("other content has the same version")
+	}
+}
+
+func TestTheNameOfAResourceNamesItsWorkload(t *testing.T) {
+	if got, err := ParseRouteName(RouteName(customer)); err != nil || got != customer {
+		t.Errorf("got %v, %v", got, err)
+	}
+	for _, name := range []string{"", "*", "routes", "routes/Deployment/hotrod", "routes/Deployment//customer", "x/a/b/c", "routes/a/b/c/d"} {
+		if w, err := ParseRouteName(name); err == nil {
+			t.Errorf("%q was read as %v", name, w)
+		}
+	}
+}
+
+// outcome is what a request meets.
+type outcome struct{ cluster, destination, reason, routed string }
+
+// expected says from the rules, one after the other, what a request meets.
+func expected(rules []*table.Rule, port uint32, key string) outcome {
+	for _, r := range rules {
+		for _, m := range r.Mappings {
+			if r.RoutingKey != key || m.WorkloadPort != port {
+				continue
+			}
+			routed := "sandbox=" + r.Sandbox
+			if !r.Ready {
+				return outcome{reason: ReasonNotReady, routed: routed}
+			}
+			for _, d := range m.Destinations {
+				if d.Address != "" {
+					return outcome{cluster: "forks", destination: d.Address + ":80", routed: routed}
+				}
+			}
+			return outcome{reason: ReasonNoAddress, routed: routed}
+		}
+	}
+	return outcome{cluster: "app", routed: "baseline"}
+}
+
+// interpret does with a route configuration what Envoy does.
+func interpret(t *rapid.T, r Resource, value string) outcome {
+	config := &routev3.RouteConfiguration{}
+	if err := r.Any.UnmarshalTo(config); err != nil {
+		t.Fatal(err)
+	}
+	if err := config.ValidateAll(); err != nil {
+		t.Fatalf("Envoy's own rules are broken: %v", err)
+	}
+	matcher := config.VirtualHosts[0].Matcher
+	match := matcher.OnNoMatch
+	if tree := matcher.GetMatcherTree(); tree != nil {
+		input := &networkv3.FilterStateInput{}
+		if err := tree.Input.TypedConfig.UnmarshalTo(input); err != nil || input.Key != FilterStateKey {
+			t.Fatalf("the map is looked up by %v, %v", tree.Input, err)
+		}
+		if m, ok := tree.GetExactMatchMap().Map[value]; ok {
+			match = m
+		}
+	}
+	return meet(t, match)
+}
+
+func meet(t *rapid.T, match *matcherv3.Matcher_OnMatch) outcome {
+	route := &routev3.Route{}
+	if err := match.GetAction().TypedConfig.UnmarshalTo(route); err != nil {
+		t.Fatal(err)
+	}
+	if route.Match.GetPrefix() != "" || route.Match.PathSpecifier == nil {
+		t.Fatalf("the route does not match every path: %v", route.Match)
+	}
+	got := outcome{cluster: route.GetRoute().GetCluster(), routed: route.Name}
+	for _, h := range route.RequestHeadersToAdd {
+		if h.Header.Key == DestinationHeader {
+			got.destination = h.Header.Value
+		}
+	}
+	for _, h := range route.ResponseHeadersToAdd {
+		if h.Header.Key == ReasonHeader {
+			got.reason = h.Header.Value
+		}
+	}
+	if got.reason != "" && route.GetDirectResponse().GetStatus() != 503 {
+		t.Fatalf("a refusal with status %d", route.GetDirectResponse().GetStatus())
+	}
+	if got.cluster == AppCluster && !slices.Contains(route.RequestHeadersToRemove, DestinationHeader) {
+		t.Fatal("a client's internal header reaches the baseline")
+	}
+	return got
+}
+
+func TestEveryRuleIsFoundAndNothingElse(t *testing.T) {
+	key := rapid.StringMatching(`[a-zA-Z0-9/.*%é]{1,4}`)
+	port := rapid.SampledFrom([]uint32{1, 18, 80, 8080, 65535})
+	address := rapid.SampledFrom([]string{"", "10.0.0.1", "10.0.0.2"})
+	mapping := rapid.Custom(func(t *rapid.T) table.Mapping {
+		return to(port.Draw(t, "port"), rapid.SliceOfN(address, 0, 2).Draw(t, "addresses")...)
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		byKey := map[string]*table.Rule{}
+		for _, k := range rapid.SliceOfN(key, 0, 6).Draw(t, "keys") {
+			mappings := rapid.SliceOfNDistinct(mapping, 0, 3, func(m table.Mapping) uint32 { return m.WorkloadPort }).Draw(t, "mappings")
+			byKey[k] = rule(k, "sandbox", mappings...)
+			byKey[k].Ready = rapid.Bool().Draw(t, "ready")
+		}
+		rules := slices.Collect(maps.Values(byKey))
+		got, err := resources(customer, slices.Values(rules), "v1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := append(slices.Collect(maps.Keys(byKey)), "", key.Draw(t, "some other key"))
+		for _, k := range asked {
+			for _, p := range []uint32{1, 18, 80, 8080, 65535, 443} {
+				want, have := expected(rules, p, k), interpret(t, got[0], MatchValue(p, k))
+				if want != have {
+					t.Fatalf("key %q, port %d: %+v, want %+v", k, p, have, want)
+				}
+			}
+		}
+	})
+}
