@@ -1,0 +1,207 @@
+package cleanup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Before is what the machine was like before the node came.
+type Before struct {
+	// Boot names the run of the machine. After a restart of it no process of the
+	// node is left, and its data may be torn.
+	Boot string `json:"boot"`
+	// Absent are the shared folders that were not there.
+	Absent []string `json:"absent"`
+	// Settings are the kernel settings that kubelet changes, as they were.
+	Settings map[string]string `json:"settings"`
+	// NamesMounted says whether /run/netns was a mount already.
+	NamesMounted bool `json:"namesMounted"`
+}
+
+// Folders outside of the node's directory that its programs write to, whatever
+// they are told. Parents come before their children.
+const (
+	names          = "/run/netns"
+	shims          = "/run/containerd"
+	kubeletDefault = "/var/lib/kubelet"
+	containerLogs  = "/var/log/containers"
+)
+
+var shared = []string{names, shims, kubeletDefault, containerLogs, "/var/lib/cni"}
+
+// settings are those that kubelet sets for the whole machine.
+var settings = []string{
+	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// Boot names the present run of the machine.
+func Boot() string {
+	content, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(content))
+}
+
+// Observe looks at the machine as it is.
+func Observe() Before {
+	b := Before{Boot: Boot(), Settings: map[string]string{}}
+	for _, dir := range shared {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			b.Absent = append(b.Absent, dir)
+		}
+	}
+	for _, s := range settings {
+		if value, err := os.ReadFile("/proc/sys/" + s); err == nil {
+			b.Settings[s] = strings.TrimSpace(string(value))
+		}
+	}
+	mounts, err := readMounts()
+	for _, m := range mounts {
+		b.NamesMounted = b.NamesMounted || m.point == names
+	}
+	b.NamesMounted = b.NamesMounted || err != nil
+	return b
+}
+
+// Save writes the observation to path.
+func (b Before) Save(path string) error {
+	content, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing down what the machine was like: %w", err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		return fmt.Errorf("writing down what the machine was like: %w", err)
+	}
+	return nil
+}
+
+// Load reads an observation. The error is fs.ErrNotExist when there is none.
+func Load(path string) (Before, error) {
+	var b Before
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return b, err
+	}
+	if err := json.Unmarshal(content, &b); err != nil {
+		return b, fmt.Errorf("reading what the machine was like: %w", err)
+	}
+	return b, nil
+}
+
+// Restore puts back what the node's programs changed outside of its directory.
+// dir is the node's directory. Another node that still runs keeps what it uses.
+func (b Before) Restore(dir string) error {
+	var faults []error
+	for s, value := range b.Settings {
+		if err := restoreSetting("/proc/sys/"+s, value); err != nil {
+			faults = append(faults, fmt.Errorf("setting %s back to %s: %w", s, value, err))
+		}
+	}
+	faults = append(faults, removeLinks(containerLogs, dir), removeDeadSockets(filepath.Join(shims, "s")))
+	if !otherKubelet() {
+		faults = append(faults, b.removeKubeletDefault())
+	}
+	if empty(names) && !b.NamesMounted {
+		_, err := Unmount(names)
+		faults = append(faults, err)
+	}
+	for _, folder := range b.Absent {
+		removeEmpty(folder)
+	}
+	return errors.Join(faults...)
+}
+
+func restoreSetting(path, value string) error {
+	now, err := os.ReadFile(path)
+	if err != nil || strings.TrimSpace(string(now)) == value {
+		return err
+	}
+	return os.WriteFile(path, []byte(value), 0o644)
+}
+
+// removeLinks removes the links in folder that lead into dir.
+func removeLinks(folder, dir string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		link := filepath.Join(folder, e.Name())
+		if target, err := os.Readlink(link); err == nil && strings.HasPrefix(target, dir+"/") {
+			err = os.Remove(link)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing a link to a log: %w", err)
+			}
+		}
+	}
+	return err
+}
+
+// removeDeadSockets removes the sockets in folder that nobody listens on.
+func removeDeadSockets(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(folder, e.Name())
+		if e.Type() != fs.ModeSocket {
+			continue
+		}
+		if c, err := net.Dial("unix", path); err == nil {
+			c.Close()
+			continue
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a dead socket: %w", err)
+		}
+	}
+	return err
+}
+
+// removeKubeletDefault removes the folder that kubelet keeps for device plugins
+// wherever its own directory is, when it was not there before.
+func (b Before) removeKubeletDefault() error {
+	for _, dir := range b.Absent {
+		if dir == kubeletDefault {
+			return RemoveAll(kubeletDefault)
+		}
+	}
+	return nil
+}
+
+// otherKubelet says whether a kubelet runs. The node's own has ended by then.
+func otherKubelet() bool {
+	programs, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, p := range programs {
+		if target, err := os.Readlink(p); err == nil && filepath.Base(strings.TrimSuffix(target, " (deleted)")) == "kubelet" {
+			return true
+		}
+	}
+	return false
+}
+
+func empty(dir string) bool {
+	entries, err := os.ReadDir(dir)
+	return err == nil && len(entries) == 0
+}
+
+// removeEmpty removes a folder and the folders in it, as far as they are empty.
+func removeEmpty(dir string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			removeEmpty(filepath.Join(dir, e.Name()))
+		}
+	}
+	// One that holds something of somebody else stays; that is what is wanted.
+	_ = os.Remove(dir)
+}

@@ -1,0 +1,188 @@
+package cleanup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// mount is one line of a mountinfo.
+type mount struct{ point, kind string }
+
+// octal undoes the escapes of a mountinfo.
+var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// parseMounts reads a mountinfo.
+func parseMounts(mountinfo string) []mount {
+	var mounts []mount
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, rest := strings.Fields(before), strings.Fields(after)
+		if !ok || len(fields) < 5 || len(rest) == 0 {
+			continue
+		}
+		mounts = append(mounts, mount{point: octal.Replace(fields[4]), kind: rest[0]})
+	}
+	return mounts
+}
+
+// deepest returns the mount points at or below dir, in the order in which they
+// can be unmounted: what was mounted last comes first.
+func deepest(mounts []mount, dir string) []string {
+	var points []string
+	for _, m := range mounts {
+		if m.point == dir || strings.HasPrefix(m.point, dir+"/") {
+			points = append(points, m.point)
+		}
+	}
+	slices.Reverse(points)
+	return points
+}
+
+func readMounts() ([]mount, error) {
+	content, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("listing mounts: %w", err)
+	}
+	return parseMounts(string(content)), nil
+}
+
+// rounds is how often Unmount looks for mounts that were below others.
+const rounds = 10
+
+// Unmount takes away every mount at or below dir and returns how many there were.
+func Unmount(dir string) (count int, err error) {
+	for range rounds {
+		mounts, err := readMounts()
+		if err != nil {
+			return count, err
+		}
+		points := deepest(mounts, dir)
+		if len(points) == 0 {
+			return count, nil
+		}
+		for _, point := range points {
+			if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
+				return count, fmt.Errorf("unmounting %s: %w", point, err)
+			}
+			count++
+		}
+	}
+	return count, fmt.Errorf("mounts below %s come back as soon as they are gone: run `umount -R %s`", dir, dir)
+}
+
+// RemoveAll removes a directory with everything in it, unless something is still
+// mounted there: that would remove what belongs to others.
+func RemoveAll(dir string) error {
+	mounts, err := readMounts()
+	if err != nil {
+		return err
+	}
+	if points := deepest(mounts, dir); len(points) > 0 {
+		return fmt.Errorf("not removing %s, since %s is still mounted: run `umount -R %s`", dir, points[0], dir)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing %s: %w", dir, err)
+	}
+	return nil
+}
+
+// hierarchies lists where cgroups are mounted.
+func hierarchies(mounts []mount) []string {
+	var points []string
+	for _, m := range mounts {
+		if m.kind == "cgroup" || m.kind == "cgroup2" {
+			points = append(points, m.point)
+		}
+	}
+	return points
+}
+
+// CreateCgroup makes the cgroup above the node's pods in every hierarchy.
+func CreateCgroup(name string) error {
+	mounts, err := readMounts()
+	if err != nil {
+		return err
+	}
+	for _, root := range hierarchies(mounts) {
+		// On version 2 a group has a controller only when the one above gives it on.
+		if content, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")); err == nil && len(content) > 1 {
+			on := "+" + strings.Join(strings.Fields(string(content)), " +")
+			if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte(on), 0o644); err != nil {
+				return fmt.Errorf("giving cgroup controllers to %s: %w", filepath.Join(root, name), err)
+			}
+		}
+		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("making the cgroup of the node: %w", err)
+		}
+		if err := inheritCPUs(root, filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inheritCPUs gives a new cpuset group of version 1 the CPUs and memory of the
+// one above. Without them no process can enter it.
+func inheritCPUs(from, to string) error {
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(from, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, file), value, 0o644)
+		}
+		if err != nil {
+			return fmt.Errorf("giving %s to the node's cgroup: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// RemoveCgroups removes the cgroup of the node and all below it, in every
+// hierarchy, and returns how many there were. No process may be in them.
+func RemoveCgroups(name string) (count int, err error) {
+	mounts, err := readMounts()
+	if err != nil {
+		return 0, err
+	}
+	for _, root := range hierarchies(mounts) {
+		n, err := removeGroups(filepath.Join(root, name))
+		count += n
+		if err != nil {
+			return count, err
+		}
+	}
+	return count, nil
+}
+
+func removeGroups(dir string) (count int, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("listing the cgroup %s: %w", dir, err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		n, err := removeGroups(filepath.Join(dir, e.Name()))
+		count += n
+		if err != nil {
+			return count, err
+		}
+	}
+	if err := unix.Rmdir(dir); err != nil {
+		return count, fmt.Errorf("removing the cgroup %s: %w", dir, err)
+	}
+	return count + 1, nil
+}

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"switchyard.dev/tools/cluster/internal/cleanup"
+	"switchyard.dev/tools/cluster/internal/netns"
+	"switchyard.dev/tools/cluster/internal/progress"
+)
+
+// stepper is what takeDown tells its steps to.
+type stepper func(what string, f func() error) error
+
+// quiet runs steps without telling them.
+func quiet(_ string, f func() error) error { return f() }
+
+// downSteps is the number of steps of Down.
+const downSteps = 4
+
+// endTime bounds the wait for killed processes.
+const endTime = 15 * time.Second
+
+// Down takes the node away with everything that belongs to it: the processes in
+// its network namespace and its pods, mounts, cgroups, the namespace and the
+// node's directory. What was compiled stays. It is no error when nothing is there.
+func (c Cluster) Down(ctx context.Context) error {
+	if os.Geteuid() != 0 {
+		return errors.New("taking a node down needs root: put `sudo` before the command")
+	}
+	if own, err := netns.Of("/proc/self/ns/net"); err == nil {
+		if node, err := netns.Of(c.Node.NetNS()); err == nil && own == node {
+			return errors.New("this command runs inside of the node's network and would end itself: run it outside of `exec`")
+		}
+	}
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s := progress.New(c.Out, downSteps, time.Now)
+	if err := c.takeDown(ctx, s.Do); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "the node %s is down after %.1f s; what was built stays in %s\n", c.Node.Name, s.Took().Seconds(), c.Node.Cache)
+	return nil
+}
+
+func (c Cluster) takeDown(ctx context.Context, do stepper) error {
+	n := c.Node
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	before, err := cleanup.Load(n.Dir("before.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		before = cleanup.Before{NamesMounted: true}
+	}
+	return inOrder(
+		func() error {
+			return do("ending processes", func() error {
+				_, err := cleanup.Kill(ctx, cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Name})
+				return err
+			})
+		},
+		func() error {
+			return do("unmounting", func() error {
+				_, err := cleanup.Unmount(n.Dir())
+				return err
+			})
+		},
+		func() error {
+			return do("removing cgroups and the network namespace", func() error {
+				_, err := cleanup.RemoveCgroups(n.Name)
+				return errors.Join(err, netns.Delete(n.NetNS()))
+			})
+		},
+		func() error {
+			return do("removing the node's directory", func() error {
+				return errors.Join(before.Restore(n.Dir()), cleanup.RemoveAll(n.Dir()), removeIfEmpty(n.State))
+			})
+		},
+	)
+}
+
+// removeIfEmpty removes the state directory, unless somebody keeps more in it.
+func removeIfEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) > 0 {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(dir)
+	}
+	return err
+}
+
+// processes lists the node's processes that run the given program.
+func (c Cluster) processes(program string) ([]int, error) {
+	all, err := cleanup.Processes(cleanup.Owner{NetNS: c.Node.NetNS(), Cgroup: c.Node.Name})
+	if err != nil {
+		return nil, err
+	}
+	var pids []int
+	for _, p := range all {
+		path := strings.TrimSuffix(p.Program, " (deleted)")
+		if filepath.Base(path) == program && strings.HasPrefix(path, filepath.Join(c.Node.Cache, "bin")+"/") {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids, nil
+}

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"switchyard.dev/tools/cluster/internal/cleanup"
+	"switchyard.dev/tools/cluster/internal/host"
+	"switchyard.dev/tools/cluster/internal/kube"
+	"switchyard.dev/tools/cluster/internal/layout"
+	"switchyard.dev/tools/cluster/internal/lock"
+	"switchyard.dev/tools/cluster/internal/netns"
+	"switchyard.dev/tools/cluster/internal/node"
+	"switchyard.dev/tools/cluster/internal/progress"
+	"switchyard.dev/tools/cluster/internal/recipe"
+)
+
+// Cluster is a node together with where its programs come from.
+type Cluster struct {
+	// Node says where everything is.
+	Node layout.Node
+	// Source is the folder with the pinned modules.
+	Source string
+	// Out is where people read what is done.
+	Out io.Writer
+}
+
+// steps of Up when the node does not run.
+const upSteps = 8
+
+// Up makes the node run and returns when a pod can be started on it.
+func (c Cluster) Up(ctx context.Context) error {
+	unlock, err := c.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if version, err := c.wellNow(ctx); err == nil {
+		fmt.Fprintf(c.Out, "the node %s runs already (Kubernetes %s)\n", c.Node.Name, version)
+		return c.reuseVolumes(ctx)
+	}
+	builder, err := recipe.Open(c.Source, c.Node.Cache)
+	if err != nil {
+		return err
+	}
+	facts := host.Look(len(builder.Missing(builder.Groups)) > 0, c.Node.Cache, c.Node.State)
+	if faults := host.Judge(facts); len(faults) > 0 {
+		return errors.New(strings.Join(faults, "\n"))
+	}
+	s := progress.New(c.Out, upSteps, time.Now)
+	if err := c.bringUp(ctx, s, builder, facts); err != nil {
+		return err
+	}
+	version, err := c.wellNow(ctx)
+	if err != nil {
+		return fmt.Errorf("the node was ready and is not any more: %w", err)
+	}
+	fmt.Fprintf(c.Out, "the node %s is ready after %.1f s (Kubernetes %s)\n", c.Node.Name, s.Took().Seconds(), version)
+	return nil
+}
+
+func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, b *recipe.Builder, facts host.Facts) error {
+	var st starter
+	return inOrder(
+		func() error {
+			return s.Do("installing Debian packages: "+orNone(facts.Absent), func() error {
+				return errors.Join(host.Install(ctx, facts.Absent), host.Prepare(ctx))
+			})
+		},
+		func() error {
+			return s.Do("building programs: "+orNone(groupNames(b.Missing(b.Groups))), func() error {
+				return b.Build(ctx, b.Groups, s.Note)
+			})
+		},
+		func() error {
+			return s.Do("making keys, settings and the network", func() error { return c.prepare(ctx, s) })
+		},
+		func() error {
+			client, err := kube.Connect(c.Node)
+			st = starter{cluster: c, client: client, note: s.Note}
+			return err
+		},
+		func() error {
+			return s.Do("starting etcd and the container runtime", func() error { return st.wave(ctx, 0) })
+		},
+		func() error { return s.Do("starting the API server", func() error { return st.wave(ctx, 1) }) },
+		func() error {
+			return s.Do("adding names, storage and the first image", func() error {
+				return errors.Join(st.client.ApplyAll(ctx, kube.Objects(c.Node)), c.loadPause(ctx))
+			})
+		},
+		func() error { return s.Do("starting the other parts", func() error { return st.wave(ctx, 2) }) },
+		func() error { return s.Do("waiting until pods can be started", func() error { return st.ready(ctx) }) },
+	)
+}
+
+// inOrder runs functions until one fails.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "nothing to do"
+	}
+	return strings.Join(names, " ")
+}
+
+func groupNames(groups []recipe.Group) []string {
+	var names []string
+	for _, g := range groups {
+		names = append(names, g.Name)
+	}
+	return names
+}
+
+// lock keeps two of our programs from changing the same node at the same time.
+func (c Cluster) lock(ctx context.Context) (func(), error) {
+	return lock.Take(ctx, filepath.Join(c.Node.Cache, c.Node.Name+".lock"), func(owner string) {
+		fmt.Fprintf(c.Out, "another command (process %s) changes this node; waiting for it\n", owner)
+	})
+}
+
+// wellNow asks everything once: are all parts up and well, and is the node ready.
+func (c Cluster) wellNow(ctx context.Context) (version string, err error) {
+	client, err := kube.Connect(c.Node)
+	if err != nil {
+		return "", err
+	}
+	for _, report := range c.reports(ctx, client) {
+		if report.Fault != nil {
+			return "", fmt.Errorf("%s: %w", report.Part.Name, report.Fault)
+		}
+	}
+	return client.NodeReady(ctx, c.Node.Name)
+}
+
+// prepare makes everything that must be there before the first part starts, and
+// keeps what is there.
+func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
+	if err := c.forgetTorn(ctx, s.Note); err != nil {
+		return err
+	}
+	n := c.Node
+	for _, dir := range []string{"", "logs", "logs/pods", "pids", "cni", "pki", "volumes"} {
+		if err := os.MkdirAll(n.Dir(dir), 0o755); err != nil {
+			return fmt.Errorf("making the node's directory: %w", err)
+		}
+	}
+	if _, err := os.Stat(n.Dir("before.json")); errors.Is(err, fs.ErrNotExist) {
+		if err := cleanup.Observe().Save(n.Dir("before.json")); err != nil {
+			return err
+		}
+	}
+	for i := range n.Volumes {
+		if err := os.MkdirAll(kube.VolumeDir(n, kube.VolumeName(i)), 0o755); err != nil {
+			return fmt.Errorf("making a volume: %w", err)
+		}
+	}
+	return inOrder(
+		func() error { return makeKeys(n, time.Now()) },
+		func() error { return writeFiles(n) },
+		func() error { return cleanup.CreateCgroup(n.Name) },
+		func() error { return netns.Create(n.NetNS()) },
+		func() error { return netns.Setup(n.NetNS(), n.Network, n.Gateway()) },
+	)
+}
+
+// forgetTorn takes down what cannot be continued: a node from before a restart of
+// the machine, and one that has lost its network namespace with all its pods'.
+func (c Cluster) forgetTorn(ctx context.Context, note func(string, ...any)) error {
+	before, err := cleanup.Load(c.Node.Dir("before.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c.takeDown(ctx, quiet)
+	}
+	if err != nil {
+		note("%v; beginning anew", err)
+		return c.takeDown(ctx, quiet)
+	}
+	_, noNetwork := netns.Of(c.Node.NetNS())
+	switch {
+	case before.Boot != cleanup.Boot():
+		note("the machine was restarted since; beginning anew")
+	case noNetwork != nil:
+		note("the node's network namespace is gone; beginning anew")
+	default:
+		return nil
+	}
+	return c.takeDown(ctx, quiet)
+}
+
+func writeFiles(n layout.Node) error {
+	files, err := node.Files(n)
+	if err != nil {
+		return err
+	}
+	for place, content := range files {
+		if err := os.WriteFile(n.Dir(place), content, 0o644); err != nil {
+			return fmt.Errorf("writing the node's settings: %w", err)
+		}
+	}
+	return nil
+}

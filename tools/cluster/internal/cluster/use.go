@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/tools/cluster/internal/cleanup"
+	"switchyard.dev/tools/cluster/internal/image"
+	"switchyard.dev/tools/cluster/internal/kube"
+	"switchyard.dev/tools/cluster/internal/netns"
+	"switchyard.dev/tools/cluster/internal/node"
+)
+
+// Exec replaces this process by a command in the node's network. The command
+// finds kubectl, helm and the other programs first in its PATH, the cluster in
+// KUBECONFIG, and the cluster's names in its /etc/resolv.conf.
+func (c Cluster) Exec(argv []string) error {
+	if len(argv) == 0 {
+		return errors.New("no command to run: say `cluster exec -- COMMAND ARGUMENTS`")
+	}
+	if _, err := c.running(); err != nil {
+		return err
+	}
+	set := map[string]string{
+		"PATH":       c.Node.Bin() + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"KUBECONFIG": c.Node.Kubeconfig(),
+	}
+	for key, value := range set {
+		if err := os.Setenv(key, value); err != nil {
+			return fmt.Errorf("setting %s: %w", key, err)
+		}
+	}
+	return netns.Exec(c.Node.NetNS(), c.Node.Dir("resolv.conf"), argv, os.Environ())
+}
+
+// Load puts images, given as files that `docker save` would write, into the
+// node. Loading the same file again changes nothing.
+func (c Cluster) Load(ctx context.Context, files []string) error {
+	if len(files) == 0 {
+		return errors.New("no image to load: say `cluster load IMAGE.tar...`")
+	}
+	for _, file := range files {
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			return fmt.Errorf("no image file %s: give a tar file as `docker save` writes it", file)
+		}
+	}
+	if _, err := c.running(); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
+	for _, file := range files {
+		group.Go(func() error { return c.load(ctx, file) })
+	}
+	return group.Wait()
+}
+
+func (c Cluster) load(ctx context.Context, file string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Node.Bin(), "ctr"),
+		"--address", c.Node.Containerd(), "--namespace", "k8s.io", "images", "import", file)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("loading %s: %w: %s", file, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// loadPause packs and loads the image that every pod needs, unless the node has it.
+func (c Cluster) loadPause(ctx context.Context) error {
+	tar := c.Node.Dir("pause.tar")
+	if _, err := os.Stat(tar); err == nil {
+		return nil
+	}
+	if err := image.Pack(filepath.Join(c.Node.Bin(), "pause"), node.PauseImage, tar+".new"); err != nil {
+		return err
+	}
+	if err := c.load(ctx, tar+".new"); err != nil {
+		return err
+	}
+	if err := os.Rename(tar+".new", tar); err != nil {
+		return fmt.Errorf("keeping the pause image: %w", err)
+	}
+	return nil
+}
+
+// reuseVolumes empties local volumes whose claim is gone and frees them.
+func (c Cluster) reuseVolumes(ctx context.Context) error {
+	client, err := kube.Connect(c.Node)
+	if err != nil {
+		return err
+	}
+	released, err := client.Released(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for volumes to reuse: %w", err)
+	}
+	for _, name := range released {
+		dir := kube.VolumeDir(c.Node, name)
+		if err := cleanup.RemoveAll(dir); err != nil {
+			return err
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return fmt.Errorf("emptying the volume %s: %w", name, err)
+		}
+		if err := client.Reuse(ctx, name); err != nil {
+			return fmt.Errorf("freeing the volume %s: %w", name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+// Package netns makes, enters and removes the network namespace of a node.
+//
+// A namespace is kept alive and named by a mount of it below /run/netns, where
+// `ip netns` and `nsenter --net=` look as well. It is never entered with `ip
+// netns exec`, which mounts a new /sys over the cgroups that kubelet needs.
+//
+// A namespace belongs to a thread. Do therefore runs its function on a thread of
+// its own that ends with it; a process that is started there, and a socket that
+// is opened there, belong to the namespace for good. The function must not hand
+// work to other goroutines.
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// ID tells one namespace from another: what a namespace file points to.
+type ID struct{ Dev, Ino uint64 }
+
+// Of returns the ID of a namespace by a path to it, such as /proc/1/ns/net. The
+// error is fs.ErrNotExist when there is no such file or no namespace is mounted
+// on it.
+func Of(path string) (ID, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(path, &s); err != nil {
+		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: err}
+	}
+	if s.Type != unix.NSFS_MAGIC {
+		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: fs.ErrNotExist}
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil {
+		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: err}
+	}
+	return ID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+}
+
+// Create makes the namespace that path names, unless it is there already.
+func Create(path string) error {
+	if _, err := Of(path); err == nil {
+		return nil
+	}
+	if err := shareFolder(filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
+	if err != nil {
+		return fmt.Errorf("naming the network namespace: %w", err)
+	}
+	f.Close()
+	return onThread(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("making a network namespace: %w", err)
+		}
+		self := fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid())
+		if err := unix.Mount(self, path, "none", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mounting the network namespace on %s: %w", path, err)
+		}
+		return nil
+	})
+}
+
+// Try says whether this process may make network namespaces. The one that it
+// makes for that has no name and is gone at once.
+func Try() error {
+	return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
+}
+
+// shareFolder makes the folder of named namespaces a shared mount, as `ip netns`
+// does. If it were left to the first `ip netns add` of somebody else, that would
+// copy our mount into a place where it can no longer be taken away.
+func shareFolder(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	share := func() error { return unix.Mount("", dir, "none", unix.MS_SHARED|unix.MS_REC, "") }
+	if err := share(); !errors.Is(err, unix.EINVAL) {
+		return wrap(err, "sharing the mount "+dir)
+	}
+	if err := unix.Mount(dir, dir, "none", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("mounting %s on itself: %w", dir, err)
+	}
+	return wrap(share(), "sharing the mount "+dir)
+}
+
+// Delete takes the name of the namespace away. The kernel removes the namespace
+// itself, with its devices, addresses, routes and iptables rules, when the last
+// process in it has ended. Deleting what is not there is no error.
+func Delete(path string) error {
+	for {
+		err := unix.Unmount(path, unix.MNT_DETACH)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("unmounting the network namespace %s: %w", path, err)
+		}
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the name of the network namespace: %w", err)
+	}
+	return nil
+}
+
+// Do runs f inside the namespace and returns its error.
+func Do(path string, f func() error) error {
+	return onThread(func() error {
+		if err := Enter(path); err != nil {
+			return err
+		}
+		return f()
+	})
+}
+
+// Enter moves the calling thread into the namespace for good. The caller must
+// have locked its goroutine to the thread.
+func Enter(path string) error {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("opening the network namespace %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("entering the network namespace %s: %w", path, err)
+	}
+	return nil
+}
+
+// onThread runs f on a thread that is thrown away afterwards. That must not be
+// the first thread of the process: it is never thrown away, and what /proc tells
+// about the process is told about it.
+func onThread(f func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			result <- onThread(f) // on another thread, since this one is taken
+			runtime.UnlockOSThread()
+			return
+		}
+		result <- f() // never unlocked, so the thread ends with the goroutine
+	}()
+	return <-result
+}
+
+func wrap(err error, doing string) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
