@@ -1,0 +1,166 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/table"
+)
+
+// View holds the newest whole table of a log. It is safe for concurrent use.
+type View struct {
+	cfg     Config
+	metrics *metrics
+	shown   atomic.Pointer[version]
+	// folding is the newest table, whole or not. It belongs to Run.
+	folding table.Table
+}
+
+// version is a table and the channel that is closed when others are served.
+type version struct {
+	table table.Table
+	newer chan struct{}
+}
+
+// New gives a View that is cold until Run has followed the log to its end.
+func New(cfg Config) (*View, error) {
+	if err := cfg.withDefaults().Validate(); err != nil {
+		return nil, err
+	}
+	v := &View{cfg: cfg.withDefaults()}
+	v.shown.Store(&version{newer: make(chan struct{})})
+	m, err := newMetrics(v, v.cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("view: register metrics: %w", err)
+	}
+	v.metrics = m
+	return v, nil
+}
+
+// Current gives the newest whole table, and a channel that is closed when there
+// is one with other rules. Before the first one it gives the empty table, which
+// is not whole. It never waits.
+func (v *View) Current() (table.Table, <-chan struct{}) {
+	shown := v.shown.Load()
+	return shown.table, shown.newer
+}
+
+// WaitWhole waits for the first whole table and gives the newest one, or ctx's
+// error.
+func (v *View) WaitWhole(ctx context.Context) (table.Table, error) {
+	for {
+		t, newer := v.Current()
+		if t.Whole() {
+			return t, nil
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return t, ctx.Err()
+		}
+	}
+}
+
+// Run follows the log until ctx ends, whatever happens to it, and returns nil
+// then. Call it once.
+func (v *View) Run(ctx context.Context) error {
+	wait := v.cfg.RetryMin
+	for {
+		progress, err := v.follow(ctx)
+		v.metrics.following.Set(0)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if progress {
+			wait = v.cfg.RetryMin
+		}
+		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
+			"error", err, "retryIn", wait.String(), "position", v.folding.Pos().Seq, "epoch", v.folding.Pos().Epoch)
+		select {
+		case <-time.After(wait/2 + rand.N(wait/2+1)):
+		case <-ctx.Done():
+			return nil
+		}
+		wait = min(2*wait, v.cfg.RetryMax)
+	}
+}
+
+// follow reads the log until that fails, and tells whether it got anything.
+func (v *View) follow(ctx context.Context) (progress bool, err error) {
+	follower, err := v.cfg.Log.Follow(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer follower.Close()
+	// Read after Follow: what has been given by then and up to here is all that
+	// is known.
+	tip, err := v.cfg.Log.Tip(ctx)
+	if err != nil {
+		return false, err
+	}
+	if was := v.folding.Pos(); was.Epoch == tip.Epoch && tip.Seq < was.Seq {
+		// Facts to come would have sequences that the table has passed already.
+		v.cfg.Logger.Error("the routing log was cut short within its epoch; its table is folded anew",
+			"epoch", tip.Epoch, "tip", tip.Seq, "position", was.Seq)
+		v.folding = table.Table{}
+	}
+	v.metrics.following.Set(1)
+	for {
+		facts, err := follower.Next(ctx)
+		if err != nil {
+			return progress, err
+		}
+		if len(facts) == 0 {
+			continue
+		}
+		if err := v.fold(facts, tip); err != nil {
+			return progress, err
+		}
+		if !progress {
+			v.cfg.Logger.Info("following the routing log", "epoch", tip.Epoch, "tip", tip.Seq)
+		}
+		progress = true
+	}
+}
+
+// errOtherEpoch: the log began again between Follow and Tip.
+var errOtherEpoch = errors.New("the log began again while it was being opened")
+
+// fold takes in facts of one follower; tip is the end that must be reached
+// before the result is shown.
+func (v *View) fold(facts []event.Recorded, tip event.Pos) error {
+	if facts[0].Pos.Epoch != tip.Epoch {
+		return fmt.Errorf("%w: %w", errOtherEpoch, eventbus.ErrEpochEnded)
+	}
+	if v.folding.Pos().Epoch != tip.Epoch {
+		if v.folding.Pos().Epoch != "" {
+			v.metrics.epochChanges.Inc()
+			v.cfg.Logger.Info("the routing log began again; the table of the old epoch stays until the new one is whole",
+				"oldEpoch", v.folding.Pos().Epoch, "newEpoch", tip.Epoch)
+		}
+		v.folding = table.Table{}
+	}
+	v.folding = v.folding.Apply(facts...)
+	v.metrics.folded(facts)
+	if v.folding.Whole() && v.folding.Pos().Seq >= tip.Seq {
+		v.show(v.folding)
+	}
+	return nil
+}
+
+// show makes t the current table, and wakes readers if it serves anything else.
+func (v *View) show(t table.Table) {
+	old := v.shown.Load()
+	if old.table.Whole() && old.table.Hash() == t.Hash() {
+		v.shown.Store(&version{table: t, newer: old.newer})
+		return
+	}
+	v.shown.Store(&version{table: t, newer: make(chan struct{})})
+	close(old.newer)
+}
