@@ -31,7 +31,8 @@
 // Every optional field may be absent, spec and status included: nothing here
 // panics on a zero value, and no code may assume more. Spec and Status are
 // left out of the written form when they are zero, so that an object without a
-// spec can be read and written back. A required list has to be set before an
+// spec can be read and written back (a spec of which every field is empty
+// becomes an absent one). A required list has to be set before an
 // object is written, with an empty list where there is nothing: the API server
 // refuses null.
 //

@@ -8,7 +8,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotexternalworkloads,singular=signadotexternalworkload,shortName=sdxw,scope=Namespaced,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,description="Name of the member."
+// +kubebuilder:printcolumn:name="Member",type=string,JSONPath=`.spec.name`,description="Name of the member."
 // +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.spec.baseline.name`,description="The workload it stands for."
 // +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

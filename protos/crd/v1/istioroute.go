@@ -16,8 +16,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
-// +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.spec.managed.mappings[*].toService`,description="Where requests with the key go.",priority=1
-// +kubebuilder:printcolumn:name="Virtual-Services",type=string,JSONPath=`.status.matchedVirtualServices[*].name`,description="VirtualServices that carry the routes.",priority=1
+// +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.spec.managed.mappings[0].toService`,description="Where requests with the key go, on the first port.",priority=1
+// +kubebuilder:printcolumn:name="Virtual-Service",type=string,JSONPath=`.status.matchedVirtualServices[0].name`,description="The first VirtualService that carries the routes.",priority=1
 type IstioRoute struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

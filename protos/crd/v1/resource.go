@@ -8,7 +8,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=resources,singular=resource,shortName=sdmr,scope=Cluster,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Name",type=string,JSONPath=`.spec.name`,description="Name of the resource in its sandbox."
+// +kubebuilder:printcolumn:name="Resource",type=string,JSONPath=`.spec.name`,description="Name of the resource in its sandbox."
 // +kubebuilder:printcolumn:name="Plugin",type=string,JSONPath=`.spec.pluginName`,description="The resource plugin it comes from."
 // +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.metadata.annotations.signadot\.com/sandbox-name`,description="What users call its sandbox."
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`,description="How far it is."

@@ -35,7 +35,7 @@ func renderAll(t *testing.T, values map[string]any) map[string]*apiextensionsv1.
 type node map[string]any
 
 // generated gives the schema of a CRD's only version as a table.
-func generated(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) schema {
+func generated(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) pathTable {
 	t.Helper()
 	written, err := json.Marshal(c.Spec.Versions[0].Schema.OpenAPIV3Schema)
 	if err != nil {
@@ -45,13 +45,13 @@ func generated(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) schema
 	if err := json.Unmarshal(written, &root); err != nil {
 		t.Fatal(err)
 	}
-	out := schema{}
+	out := pathTable{}
 	out.flatten("", false, root)
 	return out
 }
 
 // flatten puts a node and all below it into the table.
-func (s schema) flatten(path string, required bool, n node) {
+func (s pathTable) flatten(path string, required bool, n node) {
 	facts := factsOf(n)
 	if required {
 		facts = append(facts, "required")

@@ -177,6 +177,9 @@ func TestEveryKindSaysInATableWhetherItIsReadyAndSinceWhen(t *testing.T) {
 		for _, column := range c.Spec.Versions[0].AdditionalPrinterColumns {
 			names = append(names, column.Name)
 		}
+		if slices.Contains(names, "Name") { // a second one, after the object's name
+			t.Errorf("%s calls a column Name", kind)
+		}
 		verdict := "Ready"
 		if kind == "Job" { // a job is never ready: it ends
 			verdict = "Succeeded"

@@ -96,21 +96,21 @@ func split(text string) []string {
 	return out
 }
 
-// schema is a schema as a flat table: what each path is. Paths look like
+// pathTable is a schema as a flat table: what each path is. Paths look like
 // spec.customization.patches[].target.name; [] stands for the items of a list,
 // {} for the values of a map.
-type schema map[string]string
+type pathTable map[string]string
 
 // put notes what a path is; the order of the facts does not matter.
-func (s schema) put(path string, facts ...string) {
+func (s pathTable) put(path string, facts ...string) {
 	facts = slices.Clone(facts)
 	slices.Sort(facts)
 	s[path] = strings.Join(facts, " ")
 }
 
 // published gives the published schema of a kind.
-func (tr transcript) published(t *testing.T, kind *block) schema {
-	out := schema{}
+func (tr transcript) published(t *testing.T, kind *block) pathTable {
+	out := pathTable{}
 	for _, field := range kind.fields {
 		tr.flatten(t, out, field.name, field)
 	}
@@ -118,7 +118,7 @@ func (tr transcript) published(t *testing.T, kind *block) schema {
 }
 
 // flatten puts a field and all below it into the table.
-func (tr transcript) flatten(t *testing.T, out schema, path string, field *block) {
+func (tr transcript) flatten(t *testing.T, out pathTable, path string, field *block) {
 	typ, facts := field.typ, field.attributes
 	if item, list := strings.CutPrefix(typ, "[]"); list {
 		out.put(path, append([]string{"array"}, facts...)...)
