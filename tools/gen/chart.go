@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -44,7 +45,10 @@ func chartCRD(generated []byte) ([]byte, error) {
 		return nil, err
 	}
 	name := []byte("\nmetadata:\n")
-	before, after, _ := bytes.Cut([]byte(escapeBraces(string(plain))), name)
+	before, after, found := bytes.Cut([]byte(escapeBraces(string(plain))), name)
+	if !found {
+		return nil, errors.New("the document has no metadata")
+	}
 	return bytes.Join([][]byte{[]byte(chartHeader), before, name, []byte(chartMetadata), after}, nil), nil
 }
 

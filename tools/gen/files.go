@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -107,24 +108,38 @@ func (f Files) leftovers(root string) ([]change, error) {
 	return out, nil
 }
 
-// apply makes the tree at root what it should be and says what it did.
-func apply(root string, changes []change) error {
-	for _, c := range changes {
-		full := filepath.Join(root, c.path)
-		if c.content == nil {
-			if err := os.Remove(full); err != nil {
-				return err
-			}
-			fmt.Println("removed", c.path)
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(full, c.content, 0o644); err != nil {
-			return err
-		}
-		fmt.Println("wrote", c.path)
+// apply makes the tree at root what it should be. It says what it did when all
+// is done, so that nobody who stops listening stops it halfway.
+func apply(root string, changes []change, out io.Writer) error {
+	said := "every generated file is fresh\n"
+	if len(changes) > 0 {
+		said = ""
 	}
-	return nil
+	for _, c := range changes {
+		if err := c.apply(filepath.Join(root, c.path)); err != nil {
+			return err
+		}
+		said += c.done() + " " + c.path + "\n"
+	}
+	_, err := io.WriteString(out, said)
+	return err
+}
+
+// apply writes or removes the one file.
+func (c change) apply(path string) error {
+	if c.content == nil {
+		return os.Remove(path)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, c.content, 0o644)
+}
+
+// done says in a word what applying the change does.
+func (c change) done() string {
+	if c.content == nil {
+		return "removed"
+	}
+	return "wrote"
 }

@@ -47,7 +47,7 @@ func run(root string, check bool) error {
 		return err
 	}
 	if !check {
-		return apply(root, changes)
+		return apply(root, changes, os.Stdout)
 	}
 	for _, c := range changes {
 		fmt.Fprintf(os.Stderr, "stale: %s (%s)\n", c.path, c.what())
