@@ -23,13 +23,9 @@ type Change struct {
 func Diff(older, newer Table) []Change {
 	var out []Change
 	for _, b := range hamt.Diff(older.baselines, newer.baselines, sameRuleSet) {
-		for _, c := range hamt.Diff(b.Old.rulesByKey(), b.New.rulesByKey(), (*Rule).Equal) {
-			out = append(out, Change{Baseline: b.Key, RoutingKey: c.Key, Old: c.Old, New: c.New})
-		}
+		out = changesOf(out, b.Key, b.Old, b.New)
 	}
-	slices.SortFunc(out, func(a, b Change) int {
-		return cmp.Or(a.Baseline.Compare(b.Baseline), cmp.Compare(a.RoutingKey, b.RoutingKey))
-	})
+	slices.SortFunc(out, Change.compare)
 	return out
 }
 
@@ -40,4 +36,28 @@ func (s *ruleSet) rulesByKey() hamt.Map[string, *Rule] {
 		return hamt.Map[string, *Rule]{}
 	}
 	return s.byKey
+}
+
+// DiffOf is Diff for one baseline. It costs one comparison when nothing changed
+// there.
+func DiffOf(older, newer Table, w Workload) []Change {
+	a, _ := older.baselines.Get(w)
+	b, _ := newer.baselines.Get(w)
+	if a == b || older.HashOf(w) == newer.HashOf(w) {
+		return nil
+	}
+	out := changesOf(nil, w, a, b)
+	slices.SortFunc(out, Change.compare)
+	return out
+}
+
+func changesOf(out []Change, w Workload, older, newer *ruleSet) []Change {
+	for _, c := range hamt.Diff(older.rulesByKey(), newer.rulesByKey(), (*Rule).Equal) {
+		out = append(out, Change{Baseline: w, RoutingKey: c.Key, Old: c.Old, New: c.New})
+	}
+	return out
+}
+
+func (c Change) compare(other Change) int {
+	return cmp.Or(c.Baseline.Compare(other.Baseline), cmp.Compare(c.RoutingKey, other.RoutingKey))
 }

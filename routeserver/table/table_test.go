@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	"pgregory.net/rapid"
@@ -130,6 +131,13 @@ func TestDiffAgreesWithComparingEverything(t *testing.T) {
 		}
 		if diff := cmp.Diff(bruteDiff(older, newer), Diff(older, newer)); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
+		}
+		for _, w := range []Workload{{"Deployment", "ns1", "b1"}, {"Deployment", "ns1", "b2"}} {
+			want := bruteDiff(older, newer)
+			want = slices.DeleteFunc(want, func(c Change) bool { return c.Baseline != w })
+			if diff := cmp.Diff(want, DiffOf(older, newer, w), cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("DiffOf(%v) (-want +got):\n%s", w, diff)
+			}
 		}
 		if same := older.Hash() == newer.Hash(); same != (len(Diff(older, newer)) == 0) {
 			t.Fatalf("equal hashes: %v, but Diff gives %v", same, Diff(older, newer))

@@ -1,0 +1,117 @@
+package published
+
+import (
+	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/table"
+)
+
+// Filter narrows rules. An empty field does not narrow; all others must match,
+// byte for byte.
+type Filter struct {
+	Kind, Namespace, Name string
+	RoutingKey            string
+	Sandbox               string
+}
+
+// FilterOf gives the filter that a request asks for. An absent message and an
+// empty one mean the same.
+func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
+	b := req.GetBaselineWorkload()
+	return Filter{
+		Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName(),
+		RoutingKey: req.GetRoutingKey(),
+		Sandbox:    req.GetDestinationSandbox().GetName(),
+	}
+}
+
+// Rules gives the rules that match, sorted by baseline and routing key.
+func (f Filter) Rules(t table.Table) []*table.Rule {
+	var out []*table.Rule
+	add := func(r *table.Rule) {
+		if f.matches(r) {
+			out = append(out, r)
+		}
+	}
+	w, one := f.baseline()
+	switch {
+	case one && f.RoutingKey != "":
+		if r, ok := t.Lookup(w, f.RoutingKey); ok {
+			add(r)
+		}
+	case one:
+		for r := range t.Of(w) {
+			add(r)
+		}
+	default:
+		for r := range t.All() {
+			add(r)
+		}
+	}
+	return out
+}
+
+// Ops gives what a watcher who has the matching rules of older must be told to
+// have those of newer.
+func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp {
+	var changes []table.Change
+	if w, one := f.baseline(); one {
+		changes = table.DiffOf(older, newer, w)
+	} else {
+		changes = table.Diff(older, newer)
+	}
+	var out []*routesv1.WorkloadRoutingRuleOp
+	for _, c := range changes {
+		was, is := f.matches(c.Old), f.matches(c.New)
+		switch {
+		case was && is && c.Old.Sandbox != c.New.Sandbox:
+			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old), op(routesv1.WatchOp_ADD, c.New))
+		case was && is && !table.MappingsEqual(c.Old.Mappings, c.New.Mappings):
+			out = append(out, op(routesv1.WatchOp_REPLACE, c.New))
+		case was && !is:
+			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old))
+		case is && !was:
+			out = append(out, op(routesv1.WatchOp_ADD, c.New))
+		}
+	}
+	return out
+}
+
+func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {
+	return &routesv1.WorkloadRoutingRuleOp{Op: o, Route: Rule(r)}
+}
+
+// baseline gives the workload when the filter names exactly one.
+func (f Filter) baseline() (table.Workload, bool) {
+	w := table.Workload{Kind: f.Kind, Namespace: f.Namespace, Name: f.Name}
+	return w, f.Kind != "" && f.Namespace != "" && f.Name != ""
+}
+
+// matches tells whether a rule passes the filter. No rule, nil, does not.
+func (f Filter) matches(r *table.Rule) bool {
+	return r != nil &&
+		(f.Kind == "" || f.Kind == r.Baseline.Kind) &&
+		(f.Namespace == "" || f.Namespace == r.Baseline.Namespace) &&
+		(f.Name == "" || f.Name == r.Baseline.Name) &&
+		(f.RoutingKey == "" || f.RoutingKey == r.RoutingKey) &&
+		(f.Sandbox == "" || f.Sandbox == r.Sandbox)
+}
+
+// Rule gives a rule as a message. Baseline and destination sandbox are always
+// set: clients read them without looking.
+func Rule(r *table.Rule) *routesv1.WorkloadRoutingRule {
+	out := &routesv1.WorkloadRoutingRule{
+		RoutingKey: r.RoutingKey,
+		Baseline: &routesv1.BaselineWorkload{
+			Kind: r.Baseline.Kind, Namespace: r.Baseline.Namespace, Name: r.Baseline.Name,
+		},
+		DestinationSandbox: &routesv1.DestinationSandbox{Name: r.Sandbox},
+	}
+	for _, m := range r.Mappings {
+		mapping := &routesv1.WorkloadPortMapping{WorkloadPort: m.WorkloadPort}
+		for _, d := range m.Destinations {
+			mapping.Destinations = append(mapping.Destinations, &routesv1.Location{Host: d.Host, Port: d.Port})
+		}
+		out.Mappings = append(out.Mappings, mapping)
+	}
+	return out
+}

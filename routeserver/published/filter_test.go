@@ -1,0 +1,164 @@
+package published_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+	"pgregory.net/rapid"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/published"
+	"switchyard.dev/routeserver/table"
+)
+
+// A watcher that applies the ops to the rules it had must have the rules that a
+// fresh request gives, and may never be told anything that is not so.
+func TestOpsLeadFromTheOldRulesToTheNew(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		older, filter := anyTable(t), anyFilter(t)
+		newer := older.next(t)
+		has := rulesByIdentity(filter, older.table)
+		for _, op := range filter.Ops(older.table, newer.table) {
+			follow(t, has, op)
+		}
+		if diff := cmp.Diff(rulesByIdentity(filter, newer.table), has, protocmp.Transform()); diff != "" {
+			t.Fatalf("filter %+v (-want +got):\n%s", filter, diff)
+		}
+	})
+}
+
+// follow holds one op against what a careful client has, and applies it.
+func follow(t *rapid.T, has map[string]*routesv1.WorkloadRoutingRule, op *routesv1.WorkloadRoutingRuleOp) {
+	r := op.GetRoute()
+	if r.GetBaseline() == nil || r.GetDestinationSandbox() == nil || r.GetRoutingKey() == "" {
+		t.Fatalf("an incomplete op: %v", op)
+	}
+	id := identity(r)
+	was, known := has[id]
+	switch op.GetOp() {
+	case routesv1.WatchOp_ADD:
+		if known {
+			t.Fatalf("ADD of a rule that is there: %v", op)
+		}
+		has[id] = r
+	case routesv1.WatchOp_REPLACE:
+		if !known || was.GetDestinationSandbox().GetName() != r.GetDestinationSandbox().GetName() || cmp.Equal(was, r, protocmp.Transform()) {
+			t.Fatalf("REPLACE of %v with %v", was, r)
+		}
+		has[id] = r
+	case routesv1.WatchOp_REMOVE:
+		if !known || !cmp.Equal(was, r, protocmp.Transform()) {
+			t.Fatalf("REMOVE of %v, but there was %v", r, was)
+		}
+		delete(has, id)
+	default:
+		t.Fatalf("op %v in a delta", op.GetOp())
+	}
+}
+
+func identity(r *routesv1.WorkloadRoutingRule) string {
+	b := r.GetBaseline()
+	return fmt.Sprintf("%s/%s/%s %s", b.GetKind(), b.GetNamespace(), b.GetName(), r.GetRoutingKey())
+}
+
+func rulesByIdentity(f published.Filter, t table.Table) map[string]*routesv1.WorkloadRoutingRule {
+	out := map[string]*routesv1.WorkloadRoutingRule{}
+	for _, r := range f.Rules(t) {
+		out[identity(published.Rule(r))] = published.Rule(r)
+	}
+	return out
+}
+
+func TestRulesAreThoseThatMatchEveryFilter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		of, f := anyTable(t), anyFilter(t)
+		var want []*table.Rule
+		for r := range of.table.All() {
+			field := func(filter, value string) bool { return filter == "" || filter == value }
+			if field(f.Kind, r.Baseline.Kind) && field(f.Namespace, r.Baseline.Namespace) && field(f.Name, r.Baseline.Name) &&
+				field(f.RoutingKey, r.RoutingKey) && field(f.Sandbox, r.Sandbox) {
+				want = append(want, r)
+			}
+		}
+		if diff := cmp.Diff(want, f.Rules(of.table)); diff != "" {
+			t.Fatalf("filter %+v (-want +got):\n%s", f, diff)
+		}
+	})
+}
+
+func TestAbsentAndEmptyFiltersMeanTheSame(t *testing.T) {
+	for name, req := range map[string]*routesv1.WorkloadRoutingRulesRequest{
+		"no request":     nil,
+		"empty request":  {},
+		"empty messages": {BaselineWorkload: &routesv1.BaselineWorkload{}, DestinationSandbox: &routesv1.DestinationSandbox{}},
+	} {
+		if got := published.FilterOf(req); got != (published.Filter{}) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	got := published.FilterOf(&routesv1.WorkloadRoutingRulesRequest{
+		BaselineWorkload: &routesv1.BaselineWorkload{Kind: "a", Namespace: "b", Name: "c"}, RoutingKey: "d",
+		DestinationSandbox: &routesv1.DestinationSandbox{Name: "e"},
+	})
+	if want := (published.Filter{Kind: "a", Namespace: "b", Name: "c", RoutingKey: "d", Sandbox: "e"}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestARuleOfAWorkloadWithoutAServiceIsARule(t *testing.T) {
+	got := published.Rule(&table.Rule{Baseline: table.Workload{Kind: "Deployment", Namespace: "ns", Name: "driver"}, RoutingKey: "k", Sandbox: "sb"})
+	want := &routesv1.WorkloadRoutingRule{
+		RoutingKey: "k", Baseline: &routesv1.BaselineWorkload{Kind: "Deployment", Namespace: "ns", Name: "driver"},
+		DestinationSandbox: &routesv1.DestinationSandbox{Name: "sb"},
+	}
+	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func anyFilter(t *rapid.T) published.Filter {
+	pick := func(values ...string) string { return rapid.SampledFrom(append(values, "", "")).Draw(t, "filter") }
+	return published.Filter{
+		Kind: pick("Deployment", "ArgoRollout"), Namespace: pick("ns1", "ns2"), Name: pick("b1", "other"),
+		RoutingKey: pick("k1", "k2", "unknown"), Sandbox: pick("sb1", "sb2"),
+	}
+}
+
+// history is a table and the sequence of its last fact.
+type history struct {
+	table table.Table
+	seq   uint64
+}
+
+func anyTable(t *rapid.T) history { return history{}.next(t) }
+
+// next changes a few facts, each to one of few values.
+func (h history) next(t *rapid.T) history {
+	for range rapid.IntRange(0, 12).Draw(t, "facts") {
+		h.seq++
+		h.table = h.table.Apply(event.Recorded{Pos: event.Pos{Epoch: "e", Seq: h.seq}, Fact: anyFact(t)})
+	}
+	return h
+}
+
+func anyFact(t *rapid.T) event.Fact {
+	pick := func(values ...string) string { return rapid.SampledFrom(values).Draw(t, "value") }
+	member := pick("w1", "w2", "w3")
+	if rapid.Bool().Draw(t, "declared") {
+		d := &factv1.RoutingDeclared{RoutingKey: pick("k1", "k2")}
+		for range rapid.IntRange(0, 2).Draw(t, "members") {
+			d.Members = append(d.Members, &factv1.Member{Kind: "ForkedWorkload", Namespace: "x", Name: pick("w1", "w2", "w3"), Sandbox: pick("sb1", "sb2")})
+		}
+		return event.Fact{Data: d}
+	}
+	return event.Fact{Data: &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "x", Name: member, Uid: pick("u1", "u2")},
+		Baseline: &factv1.ObjectRef{Kind: pick("Deployment", "ArgoRollout"), Namespace: pick("ns1", "ns2"), Name: pick("b1", "b1", "b2")},
+		Ready:    rapid.Bool().Draw(t, "ready"),
+		Services: []*factv1.ServicePair{{To: pick("", "s"), ClusterIp: pick("10.0.0.1", "10.0.0.2"), Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}},
+	}}
+}
