@@ -1,0 +1,163 @@
+// Package connect reaches the event bus from another pod: our own server with a
+// projected service-account token, or any NATS with credentials and TLS.
+//
+// A connection never gives up: Dial returns at once, also when nobody answers
+// yet, and the connection is made and made again in the background. The token
+// file is read for each attempt, since the kubelet replaces it before it
+// expires. What is published while the connection is down fails at once instead
+// of being kept and sent later: the callers know better whether it still holds.
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Role says what a client of our own server may do.
+type Role int
+
+// The roles.
+const (
+	// Follower reads the log.
+	Follower Role = iota + 1
+	// Writer begins, ends, writes and reads the log.
+	Writer
+)
+
+// InboxPrefix is where answers to clients of the role go. Our server lets a
+// client listen nowhere else, so a follower cannot hear what a writer is told.
+func (r Role) InboxPrefix() string {
+	if r == Writer {
+		return "_INBOX.writer"
+	}
+	return "_INBOX.follower"
+}
+
+// Config says where the bus is and who is calling.
+type Config struct {
+	// URL of the bus, like nats://signadot-eventbus.signadot.svc:4222; several of
+	// a cluster are separated by commas.
+	URL string
+	// Role is what the client wants to do, and what the server must grant.
+	Role Role
+	// Name tells this client from others in the server's log, like the pod name.
+	Name string
+	// TokenFile holds the token for our own server.
+	TokenFile string
+	// CredentialsFile holds NATS credentials, for a bus of somebody else's.
+	CredentialsFile string
+	// CAFile holds the certificate authority of a server that speaks TLS (a URL
+	// that begins with tls://); empty for the system's.
+	CAFile string
+	// Logger takes what happens to the connection; slog.Default() when nil.
+	Logger *slog.Logger
+}
+
+// The waits of a connection.
+const (
+	connectTimeout = 7 * time.Second // our server takes up to 5 s to check a token
+	pingInterval   = 2 * time.Second
+	pingsOut       = 2
+	firstDelay     = 100 * time.Millisecond
+	longestDelay   = 2 * time.Second
+)
+
+// Validate says what is wrong with the configuration, if anything.
+func (c Config) Validate() error {
+	if c.URL == "" {
+		return errors.New("event bus client: URL is missing")
+	}
+	for _, one := range strings.Split(c.URL, ",") {
+		if u, err := url.Parse(strings.TrimSpace(one)); err != nil || u.Host == "" {
+			return fmt.Errorf("event bus client: URL %q is not like nats://host:4222", one)
+		}
+	}
+	if c.Role != Follower && c.Role != Writer {
+		return fmt.Errorf("event bus client: Role is %d; it is Follower or Writer", c.Role)
+	}
+	if c.TokenFile != "" && c.CredentialsFile != "" {
+		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")
+	}
+	return nil
+}
+
+// Dial gives a connection that connects by itself, now or later. An error means
+// that the configuration is wrong. The caller closes the connection.
+func Dial(c Config) (*nats.Conn, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	conn, err := nats.Connect(c.URL, c.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("event bus client: %w", err)
+	}
+	return conn, nil
+}
+
+func (c Config) options() []nats.Option {
+	log := c.Logger.With("bus", c.URL)
+	options := []nats.Option{
+		nats.Name(c.Name),
+		nats.CustomInboxPrefix(c.Role.InboxPrefix()),
+		nats.Timeout(connectTimeout),
+		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.CustomReconnectDelay(delay),
+		// A token that is refused now can be accepted later: it is renewed, and
+		// the API server that must vouch for it comes back.
+		nats.IgnoreAuthErrorAbort(),
+		nats.ReconnectBufSize(-1),
+		nats.ConnectHandler(func(*nats.Conn) { log.Info("connected to the event bus") }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("connected to the event bus again") }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			log.Warn("lost the connection to the event bus; connecting again", "error", err)
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			log.Warn("the event bus cannot be reached; trying again", "error", err)
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Error("the event bus reports an error", "error", err)
+		}),
+	}
+	if c.TokenFile != "" {
+		options = append(options, nats.TokenHandler(func() string { return readToken(c.TokenFile, log) }))
+	}
+	if c.CredentialsFile != "" {
+		options = append(options, nats.UserCredentials(c.CredentialsFile))
+	}
+	if c.CAFile != "" {
+		options = append(options, nats.RootCAs(c.CAFile))
+	}
+	return options
+}
+
+// readToken reads the token for one attempt. Without a token the server refuses
+// the attempt, and the next one reads again.
+func readToken(file string, log *slog.Logger) string {
+	token, err := os.ReadFile(file)
+	if err != nil {
+		log.Error("the token for the event bus cannot be read", "file", file, "error", err)
+	}
+	return strings.TrimSpace(string(token))
+}
+
+// delay waits longer after each failed round, and never the same for two
+// clients, so that they do not all come at once when the bus is back.
+func delay(attempts int) time.Duration {
+	longest := longestDelay
+	if attempts < 5 {
+		longest = firstDelay << attempts
+	}
+	return longest/2 + rand.N(longest/2)
+}

@@ -1,0 +1,45 @@
+package embedded
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+)
+
+// logger hands what the NATS server says to slog. The server formats its
+// messages itself, so they go into a value beside a constant message.
+type logger struct {
+	to *slog.Logger
+
+	mu    sync.Mutex
+	fatal string
+}
+
+const said = "NATS server"
+
+func (l *logger) Noticef(format string, v ...any) {
+	l.to.Debug(said, "text", fmt.Sprintf(format, v...))
+}
+func (l *logger) Warnf(format string, v ...any)  { l.to.Warn(said, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Errorf(format string, v ...any) { l.to.Error(said, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Debugf(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
+func (l *logger) Tracef(format string, v ...any) { l.to.Debug(said, "text", fmt.Sprintf(format, v...)) }
+
+// Fatalf keeps why the server could not start. It does not end the process:
+// Start gives the error, and a running server reports itself not ready.
+func (l *logger) Fatalf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	l.to.Error(said, "text", text)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fatal = text
+}
+
+func (l *logger) lastFatal() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fatal == "" {
+		return "it was not ready in time"
+	}
+	return l.fatal
+}

@@ -1,0 +1,151 @@
+package embedded
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"switchyard.dev/eventbus"
+)
+
+// Server is a running server.
+type Server struct {
+	config Config
+	nats   *server.Server
+	// secret is the token by which connections from inside the process are known.
+	secret string
+}
+
+// Start starts the server and waits until it has read its store. Close ends it.
+func Start(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	if err := os.MkdirAll(c.StoreDir, 0o700); err != nil {
+		return nil, fmt.Errorf("event bus: make the store directory: %w", err)
+	}
+	s := &Server{config: c, secret: rand.Text()}
+	options, err := s.options()
+	if err != nil {
+		return nil, err
+	}
+	if s.nats, err = server.NewServer(options); err != nil {
+		return nil, fmt.Errorf("event bus: %w", err)
+	}
+	logger := &logger{to: c.Logger}
+	s.nats.SetLoggerV2(logger, false, false, false)
+	s.nats.Start()
+	ready := s.nats.ReadyForConnections(startTimeout) && s.nats.JetStreamEnabled()
+	if !ready {
+		s.Close()
+		return nil, fmt.Errorf("event bus: the server did not start on %s: %s", c.StoreDir, logger.lastFatal())
+	}
+	return s, nil
+}
+
+// options is the whole configuration of the server. What is not set here is off
+// or has no effect.
+func (s *Server) options() (*server.Options, error) {
+	c := s.config
+	o := &server.Options{
+		ServerName:             "switchyard-eventbus",
+		DontListen:             c.Listen == "",
+		JetStream:              true,
+		StoreDir:               c.StoreDir,
+		SyncAlways:             !c.Unsynced,
+		JetStreamMaxStore:      c.MaxStore,
+		JetStreamMaxMemory:     64 << 20, // the state of followers' consumers; facts are on disk
+		DisableJetStreamBanner: true,
+		// We log through our own logger and handle our own signals.
+		NoLog:  true,
+		NoSigs: true,
+
+		AuthTimeout:  AuthTimeout.Seconds(),
+		PingInterval: pingInterval, MaxPingsOut: pingsOut,
+		WriteDeadline: writeDeadline,
+		MaxConn:       c.MaxConnections,
+		MaxSubs:       256,
+		// An event, and some room for what a request carries beside it.
+		MaxPayload: eventbus.MaxEvent + 16<<10,
+		MaxPending: 64 << 20,
+	}
+	if c.Listen != "" {
+		host, port, err := c.address()
+		if err != nil {
+			return nil, err
+		}
+		o.Host, o.Port = host, port
+		o.CustomClientAuthentication = &authenticator{config: c, secret: s.secret}
+	}
+	return o, nil
+}
+
+// Addr is the address that the server listens on; nil when it does not.
+func (s *Server) Addr() net.Addr {
+	if s.config.Listen == "" {
+		return nil
+	}
+	return s.nats.Addr()
+}
+
+// Conn gives a connection from inside the process, with the rights of a writer
+// and followers both. The caller closes it.
+func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	conn, err := nats.Connect("", nats.InProcessServer(s.nats), nats.Name("in-process"), nats.Token(s.secret),
+		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort())
+	if err != nil {
+		return nil, fmt.Errorf("event bus: connect from inside the process: %w", err)
+	}
+	return conn, nil
+}
+
+// Ready says why the server cannot serve, nil when it can.
+func (s *Server) Ready() error {
+	switch {
+	case !s.nats.Running():
+		return errors.New("event bus: the server is not running")
+	case !s.nats.JetStreamEnabled():
+		return errors.New("event bus: JetStream has been switched off; see the log for the disk error before this")
+	}
+	return nil
+}
+
+// Stats counts what the server holds and who is connected.
+type Stats struct {
+	// Events and Bytes are what is kept on disk, over all streams.
+	Events, Bytes uint64
+	// MaxBytes is the bound of Bytes.
+	MaxBytes uint64
+	// Connections counts the clients.
+	Connections int
+	// Synced says whether every write is on disk before it is acknowledged.
+	Synced bool
+}
+
+// Stats reads the counts of this moment.
+func (s *Server) Stats() (Stats, error) {
+	info, err := s.nats.Jsz(nil)
+	if err != nil {
+		return Stats{}, fmt.Errorf("event bus: %w", err)
+	}
+	return Stats{
+		Events: info.Messages, Bytes: info.Bytes, MaxBytes: uint64(info.Config.MaxStore),
+		Connections: s.nats.NumClients(), Synced: info.Config.SyncAlways,
+	}, nil
+}
+
+// Close ends the server and waits until its files are closed.
+func (s *Server) Close() {
+	s.nats.Shutdown()
+	s.nats.WaitForShutdown()
+}

@@ -1,0 +1,192 @@
+package jetstream_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/logtest"
+)
+
+// TestMain lets this test binary be the server too, as a process of its own
+// that can be killed: when it is called with a directory and an address.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("BUS_DIR"); dir != "" {
+		serve(dir, os.Getenv("BUS_LISTEN"))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func serve(dir, listen string) {
+	s, err := embedded.Start(embedded.Config{StoreDir: dir, Listen: listen, Authenticate: byToken})
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	fmt.Println("ready")
+	// The parent holds the other end of standard input; when it is gone, so are we.
+	_, _ = bufio.NewReader(os.Stdin).ReadByte()
+	s.Close()
+}
+
+func byToken(_ context.Context, token string) (connect.Role, error) {
+	switch token {
+	case "the writer":
+		return connect.Writer, nil
+	case "a follower":
+		return connect.Follower, nil
+	}
+	return 0, errors.New("not one of us")
+}
+
+// bus is a server in a process of its own.
+type bus struct {
+	dir, listen string
+	process     *exec.Cmd
+}
+
+func startBus(t *testing.T) *bus {
+	t.Helper()
+	// A port that was free a moment ago: it has to be the same after a crash.
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bus{dir: t.TempDir(), listen: free.Addr().String()}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t)
+	t.Cleanup(func() { b.kill(t) })
+	return b
+}
+
+func (b *bus) start(t *testing.T) {
+	t.Helper()
+	b.process = exec.Command(os.Args[0])
+	b.process.Env = append(os.Environ(), "BUS_DIR="+filepath.Join(b.dir, "store"), "BUS_LISTEN="+b.listen)
+	b.process.Stderr = os.Stderr
+	if _, err := b.process.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := b.process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the bus did not start: %s %v", line, err)
+	}
+}
+
+// kill ends the process without warning (SIGKILL).
+func (b *bus) kill(t *testing.T) {
+	t.Helper()
+	if err := b.process.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.process.Wait(); !strings.Contains(fmt.Sprint(err), "killed") {
+		t.Errorf("the bus ended by itself: %v", err)
+	}
+}
+
+func (b *bus) crash(t *testing.T) {
+	t.Helper()
+	b.kill(t)
+	b.start(t)
+}
+
+func (b *bus) lose(t *testing.T) {
+	t.Helper()
+	b.kill(t)
+	if err := os.RemoveAll(filepath.Join(b.dir, "store")); err != nil {
+		t.Fatal(err)
+	}
+	b.start(t)
+}
+
+func (b *bus) dial(t *testing.T) *nats.Conn {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("the writer\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := connect.Dial(connect.Config{
+		URL: "nats://" + b.listen, Role: connect.Writer, Name: t.Name(), TokenFile: token,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	awaitConnected(t, conn)
+	return conn
+}
+
+func awaitConnected(t *testing.T, conn *nats.Conn) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !conn.IsConnected() {
+		select {
+		case <-deadline:
+			t.Fatalf("not connected: %v", conn.LastError())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func open(t *testing.T, conn *nats.Conn) *jetstream.Log {
+	t.Helper()
+	log, err := jetstream.New(jetstream.Config{Conn: conn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// appendMessage publishes past the log, as a newer version of it might.
+func appendMessage(t *testing.T, conn *nats.Conn, m event.Message) {
+	t.Helper()
+	pos, err := open(t, conn).Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	msg := &nats.Msg{Subject: "routing." + pos.Epoch + "." + m.Subject, Header: nats.Header{}, Data: m.Data}
+	for name, value := range m.Header {
+		msg.Header.Set(name, value)
+	}
+	if _, err := conn.RequestMsgWithContext(t.Context(), msg); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJetStreamInAnotherProcessIsALog(t *testing.T) {
+	logtest.Run(t, func(t *testing.T) logtest.Store {
+		b := startBus(t)
+		return logtest.Store{
+			Open:          func(t *testing.T) eventbus.Log { return open(t, b.dial(t)) },
+			AppendMessage: func(t *testing.T, m event.Message) { appendMessage(t, b.dial(t), m) },
+			Lose:          b.lose,
+			Crash:         b.crash,
+		}
+	})
+}
