@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -31,9 +32,10 @@ const (
 	shims          = "/run/containerd"
 	kubeletDefault = "/var/lib/kubelet"
 	containerLogs  = "/var/log/containers"
+	networks       = "/var/lib/cni"
 )
 
-var shared = []string{names, shims, kubeletDefault, containerLogs, "/var/lib/cni"}
+var shared = []string{names, shims, kubeletDefault, containerLogs, networks}
 
 // settings are those that kubelet sets for the whole machine.
 var settings = []string{
@@ -94,15 +96,19 @@ func Load(path string) (Before, error) {
 }
 
 // Restore puts back what the node's programs changed outside of its directory.
-// dir is the node's directory. Another node that still runs keeps what it uses.
-func (b Before) Restore(dir string) error {
+// dir is the node's directory and name its name. Another node that still runs
+// keeps what it uses.
+func (b Before) Restore(dir, name string) error {
 	var faults []error
 	for s, value := range b.Settings {
 		if err := restoreSetting("/proc/sys/"+s, value); err != nil {
 			faults = append(faults, fmt.Errorf("setting %s back to %s: %w", s, value, err))
 		}
 	}
-	faults = append(faults, removeLinks(containerLogs, dir), removeDeadSockets(filepath.Join(shims, "s")))
+	faults = append(faults,
+		removeLinks(containerLogs, dir),
+		removeDeadSockets(filepath.Join(shims, "s")),
+		removeResults(filepath.Join(networks, "results"), name))
 	if !otherKubelet() {
 		faults = append(faults, b.removeKubeletDefault())
 	}
@@ -137,6 +143,25 @@ func removeLinks(folder, dir string) error {
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("removing a link to a log: %w", err)
 			}
+		}
+	}
+	return err
+}
+
+// removeResults removes what network plugins remember of the pods of the network
+// with the given name. They forget a pod only when it is ended in good order.
+func removeResults(folder, network string) error {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	ours := regexp.MustCompile("^" + regexp.QuoteMeta(network) + "-[0-9a-f]{64}-")
+	for _, e := range entries {
+		if !ours.MatchString(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing what is remembered of a pod's network: %w", err)
 		}
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/tools/cluster/internal/cleanup"
 	"switchyard.dev/tools/cluster/internal/netns"
+	"switchyard.dev/tools/cluster/internal/node"
 	"switchyard.dev/tools/cluster/internal/progress"
 )
 
@@ -56,6 +57,9 @@ func (c Cluster) takeDown(ctx context.Context, do stepper) error {
 	n := c.Node
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
+	if err := c.checkOwner(); err != nil {
+		return err
+	}
 	before, err := cleanup.Load(n.Dir("before.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		before = cleanup.Before{NamesMounted: true}
@@ -63,7 +67,7 @@ func (c Cluster) takeDown(ctx context.Context, do stepper) error {
 	return inOrder(
 		func() error {
 			return do("ending processes", func() error {
-				_, err := cleanup.Kill(ctx, cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Name})
+				_, err := cleanup.Kill(ctx, cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Cgroup()})
 				return err
 			})
 		},
@@ -75,16 +79,33 @@ func (c Cluster) takeDown(ctx context.Context, do stepper) error {
 		},
 		func() error {
 			return do("removing cgroups and the network namespace", func() error {
-				_, err := cleanup.RemoveCgroups(n.Name)
+				_, err := cleanup.RemoveCgroups(n.Cgroup())
 				return errors.Join(err, netns.Delete(n.NetNS()))
 			})
 		},
 		func() error {
 			return do("removing the node's directory", func() error {
-				return errors.Join(before.Restore(n.Dir()), cleanup.RemoveAll(n.Dir()), removeIfEmpty(n.State))
+				return errors.Join(before.Restore(n.Dir(), n.Name), cleanup.RemoveAll(n.Dir()), removeIfEmpty(n.State))
 			})
 		},
 	)
+}
+
+// checkOwner refuses to touch a network namespace that has the node's name but
+// shows no sign of the node: everything in it would be killed.
+func (c Cluster) checkOwner() error {
+	if _, err := netns.Of(c.Node.NetNS()); err != nil {
+		return nil
+	}
+	if _, err := os.Stat(c.Node.Dir("before.json")); err == nil {
+		return nil
+	}
+	for _, p := range node.Parts(c.Node) {
+		if pids, err := c.processes(p.Name); err != nil || len(pids) > 0 {
+			return err
+		}
+	}
+	return fmt.Errorf("there is a network namespace %[1]s, and nothing tells that it belongs to this program: choose another -name, or remove it with `ip netns del %[1]s`", c.Node.Name)
 }
 
 // removeIfEmpty removes the state directory, unless somebody keeps more in it.
@@ -101,7 +122,7 @@ func removeIfEmpty(dir string) error {
 
 // processes lists the node's processes that run the given program.
 func (c Cluster) processes(program string) ([]int, error) {
-	all, err := cleanup.Processes(cleanup.Owner{NetNS: c.Node.NetNS(), Cgroup: c.Node.Name})
+	all, err := cleanup.Processes(cleanup.Owner{NetNS: c.Node.NetNS(), Cgroup: c.Node.Cgroup()})
 	if err != nil {
 		return nil, err
 	}

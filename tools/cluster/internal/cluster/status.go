@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -57,7 +58,7 @@ func (c Cluster) Status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bad := 0
+	var bad []string
 	table := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "PART\tPID\tSINCE\tHEALTH\tLOOK INSIDE")
 	for _, r := range c.reports(ctx, client) {
@@ -66,7 +67,7 @@ func (c Cluster) Status(ctx context.Context) error {
 			pid, since = fmt.Sprint(r.Process.PID), time.Since(r.Process.Since).Round(time.Second).String()
 		}
 		if r.Fault != nil {
-			bad++
+			bad = append(bad, r.Part.Name)
 			health = r.Fault.Error()
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\ttail -f %s\n", r.Part.Name, pid, since, health, c.Node.Log(r.Part.Name))
@@ -78,8 +79,8 @@ func (c Cluster) Status(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the node is not ready: %w: say `cluster up` to mend it", err)
 	}
-	if bad > 0 {
-		return fmt.Errorf("%d parts are not well: say `cluster up` to mend them", bad)
+	if len(bad) > 0 {
+		return fmt.Errorf("not well: %s: say `cluster up` to mend it", strings.Join(bad, ", "))
 	}
 	fmt.Fprintf(c.Out, "\nThe node %s is ready (Kubernetes %s). Look around with\n", c.Node.Name, version)
 	fmt.Fprintf(c.Out, "  cluster exec -- kubectl get pods -A\n  cluster exec -- bash    (a shell in the cluster's network, with its names)\n")

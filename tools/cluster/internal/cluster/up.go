@@ -44,6 +44,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	defer unlock()
 	if version, err := c.wellNow(ctx); err == nil {
 		fmt.Fprintf(c.Out, "the node %s runs already (Kubernetes %s)\n", c.Node.Name, version)
+		c.tellOtherRecipe()
 		return c.reuseVolumes(ctx)
 	}
 	builder, err := recipe.Open(c.Source, c.Node.Cache)
@@ -56,7 +57,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	}
 	s := progress.New(c.Out, upSteps, time.Now)
 	if err := c.bringUp(ctx, s, builder, facts); err != nil {
-		return err
+		return fmt.Errorf("%w\nwhen saying `cluster up` again does not help, say `cluster down` first: it removes %s and all that belongs to the node", err, c.Node.Dir())
 	}
 	version, err := c.wellNow(ctx)
 	if err != nil {
@@ -99,6 +100,21 @@ func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, b *recipe.Build
 		func() error { return s.Do("starting the other parts", func() error { return st.wave(ctx, 2) }) },
 		func() error { return s.Do("waiting until pods can be started", func() error { return st.ready(ctx) }) },
 	)
+}
+
+// tellOtherRecipe says so when the node was started with other programs than
+// this checkout would build.
+func (c Cluster) tellOtherRecipe() {
+	builder, err := recipe.Open(c.Source, c.Node.Cache)
+	if err != nil {
+		return // without pins beside this program there is nothing to compare with
+	}
+	for _, p := range node.Parts(c.Node) {
+		if process, ok := node.Find(c.Node, p.Name); ok && filepath.Dir(process.Program) != builder.Dir {
+			fmt.Fprintf(c.Out, "its %s was built from other pins than this checkout has; `cluster down` and `cluster up` change it\n", p.Name)
+			return
+		}
+	}
 }
 
 // inOrder runs functions until one fails.
@@ -172,7 +188,7 @@ func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
 	return inOrder(
 		func() error { return makeKeys(n, time.Now()) },
 		func() error { return writeFiles(n) },
-		func() error { return cleanup.CreateCgroup(n.Name) },
+		func() error { return cleanup.CreateCgroup(n.Cgroup()) },
 		func() error { return netns.Create(n.NetNS()) },
 		func() error { return netns.Setup(n.NetNS(), n.Network, n.Gateway()) },
 	)

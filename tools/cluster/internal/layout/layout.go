@@ -17,8 +17,7 @@ import (
 
 // Config is what a person may choose. The zero value of each field means its default.
 type Config struct {
-	// Name is the name of the node, of its network namespace and of the cgroup
-	// above its pods. Default "switchyard". Two nodes on one machine need two
+	// Name is the name of the node and of its network namespace. Default "switchyard". Two nodes on one machine need two
 	// names and two state directories.
 	Name string
 	// State is the directory for run-time state. Default /var/lib/switchyard.
@@ -131,6 +130,10 @@ func (n Node) Kubeconfig() string { return n.Dir("admin.kubeconfig") }
 
 // NetNS is the path that names the network namespace, where `ip netns` looks too.
 func (n Node) NetNS() string { return filepath.Join("/run/netns", n.Name) }
+
+// Cgroup is the name of the cgroup above the pods of the node. It never is one
+// that another program uses, whatever the node is called.
+func (n Node) Cgroup() string { return "node-" + n.Name }
 
 // Containerd is the path of the container runtime's socket.
 func (n Node) Containerd() string { return n.Dir("containerd.sock") }
