@@ -32,7 +32,7 @@ func (f Files) merge(other Files) error {
 // there but is no longer generated has to go.
 func owned(path string) bool {
 	switch {
-	case strings.HasPrefix(path, genDir+"/"):
+	case strings.HasPrefix(path, genDir+"/"), path == rulesFile:
 		return true
 	case strings.HasPrefix(path, crdDir+"/"):
 		return strings.HasSuffix(path, ".yaml")
@@ -41,7 +41,7 @@ func owned(path string) bool {
 }
 
 // ownedRoots are the folders in which owned files may stand.
-var ownedRoots = []string{genDir, crdDir, apiDir}
+var ownedRoots = []string{genDir, crdDir, apiDir, filepath.Dir(rulesFile)}
 
 // change is one file that differs from what it should be. A nil content means
 // that the file has to be removed.

@@ -5,48 +5,6 @@ import (
 	"testing"
 )
 
-func TestRulesComeFromTheMarkersOfReconcilersAndSidecars(t *testing.T) {
-	root := tree(t, map[string]string{
-		"go.mod": "module switchyard.dev\n\ngo 1.26.0\n",
-		"reconcilers/sandbox/doc.go": "// Package sandbox is an example.\npackage sandbox\n\n" +
-			"// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list\n",
-		"sidecars/webhook/doc.go": "// Package webhook is an example.\npackage webhook\n\n" +
-			"// +kubebuilder:rbac:groups=\"\",resources=pods,verbs=get\n",
-	})
-	files, err := rules(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `# Generated from +kubebuilder:rbac markers by tools/gen. Do not edit.
-- apiGroups:
-  - ""
-  resources:
-  - pods
-  verbs:
-  - get
-- apiGroups:
-  - apps
-  resources:
-  - deployments
-  verbs:
-  - get
-  - list
-`
-	if have := string(files[rulesFile]); have != want {
-		t.Errorf("have\n%s\nwant\n%s", have, want)
-	}
-}
-
-func TestRulesAreNotMadeWithoutMarkers(t *testing.T) {
-	root := tree(t, map[string]string{
-		"go.mod":             "module switchyard.dev\n\ngo 1.26.0\n",
-		"reconcilers/doc.go": "// Package reconcilers is an example.\npackage reconcilers\n",
-	})
-	if files, err := rules(root); err != nil || len(files) != 0 {
-		t.Errorf("have %v, %v", files, err)
-	}
-}
-
 func TestProtobufsLandWhereTheirGoPackageSays(t *testing.T) {
 	root := tree(t, map[string]string{
 		"protos/thing/v1/thing.proto": `syntax = "proto3";

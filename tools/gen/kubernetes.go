@@ -11,13 +11,10 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-tools/pkg/crd"
 	"sigs.k8s.io/controller-tools/pkg/deepcopy"
 	"sigs.k8s.io/controller-tools/pkg/genall"
 	"sigs.k8s.io/controller-tools/pkg/loader"
-	"sigs.k8s.io/controller-tools/pkg/rbac"
-	"sigs.k8s.io/yaml"
 )
 
 // capture is an output rule of controller-tools that keeps what is written.
@@ -92,38 +89,6 @@ func crds(root string) (Files, error) {
 		files[path.Join(crdDir, name)] = template
 	}
 	return files, nil
-}
-
-// rules collects the +kubebuilder:rbac markers of the manager into a list of
-// rules, which the chart's ClusterRole template includes with .Files.Get.
-func rules(root string) (Files, error) {
-	var pkgs []string
-	for _, dir := range []string{"reconcilers", "sidecars"} {
-		if exists(root, dir) {
-			pkgs = append(pkgs, "./"+dir+"/...")
-		}
-	}
-	if len(pkgs) == 0 {
-		return nil, nil
-	}
-	out, err := runGenerator(root, rbac.Generator{RoleName: "signadot-manager-role"}, pkgs...)
-	if err != nil {
-		return nil, err
-	}
-	role, ok := out["role.yaml"]
-	if !ok {
-		return nil, nil // no marker yet
-	}
-	var parsed rbacv1.ClusterRole
-	if err := yaml.UnmarshalStrict(role.Bytes(), &parsed); err != nil {
-		return nil, fmt.Errorf("rbac markers must make one ClusterRole without a namespace: %w", err)
-	}
-	list, err := yaml.Marshal(parsed.Rules)
-	if err != nil {
-		return nil, err
-	}
-	header := "# Generated from +kubebuilder:rbac markers by tools/gen. Do not edit.\n"
-	return Files{rulesFile: append([]byte(header), list...)}, nil
 }
 
 // exists says whether a folder of the repository is there.
