@@ -1,0 +1,63 @@
+package routesgrpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/table"
+)
+
+// Tables gives the newest table and a channel that is closed when there is a
+// newer one. A *view.View is one.
+type Tables interface {
+	Current() (table.Table, <-chan struct{})
+}
+
+// Services lists the services of the cluster.
+type Services interface {
+	// List gives every service that can be addressed, sorted by hostname. An
+	// error means that they are not known at the moment.
+	List(ctx context.Context) ([]*routesv1.ClusterService, error)
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Tables is where rules come from. Required.
+	Tables Tables
+	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED:
+	// there is no cluster to list.
+	Services Services
+	// Logger is told about the life of the server. Default: none.
+	Logger *slog.Logger
+	// Metrics gets the collectors of the server. Default: none.
+	Metrics prometheus.Registerer
+	// StopWithin is how long calls may take to end once the server stops.
+	// Default: 5 s.
+	StopWithin time.Duration
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Tables == nil:
+		return errors.New("routesgrpc: Config.Tables is missing: give the view to serve")
+	case c.StopWithin < 0:
+		return errors.New("routesgrpc: Config.StopWithin must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.StopWithin == 0 {
+		c.StopWithin = 5 * time.Second
+	}
+	return c
+}

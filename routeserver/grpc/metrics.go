@@ -1,0 +1,37 @@
+package routesgrpc
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	routesv1 "switchyard.dev/protos/gen/routes"
+)
+
+type metrics struct {
+	watchers prometheus.Gauge
+	ops      *prometheus.CounterVec
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		watchers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "switchyard_routes_watchers", Help: "Watches of the routes API that are open.",
+		}),
+		ops: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "switchyard_routes_ops_total", Help: "Ops sent to watchers of the routes API.",
+		}, []string{"op"}),
+	}
+	if registry == nil {
+		return m, nil
+	}
+	return m, errors.Join(registry.Register(m.watchers), registry.Register(m.ops))
+}
+
+// watcher counts a watch until the function it gives is called.
+func (m *metrics) watcher() func() {
+	m.watchers.Inc()
+	return m.watchers.Dec
+}
+
+func (m *metrics) sent(op routesv1.WatchOp) { m.ops.WithLabelValues(op.String()).Inc() }

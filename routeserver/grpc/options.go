@@ -1,0 +1,32 @@
+package routesgrpc
+
+import (
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// options bound what a client can take, and let live clients live.
+func options() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		// Published clients ping every ten seconds, also on an idle watch. The
+		// default of grpc-go cuts them after three pings.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             5 * time.Second,
+			PermitWithoutStream: true,
+		}),
+		// A client that is gone without a word is noticed within 15 s. There is
+		// no maximum age of a connection: cutting a healthy watch makes its
+		// client load everything again, at once, for nothing.
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time:              10 * time.Second,
+			Timeout:           5 * time.Second,
+			MaxConnectionIdle: 15 * time.Minute,
+		}),
+		grpc.MaxConcurrentStreams(128),
+		grpc.MaxHeaderListSize(32 << 10),
+		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.MaxRecvMsgSize(64 << 10), // a request is five names
+	}
+}

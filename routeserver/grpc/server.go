@@ -1,0 +1,92 @@
+package routesgrpc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	routesv1 "switchyard.dev/protos/gen/routes"
+)
+
+// Server serves the published routes API.
+type Server struct {
+	cfg      Config
+	grpc     *grpc.Server
+	health   *health.Server
+	stopping chan struct{}
+}
+
+// New gives a server that answers once Serve is called.
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("routesgrpc: register metrics: %w", err)
+	}
+	s := &Server{cfg: cfg, grpc: grpc.NewServer(options()...), health: health.NewServer(), stopping: make(chan struct{})}
+	routesv1.RegisterRoutesServer(s.grpc, &routes{cfg: cfg, metrics: m, stopping: s.stopping})
+	healthv1.RegisterHealthServer(s.grpc, s.health)
+	reflection.Register(s.grpc)
+	return s, nil
+}
+
+// Serve answers on a listener until ctx ends, then ends watches with
+// UNAVAILABLE, gives other calls StopWithin to finish, and returns nil. Any
+// other end is an error. Call it once; it closes the listener.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	s.setHealth(false)
+	served := make(chan error, 1)
+	go func() { served <- s.grpc.Serve(listener) }()
+	go s.reportHealth(ctx)
+	s.cfg.Logger.Info("serving the routes API over gRPC", "address", listener.Addr().String())
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve the routes API on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.stop()
+	return nil
+}
+
+func (s *Server) stop() {
+	s.health.Shutdown()
+	close(s.stopping)
+	hard := time.AfterFunc(s.cfg.StopWithin, s.grpc.Stop)
+	defer hard.Stop()
+	s.grpc.GracefulStop()
+}
+
+// reportHealth says SERVING from the first whole table on. A table that was
+// whole once stays so.
+func (s *Server) reportHealth(ctx context.Context) {
+	for {
+		t, newer := s.cfg.Tables.Current()
+		if t.Whole() {
+			s.setHealth(true)
+			return
+		}
+		select {
+		case <-newer:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Server) setHealth(serving bool) {
+	as := healthv1.HealthCheckResponse_NOT_SERVING
+	if serving {
+		as = healthv1.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", as)
+	s.health.SetServingStatus(routesv1.Routes_ServiceDesc.ServiceName, as)
+}

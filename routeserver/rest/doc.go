@@ -1,0 +1,14 @@
+// Package rest serves the published routes API over HTTP: GET
+// /api/v1/workloads/routing-rules, the older path /api/v1/workloads/routes that
+// examples still call, and /healthz and /readyz for probes.
+//
+// The JSON is that of the published models, which refuse fields they do not
+// know and miss ones that were left out: lists are always lists, ports are
+// always written, nothing is added inside a rule. What else there is to say
+// stands in headers: Switchyard-Table, the position of the table as
+// <epoch>/<sequence>, and ETag, the hash of its rules; a request with that ETag
+// in If-None-Match gets 304 while nothing has changed.
+//
+// Failures are plain text with a status of 400 and up, never JSON: clients that
+// do not look at the status would read a JSON object as "no rules".
+package rest

@@ -1,0 +1,106 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"switchyard.dev/routeserver/table"
+)
+
+// Tables gives the newest table. A *view.View is one.
+type Tables interface {
+	Current() (table.Table, <-chan struct{})
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Tables is where rules come from. Required.
+	Tables Tables
+	// Logger is told about the life of the server. Default: none.
+	Logger *slog.Logger
+	// StopWithin is how long requests may take to end once the server stops.
+	// Default: 5 s.
+	StopWithin time.Duration
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Tables == nil:
+		return errors.New("rest: Config.Tables is missing: give the view to serve")
+	case c.StopWithin < 0:
+		return errors.New("rest: Config.StopWithin must not be negative")
+	}
+	return nil
+}
+
+// Server serves the published routes API over HTTP.
+type Server struct {
+	cfg Config
+	mux *http.ServeMux
+}
+
+// New gives a server that answers once Serve is called.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.StopWithin == 0 {
+		cfg.StopWithin = 5 * time.Second
+	}
+	s := &Server{cfg: cfg, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /api/v1/workloads/routing-rules", s.rules("routingRules"))
+	s.mux.HandleFunc("GET /api/v1/workloads/routes", s.rules("routingRules", "routes"))
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	s.mux.HandleFunc("GET /readyz", s.ready)
+	return s, nil
+}
+
+// ready tells whether rules are served. A table that was whole once stays so:
+// losing the log does not make a server unready.
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
+	if t, _ := s.cfg.Tables.Current(); !t.Whole() {
+		http.Error(w, notWhole, http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+// Serve answers on a listener until ctx ends, gives requests StopWithin to
+// finish, and returns nil. Any other end is an error. It closes the listener.
+func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	s.cfg.Logger.Info("serving the routes API over HTTP", "address", listener.Addr().String())
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve the routes API on %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.StopWithin)
+	defer cancel()
+	if err := server.Shutdown(within); err != nil {
+		return errors.Join(fmt.Errorf("stop serving the routes API over HTTP: %w", err), server.Close())
+	}
+	return nil
+}
