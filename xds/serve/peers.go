@@ -1,0 +1,98 @@
+package serve
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/xds/delta"
+)
+
+// Status is the state of one resource at one client.
+type Status = delta.Status
+
+// Ack is what one stream's client has of one resource.
+type Ack struct {
+	Peer
+	Status
+}
+
+// peers knows the streams there are. The state of a stream goes with it.
+type peers struct {
+	limit int
+
+	mu      sync.Mutex
+	entries map[*entry]struct{}
+	streams map[string]int // by identity
+}
+
+// entry is one stream.
+type entry struct {
+	peer Peer
+
+	mu       sync.Mutex
+	statuses []Status
+}
+
+func newPeers(limit int) *peers {
+	return &peers{limit: limit, entries: map[*entry]struct{}{}, streams: map[string]int{}}
+}
+
+// join lets in one more stream of a peer, if it has not too many.
+func (p *peers) join(peer Peer) (*entry, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.streams[peer.UID] >= p.limit {
+		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has %d streams already", peer.Namespace, peer.Pod, p.limit)
+	}
+	p.streams[peer.UID]++
+	e := &entry{peer: peer}
+	p.entries[e] = struct{}{}
+	return e, nil
+}
+
+func (p *peers) leave(e *entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.entries, e)
+	if p.streams[e.peer.UID]--; p.streams[e.peer.UID] == 0 {
+		delete(p.streams, e.peer.UID)
+	}
+}
+
+func (e *entry) report(statuses []Status) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.statuses = statuses
+}
+
+// Acks gives what every connected client has of every resource it asked for,
+// sorted by workload, pod and resource. A client that has two streams is there
+// twice.
+func (s *Server) Acks() []Ack {
+	s.peers.mu.Lock()
+	entries := make([]*entry, 0, len(s.peers.entries))
+	for e := range s.peers.entries {
+		entries = append(entries, e)
+	}
+	s.peers.mu.Unlock()
+	var all []Ack
+	for _, e := range entries {
+		e.mu.Lock()
+		statuses := e.statuses
+		e.mu.Unlock()
+		for _, st := range statuses {
+			all = append(all, Ack{Peer: e.peer, Status: st})
+		}
+	}
+	slices.SortFunc(all, func(a, b Ack) int {
+		return cmp.Or(
+			a.Workload.Compare(b.Workload), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod),
+			cmp.Compare(a.UID, b.UID), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name),
+		)
+	})
+	return all
+}

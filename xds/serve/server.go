@@ -1,0 +1,106 @@
+package serve
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Server answers delta xDS streams. Make one with New.
+type Server struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+	Config
+	peers   *peers
+	metrics *metrics
+}
+
+// New gives a server. The error is Validate's, or that of a metric that could
+// not be registered.
+func New(c Config) (*Server, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics(c.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	return &Server{Config: c, peers: newPeers(c.StreamsPerPeer), metrics: m}, nil
+}
+
+// Register puts the server behind a gRPC server.
+func (s *Server) Register(r grpc.ServiceRegistrar) {
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
+}
+
+// ServerOptions are the limits of connections: dead peers are found within 15 s,
+// connections are renewed after half an hour (gRPC spreads that by a tenth), and
+// nobody can make the server hold much.
+func ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ConnectionTimeout(5 * time.Second),
+		grpc.MaxConcurrentStreams(16),
+		grpc.MaxHeaderListSize(32 << 10),
+		grpc.MaxRecvMsgSize(1 << 20),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: 10 * time.Second, Timeout: 5 * time.Second,
+			MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: 10 * time.Second,
+		}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime: 5 * time.Second, PermitWithoutStream: true,
+		}),
+	}
+}
+
+// DeltaAggregatedResources serves one stream until it ends. The other form of
+// discovery, which repeats the state of the world, is not implemented.
+func (s *Server) DeltaAggregatedResources(rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	token, err := bearer(rpc.Context())
+	if err != nil {
+		return s.refuse(err)
+	}
+	session, err := s.Sessions.Open(rpc.Context(), token)
+	if err != nil {
+		return s.refuse(err)
+	}
+	if session.Close != nil {
+		defer session.Close()
+	}
+	entry, err := s.peers.join(session.Peer)
+	if err != nil {
+		return s.refuse(err)
+	}
+	defer s.peers.leave(entry)
+	s.metrics.streams.Inc()
+	defer s.metrics.streams.Dec()
+	return newStream(s, rpc, session, entry).run()
+}
+
+func (s *Server) refuse(err error) error {
+	s.metrics.refused.WithLabelValues(status.Code(err).String()).Inc()
+	s.Logger.Warn("xDS client refused", "error", err)
+	return err
+}
+
+// bearer takes the token out of a call's metadata; "" when the call has none.
+// Whether that will do is for Sessions to say.
+func bearer(ctx context.Context) (string, error) {
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		scheme, token, _ := strings.Cut(values[0], " ")
+		if strings.EqualFold(scheme, "bearer") {
+			return strings.TrimSpace(token), nil
+		}
+	}
+	return "", status.Error(codes.Unauthenticated, "show one bearer token in the call's authorization")
+}

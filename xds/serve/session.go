@@ -1,0 +1,47 @@
+package serve
+
+import (
+	"context"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/translate"
+)
+
+// Peer is who is at the other end of a stream.
+type Peer struct {
+	// Workload is the baseline that the client routes for.
+	Workload table.Workload
+	// Namespace, Pod and UID name its pod. UID also counts as its identity:
+	// limits are per UID.
+	Namespace, Pod, UID string
+}
+
+// Session is one peer's right to a stream.
+type Session struct {
+	Peer Peer
+	// Allows returns nil for a name that the peer may ask for; any other error
+	// ends the stream and should be a gRPC status.
+	Allows func(typeURL, name string) error
+	// Source has what the peer is to have.
+	Source Source
+	// Settled, if not nil, is told the state of every subscription after the
+	// client has accepted or refused a response. It must not block.
+	Settled func(Peer, []Status)
+	// Close, if not nil, is called once when the stream has ended.
+	Close func()
+}
+
+// Source has the resources for one peer.
+type Source interface {
+	// Resources gives what there is now, and a channel that is closed when it is
+	// worth asking again. Nil (not empty) resources: nothing is known yet.
+	Resources() ([]translate.Resource, <-chan struct{})
+}
+
+// Sessions lets peers in.
+type Sessions interface {
+	// Open gives the session of whoever holds the token. An error should be a
+	// gRPC status: Unauthenticated or PermissionDenied when asking again is no
+	// use, Unavailable when it is.
+	Open(ctx context.Context, token string) (Session, error)
+}

@@ -1,0 +1,120 @@
+package xdstest
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/view"
+)
+
+// Board states facts, as the reconcilers do. Its View has the table that
+// follows from them.
+type Board struct {
+	View *view.View
+
+	t   *testing.T
+	log *memory.Log
+}
+
+// NewBoard gives a board with an empty log and a view that is cold until
+// Complete. Both end with the test.
+func NewBoard(t *testing.T) *Board {
+	t.Helper()
+	log := memory.New()
+	if _, err := log.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	v, err := view.New(view.Config{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := v.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-ended })
+	return &Board{View: v, t: t, log: log}
+}
+
+// Complete states that the log is whole and waits until the view shows it.
+func (b *Board) Complete() {
+	b.t.Helper()
+	b.state(event.Log, &factv1.Complete{Reason: "test"})
+	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := b.View.WaitWhole(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Fork is a sandbox's fork of a workload, as a test describes it.
+type Fork struct {
+	Baseline table.Workload
+	// Key is the routing key and Sandbox the sandbox's name.
+	Key, Sandbox string
+	// Port is the port of the baseline that a Service leads to.
+	Port uint32
+	// Destination is the cluster address of the fork's Service. The zero value
+	// is a headless one.
+	Destination netip.AddrPort
+	// NotReady: the fork cannot serve.
+	NotReady bool
+}
+
+// Declare states the two facts that make a rule.
+func (b *Board) Declare(f Fork) {
+	b.t.Helper()
+	name := f.Sandbox + "-" + f.Baseline.Name
+	service := &factv1.ServicePair{
+		From: f.Baseline.Name, To: name,
+		Ports: []*factv1.PortPair{{Port: uint32(f.Destination.Port()), WorkloadPort: f.Port}},
+	}
+	if f.Destination.IsValid() {
+		service.ClusterIp = f.Destination.Addr().String()
+	} else {
+		service.Ports[0].Port = f.Port
+	}
+	b.state(event.Workload("ForkedWorkload", f.Baseline.Namespace, name), &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: f.Baseline.Namespace, Name: name, Uid: "uid-" + name},
+		Created:  &timestamppb.Timestamp{Seconds: 1},
+		Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
+		Services: []*factv1.ServicePair{service},
+		Ready:    !f.NotReady,
+	})
+	b.state(event.RoutingKey(f.Key), &factv1.RoutingDeclared{
+		RoutingKey: f.Key,
+		Members: []*factv1.Member{{
+			Kind: "ForkedWorkload", Namespace: f.Baseline.Namespace, Name: name, Sandbox: f.Sandbox,
+		}},
+	})
+}
+
+// Withdraw states that a routing key is no longer in use.
+func (b *Board) Withdraw(key string) {
+	b.t.Helper()
+	b.state(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
+}
+
+func (b *Board) state(key event.Key, data proto.Message) {
+	b.t.Helper()
+	newest, _, err := b.log.Newest(b.t.Context(), key)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.log.Append(b.t.Context(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq); err != nil {
+		b.t.Fatal(err)
+	}
+}
