@@ -1,0 +1,119 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Writer writes objects to the API server.
+type Writer struct {
+	// Client writes.
+	Client client.Client
+	// Live reads past every cache. It is asked only before an object is made,
+	// so that an old cache makes us neither adopt nor double anything.
+	Live client.Reader
+}
+
+// Object is a pointer to an object of type T.
+type Object[T any] interface {
+	*T
+	client.Object
+}
+
+// Apply brings the object want into the cluster and gives it as it is then.
+// want has kind, name, and an owner that is its controller; have is the copy
+// under that name that the caller holds, nil when there is none. It writes only
+// when have is not in line. The error is a *Refusal when trying again would not
+// help, and any other when it may.
+func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, error) {
+	owner := metav1.GetControllerOf(want)
+	if owner == nil {
+		return nil, fmt.Errorf("apply %s: it has no controller", Describe(want))
+	}
+	doc, err := document(want)
+	if err != nil {
+		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
+	}
+	var uid types.UID
+	if have == nil {
+		if uid, err = w.find(ctx, want, owner.UID); err != nil {
+			return nil, err
+		}
+	} else {
+		if !IsOwned(have, owner.UID) {
+			return nil, taken(want)
+		}
+		if ok, err := inLine(doc, have); err != nil || ok {
+			return have, err
+		}
+		uid = have.GetUID()
+	}
+	// With a UID the API server changes that very object or none.
+	doc.SetUID(uid)
+	return write[T, P](ctx, w, want, doc)
+}
+
+// find gives the UID of the object of this name, or none when there is none.
+func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (types.UID, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
+	err := w.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("read %s: %w", Describe(want), err)
+	case !IsOwned(live, owner):
+		return "", taken(want)
+	}
+	return live.GetUID(), nil
+}
+
+// write applies the document and gives the answer in its type.
+func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstructured.Unstructured) (P, error) {
+	if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner); err != nil {
+		var refusal *Refusal
+		if err := refusalOf(want, err); errors.As(err, &refusal) {
+			return nil, refusal
+		}
+		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
+	}
+	out := P(new(T))
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(doc.Object, out); err != nil {
+		return nil, fmt.Errorf("read %s as it was written: %w", Describe(want), err)
+	}
+	return out, nil
+}
+
+// IsOwned says whether the owner with this UID is the controller of the object.
+// A name is never enough: names come again.
+func IsOwned(o metav1.Object, owner types.UID) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return ref != nil && ref.UID == owner && owner != ""
+}
+
+// Delete asks for the deletion of this very object, by UID, unless it is being
+// deleted already. It is no error when it is gone.
+func (w Writer) Delete(ctx context.Context, o client.Object) error {
+	if o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	uid := o.GetUID()
+	err := w.Client.Delete(ctx, o,
+		client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete %s: %w", Describe(o), err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package apply
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// AnnotationDesired, on an object that we wrote, is a hash of what we wanted it
+// to be.
+const AnnotationDesired = "signadot.com/desired"
+
+// document gives an object as it is sent to the API server: without status and
+// without fields that say nothing, and with the hash of the rest.
+func document(o runtime.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return nil, fmt.Errorf("write object: %w", err)
+	}
+	delete(content, "status")
+	prune(content)
+	written, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("write object: %w", err)
+	}
+	sum := sha256.Sum256(written)
+	u := &unstructured.Unstructured{Object: content}
+	annotations := maps.Clone(u.GetAnnotations())
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationDesired] = hex.EncodeToString(sum[:8])
+	u.SetAnnotations(annotations)
+	return u, nil
+}
+
+// prune removes nulls, which server-side apply would take as wishes.
+func prune(value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if item == nil {
+				delete(v, key)
+				continue
+			}
+			prune(item)
+		}
+	case []any:
+		for _, item := range v {
+			prune(item)
+		}
+	}
+}
+
+// inLine says whether have has everything that want says.
+func inLine(want *unstructured.Unstructured, have runtime.Object) (bool, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
+	if err != nil {
+		return false, fmt.Errorf("read object: %w", err)
+	}
+	wanted := maps.Clone(want.Object)
+	// Copies from a cache have lost their kind; it is known from where they were.
+	delete(wanted, "kind")
+	delete(wanted, "apiVersion")
+	return contains(content, wanted), nil
+}
+
+// contains says whether have is want with, perhaps, more fields. Lists have to
+// be of one length.
+func contains(have, want any) bool {
+	switch w := want.(type) {
+	case map[string]any:
+		h, ok := have.(map[string]any)
+		if !ok {
+			return have == nil && len(w) == 0
+		}
+		for key, item := range w {
+			if !contains(h[key], item) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		h, ok := have.([]any)
+		if !ok {
+			return have == nil && len(w) == 0
+		}
+		if len(h) != len(w) {
+			return false
+		}
+		for i := range w {
+			if !contains(h[i], w[i]) {
+				return false
+			}
+		}
+		return true
+	default:
+		return same(have, want)
+	}
+}
+
+// same compares two scalars; numbers by value, whatever type holds them.
+func same(a, b any) bool {
+	x, isX := number(a)
+	y, isY := number(b)
+	if isX && isY {
+		return x == y
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// number gives a number as float64.
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	case int32:
+		return float64(n), true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}

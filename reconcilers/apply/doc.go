@@ -1,0 +1,21 @@
+// Package apply writes objects as they should be, with server-side apply under
+// the field manager "switchyard", and only when they are not so already.
+//
+// An object that is to be written carries a hash of what we want it to be
+// (AnnotationDesired). The copy that we hold is in line when it has everything
+// that we want, the hash included: so a wish that has changed, also one that
+// only left something out, is written, a field that somebody changed is
+// noticed, and fields that others add are left alone. A copy in line costs no
+// request.
+//
+// Three things are refused instead of forced, and come back as a *Refusal, for
+// a condition:
+//
+//   - an object of that name exists that we did not make (NameTaken). Ours is
+//     what has our owner, by UID, as its controller; we adopt nothing;
+//   - another field manager owns a field that we want to set (FieldConflict);
+//   - the API server does not take it: not valid, not allowed, or its namespace
+//     does not exist.
+//
+// Every other error means: try again.
+package apply

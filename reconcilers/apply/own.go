@@ -1,0 +1,90 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// AddFinalizer puts our finalizer and these annotations on the object, in one
+// write, when they are not there. It has to be there before the first effect
+// outside of the object.
+func (w Writer) AddFinalizer(ctx context.Context, o client.Object, annotations ...map[string]string) error {
+	return w.change(ctx, o, func() bool {
+		changed := controllerutil.AddFinalizer(o, crdv1.Finalizer)
+		for _, some := range annotations {
+			changed = annotate(o, some) || changed
+		}
+		return changed
+	})
+}
+
+// RemoveFinalizer takes our finalizer off the object, when it is there.
+func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
+	return client.IgnoreNotFound(w.change(ctx, o, func() bool { return controllerutil.RemoveFinalizer(o, crdv1.Finalizer) }))
+}
+
+// annotate sets annotations and says whether any was different.
+func annotate(o client.Object, annotations map[string]string) bool {
+	all := maps.Clone(o.GetAnnotations())
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, annotations)
+	if maps.Equal(all, o.GetAnnotations()) {
+		return false
+	}
+	o.SetAnnotations(all)
+	return true
+}
+
+// change changes metadata of the version that we have seen: the list of
+// finalizers is written as a whole, and others' entries in it are not ours to
+// lose. o becomes what the API server then has.
+func (w Writer) change(ctx context.Context, o client.Object, change func() bool) error {
+	base, ok := o.DeepCopyObject().(client.Object)
+	if !ok || !change() {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
+	if err := w.Client.Patch(ctx, o, patch, FieldOwner); err != nil {
+		return fmt.Errorf("change metadata of %s: %w", Describe(o), err)
+	}
+	return nil
+}
+
+// Status writes the status of o when it differs from that of before, the copy
+// of the object from which it was worked out. It is refused with a conflict
+// when the object has changed since.
+func (w Writer) Status(ctx context.Context, before, o client.Object) error {
+	if equality.Semantic.DeepEqual(before, o) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := w.Client.Status().Patch(ctx, o, patch, FieldOwner); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write status of %s: %w", Describe(o), err)
+	}
+	return nil
+}
+
+// Again turns the error of a reconciliation into what the controller is told: a
+// version that was overtaken is no fault, it is looked at again at once and not
+// logged.
+func Again(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: afterConflict}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+// afterConflict gives the cache time to hear of the newer version.
+const afterConflict = 20 * time.Millisecond

@@ -1,0 +1,13 @@
+package finding
+
+import (
+	"maps"
+	"slices"
+)
+
+// sortedRest gives the condition types of the findings that are not known, in
+// alphabetical order, so that the same findings always give the same list.
+func sortedRest(f Findings, known map[string]bool) []string {
+	rest := slices.Sorted(maps.Keys(f))
+	return slices.DeleteFunc(rest, func(t string) bool { return known[t] })
+}

@@ -1,0 +1,170 @@
+package forkedworkload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Made is what is there after the decision was acted on.
+type Made struct {
+	// Fork is the Deployment of the fork; nil when there is none of ours.
+	Fork *appsv1.Deployment
+	// Services are the Services of the fork, by the name of the baseline's.
+	Services map[string]*corev1.Service
+	// ForkRefusal is why the Deployment was not written; nil when it was.
+	ForkRefusal *apply.Refusal
+	// ServiceRefusals are why Services were not written, by the name of the
+	// baseline's.
+	ServiceRefusals map[string]*apply.Refusal
+}
+
+// Conclude gives the ForkedWorkload with its new status. now is taken as the
+// time of conditions that changed.
+func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWorkload {
+	w := in.Workload.DeepCopy()
+	w.Status.ObservedGeneration = w.Generation
+	if in.Baseline != nil {
+		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
+	}
+	w.Status.Fork = forkStatus(made.Fork)
+	sidecar := sidecars(in)
+	w.Status.RoutingConfig = routingInfo(in, d, made, sidecar)
+
+	findings := finding.Findings{}
+	for t, f := range d.Findings {
+		findings[t] = f
+	}
+	if r := made.ForkRefusal; r != nil && r.Reason == apply.ReasonRejected {
+		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message+in.stillRunning())
+	}
+	findings[crdv1.ConditionForkAvailable] = forkFinding(made)
+	findings[crdv1.ConditionServicesReady] = servicesFinding(d, made)
+	findings[ConditionSidecarsReady] = sidecar
+	findings[crdv1.ConditionReady] = findings.Ready("The fork of Deployment "+in.baselineName()+" is available.",
+		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
+	finding.Write(w, findings, now)
+	return w
+}
+
+// forkStatus refers to the Deployment of the fork.
+func forkStatus(d *appsv1.Deployment) *crdv1.ForkStatus {
+	if d == nil {
+		return nil
+	}
+	return &crdv1.ForkStatus{ObjectRef: &crdv1.ObjectRef{
+		APIVersion: "apps/v1", Kind: "Deployment", Namespace: d.Namespace, Name: d.Name,
+	}}
+}
+
+// routingInfo says how traffic can reach the fork; nil as long as no baseline
+// was ever seen.
+func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
+	if in.Baseline == nil && in.Workload.Status.RoutingConfig == nil {
+		return nil
+	}
+	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: sidecar.IsYes()}
+	for _, m := range d.Services {
+		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports, MissingPorts: m.Missing}
+		if have := made.Services[m.From]; have != nil {
+			s.To = have.Name
+		}
+		info.Services = append(info.Services, s)
+	}
+	return info
+}
+
+// forkFinding says whether all pods of the newest form of the fork are ready.
+func forkFinding(made Made) finding.Finding {
+	d := made.Fork
+	if r := made.ForkRefusal; r != nil {
+		return finding.No(r.Reason, r.Message)
+	}
+	if d == nil {
+		return finding.No(ReasonForkMissing, "The Deployment of the fork has not been made.")
+	}
+	wanted := int32(1)
+	if d.Spec.Replicas != nil {
+		wanted = *d.Spec.Replicas
+	}
+	s := d.Status
+	name := d.Namespace + "/" + d.Name
+	switch failed := deploymentFailure(d); {
+	case wanted == 0:
+		return finding.No(ReasonScaledToZero, fmt.Sprintf("Deployment %s has 0 replicas: a patch says so; ask for at least 1", name))
+	case s.ObservedGeneration < d.Generation:
+		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s was written and has not been looked at yet.", name))
+	case s.UpdatedReplicas >= wanted && s.AvailableReplicas >= wanted && s.Replicas == s.UpdatedReplicas:
+		return finding.Yes("ForkAvailable", fmt.Sprintf("Deployment %s: %d of %d pods are ready.", name, s.AvailableReplicas, wanted))
+	case failed != "":
+		return finding.No(ReasonForkFailed, fmt.Sprintf("Deployment %s: %s", name, failed))
+	default:
+		ready := min(s.UpdatedReplicas, s.AvailableReplicas)
+		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: %d of %d new pods are ready.", name, ready, wanted))
+	}
+}
+
+// deploymentFailure gives what the Deployment itself tells of pods that it
+// cannot make or that do not get ready in time.
+func deploymentFailure(d *appsv1.Deployment) string {
+	for _, c := range d.Status.Conditions {
+		failed := c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue ||
+			c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
+		if failed {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// serves says whether some pod of the fork can serve a request now.
+func serves(d *appsv1.Deployment) bool { return d != nil && d.Status.AvailableReplicas > 0 }
+
+// servicesFinding says whether there is a Service for each of the baseline's.
+func servicesFinding(d Decision, made Made) finding.Finding {
+	var missing, unmapped []string
+	count := 0
+	for _, m := range d.Services {
+		if len(m.Missing) > 0 {
+			unmapped = append(unmapped, fmt.Sprintf("%s %s", m.From, ports(m.Missing)))
+		}
+		if r := made.ServiceRefusals[m.From]; r != nil {
+			return finding.No(r.Reason, r.Message)
+		}
+		wanted := m.Service != nil || len(m.Ports) > 0
+		switch have := made.Services[m.From]; {
+		case wanted && !reachable(have):
+			missing = append(missing, m.From)
+		case wanted:
+			count++
+		}
+	}
+	if len(missing) > 0 {
+		return finding.No(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
+	}
+	message := fmt.Sprintf("%d Services of the baseline have their own here.", count)
+	if len(unmapped) > 0 {
+		message += " Ports that no container has, and that are not routed: " + strings.Join(unmapped, "; ") + "."
+	}
+	return finding.Yes("ServicesReady", message)
+}
+
+// reachable says whether the Service is there and has got its address.
+func reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }
+
+// ports lists ports for a message.
+func ports(numbers []int32) string {
+	out := make([]string, 0, len(numbers))
+	for _, n := range slices.Sorted(slices.Values(numbers)) {
+		out = append(out, fmt.Sprint(n))
+	}
+	return strings.Join(out, ", ")
+}

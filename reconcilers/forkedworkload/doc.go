@@ -1,0 +1,31 @@
+// Package forkedworkload brings the fork of one workload into being: a clone of
+// the baseline with patches applied, and one Service for each Service of the
+// baseline.
+//
+//	gather    everything that counts, from the cache                    gather.go
+//	Decide    which Deployment and Services there should be, or why not decide.go   pure
+//	act       write what is not so already                              act.go
+//	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
+//
+// How a baseline becomes a fork is in the package fork.
+//
+// # The fact
+//
+// As soon as the Services exist, WorkloadObserved is put on the routing log,
+// whether the fork's pods are ready or not. That also holds when the patches do
+// not apply: then the Services have no pods behind them, and requests with the
+// key fail visibly instead of being served by the baseline. While an object is
+// being deleted, WorkloadWithdrawn is on the log before anything is removed.
+//
+// # When things change
+//
+// The fork follows its baseline: Deployments, Services and the pods of
+// baselines are watched, and lead back to their ForkedWorkloads by an index.
+// When a patch stops to apply, the fork keeps running as it was, and the
+// condition Accepted says so. When the baseline goes, the fork and its routing
+// stay until the ForkedWorkload goes.
+//
+// Names say nothing: what belongs to a ForkedWorkload is what has its UID as
+// controller. An object with the wanted name that somebody else made is left
+// alone, and the condition says NameTaken.
+package forkedworkload

@@ -1,0 +1,76 @@
+package forkedworkload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Key is the key of facts about a ForkedWorkload.
+func Key(namespace, name string) event.Key {
+	return event.Workload(crdv1.KindForkedWorkload, namespace, name)
+}
+
+// Observed gives the fact that the fork exists and how it is reached; w has the
+// status that Conclude gave. False as long as no baseline was ever seen, or a
+// Service that is wanted has no address yet and nothing tells that it never
+// will: a fact with half of the Services would send the other half of the
+// requests to the baseline.
+func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
+	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
+		return event.Fact{}, false
+	}
+	fact := &factv1.WorkloadObserved{
+		Workload: workloadRef(w),
+		Created:  timestamppb.New(w.CreationTimestamp.Time),
+		Baseline: &factv1.ObjectRef{
+			Kind:      w.Spec.Baseline.Kind,
+			Namespace: w.Namespace,
+			Name:      w.Spec.Baseline.Name,
+			Uid:       w.Status.Baseline.WorkloadID,
+		},
+		Ready:          serves(made.Fork),
+		DevMeshPresent: w.Status.RoutingConfig.DevMeshSidecarPresent,
+	}
+	for _, m := range d.Services {
+		have := made.Services[m.From]
+		if m.Service != nil && !reachable(have) && made.ServiceRefusals[m.From] == nil {
+			return event.Fact{}, false
+		}
+		if have != nil {
+			fact.Services = append(fact.Services, pair(m.From, m.Ports, have))
+		}
+	}
+	return event.Fact{Key: Key(w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindForkedWorkload, w), Data: fact}, true
+}
+
+// Withdrawn gives the fact that the fork is gone.
+func Withdrawn(w *crdv1.ForkedWorkload) event.Fact {
+	return event.Fact{
+		Key:   Key(w.Namespace, w.Name),
+		Cause: publish.CauseOf(crdv1.KindForkedWorkload, w),
+		Data:  &factv1.WorkloadWithdrawn{Workload: workloadRef(w)},
+	}
+}
+
+// workloadRef names the ForkedWorkload.
+func workloadRef(w *crdv1.ForkedWorkload) *factv1.ObjectRef {
+	return &factv1.ObjectRef{Kind: crdv1.KindForkedWorkload, Namespace: w.Namespace, Name: w.Name, Uid: string(w.UID)}
+}
+
+// pair says which Service stands for a baseline Service.
+func pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
+	p := &factv1.ServicePair{From: from, To: to.Name}
+	if to.Spec.ClusterIP != corev1.ClusterIPNone {
+		p.ClusterIp = to.Spec.ClusterIP
+	}
+	for _, port := range ports {
+		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
+	}
+	return p
+}

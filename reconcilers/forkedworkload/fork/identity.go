@@ -1,0 +1,65 @@
+package fork
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Identity says whose fork it is. It is written on everything that is made.
+type Identity struct {
+	// ForkedWorkload is the name of the ForkedWorkload.
+	ForkedWorkload string
+	// Namespace is where it lives, and all that is made for it.
+	Namespace string
+	// Owner refers to the ForkedWorkload as the controller of what is made.
+	Owner metav1.OwnerReference
+	// SandboxName is the sandbox as its users know it.
+	SandboxName string
+	// SandboxLabel is the value of the sandbox's label; may be empty.
+	SandboxLabel string
+	// RoutingKey may be empty: a ForkedWorkload that no sandbox made has none.
+	RoutingKey string
+}
+
+// Selector gives the labels by which the fork's pods are found.
+func (id Identity) Selector() map[string]string {
+	return map[string]string{crdv1.LabelForkedWorkload: id.selectorValue()}
+}
+
+// DeploymentName names the Deployment of the fork.
+func (id Identity) DeploymentName(baseline string) string { return id.name(baseline) }
+
+// ServiceName names the Service that stands for a baseline Service.
+func (id Identity) ServiceName(baselineService string) string { return id.name(baselineService) }
+
+// name shows sandbox and part, and has a hash of what they belong to: two
+// sandboxes may have the same display name, and two ForkedWorkloads may share
+// a Service.
+func (id Identity) name(part string) string {
+	shown := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part)
+	unique := crdv1.ObjectName(crdv1.MaxServiceName, id.SandboxName, part, id.Namespace, id.ForkedWorkload)
+	return shown[:strings.LastIndexByte(shown, '-')] + unique[strings.LastIndexByte(unique, '-'):]
+}
+
+func (id Identity) selectorValue() string { return crdv1.LabelValue(id.ForkedWorkload) }
+
+// mark writes the identity on an object.
+func (id Identity) mark(o *metav1.ObjectMeta) {
+	if o.Labels == nil {
+		o.Labels = map[string]string{}
+	}
+	if o.Annotations == nil {
+		o.Annotations = map[string]string{}
+	}
+	o.Labels[crdv1.LabelForkedWorkload] = id.selectorValue()
+	if id.SandboxLabel != "" {
+		o.Labels[crdv1.LabelSandbox] = id.SandboxLabel
+	}
+	o.Annotations[crdv1.AnnotationSandboxName] = id.SandboxName
+	if id.RoutingKey != "" {
+		o.Annotations[crdv1.AnnotationRoutingKey] = id.RoutingKey
+	}
+}

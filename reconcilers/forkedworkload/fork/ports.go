@@ -1,0 +1,97 @@
+package fork
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// portKey is what no two containers of a pod can share.
+type portKey struct {
+	port     int32
+	protocol corev1.Protocol
+}
+
+func (k portKey) String() string { return fmt.Sprintf("%d/%s", k.port, k.protocol) }
+
+// portGiver is who gives a port: a container's declaration of it, and the patch
+// it came with (-1: the baseline).
+type portGiver struct {
+	container string
+	name      string
+	patch     int
+}
+
+// portBook knows who gives which port while patches are applied one by one.
+type portBook map[portKey]portGiver
+
+// newPortBook starts with the ports of the baseline. A port that the baseline
+// itself declares twice is not ours to judge, so the last one counts.
+func newPortBook(baseline corev1.PodSpec) portBook {
+	book := portBook{}
+	eachPort(baseline, func(k portKey, container, name string) {
+		book[k] = portGiver{container: container, name: name, patch: -1}
+	})
+	return book
+}
+
+// portClash is a port that is given twice.
+type portClash struct {
+	port          portKey
+	first, second portGiver
+}
+
+// enter notes the ports of the pod as it is after a patch, and gives the first
+// one that the patch gives although an earlier patch, or another container of
+// the pod, gives it too; nil when there is none. What the pod had twice before
+// the patch is let pass.
+func (b portBook) enter(patch int, before, after corev1.PodSpec) *portClash {
+	allowed, seen := map[portKey]int{}, map[portKey]int{}
+	eachPort(before, func(k portKey, _, _ string) { allowed[k]++ })
+	var clash *portClash
+	eachPort(after, func(k portKey, container, name string) {
+		seen[k]++
+		was, known := b[k]
+		now := portGiver{container: container, name: name, patch: patch}
+		changed := was.container != container || was.name != name
+		switch {
+		case clash != nil:
+		case seen[k] > 1 && seen[k] > allowed[k],
+			known && was.patch >= 0 && was.patch != patch && changed:
+			clash = &portClash{port: k, first: was, second: now}
+		case !known:
+			b[k] = now
+		}
+	})
+	return clash
+}
+
+// String says who gives the port, for a message to people.
+func (g portGiver) String() string {
+	if g.patch < 0 {
+		return fmt.Sprintf("the baseline (container %s)", g.container)
+	}
+	return fmt.Sprintf("patch %d (container %s)", g.patch+1, g.container)
+}
+
+// eachPort calls f for each port that a container of the pod declares. Init
+// containers are left out unless they keep running beside the others.
+func eachPort(pod corev1.PodSpec, f func(k portKey, container, name string)) {
+	for _, c := range running(pod) {
+		for _, p := range c.Ports {
+			f(portKey{p.ContainerPort, protocolOf(p.Protocol)}, c.Name, p.Name)
+		}
+	}
+}
+
+// running gives the containers that run at the same time.
+func running(pod corev1.PodSpec) []corev1.Container {
+	out := make([]corev1.Container, 0, len(pod.Containers)+len(pod.InitContainers))
+	out = append(out, pod.Containers...)
+	for _, c := range pod.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			out = append(out, c)
+		}
+	}
+	return out
+}

@@ -1,0 +1,32 @@
+package fork
+
+import "fmt"
+
+// Reasons of problems, as they stand in conditions.
+const (
+	// ReasonInvalidPatch: a patch is not written as a patch has to be.
+	ReasonInvalidPatch = "InvalidPatch"
+	// ReasonPatchFailed: a patch does not apply to this baseline.
+	ReasonPatchFailed = "PatchFailed"
+	// ReasonPortConflict: two patches give the same container port.
+	ReasonPortConflict = "PortConflict"
+	// ReasonInvalidPreservedLabels: an expression for labels cannot be read.
+	ReasonInvalidPreservedLabels = "InvalidPreservedLabels"
+	// ReasonLabelsMatchBaseline: traffic of the baseline would reach the fork.
+	ReasonLabelsMatchBaseline = "LabelsMatchBaseline"
+	// ReasonNotSupportedYet: the input is right, this version cannot do it.
+	ReasonNotSupportedYet = "NotSupportedYet"
+)
+
+// Problem is something wrong with what a person asked for.
+type Problem struct {
+	// Reason is one CamelCase word for programs.
+	Reason string
+	// Message says what is wrong, with which object, and what to change.
+	Message string
+}
+
+// problem makes a Problem; the message is given as for fmt.Sprintf.
+func problem(reason, format string, args ...any) *Problem {
+	return &Problem{Reason: reason, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,134 @@
+package fork
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// AnnotationBaselineService, on a Service of a fork, names the baseline Service
+// that it stands for, as namespace/name.
+const AnnotationBaselineService = "signadot.com/baseline-service"
+
+// Mapping is one baseline Service and the Service that stands for it.
+type Mapping struct {
+	// From is the name of the baseline Service.
+	From string
+	// Service is the one to apply; nil when no port of From can be mapped.
+	Service *corev1.Service
+	// Ports are the TCP ports that can be mapped, sorted by Port. TargetPort is
+	// the port on which the baseline's pods listen, by which its sidecar knows
+	// a connection; the fork may listen on another one behind the same name.
+	Ports []crdv1.MappedPort
+	// Missing are the ports that cannot be mapped, sorted: their target is a
+	// name that no container has, or the fork has not.
+	Missing []int32
+}
+
+// Services gives a Mapping for each Service that selects the baseline's pods
+// (template of the baseline), sorted by name, for the fork with the given pod.
+// Services without selector, of type ExternalName, or with the annotation
+// routing.signadot.com/ignore are left out.
+func Services(baseline corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
+	var out []Mapping
+	for i := range neighbours {
+		s := &neighbours[i]
+		if selects(s, baseline.Labels) && s.Annotations[crdv1.AnnotationIgnore] != "true" {
+			out = append(out, mapService(s, baseline.Spec, fork, id))
+		}
+	}
+	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
+	return out
+}
+
+// selects says whether pods with these labels are behind the Service.
+func selects(s *corev1.Service, pod map[string]string) bool {
+	return s.Spec.Type != corev1.ServiceTypeExternalName && len(s.Spec.Selector) > 0 &&
+		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pod))
+}
+
+// mapService makes the Mapping of one Service.
+func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) Mapping {
+	m := Mapping{From: s.Name}
+	var ports []corev1.ServicePort
+	for _, p := range s.Spec.Ports {
+		target, known := listensOn(baseline, p)
+		if _, answered := listensOn(fork, p); !known || !answered {
+			m.Missing = append(m.Missing, p.Port)
+			continue
+		}
+		if p.TargetPort == (intstr.IntOrString{}) {
+			p.TargetPort = intstr.FromInt32(p.Port) // As the API server writes it.
+		}
+		ports = append(ports, corev1.ServicePort{
+			Name: p.Name, Protocol: protocolOf(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: p.TargetPort,
+		})
+		if protocolOf(p.Protocol) == corev1.ProtocolTCP {
+			m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+		}
+	}
+	slices.Sort(m.Missing)
+	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+	if len(ports) > 0 {
+		m.Service = service(s, ports, id)
+	}
+	return m
+}
+
+// listensOn resolves the target of a Service port to the number of a port of
+// the pod; false when it is a name that no container has.
+func listensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
+	if p.TargetPort.Type == intstr.Int {
+		if p.TargetPort.IntVal == 0 {
+			return p.Port, true
+		}
+		return p.TargetPort.IntVal, true
+	}
+	for _, c := range running(pod) {
+		for _, port := range c.Ports {
+			if port.Name == p.TargetPort.StrVal && protocolOf(port.Protocol) == protocolOf(p.Protocol) {
+				return port.ContainerPort, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// protocolOf gives the protocol, which is TCP when none is written.
+func protocolOf(p corev1.Protocol) corev1.Protocol {
+	if p == "" {
+		return corev1.ProtocolTCP
+	}
+	return p
+}
+
+// service makes the Service of a fork. It is reached inside the cluster only,
+// whatever the baseline's is; a headless one stays headless.
+func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1.Service {
+	out := &corev1.Service{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            id.ServiceName(s.Name),
+			Namespace:       s.Namespace,
+			OwnerReferences: []metav1.OwnerReference{id.Owner},
+		},
+		Spec: corev1.ServiceSpec{
+			Type:                     corev1.ServiceTypeClusterIP,
+			Selector:                 id.Selector(),
+			Ports:                    ports,
+			PublishNotReadyAddresses: s.Spec.PublishNotReadyAddresses,
+		},
+	}
+	if s.Spec.ClusterIP == corev1.ClusterIPNone {
+		out.Spec.ClusterIP = corev1.ClusterIPNone
+	}
+	id.mark(&out.ObjectMeta)
+	out.Annotations[AnnotationBaselineService] = s.Namespace + "/" + s.Name
+	return out
+}

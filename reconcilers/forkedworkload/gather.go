@@ -1,0 +1,78 @@
+package forkedworkload
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// gather reads all that counts for a ForkedWorkload from the cache. Lists are
+// not copied, so nothing of the Input may be changed.
+//
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Input, error) {
+	in := Input{Workload: w}
+	inNamespace := client.InNamespace(w.Namespace)
+
+	var services corev1.ServiceList
+	if err := c.List(ctx, &services, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Services of namespace %s: %w", w.Namespace, err)
+	}
+	in.Services = services.Items
+
+	var deployments appsv1.DeploymentList
+	own := client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(w.Name)}
+	if err := c.List(ctx, &deployments, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Deployments of namespace %s: %w", w.Namespace, err)
+	}
+	in.Deployments = deployments.Items
+
+	if !acceptSpec(w).IsYes() {
+		return in, nil
+	}
+	var err error
+	if in.Baseline, err = deployment(ctx, c, w.Namespace, w.Spec.Baseline.Name); err != nil || in.Baseline == nil {
+		return in, err
+	}
+	if in.Fork, err = deployment(ctx, c, w.Namespace, in.identity().DeploymentName(in.Baseline.Name)); err != nil {
+		return in, err
+	}
+	in.Pods, err = podsOf(ctx, c, in.Baseline)
+	return in, err
+}
+
+// deployment reads one Deployment; nil when it does not exist.
+func deployment(ctx context.Context, c client.Reader, namespace, name string) (*appsv1.Deployment, error) {
+	d := &appsv1.Deployment{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Deployment %s/%s: %w", namespace, name, err)
+	}
+	return d, nil
+}
+
+// podsOf reads the pods that the selector of the baseline selects.
+func podsOf(ctx context.Context, c client.Reader, baseline *appsv1.Deployment) ([]corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(baseline.Spec.Selector)
+	if err != nil {
+		return nil, nil // The API server takes no such Deployment.
+	}
+	var pods corev1.PodList
+	err = c.List(ctx, &pods, client.InNamespace(baseline.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of Deployment %s/%s: %w", baseline.Namespace, baseline.Name, err)
+	}
+	return pods.Items, nil
+}

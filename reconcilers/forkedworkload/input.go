@@ -1,0 +1,91 @@
+package forkedworkload
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Input is what counts when the fork of one workload is worked out. Nothing in
+// it may be changed: it is shared with the cache.
+type Input struct {
+	// Workload is the ForkedWorkload.
+	Workload *crdv1.ForkedWorkload
+	// Baseline is the live workload; nil when there is none.
+	Baseline *appsv1.Deployment
+	// Pods are those that the baseline's selector selects.
+	Pods []corev1.Pod
+	// Services are all Services of the namespace.
+	Services []corev1.Service
+	// Fork is the Deployment with the name of the fork, whoever made it; nil
+	// when there is none.
+	Fork *appsv1.Deployment
+	// Deployments are those that carry the workload's label.
+	Deployments []appsv1.Deployment
+}
+
+// identity gives whose fork it is. A ForkedWorkload that no sandbox made goes
+// by its own name.
+func (in Input) identity() fork.Identity {
+	w := in.Workload
+	name := w.Annotations[crdv1.AnnotationSandboxName]
+	if name == "" {
+		name = w.Name
+	}
+	return fork.Identity{
+		ForkedWorkload: w.Name,
+		Namespace:      w.Namespace,
+		Owner:          *metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload)),
+		SandboxName:    name,
+		SandboxLabel:   w.Labels[crdv1.LabelSandbox],
+		RoutingKey:     w.Annotations[crdv1.AnnotationRoutingKey],
+	}
+}
+
+// neighbours gives the Services of the namespace that are not of a fork.
+func (in Input) neighbours() []corev1.Service {
+	var out []corev1.Service
+	for _, s := range in.Services {
+		if s.Labels[crdv1.LabelForkedWorkload] == "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// ownServices gives the Services that this ForkedWorkload made.
+func (in Input) ownServices() []*corev1.Service {
+	var out []*corev1.Service
+	for i := range in.Services {
+		if apply.IsOwned(&in.Services[i], in.Workload.UID) {
+			out = append(out, &in.Services[i])
+		}
+	}
+	return out
+}
+
+// ownDeployments gives the Deployments that this ForkedWorkload made.
+func (in Input) ownDeployments() []*appsv1.Deployment {
+	var out []*appsv1.Deployment
+	for i := range in.Deployments {
+		if apply.IsOwned(&in.Deployments[i], in.Workload.UID) {
+			out = append(out, &in.Deployments[i])
+		}
+	}
+	return out
+}
+
+// serviceNamed gives the Service of this name, or nil.
+func (in Input) serviceNamed(name string) *corev1.Service {
+	for i := range in.Services {
+		if in.Services[i].Name == name {
+			return &in.Services[i]
+		}
+	}
+	return nil
+}

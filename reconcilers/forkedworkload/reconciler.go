@@ -1,0 +1,128 @@
+package forkedworkload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// refusedAgain is when something that was refused is tried again without any
+// change that we could see, such as of rights or of somebody else's object.
+const refusedAgain = 15 * time.Second
+
+// Config is what a Reconciler needs. All fields are required.
+type Config struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Publisher puts facts on the routing log.
+	Publisher publish.Publisher
+	// Now gives the time for conditions and facts.
+	Now func() time.Time
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Client == nil || c.Live == nil || c.Publisher == nil || c.Now == nil {
+		return errors.New("forkedworkload: Client, Live, Publisher and Now are all required")
+	}
+	return nil
+}
+
+// Reconciler keeps the forks of ForkedWorkloads. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+}
+
+// New gives a Reconciler, or what is wrong with the configuration.
+func New(c Config) (*Reconciler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
+}
+
+// Reconcile brings one ForkedWorkload into line.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/status,verbs=patch
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	w := &crdv1.ForkedWorkload{}
+	if err := r.config.Client.Get(ctx, req.NamespacedName, w); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.config.Publisher.Settle(Key(req.Namespace, req.Name))
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if w.DeletionTimestamp != nil {
+		return apply.Again(r.delete(ctx, w))
+	}
+	if err := r.writer.AddFinalizer(ctx, w); err != nil {
+		return apply.Again(err)
+	}
+	in, err := gather(ctx, r.config.Client, w)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	decision := Decide(in)
+	made, err := act(ctx, r.writer, in, decision)
+	if err != nil {
+		return apply.Again(err)
+	}
+	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
+	published := r.publish(ctx, after, decision, made)
+	if err := errors.Join(published, r.writer.Status(ctx, w, after)); err != nil {
+		return apply.Again(err)
+	}
+	if made.ForkRefusal != nil || len(made.ServiceRefusals) > 0 {
+		return reconcile.Result{RequeueAfter: refusedAgain}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// publish states the fact, if there is one to state.
+func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) error {
+	fact, ok := Observed(w, d, made)
+	if !ok {
+		r.config.Publisher.Settle(Key(w.Namespace, w.Name))
+		return nil
+	}
+	fact.Time = r.config.Now()
+	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
+		return fmt.Errorf("state that the fork exists: %w", err)
+	}
+	return nil
+}
+
+// delete withdraws the routing, removes what was made and lets the object go.
+func (r *Reconciler) delete(ctx context.Context, w *crdv1.ForkedWorkload) error {
+	fact := Withdrawn(w)
+	fact.Time = r.config.Now()
+	putting, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	if _, err := r.config.Publisher.Put(putting, fact); err != nil {
+		return fmt.Errorf("state that the fork is gone: %w", err)
+	}
+	in, err := gather(ctx, r.config.Client, w)
+	if err != nil {
+		return err
+	}
+	gone, err := remove(ctx, r.writer, in)
+	if err != nil || !gone {
+		return err // The deletion of the last of them leads back here.
+	}
+	return r.writer.RemoveFinalizer(ctx, w)
+}

@@ -1,0 +1,59 @@
+// Package publish is what the reconcilers know of the routing log: they put
+// facts on it, and fill it again when it has begun anew.
+//
+// The log itself is kept by eventbus/publisher, which runs on the leader only.
+// When its epoch has changed it asks for the keys of all objects (Objects),
+// pushes every object through its reconciler once more (Refill), and states
+// that the log is complete when each key has been put or settled. So what
+// reconcilers owe is: whenever an object with a key of its own is reconciled,
+// either Put its fact or Settle its key.
+package publish
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+)
+
+// Publisher puts facts on the routing log.
+type Publisher interface {
+	// Put states a fact, unless the newest fact of its key says the same, and
+	// gives its place in the log once it is on disk.
+	Put(ctx context.Context, f event.Fact) (event.Pos, error)
+	// Settle says that the object behind the key was looked at and has no fact
+	// to state.
+	Settle(key event.Key)
+}
+
+// PutTimeout bounds one Put, so that a log that cannot be reached does not hold
+// a worker for ever.
+const PutTimeout = 10 * time.Second
+
+// CauseOf says on whose behalf a fact about the object is stated.
+func CauseOf(kind string, o metav1.Object) event.Cause {
+	return event.Cause{
+		Kind:       kind,
+		Namespace:  o.GetNamespace(),
+		Name:       o.GetName(),
+		UID:        string(o.GetUID()),
+		Generation: o.GetGeneration(),
+		Manager:    lastManager(o.GetManagedFields()),
+	}
+}
+
+// lastManager gives who wrote the object last, its status apart.
+func lastManager(entries []metav1.ManagedFieldsEntry) string {
+	entries = slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource != "" || e.Time == nil
+	})
+	if len(entries) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
+		return a.Time.Compare(b.Time.Time)
+	}).Manager
+}

@@ -1,0 +1,179 @@
+package routingconfig
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// Reasons of conditions of a RoutingConfig.
+const (
+	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
+	ReasonInvalidSpec       = "InvalidSpec"
+	ReasonWorkloadsNotFound = "WorkloadsNotFound"
+	ReasonLogUnavailable    = "LogUnavailable"
+)
+
+// Decision is what has to be said about one RoutingConfig.
+type Decision struct {
+	// Findings are those for Accepted, WorkloadsFound and SidecarsReady.
+	Findings finding.Findings
+	// Declaration is what goes on the log; nil when another object has the key.
+	Declaration *factv1.RoutingDeclared
+}
+
+// Decide works out the declaration of a RoutingConfig that is not being deleted.
+func Decide(in Input) Decision {
+	d := Decision{Findings: finding.Findings{
+		crdv1.ConditionAccepted:               accept(in),
+		crdv1.ConditionWorkloadsFound:         found(in),
+		forkedworkload.ConditionSidecarsReady: sidecars(in),
+	}}
+	if in.holds() {
+		d.Declaration = declaration(in)
+	}
+	return d
+}
+
+// accept says whether the key is free and every member is named.
+func accept(in Input) finding.Finding {
+	key := in.Config.RoutingKey()
+	if h := in.holder(); h.UID != in.Config.UID {
+		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
+			"Routing key %q is held by RoutingConfig %s, which is older: choose another key, in annotation %s",
+			key, h.Name, crdv1.AnnotationRoutingKey))
+	}
+	for i, m := range in.Config.Spec.SandboxedWorkloads {
+		if m.Kind == "" || m.Name == "" || m.Namespace == "" {
+			return finding.No(ReasonInvalidSpec, fmt.Sprintf(
+				"spec.sandboxedWorkloads[%d] lacks kind, namespace or name, and is left out: name a workload", i))
+		}
+	}
+	return finding.Yes("Accepted", fmt.Sprintf("Routing key %q is held by this object.", key))
+}
+
+// found says whether every member exists and says how it is reached.
+func found(in Input) finding.Finding {
+	var missing, silent []string
+	for _, m := range members(in) {
+		if m.Kind != crdv1.KindForkedWorkload {
+			return finding.No(fork.ReasonNotSupportedYet, fmt.Sprintf(
+				"%s %s/%s is not routed yet: this version routes to ForkedWorkloads", m.Kind, m.Namespace, m.Name))
+		}
+		switch w := in.Forks[MemberName{m.Namespace, m.Name}]; {
+		case w == nil:
+			missing = append(missing, m.Namespace+"/"+m.Name)
+		case w.Status.RoutingConfig == nil:
+			silent = append(silent, m.Namespace+"/"+m.Name)
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		return finding.No(ReasonWorkloadsNotFound, "There is no ForkedWorkload "+strings.Join(missing, ", ")+
+			": create it, or remove it from spec.sandboxedWorkloads")
+	case len(silent) > 0:
+		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach ForkedWorkload "+strings.Join(silent, ", ")+".")
+	}
+	return finding.Yes("WorkloadsFound", fmt.Sprintf("%d workloads are reachable under the key.", len(members(in))))
+}
+
+// sidecars says whether requests for every member's baseline meet a sidecar.
+func sidecars(in Input) finding.Finding {
+	for _, m := range members(in) {
+		w := in.Forks[MemberName{m.Namespace, m.Name}]
+		if w == nil {
+			continue
+		}
+		c := crdv1.FindCondition(w.Status.Conditions, forkedworkload.ConditionSidecarsReady)
+		if c == nil {
+			return finding.Open(crdv1.ReasonPending, fmt.Sprintf("It is not known yet whether the baseline of %s/%s has sidecars.", w.Namespace, w.Name))
+		}
+		if c.Status != string(metav1.ConditionTrue) {
+			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return finding.Yes("SidecarsReady", "Every pod of every baseline has a ready DevMesh Sidecar.")
+}
+
+// members gives the members that are named, each once.
+func members(in Input) []crdv1.SandboxedWorkload {
+	seen := map[crdv1.SandboxedWorkloadRef]bool{}
+	var out []crdv1.SandboxedWorkload
+	for _, m := range in.Config.Spec.SandboxedWorkloads {
+		identity := crdv1.SandboxedWorkloadRef{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}
+		if m.Kind == "" || m.Name == "" || m.Namespace == "" || seen[identity] {
+			continue
+		}
+		seen[identity] = true
+		out = append(out, m)
+	}
+	return out
+}
+
+// declaration is what the RoutingConfig declares.
+func declaration(in Input) *factv1.RoutingDeclared {
+	c := in.Config
+	d := &factv1.RoutingDeclared{
+		RoutingKey: c.RoutingKey(),
+		Owner:      owner(c),
+		Since:      timestamppb.New(c.CreationTimestamp.Time),
+	}
+	for _, m := range members(in) {
+		d.Members = append(d.Members, &factv1.Member{
+			Kind:        m.Kind,
+			Namespace:   m.Namespace,
+			Name:        m.Name,
+			Sandbox:     sandboxName(in, m),
+			Middlewares: middlewares(m.Middlewares),
+		})
+	}
+	return d
+}
+
+// owner names who the key belongs to: the sandbox or route group that made the
+// RoutingConfig, or the RoutingConfig itself.
+func owner(c *crdv1.RoutingConfig) *factv1.ObjectRef {
+	if ref := metav1.GetControllerOfNoCopy(c); ref != nil {
+		return &factv1.ObjectRef{Kind: ref.Kind, Name: ref.Name, Uid: string(ref.UID)}
+	}
+	return &factv1.ObjectRef{Kind: crdv1.KindRoutingConfig, Name: c.Name, Uid: string(c.UID)}
+}
+
+// sandboxName gives the sandbox of a member as its pods know it. Where the
+// RoutingConfig does not say, it is what the ForkedWorkload says, else its name.
+func sandboxName(in Input, m crdv1.SandboxedWorkload) string {
+	if m.SandboxName != "" {
+		return m.SandboxName
+	}
+	if w := in.Forks[MemberName{m.Namespace, m.Name}]; w != nil && m.Kind == crdv1.KindForkedWorkload {
+		if name := w.Annotations[crdv1.AnnotationSandboxName]; name != "" {
+			return name
+		}
+	}
+	return m.Name
+}
+
+// middlewares gives the middlewares in the form of a fact.
+func middlewares(in []crdv1.MiddlewareInstance) []*factv1.Middleware {
+	var out []*factv1.Middleware
+	for _, m := range in {
+		mw := &factv1.Middleware{Name: m.Middleware}
+		for _, a := range m.Args {
+			arg := &factv1.Argument{Name: a.Name, Value: a.Value}
+			if a.ValueFrom != nil {
+				arg.Forward = a.ValueFrom.Forward
+			}
+			mw.Args = append(mw.Args, arg)
+		}
+		out = append(out, mw)
+	}
+	return out
+}

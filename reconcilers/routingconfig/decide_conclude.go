@@ -1,0 +1,115 @@
+package routingconfig
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+// Published is what became of the declaration.
+type Published struct {
+	// Pos is its place in the log.
+	Pos event.Pos
+	// Err is why it is not there; nil when it is.
+	Err error
+}
+
+// Conclude gives the RoutingConfig with its new status. now is taken as the
+// time of conditions that changed.
+func Conclude(in Input, d Decision, p Published, now metav1.Time) *crdv1.RoutingConfig {
+	c := in.Config.DeepCopy()
+	c.Status.ObservedGeneration = c.Generation
+	c.Status.ProcessedWorkloads = processed(in)
+	c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: routes(in)}
+	if d.Declaration == nil {
+		c.Status.RouteServer = nil
+	}
+	findings := finding.Findings{crdv1.ConditionPublished: published(in, d, p)}
+	for t, f := range d.Findings {
+		findings[t] = f
+	}
+	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf("Requests with routing key %q reach the sandbox.", c.RoutingKey()),
+		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, forkedworkload.ConditionSidecarsReady)
+	finding.Write(c, findings, now)
+	return c
+}
+
+// published says whether the declaration is on the log, and where.
+func published(in Input, d Decision, p Published) finding.Finding {
+	switch {
+	case d.Declaration == nil:
+		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
+			in.Config.RoutingKey(), in.holder().Name))
+	case p.Err != nil:
+		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", p.Err))
+	default:
+		return finding.Yes("Published", fmt.Sprintf("In the routing log at %s/%d.", p.Pos.Epoch, p.Pos.Seq))
+	}
+}
+
+// processed gives the members whose baseline is known.
+func processed(in Input) []crdv1.ProcessedWorkload {
+	var out []crdv1.ProcessedWorkload
+	for _, m := range members(in) {
+		w := in.Forks[MemberName{m.Namespace, m.Name}]
+		if w == nil || m.Kind != crdv1.KindForkedWorkload || w.Status.Baseline == nil {
+			continue
+		}
+		p := crdv1.ProcessedWorkload{
+			Baseline: crdv1.ProcessedBaseline{
+				WorkloadRef: crdv1.WorkloadRef{Kind: w.Spec.Baseline.Kind, Namespace: w.Namespace, Name: w.Spec.Baseline.Name},
+				UID:         w.Status.Baseline.WorkloadID,
+			},
+			Middlewares: m.Middlewares,
+			Workload:    ref(in, m),
+		}
+		if info := w.Status.RoutingConfig; info != nil {
+			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// ref names a member with its sandbox.
+func ref(in Input, m crdv1.SandboxedWorkload) crdv1.SandboxedWorkloadRef {
+	r := m.SandboxedWorkloadRef
+	r.SandboxName = sandboxName(in, m)
+	return r
+}
+
+// routes gives one route for each port of each baseline Service that has a
+// Service in the sandbox.
+func routes(in Input) []crdv1.RouteServerRoute {
+	var out []crdv1.RouteServerRoute
+	for _, m := range members(in) {
+		w := in.Forks[MemberName{m.Namespace, m.Name}]
+		if w == nil || m.Kind != crdv1.KindForkedWorkload || w.Status.RoutingConfig == nil {
+			continue
+		}
+		for _, s := range w.Status.RoutingConfig.Services {
+			for _, p := range s.Ports {
+				if s.To == "" {
+					continue
+				}
+				out = append(out, crdv1.RouteServerRoute{
+					Baseline:    w.Status.Baseline.DeepCopy(),
+					SandboxName: sandboxName(in, m),
+					From:        location(s.From, w.Namespace, p),
+					To:          location(s.To, w.Namespace, p),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// location is one end of a route, by the name of its Service.
+func location(service, namespace string, p crdv1.MappedPort) crdv1.RouteLocation {
+	return crdv1.RouteLocation{Host: service + "." + namespace + ".svc", Port: p.Port, WorkloadPort: p.TargetPort}
+}

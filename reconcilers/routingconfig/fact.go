@@ -1,0 +1,26 @@
+package routingconfig
+
+import (
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Declared gives the fact that the key reaches what the RoutingConfig says.
+func Declared(c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) event.Fact {
+	return event.Fact{
+		Key:   event.RoutingKey(d.GetRoutingKey()),
+		Cause: publish.CauseOf(crdv1.KindRoutingConfig, c),
+		Data:  d,
+	}
+}
+
+// Withdrawn gives the fact that the RoutingConfig does not declare the key.
+func Withdrawn(c *crdv1.RoutingConfig, key string) event.Fact {
+	return event.Fact{
+		Key:   event.RoutingKey(key),
+		Cause: publish.CauseOf(crdv1.KindRoutingConfig, c),
+		Data:  &factv1.RoutingWithdrawn{RoutingKey: key},
+	}
+}

@@ -1,0 +1,59 @@
+package routingconfig
+
+import (
+	"cmp"
+	"slices"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// AnnotationDeclaredKey, on a RoutingConfig, is the key for which it has put a
+// declaration on the log.
+const AnnotationDeclaredKey = "signadot.com/declared-key"
+
+// Input is what counts for one RoutingConfig. Nothing in it may be changed.
+type Input struct {
+	// Config is the RoutingConfig.
+	Config *crdv1.RoutingConfig
+	// SameKey are all RoutingConfigs with its key, itself among them or not.
+	SameKey []crdv1.RoutingConfig
+	// FormerKey are all RoutingConfigs with the key that it declared before, when
+	// that is another one.
+	FormerKey []crdv1.RoutingConfig
+	// Forks are the ForkedWorkloads that are members and exist.
+	Forks map[MemberName]*crdv1.ForkedWorkload
+}
+
+// MemberName names a member within its kind.
+type MemberName struct{ Namespace, Name string }
+
+// holder gives the RoutingConfig that has the key: the oldest, then the first
+// by name. One that is being deleted holds it until it is gone.
+func (in Input) holder() *crdv1.RoutingConfig {
+	candidates := []*crdv1.RoutingConfig{in.Config}
+	for i := range in.SameKey {
+		if in.SameKey[i].UID != in.Config.UID {
+			candidates = append(candidates, &in.SameKey[i])
+		}
+	}
+	return slices.MinFunc(candidates, func(a, b *crdv1.RoutingConfig) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+}
+
+// holds says whether the key is this object's.
+func (in Input) holds() bool { return in.holder().UID == in.Config.UID }
+
+// formerKey gives the key that has to be withdrawn: declared before, given up
+// now, and wanted by nobody else.
+func (in Input) formerKey() (string, bool) {
+	former := in.Config.Annotations[AnnotationDeclaredKey]
+	if former == "" || former == in.Config.RoutingKey() {
+		return "", false
+	}
+	others := slices.ContainsFunc(in.FormerKey, func(c crdv1.RoutingConfig) bool { return c.UID != in.Config.UID })
+	return former, !others
+}

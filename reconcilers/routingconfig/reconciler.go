@@ -1,0 +1,122 @@
+package routingconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Config is what a Reconciler needs. All fields are required.
+type Config struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// Publisher puts facts on the routing log.
+	Publisher publish.Publisher
+	// Now gives the time for conditions and facts.
+	Now func() time.Time
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Client == nil || c.Publisher == nil || c.Now == nil {
+		return errors.New("routingconfig: Client, Publisher and Now are all required")
+	}
+	return nil
+}
+
+// Reconciler keeps the declarations of RoutingConfigs. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+}
+
+// New gives a Reconciler, or what is wrong with the configuration.
+func New(c Config) (*Reconciler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client}}, nil
+}
+
+// Reconcile brings one RoutingConfig into line.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs/status,verbs=patch
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	c := &crdv1.RoutingConfig{}
+	if err := r.config.Client.Get(ctx, req.NamespacedName, c); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			r.config.Publisher.Settle(event.RoutingKey(req.Name))
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	in, err := gather(ctx, r.config.Client, c)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if c.DeletionTimestamp != nil {
+		return apply.Again(r.delete(ctx, in))
+	}
+	d := Decide(in)
+	p := r.publish(ctx, in, d)
+	after := Conclude(in, d, p, metav1.NewTime(r.config.Now()))
+	return apply.Again(errors.Join(p.Err, r.writer.Status(ctx, c, after)))
+}
+
+// publish puts the declaration on the log, having noted first, on the object,
+// that it will be there.
+func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Published {
+	if former, ok := in.formerKey(); ok {
+		if _, err := r.put(ctx, Withdrawn(in.Config, former)); err != nil {
+			return Published{Err: err}
+		}
+	}
+	if d.Declaration == nil {
+		return Published{}
+	}
+	note := map[string]string{AnnotationDeclaredKey: in.Config.RoutingKey()}
+	if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {
+		return Published{Err: err}
+	}
+	pos, err := r.put(ctx, Declared(in.Config, d.Declaration))
+	return Published{Pos: pos, Err: err}
+}
+
+// delete withdraws what the object has declared and lets it go.
+func (r *Reconciler) delete(ctx context.Context, in Input) error {
+	var withdraw []string
+	if former, ok := in.formerKey(); ok {
+		withdraw = append(withdraw, former)
+	}
+	if in.holds() {
+		withdraw = append(withdraw, in.Config.RoutingKey())
+	}
+	for _, key := range withdraw {
+		if _, err := r.put(ctx, Withdrawn(in.Config, key)); err != nil {
+			return err
+		}
+	}
+	return r.writer.RemoveFinalizer(ctx, in.Config)
+}
+
+// put states one fact, for at most publish.PutTimeout.
+func (r *Reconciler) put(ctx context.Context, f event.Fact) (event.Pos, error) {
+	f.Time = r.config.Now()
+	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	pos, err := r.config.Publisher.Put(ctx, f)
+	if err != nil {
+		return pos, fmt.Errorf("put %s on the routing log: %w", f.Key, err)
+	}
+	return pos, nil
+}

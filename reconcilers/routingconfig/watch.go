@@ -1,0 +1,108 @@
+package routingconfig
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Indexes of RoutingConfigs.
+const (
+	// indexKey finds them by routing key.
+	indexKey = "routingKey"
+	// indexMember finds them by namespace/name of a ForkedWorkload.
+	indexMember = "spec.sandboxedWorkloads.forkedWorkload"
+)
+
+// Setup makes the controller part of the manager. again brings objects that are
+// to be looked at although they have not changed.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.Again, o controller.Options) error {
+	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, indexMember: byMember} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &crdv1.RoutingConfig{}, name, index); err != nil {
+			return fmt.Errorf("index RoutingConfigs by %s: %w", name, err)
+		}
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("routingconfig").
+		WithOptions(o).
+		For(&crdv1.RoutingConfig{}, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Watches(&crdv1.RoutingConfig{}, r.enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Watches(&crdv1.ForkedWorkload{}, r.enqueue(r.ofMember)).
+		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// enqueue makes a handler of a map function.
+func (r *Reconciler) enqueue(f handler.MapFunc) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
+}
+
+// byKey gives the routing key of a RoutingConfig.
+func byKey(o client.Object) []string {
+	c, ok := o.(*crdv1.RoutingConfig)
+	if !ok {
+		return nil
+	}
+	return []string{c.RoutingKey()}
+}
+
+// byMember gives the ForkedWorkloads of a RoutingConfig, each once.
+func byMember(o client.Object) []string {
+	c, ok := o.(*crdv1.RoutingConfig)
+	if !ok {
+		return nil
+	}
+	var out []string
+	for _, m := range members(Input{Config: c}) {
+		if m.Kind == crdv1.KindForkedWorkload {
+			out = append(out, m.Namespace+"/"+m.Name)
+		}
+	}
+	return out
+}
+
+// rivals leads from a RoutingConfig that came, changed or went to the others
+// with its key: the key may be theirs now.
+func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Request {
+	c, ok := o.(*crdv1.RoutingConfig)
+	if !ok {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, request := range r.list(ctx, client.MatchingFields{indexKey: c.RoutingKey()}) {
+		if request.Name != c.Name {
+			out = append(out, request)
+		}
+	}
+	return out
+}
+
+// ofMember leads from a ForkedWorkload to the RoutingConfigs it is a member of.
+func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.list(ctx, client.MatchingFields{indexMember: o.GetNamespace() + "/" + o.GetName()})
+}
+
+// list gives requests for the RoutingConfigs that the options select.
+func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	var list crdv1.RoutingConfigList
+	if err := r.config.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the RoutingConfigs that an event is about")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}

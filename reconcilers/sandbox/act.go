@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// act brings about what was decided: members before the routing that names
+// them, and the routing before members that it does not name any more go. What
+// is refused is noted in Made; an error means that it should be tried again.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/finalizers,verbs=update
+func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
+	made := Made{Forks: make([]*crdv1.ForkedWorkload, len(d.Forks)), ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
+	for i, want := range d.Forks {
+		have, err := apply.Apply(ctx, w, want, in.fork(want.Namespace, want.Name))
+		if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+			made.ForkRefusals[i] = refusal
+		} else if err != nil {
+			return made, err
+		}
+		made.Forks[i] = have
+	}
+	switch {
+	case d.Config != nil:
+		have, err := apply.Apply(ctx, w, d.Config, in.KeyConfig)
+		if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+			made.ConfigRefusal = refusal
+		} else if err != nil {
+			return made, err
+		}
+		made.Config = have
+	case d.Hold && len(in.Configs) > 0:
+		made.Config = &in.Configs[0]
+	}
+	for _, c := range d.SurplusConfigs {
+		if err := w.Delete(ctx, c.DeepCopy()); err != nil {
+			return made, err
+		}
+	}
+	for _, f := range d.SurplusForks {
+		if err := w.Delete(ctx, f.DeepCopy()); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// remove deletes the parts of a sandbox, the routing first, and says what it
+// waits for; empty when nothing is left. Before it says so it asks past the
+// cache, which may not have heard of the last thing that was made.
+func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err error) {
+	for i := range in.Configs {
+		if err := w.Delete(ctx, in.Configs[i].DeepCopy()); err != nil {
+			return "", err
+		}
+	}
+	if n := len(in.Configs); n > 0 {
+		return fmt.Sprintf("The sandbox is being deleted: %d RoutingConfigs are left.", n), nil
+	}
+	for i := range in.Forks {
+		if err := w.Delete(ctx, in.Forks[i].DeepCopy()); err != nil {
+			return "", err
+		}
+	}
+	if n := len(in.Forks); n > 0 {
+		return fmt.Sprintf("The sandbox is being deleted: %d ForkedWorkloads are left.", n), nil
+	}
+	return removeUnseen(ctx, w, in.Sandbox)
+}
+
+// removeUnseen deletes parts that the cache does not know of.
+func removeUnseen(ctx context.Context, w apply.Writer, s *crdv1.SignadotSandbox) (waitsFor string, err error) {
+	for _, k := range []string{crdv1.KindRoutingConfig, crdv1.KindForkedWorkload} {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind(k + "List"))
+		err := w.Live.List(ctx, list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(s.Name)})
+		if err != nil {
+			return "", fmt.Errorf("look for what is left of SignadotSandbox %s: %w", s.Name, err)
+		}
+		for i := range list.Items {
+			if !apply.IsOwned(&list.Items[i], s.UID) {
+				continue
+			}
+			waitsFor = fmt.Sprintf("The sandbox is being deleted: %s %s is left.", k, list.Items[i].Name)
+			if err := w.Delete(ctx, &list.Items[i]); err != nil {
+				return "", err
+			}
+		}
+	}
+	return waitsFor, nil
+}

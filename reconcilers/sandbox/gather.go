@@ -1,0 +1,51 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// gather reads all that counts for a sandbox from the cache.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, namespaces []string) (Input, error) {
+	in := Input{Sandbox: s, Namespaces: namespaces}
+	owned := client.MatchingFields{indexOwner: string(s.UID)}
+
+	var forks crdv1.ForkedWorkloadList
+	if err := c.List(ctx, &forks, owned, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list ForkedWorkloads of SignadotSandbox %s: %w", s.Name, err)
+	}
+	in.Forks = forks.Items
+
+	var configs crdv1.RoutingConfigList
+	if err := c.List(ctx, &configs, owned, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list RoutingConfigs of SignadotSandbox %s: %w", s.Name, err)
+	}
+	in.Configs = configs.Items
+	if s.Spec.ID == "" {
+		return in, nil
+	}
+
+	var same crdv1.SignadotSandboxList
+	if err := c.List(ctx, &same, client.MatchingFields{indexID: s.Spec.ID}, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list SignadotSandboxes with id %s: %w", s.Spec.ID, err)
+	}
+	in.SameID = same.Items
+
+	config := &crdv1.RoutingConfig{}
+	err := c.Get(ctx, client.ObjectKey{Name: configName(s.Spec.ID)}, config)
+	if apierrors.IsNotFound(err) {
+		return in, nil
+	}
+	if err != nil {
+		return in, fmt.Errorf("read RoutingConfig %s: %w", s.Spec.ID, err)
+	}
+	in.KeyConfig = config
+	return in, nil
+}

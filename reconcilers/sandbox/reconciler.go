@@ -1,0 +1,114 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// refusedAgain is when something that was refused is tried again without any
+// change that we could see, such as of rights or of somebody else's object.
+const refusedAgain = 15 * time.Second
+
+// Config is what a Reconciler needs.
+type Config struct {
+	// Client reads from the cache and writes to the API server. Required.
+	Client client.Client
+	// Live reads past the cache. Required.
+	Live client.Reader
+	// Now gives the time for conditions. Required.
+	Now func() time.Time
+	// Namespaces are those in which forks may be made; empty means all.
+	Namespaces []string
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Client == nil || c.Live == nil || c.Now == nil {
+		return errors.New("sandbox: Client, Live and Now are all required")
+	}
+	return nil
+}
+
+// Reconciler keeps the parts of sandboxes. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+}
+
+// New gives a Reconciler, or what is wrong with the configuration.
+func New(c Config) (*Reconciler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
+}
+
+// Reconcile brings one sandbox into line.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/status,verbs=patch
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	s := &crdv1.SignadotSandbox{}
+	if err := r.config.Client.Get(ctx, req.NamespacedName, s); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	in, err := gather(ctx, r.config.Client, s, r.config.Namespaces)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if s.DeletionTimestamp != nil {
+		return r.delete(ctx, in)
+	}
+	if err := r.writer.AddFinalizer(ctx, s); err != nil {
+		return apply.Again(err)
+	}
+	decision := Decide(in)
+	made, err := act(ctx, r.writer, in, decision)
+	if err != nil {
+		return apply.Again(err)
+	}
+	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
+	if err := r.writer.Status(ctx, s, after); err != nil {
+		return apply.Again(err)
+	}
+	if made.refused() || !mayHaveParts(in) {
+		return reconcile.Result{RequeueAfter: refusedAgain}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// delete removes the parts and lets the sandbox go.
+func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, error) {
+	waitsFor, err := remove(ctx, r.writer, in)
+	switch {
+	case err != nil:
+		return apply.Again(err)
+	case waitsFor == "":
+		return apply.Again(r.writer.RemoveFinalizer(ctx, in.Sandbox))
+	}
+	after := ConcludeDeletion(in.Sandbox, waitsFor, metav1.NewTime(r.config.Now()))
+	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
+		return apply.Again(err)
+	}
+	// The end of each part leads back here; the time is for parts that were
+	// found past the cache only.
+	return reconcile.Result{RequeueAfter: refusedAgain}, nil
+}
+
+// refused says whether something was refused.
+func (m Made) refused() bool {
+	for _, r := range m.ForkRefusals {
+		if r != nil {
+			return true
+		}
+	}
+	return m.ConfigRefusal != nil
+}

@@ -1,0 +1,92 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/guard"
+)
+
+// Indexes that gather reads.
+const (
+	// indexOwner finds parts by the UID of their controller.
+	indexOwner = "metadata.controller.uid"
+	// indexID finds sandboxes by spec.id.
+	indexID = "spec.id"
+)
+
+// Setup makes the controller part of the manager.
+func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("sandbox").
+		WithOptions(o).
+		For(&crdv1.SignadotSandbox{}, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Owns(&crdv1.ForkedWorkload{}).
+		Owns(&crdv1.RoutingConfig{}).
+		Watches(&crdv1.SignadotSandbox{}, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.rivals)),
+			builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Complete(r)
+}
+
+// index makes the indexes.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	for _, part := range []client.Object{&crdv1.ForkedWorkload{}, &crdv1.RoutingConfig{}} {
+		if err := indexer.IndexField(ctx, part, indexOwner, byOwner); err != nil {
+			return fmt.Errorf("index parts of sandboxes: %w", err)
+		}
+	}
+	if err := indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, indexID, byID); err != nil {
+		return fmt.Errorf("index sandboxes: %w", err)
+	}
+	return nil
+}
+
+// byOwner gives the UID of the controller of an object.
+func byOwner(o client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return nil
+}
+
+// byID gives the id of a sandbox.
+func byID(o client.Object) []string {
+	s, ok := o.(*crdv1.SignadotSandbox)
+	if !ok || s.Spec.ID == "" {
+		return nil
+	}
+	return []string{s.Spec.ID}
+}
+
+// rivals leads from a sandbox that came, changed or went to the others with its
+// id: the key may be theirs now.
+func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Request {
+	s, ok := o.(*crdv1.SignadotSandbox)
+	if !ok || s.Spec.ID == "" {
+		return nil
+	}
+	var list crdv1.SignadotSandboxList
+	if err := r.config.Client.List(ctx, &list, client.MatchingFields{indexID: s.Spec.ID}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the sandboxes with the same id", "id", s.Spec.ID)
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Name != s.Name {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}
