@@ -28,7 +28,18 @@ func cases(t *testing.T) map[string]string {
 	return out
 }
 
-func TestTheChartRendersAsRecorded(t *testing.T) {
+// rules hold for the objects of every case.
+var rules = map[string]func(*testing.T, objects){
+	"objects are in our namespace, whatever the release's is":              objectsAreInOurNamespace,
+	"a workload selects its own pods, a Service those of one workload":     selectorsMeetOneWorkload,
+	"every container is probed on a port it declares":                      containersAreProbed,
+	"no right is wider than it needs to be":                                rightsAreNarrow,
+	"Secrets are reached by name, and in our namespace only":               secretsAreReachedByName,
+	"every binding leads from a role to a service account, and both exist": bindingsLeadSomewhere,
+	"pods are locked down": podsAreLockedDown,
+}
+
+func TestInEveryCase(t *testing.T) {
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +47,13 @@ func TestTheChartRendersAsRecorded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compare(t, filepath.Join("testdata", name+".out.yaml"), withoutGenerated(text))
+			t.Run("the chart renders as recorded", func(t *testing.T) {
+				compare(t, filepath.Join("testdata", name+".out.yaml"), withoutGenerated(text))
+			})
+			all := parse(t, text)
+			for sentence, holds := range rules {
+				t.Run(sentence, func(t *testing.T) { holds(t, all) })
+			}
 		})
 	}
 }

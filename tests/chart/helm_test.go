@@ -55,12 +55,14 @@ func helmPath(t testing.TB) string {
 }
 
 // helm runs helm with a home of its own, so that nothing of the user's is read
-// or written. The error holds what helm said.
-func helm(t testing.TB, args ...string) (string, error) {
+// or written; values (YAML text) is what --values=- reads. The error holds what
+// helm said.
+func helm(t testing.TB, values string, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), helmPath(t), args...)
 	cmd.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	cmd.Stdin = strings.NewReader(values)
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	if err := cmd.Run(); err != nil {
@@ -73,11 +75,7 @@ func helm(t testing.TB, args ...string) (string, error) {
 // release goes to another namespace on purpose: the chart's own is fixed.
 func render(t testing.TB, values string) (string, error) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "values.yaml")
-	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return helm(t, "template", "operator", chartDir, "--namespace", "elsewhere", "--kube-version", kubernetes, "--values", file)
+	return helm(t, values, "template", "operator", chartDir, "--namespace=elsewhere", "--kube-version="+kubernetes, "--values=-")
 }
 
 // objects are rendered objects.

@@ -1,0 +1,108 @@
+package chart
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// apiServer is a real API server with its etcd, for one test.
+type apiServer struct {
+	client.Client
+	kubeconfig string
+	warnings   *warnings
+}
+
+// warnings keeps what the API server warned of.
+type warnings struct {
+	sync.Mutex
+	texts []string
+}
+
+// HandleWarningHeader takes one warning.
+func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
+	w.Lock()
+	defer w.Unlock()
+	if !slices.Contains(w.texts, text) {
+		w.texts = append(w.texts, text)
+	}
+}
+
+// startAPIServer starts an API server that has our namespace, in which only
+// restricted pods are accepted, and the namespaces asked for.
+func startAPIServer(t *testing.T, namespaces ...string) apiServer {
+	t.Helper()
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if dir == "" {
+		dir = binaries(t)
+	}
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
+			t.Fatalf("no %s in %s; run: go run -C tools/cluster . build", program, dir)
+		}
+	}
+	log.SetLogger(logr.Discard())
+	env := &envtest.Environment{BinaryAssetsDirectory: dir, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
+	config, err := env.Start()
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
+		}
+	})
+	if err != nil {
+		t.Fatalf("start the API server: %v", err)
+	}
+	config.QPS, config.Burst = 1000, 1000
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := &warnings{}
+	config.WarningHandler = seen
+	c, err := client.New(config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append([]string{namespace}, namespaces...) {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if name == namespace {
+			ns.Labels = map[string]string{
+				"pod-security.kubernetes.io/enforce": "restricted",
+				"pod-security.kubernetes.io/warn":    "restricted",
+			}
+		}
+		if err := c.Create(t.Context(), ns); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return apiServer{c, kubeconfig, seen}
+}
+
+// helm runs helm against the API server.
+func (s apiServer) helm(t *testing.T, values string, args ...string) string {
+	t.Helper()
+	out, err := helm(t, values, append(args, "--kubeconfig="+s.kubeconfig, "--namespace="+namespace)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// apply applies an object as kubectl apply --server-side would, refusing unknown
+// fields.
+func (s apiServer) apply(ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption) error {
+	options = append(options, client.FieldOwner("chart-test"), client.ForceOwnership)
+	return s.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), options...)
+}

@@ -1,0 +1,232 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestInARealAPIServer(t *testing.T) {
+	server := startAPIServer(t, "shop", "pay", "asking", "disabled")
+	t.Run("it takes every object", server.takesEveryObject)
+	t.Run("the webhook is asked about pods that ask and no others", server.asksTheWebhook)
+	t.Run("service accounts may do their work and nothing else", server.limitsServiceAccounts)
+	t.Run("a release is installed, upgraded and taken away", server.livesWithARelease)
+}
+
+func (s apiServer) takesEveryObject(t *testing.T) {
+	known := map[string]bool{} // most objects are the same in most cases
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range mustRender(t, values) {
+				text, err := o.MarshalJSON()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if known[string(text)] {
+					continue
+				}
+				known[string(text)] = true
+				if err := s.apply(t.Context(), o, client.DryRunAll); err != nil {
+					t.Errorf("%s: %v", title(o), err)
+				}
+			}
+		})
+	}
+	for _, text := range s.warnings.texts {
+		t.Errorf("the API server warns: %s", text)
+	}
+}
+
+func (s apiServer) livesWithARelease(t *testing.T) {
+	notes := s.helm(t, "", "install", "operator", chartDir, "--values=-")
+	for _, says := range []string{"rollout status deployment/signadot-controller-manager", "helm uninstall operator -n signadot", "all namespaces"} {
+		if !strings.Contains(notes, says) {
+			t.Errorf("the notes do not say %q:\n%s", says, notes)
+		}
+	}
+	if strings.Contains(notes, "WITHOUT EFFECT") {
+		t.Errorf("the notes name values without effect, but none was given:\n%s", notes)
+	}
+	installed := mustRender(t, "")
+	s.expect(t, installed, true)
+	s.pretendToBeTheManager(t)
+
+	notes = s.helm(t, "commonLabels: {team: platform}\nallowedNamespaces: [signadot]\nagent: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
+	if !strings.Contains(notes, "WITHOUT EFFECT") || !strings.Contains(notes, "agent") {
+		t.Errorf("the notes do not say that agent has no effect:\n%s", notes)
+	}
+	if binding := installed.find("ClusterRoleBinding", "", "signadot-manager-namespaced"); s.has(t, binding) {
+		t.Error("after an upgrade to allowedNamespaces the manager's rights are still bound in the whole cluster")
+	}
+	s.expectManagersWorkKept(t)
+
+	s.helm(t, "", "uninstall", "operator")
+	s.expect(t, installed, false)
+}
+
+// has says whether the object exists.
+func (s apiServer) has(t *testing.T, o *unstructured.Unstructured) bool {
+	t.Helper()
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(o.GroupVersionKind())
+	err := s.Get(t.Context(), client.ObjectKeyFromObject(o), live)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatalf("%s: %v", title(o), err)
+	}
+	return err == nil
+}
+
+// expect waits until every object is there, or none is.
+func (s apiServer) expect(t *testing.T, all objects, there bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for _, o := range all {
+		for s.has(t, o) != there {
+			if time.Now().After(deadline) {
+				t.Errorf("%s exists: %v, want %v", title(o), !there, there)
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+const webhookConfiguration = "signadot-mutating-webhook-configuration"
+
+// pretendToBeTheManager writes what the manager writes into objects of the chart.
+func (s apiServer) pretendToBeTheManager(t *testing.T) {
+	t.Helper()
+	config := s.webhooks(t)
+	for i := range config.Webhooks {
+		config.Webhooks[i].ClientConfig.CABundle = testCA(t)
+	}
+	if err := s.Update(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	secret := s.certificate(t)
+	secret.Data = map[string][]byte{"tls.crt": []byte("a certificate")}
+	if err := s.Update(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate reads the Secret with the webhook's certificate.
+func (s apiServer) certificate(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "webhook-server-cert"}, secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// expectManagersWorkKept checks that an upgrade has not undone it.
+func (s apiServer) expectManagersWorkKept(t *testing.T) {
+	t.Helper()
+	for _, hook := range s.webhooks(t).Webhooks {
+		if len(hook.ClientConfig.CABundle) == 0 {
+			t.Errorf("an upgrade takes the CA bundle out of webhook %s", hook.Name)
+		}
+	}
+	if len(s.certificate(t).Data) == 0 {
+		t.Error("an upgrade empties the Secret with the webhook's certificate")
+	}
+}
+
+func (s apiServer) limitsServiceAccounts(t *testing.T) {
+	for _, o := range mustRender(t, "allowedNamespaces: [shop]") {
+		if strings.Contains(o.GetKind(), "Role") {
+			if err := s.apply(t.Context(), o); err != nil {
+				t.Fatalf("%s: %v", title(o), err)
+			}
+			defer func() {
+				if err := s.Delete(t.Context(), o); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+	}
+	const (
+		manager  = "signadot-controller-manager"
+		routes   = "routeserver"
+		eventbus = "eventbus"
+	)
+	for _, right := range []right{
+		{manager, "create", "apps/deployments", "shop", true},
+		{manager, "delete", "services", "shop", true},
+		{manager, "list", "pods", "shop", true},
+		{manager, "delete", "pods", "shop", false},
+		{manager, "create", "apps/deployments", "pay", false},
+		{manager, "list", "services", "pay", false},
+		{manager, "update", "signadot.com/signadotsandboxes/status", "", true},
+		{manager, "update", "coordination.k8s.io/leases:42470b05.signadot.com", namespace, true},
+		{manager, "update", "coordination.k8s.io/leases:another", namespace, false},
+		{manager, "update", "secrets:webhook-server-cert", namespace, true},
+		{manager, "get", "secrets:cluster-token", namespace, false},
+		{manager, "list", "secrets", "shop", false},
+		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:" + webhookConfiguration, "", true},
+		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:another", "", false},
+		{manager, "create", "rbac.authorization.k8s.io/clusterroles", "", false},
+		{routes, "create", "authentication.k8s.io/tokenreviews", "", true},
+		{routes, "list", "pods", "pay", true},
+		{routes, "delete", "pods", "pay", false},
+		{routes, "list", "secrets", namespace, false},
+		{routes, "update", "signadot.com/routingconfigs", "", false},
+		{eventbus, "create", "authentication.k8s.io/tokenreviews", "", true},
+		{eventbus, "list", "pods", namespace, false},
+		{eventbus, "get", "secrets:webhook-server-cert", namespace, false},
+	} {
+		s.expectRight(t, right)
+	}
+}
+
+// right is something a service account of ours may do, or may not. The resource
+// is written [group/]resource[/subresource][:name].
+type right struct {
+	account, verb, resource, namespace string
+	may                                bool
+}
+
+// expectRight checks a right. The API server learns of new roles through a
+// watch, so one that is given may be a moment late; those that are not given
+// come after one of the same account that is.
+func (s apiServer) expectRight(t *testing.T, r right) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for s.may(t, r) != r.may {
+		if !r.may || time.Now().After(deadline) {
+			t.Errorf("%s may %s %s in %q: %v, want %v", r.account, r.verb, r.resource, r.namespace, !r.may, r.may)
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// may asks the API server about a right.
+func (s apiServer) may(t *testing.T, r right) bool {
+	t.Helper()
+	resource, name, _ := strings.Cut(r.resource, ":")
+	parts := strings.Split(resource, "/")
+	if !strings.Contains(parts[0], ".") && parts[0] != "apps" {
+		parts = append([]string{""}, parts...)
+	}
+	attributes := &authorizationv1.ResourceAttributes{Namespace: r.namespace, Verb: r.verb, Group: parts[0], Resource: parts[1], Name: name}
+	if len(parts) > 2 {
+		attributes.Subresource = parts[2]
+	}
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User:               "system:serviceaccount:" + namespace + ":" + r.account,
+		Groups:             []string{"system:serviceaccounts", "system:authenticated"},
+		ResourceAttributes: attributes,
+	}}
+	if err := s.Create(t.Context(), review); err != nil {
+		t.Fatal(err)
+	}
+	return review.Status.Allowed
+}

@@ -1,0 +1,307 @@
+package chart
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// scopeless are the kinds in the chart that have no namespace.
+var scopeless = []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration"}
+
+func objectsAreInOurNamespace(t *testing.T, all objects) {
+	for _, o := range all {
+		want := namespace
+		if slices.Contains(scopeless, o.GetKind()) {
+			want = ""
+		}
+		// The bindings of allowedNamespaces are the one exception.
+		if o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced" {
+			continue
+		}
+		if o.GetNamespace() != want {
+			t.Errorf("%s is in namespace %q, want %q", title(o), o.GetNamespace(), want)
+		}
+		if o.GetKind() == "Namespace" {
+			t.Errorf("%s: the chart makes no namespace", title(o))
+		}
+	}
+}
+
+// port is one port of a Service as people see it.
+type port struct {
+	name         string
+	port, target int32
+}
+
+// services is the table of the published chart, for the parts that exist, with
+// what is ours: the event bus, and xDS on the route server.
+var services = map[string]struct {
+	ports    []port
+	selector map[string]string
+	labelled bool // carries its selector as labels
+	ignored  bool // is kept out of sandbox routing
+}{
+	"signadot-webhook-service":            {[]port{{"", 443, 9443}}, manager, false, false},
+	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, manager, true, false},
+	"routeserver": {[]port{
+		{"grpc", 7777, 7777}, {"http-api", 7778, 7778}, {"grpc-xds", 7779, 7779}}, app("routeserver"), true, true},
+	"routeserver-metrics": {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
+	"eventbus":            {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
+	"eventbus-metrics":    {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
+}
+
+var manager = map[string]string{"control-plane": "controller-manager"}
+
+func app(name string) map[string]string { return map[string]string{"app": name} }
+
+func TestServicesHaveThePublishedPortsAndSelectors(t *testing.T) {
+	all := mustRender(t, "")
+	for name, want := range services {
+		service := as[corev1.Service](t, all.find("Service", namespace, name))
+		var ports []port
+		for _, p := range service.Spec.Ports {
+			ports = append(ports, port{p.Name, p.Port, p.TargetPort.IntVal})
+		}
+		if diff := cmp.Diff(want.ports, ports, cmp.AllowUnexported(port{})); diff != "" {
+			t.Errorf("ports of %s (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(want.selector, service.Spec.Selector); diff != "" {
+			t.Errorf("selector of %s (-want +got):\n%s", name, diff)
+		}
+		if want.labelled && !maps.Equal(want.selector, service.Labels) {
+			t.Errorf("labels of %s: %v, want %v", name, service.Labels, want.selector)
+		}
+		if ignored := service.Annotations["routing.signadot.com/ignore"] == "true"; ignored != want.ignored {
+			t.Errorf("%s is kept out of routing: %v, want %v", name, ignored, want.ignored)
+		}
+	}
+	if got := len(all.kind("Service")); got != len(services) {
+		t.Errorf("%d Services, want the %d of the table", got, len(services))
+	}
+}
+
+func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
+	want := map[string]map[string]string{
+		"Deployment signadot-controller-manager": manager,
+		"Deployment routeserver":                 app("routeserver"),
+		"StatefulSet eventbus":                   app("eventbus"),
+	}
+	got := map[string]map[string]string{}
+	for _, w := range mustRender(t, "").workloads(t) {
+		got[w.object.GetKind()+" "+w.object.GetName()] = w.selector
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("workloads and selectors (-want +got):\n%s", diff)
+	}
+}
+
+func selectorsMeetOneWorkload(t *testing.T, all objects) {
+	workloads := all.workloads(t)
+	for _, w := range workloads {
+		if !within(w.selector, w.template.Labels) {
+			t.Errorf("%s does not select its own pods: %v", title(w.object), w.template.Labels)
+		}
+	}
+	for _, o := range all.kind("Service") {
+		service := as[corev1.Service](t, o)
+		var chosen []workload
+		for _, w := range workloads {
+			if within(service.Spec.Selector, w.template.Labels) {
+				chosen = append(chosen, w)
+			}
+		}
+		if len(chosen) != 1 {
+			t.Fatalf("%s selects the pods of %d workloads, want one", title(o), len(chosen))
+		}
+		for _, p := range service.Spec.Ports {
+			if !listens(chosen[0].template.Spec, p.TargetPort) {
+				t.Errorf("%s: nothing listens on its target port %s", title(o), p.TargetPort.String())
+			}
+		}
+	}
+}
+
+// within says whether all labels of a are in b.
+func within(a, b map[string]string) bool {
+	for key, value := range a {
+		if b[key] != value {
+			return false
+		}
+	}
+	return len(a) > 0
+}
+
+// listens says whether a container declares the port.
+func listens(spec corev1.PodSpec, target intstr.IntOrString) bool {
+	for _, container := range spec.Containers {
+		for _, p := range container.Ports {
+			if p.ContainerPort == target.IntVal || target.StrVal != "" && p.Name == target.StrVal {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func containersAreProbed(t *testing.T, all objects) {
+	for _, w := range all.workloads(t) {
+		for _, container := range w.template.Spec.Containers {
+			for sort, probe := range map[string]*corev1.Probe{"liveness": container.LivenessProbe, "readiness": container.ReadinessProbe} {
+				if probe == nil || probe.HTTPGet == nil {
+					t.Errorf("%s: no %s probe", title(w.object), sort)
+				} else if !listens(w.template.Spec, probe.HTTPGet.Port) {
+					t.Errorf("%s: %s probe on undeclared port %s", title(w.object), sort, probe.HTTPGet.Port.String())
+				}
+			}
+		}
+	}
+}
+
+func TestPodsRollWhenTheConfigurationTheyReadChanges(t *testing.T) {
+	sums := func(values string) map[string]string {
+		out := map[string]string{}
+		for _, w := range mustRender(t, values).workloads(t) {
+			if readsClusterConfig(w.template.Spec) {
+				out[w.object.GetName()] = w.template.Annotations["cluster-config-checksum"]
+			}
+		}
+		return out
+	}
+	before, after := sums(""), sums("routing: {customHeaders: [x-tenant]}")
+	if want := []string{"routeserver", "signadot-controller-manager"}; !slices.Equal(slices.Sorted(maps.Keys(before)), want) {
+		t.Fatalf("%v read cluster-config, want %v", slices.Sorted(maps.Keys(before)), want)
+	}
+	for name, sum := range before {
+		if sum == "" || sum == after[name] {
+			t.Errorf("%s: checksum %q before a change and %q after it", name, sum, after[name])
+		}
+	}
+}
+
+// readsClusterConfig says whether a pod mounts ConfigMap cluster-config.
+func readsClusterConfig(spec corev1.PodSpec) bool {
+	for _, volume := range spec.Volumes {
+		if volume.Projected == nil {
+			continue
+		}
+		for _, source := range volume.Projected.Sources {
+			if source.ConfigMap != nil && source.ConfigMap.Name == "cluster-config" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestCommonLabelsAreOnEveryObjectButThePublishedExceptions(t *testing.T) {
+	all := mustRender(t, `
+commonLabels: {team: platform}
+commonAnnotations: {contact: us}
+allowedNamespaces: [shop]
+controlPlane: {clusterToken: secret}
+networkPolicy: {enabled: true}
+controllerManager: {podDisruptionBudget: {enabled: true}}
+routeServer: {podDisruptionBudget: {enabled: true}}`)
+	for _, o := range all {
+		exception := o.GetName() == "cluster-config" || o.GetName() == "cluster-token" ||
+			o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced"
+		has := o.GetLabels()["team"] == "platform" && o.GetAnnotations()["contact"] == "us"
+		if has == exception {
+			t.Errorf("%s carries the common label and annotation: %v, want %v", title(o), has, !exception)
+		}
+	}
+	for _, w := range all.workloads(t) {
+		if w.template.Labels["team"] != "platform" || w.template.Annotations["contact"] != "us" {
+			t.Errorf("pods of %s carry no common label or annotation", title(w.object))
+		}
+		if _, in := w.selector["team"]; in {
+			t.Errorf("%s: a common label is in the selector, which can never be changed", title(w.object))
+		}
+	}
+	if len(all.kind("CustomResourceDefinition")) == 0 {
+		t.Error("the chart has no CustomResourceDefinitions")
+	}
+}
+
+func TestTheWebhookConfigurationIsAsHardAsItShouldBe(t *testing.T) {
+	config := as[admissionv1.MutatingWebhookConfiguration](t,
+		mustRender(t, "").find("MutatingWebhookConfiguration", "", "signadot-mutating-webhook-configuration"))
+	if len(config.Webhooks) == 0 || config.Webhooks[0].Name != "sidecar-injector.signadot.com" {
+		t.Fatalf("the first webhook is not sidecar-injector.signadot.com: %v", config.Webhooks)
+	}
+	for _, hook := range config.Webhooks {
+		got := []any{hook.FailurePolicy, hook.TimeoutSeconds, hook.SideEffects, hook.ReinvocationPolicy, hook.MatchPolicy, hook.ClientConfig.CABundle}
+		want := []any{new(admissionv1.Ignore), new(int32(2)), new(admissionv1.SideEffectClassNone),
+			new(admissionv1.IfNeededReinvocationPolicy), new(admissionv1.Equivalent), []byte(nil)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: failure policy, timeout, side effects, reinvocation, match policy, CA bundle (-want +got):\n%s", hook.Name, diff)
+		}
+		service := hook.ClientConfig.Service
+		if service == nil || service.Namespace != namespace || service.Name != "signadot-webhook-service" || *service.Path != "/mutate-v1-pod" {
+			t.Errorf("%s calls %+v", hook.Name, service)
+		}
+	}
+}
+
+func TestTheSidecarInjectorCanBeLeftOut(t *testing.T) {
+	with, without := mustRender(t, ""), mustRender(t, "disableSidecarInjector: true")
+	if got := without.kind("MutatingWebhookConfiguration"); len(got) != 0 {
+		t.Errorf("%d webhook configurations are left", len(got))
+	}
+	if len(with) != len(without)+1 {
+		t.Errorf("%d objects with the injector and %d without: only the configuration should go", len(with), len(without))
+	}
+}
+
+func TestAnExternalBusReplacesOurs(t *testing.T) {
+	const url = "nats://nats.messaging.svc:4222"
+	all := mustRender(t, "eventBus: {external: {url: '"+url+"'}}")
+	for _, o := range all {
+		if o.GetName() == "eventbus" || o.GetName() == "eventbus-metrics" || o.GetName() == "signadot-eventbus" {
+			t.Errorf("%s is installed beside an external bus", title(o))
+		}
+	}
+	for _, w := range all.workloads(t) {
+		if got := env(w.template.Spec, "EVENTBUS_URL"); got != url {
+			t.Errorf("%s uses the bus at %q", title(w.object), got)
+		}
+	}
+}
+
+// env gives the value of a variable in a pod's first container.
+func env(spec corev1.PodSpec, name string) string {
+	for _, v := range spec.Containers[0].Env {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
+func TestPartsThatDoNotExistGetNoObjects(t *testing.T) {
+	published, err := os.ReadFile("testdata/published.values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(all objects) map[string]bool {
+		out := map[string]bool{}
+		for _, o := range all {
+			out[title(o)] = true
+		}
+		return out
+	}
+	want := named(mustRender(t, ""))
+	want[title(&unstructured.Unstructured{Object: map[string]any{
+		"kind": "Secret", "metadata": map[string]any{"name": "my-token", "namespace": namespace}}})] = true
+	if diff := cmp.Diff(want, named(mustRender(t, string(published)))); diff != "" {
+		t.Errorf("objects of a published values file (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,183 @@
+package chart
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// grant is one rule, and where it comes from.
+type grant struct {
+	role *unstructured.Unstructured
+	rule rbacv1.PolicyRule
+}
+
+// grants gives every rule of the chart.
+func (all objects) grants(t testing.TB) []grant {
+	t.Helper()
+	var out []grant
+	for _, o := range append(all.kind("ClusterRole"), all.kind("Role")...) {
+		// A Role has the same rules in the same place.
+		for _, rule := range as[rbacv1.ClusterRole](t, o).Rules {
+			out = append(out, grant{o, rule})
+		}
+	}
+	return out
+}
+
+func rightsAreNarrow(t *testing.T, all objects) {
+	for _, g := range all.grants(t) {
+		for _, words := range [][]string{g.rule.APIGroups, g.rule.Resources, g.rule.Verbs, g.rule.NonResourceURLs, g.rule.ResourceNames} {
+			if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "*") }) {
+				t.Errorf("%s has a wildcard: %v", title(g.role), g.rule)
+			}
+		}
+		for _, verb := range []string{"escalate", "bind", "impersonate", "deletecollection"} {
+			if slices.Contains(g.rule.Verbs, verb) {
+				t.Errorf("%s may %s", title(g.role), verb)
+			}
+		}
+		for _, resource := range []string{"nodes", "nodes/proxy", "pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token"} {
+			if slices.Contains(g.rule.Resources, resource) {
+				t.Errorf("%s reaches %s", title(g.role), resource)
+			}
+		}
+	}
+}
+
+func secretsAreReachedByName(t *testing.T, all objects) {
+	for _, g := range all.grants(t) {
+		if !slices.Contains(g.rule.Resources, "secrets") {
+			continue
+		}
+		if g.role.GetKind() != "Role" || g.role.GetNamespace() != namespace {
+			t.Errorf("%s has rights on Secrets outside %s", title(g.role), namespace)
+		}
+		if !slices.Equal(g.rule.ResourceNames, []string{"webhook-server-cert"}) {
+			t.Errorf("%s has rights on Secrets %q, want webhook-server-cert alone", title(g.role), g.rule.ResourceNames)
+		}
+	}
+}
+
+func bindingsLeadSomewhere(t *testing.T, all objects) {
+	for _, o := range append(all.kind("ClusterRoleBinding"), all.kind("RoleBinding")...) {
+		binding := as[rbacv1.RoleBinding](t, o)
+		roleNamespace := ""
+		if binding.RoleRef.Kind == "Role" {
+			roleNamespace = o.GetNamespace()
+		}
+		if all.find(binding.RoleRef.Kind, roleNamespace, binding.RoleRef.Name) == nil {
+			t.Errorf("%s: there is no %s %s", title(o), binding.RoleRef.Kind, binding.RoleRef.Name)
+		}
+		for _, subject := range binding.Subjects {
+			if subject.Kind != "ServiceAccount" || all.find("ServiceAccount", subject.Namespace, subject.Name) == nil {
+				t.Errorf("%s: there is no %s %s", title(o), subject.Kind, subject.Name)
+			}
+		}
+	}
+}
+
+func TestAllowedNamespacesConfineTheManager(t *testing.T) {
+	all := mustRender(t, "allowedNamespaces: [shop, pay]")
+	if all.find("ClusterRoleBinding", "", "signadot-manager-namespaced") != nil {
+		t.Error("the manager's rights on other people's objects are still bound in the whole cluster")
+	}
+	for _, ns := range []string{"shop", "pay", namespace} {
+		if all.find("RoleBinding", ns, "signadot-manager-namespaced") == nil {
+			t.Errorf("no binding in namespace %s", ns)
+		}
+	}
+	again := mustRender(t, "allowedNamespaces: [shop, signadot]")
+	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-1 {
+		t.Errorf("%d RoleBindings when our namespace is in the list already: it should be there once", got)
+	}
+	for _, g := range all.grants(t) {
+		if g.role.GetKind() == "ClusterRole" && g.role.GetName() != "signadot-manager-namespaced" &&
+			strings.HasPrefix(g.role.GetName(), "signadot-manager") &&
+			slices.ContainsFunc(g.rule.Resources, func(r string) bool { return r == "deployments" || r == "services" || r == "pods" }) {
+			t.Errorf("%s reaches %v in the whole cluster", title(g.role), g.rule.Resources)
+		}
+	}
+}
+
+func podsAreLockedDown(t *testing.T, all objects) {
+	for _, w := range all.workloads(t) {
+		spec := w.template.Spec
+		if spec.HostNetwork || spec.HostPID || spec.HostIPC {
+			t.Errorf("%s shares something with its node", title(w.object))
+		}
+		if spec.SecurityContext == nil || spec.SecurityContext.RunAsUser == nil || *spec.SecurityContext.RunAsUser != 65532 {
+			t.Errorf("%s does not run as user 65532", title(w.object))
+		}
+		for _, container := range append(slices.Clone(spec.InitContainers), spec.Containers...) {
+			security := container.SecurityContext
+			if security == nil || security.ReadOnlyRootFilesystem == nil || !*security.ReadOnlyRootFilesystem {
+				t.Errorf("%s: container %s can write its root file system", title(w.object), container.Name)
+			}
+			if container.Resources.Limits.Memory().IsZero() {
+				t.Errorf("%s: container %s has no memory limit", title(w.object), container.Name)
+			}
+		}
+	}
+}
+
+// The Pod Security Standard itself is checked by the API server: see
+// TestTheAPIServerTakesEveryObject.
+
+func TestATokenIsThereOnlyForWhoAsks(t *testing.T) {
+	all := mustRender(t, "")
+	accounts := map[string]bool{}
+	for _, w := range all.workloads(t) {
+		name := w.template.Spec.ServiceAccountName
+		if accounts[name] || name == "" {
+			t.Errorf("%s has no service account of its own", title(w.object))
+		}
+		accounts[name] = true
+		account := as[corev1.ServiceAccount](t, all.find("ServiceAccount", namespace, name))
+		if account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+			t.Errorf("every pod of account %s gets a token without asking", name)
+		}
+	}
+	if got := len(all.kind("ServiceAccount")); got != len(accounts) {
+		t.Errorf("%d service accounts for %d workloads", got, len(accounts))
+	}
+}
+
+func TestTheBusTokenIsForTheBusAlone(t *testing.T) {
+	for _, w := range mustRender(t, "").workloads(t) {
+		if w.object.GetName() == "eventbus" {
+			continue
+		}
+		found := false
+		for _, volume := range w.template.Spec.Volumes {
+			if volume.Name != "eventbus-token" {
+				continue
+			}
+			token := volume.Projected.Sources[0].ServiceAccountToken
+			found = token != nil && token.Audience == "eventbus.signadot.svc" && token.Path == "eventbus" &&
+				*token.ExpirationSeconds >= 600 && *token.ExpirationSeconds <= 3600
+		}
+		if !found {
+			t.Errorf("%s has no short-lived token for the bus", title(w.object))
+		}
+	}
+}
+
+func TestPodsStartWithoutAClusterToken(t *testing.T) {
+	for _, w := range mustRender(t, "").workloads(t) {
+		for _, volume := range w.template.Spec.Volumes {
+			if volume.Projected == nil {
+				continue
+			}
+			for _, source := range volume.Projected.Sources {
+				if source.Secret != nil && (source.Secret.Optional == nil || !*source.Secret.Optional) {
+					t.Errorf("%s waits for Secret %s", title(w.object), source.Secret.Name)
+				}
+			}
+		}
+	}
+}

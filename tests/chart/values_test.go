@@ -1,0 +1,134 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
+	for _, c := range []struct{ name, values, says string }{
+		{"two meshes at once", "istio: {enabled: true}\nlinkerd: {enabled: true}", "istio.enabled and linkerd.enabled are both true"},
+		{"a value that is gone, even as false", "istio: {enableDeprecatedHostRouting: false}", "istio.enableDeprecatedHostRouting is gone"},
+		{"a misspelt component", "routeserver: {replicas: 3}", "'routeserver' not allowed"},
+		{"a misspelt key", "controllerManager: {replica: 3}", "'replica' not allowed"},
+		{"text for a number", "controllerManager: {replicas: three}", "/controllerManager/replicas"},
+		{"a negative number of replicas", "routeServer: {replicas: -1}", "/routeServer/replicas"},
+		{"text for a flag", "disableSidecarInjector: 'yes'", "/disableSidecarInjector"},
+		{"a pull policy that does not exist", "eventBus: {imagePullPolicy: Sometimes}", "/eventBus/imagePullPolicy"},
+		{"one namespace instead of a list", "allowedNamespaces: shop", "/allowedNamespaces"},
+		{"a namespace that cannot exist", "allowedNamespaces: [Shop]", "/allowedNamespaces/0"},
+		{"the same namespace twice", "allowedNamespaces: [shop, shop]", "/allowedNamespaces"},
+		{"a bus that is no NATS address", "eventBus: {external: {url: localhost}}", "/eventBus/external/url"},
+		{"a size that is no quantity", "eventBus: {persistence: {size: 1GB}}", "/eventBus/persistence/size"},
+		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
+		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
+		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
+		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
+		{"a misspelt key of a part that is not there", "tunnel: {proxies: {}}", "'proxies' not allowed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := render(t, c.values)
+			if err == nil {
+				t.Fatal("the chart takes it")
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the message does not say %q:\n%v", c.says, err)
+			}
+		})
+	}
+}
+
+const (
+	tableStart = "<!-- values -->\n"
+	tableEnd   = "<!-- /values -->\n"
+)
+
+func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(chartDir, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(source, &document); err != nil {
+		t.Fatal(err)
+	}
+	var table strings.Builder
+	table.WriteString("| value | default | what for |\n| --- | --- | --- |\n")
+	for _, v := range describe(t, document.Content[0], "") {
+		fmt.Fprintf(&table, "| `%s` | `%s` | %s |\n", v.path, v.value, v.why)
+	}
+	file := filepath.Join(chartDir, "README.md")
+	readme, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(readme), tableStart)
+	_, after, ended := strings.Cut(rest, tableEnd)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table between %q and %q", file, tableStart, tableEnd)
+	}
+	compare(t, file, before+tableStart+table.String()+tableEnd+after)
+}
+
+// described is one value, as the README lists it.
+type described struct{ path, value, why string }
+
+// wholes are maps that are one value, whatever is in them.
+var wholes = []string{"resources", "podLabels", "podAnnotations"}
+
+// describe gives every value below a map of values.yaml. A value without a
+// comment fails the test.
+func describe(t *testing.T, values *yaml.Node, prefix string) []described {
+	t.Helper()
+	var out []described
+	for pair := range slices.Chunk(values.Content, 2) {
+		key, value := pair[0], pair[1]
+		path := prefix + key.Value
+		if value.Kind == yaml.MappingNode && len(value.Content) > 0 && !slices.Contains(wholes, key.Value) {
+			out = append(out, describe(t, value, path+".")...)
+			continue
+		}
+		why := sentence(key.HeadComment)
+		if why == "" {
+			t.Errorf("values.yaml: %s has no comment that says why one would set it", path)
+		}
+		out = append(out, described{path, compact(t, value), why})
+	}
+	return out
+}
+
+// sentence makes one line of a comment: the last paragraph of it, since
+// headings stand above.
+func sentence(comment string) string {
+	paragraphs := strings.Split(comment, "\n\n")
+	var words []string
+	for _, line := range strings.Split(paragraphs[len(paragraphs)-1], "\n") {
+		words = append(words, strings.TrimSpace(strings.TrimPrefix(line, "#")))
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), "|", `\|`)
+}
+
+// compact writes a value on one line.
+func compact(t *testing.T, node *yaml.Node) string {
+	t.Helper()
+	var value any
+	if err := node.Decode(&value); err != nil {
+		t.Fatal(err)
+	}
+	if text, ok := value.(string); ok && text != "" {
+		return text
+	}
+	line, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(line)
+}

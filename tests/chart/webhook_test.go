@@ -1,0 +1,206 @@
+package chart
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// webhooks reads the live webhook configuration.
+func (s apiServer) webhooks(t *testing.T) *registrationv1.MutatingWebhookConfiguration {
+	t.Helper()
+	config := &registrationv1.MutatingWebhookConfiguration{}
+	if err := s.Get(t.Context(), client.ObjectKey{Name: webhookConfiguration}, config); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// testCA makes a certificate authority's certificate, as PEM.
+func testCA(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// asked is a webhook that keeps the names of the pods it was asked about.
+type asked struct {
+	sync.Mutex
+	names []string
+}
+
+// ServeHTTP notes the pod and allows it.
+func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var review admissionv1.AdmissionReview
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	a.Lock()
+	a.names = append(a.names, review.Request.Name)
+	a.Unlock()
+	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+	if err := json.NewEncoder(w).Encode(review); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+// count says how often the webhook was asked about a pod.
+func (a *asked) count(name string) int {
+	a.Lock()
+	defer a.Unlock()
+	return len(slices.DeleteFunc(slices.Clone(a.names), func(n string) bool { return n != name }))
+}
+
+const inject = "sidecar.signadot.com/inject"
+
+// askable are pods, and whether the webhook is asked about them.
+var askable = []struct {
+	sentence, namespace string
+	pod                 corev1.Pod
+	asked               bool
+}{
+	{"a pod that asks", "shop", pod(map[string]string{inject: "true"}), true},
+	{"a pod that asks in the old way", "shop", pod(map[string]string{inject: "http"}), true},
+	{"a pod without annotations", "shop", pod(nil), false},
+	{"a pod that says nothing", "shop", pod(map[string]string{"other": "true"}), false},
+	{"a pod that says nothing where the namespace asks", "asking", pod(nil), true},
+	{"a pod that declines where the namespace asks", "asking", pod(map[string]string{inject: "false"}), true},
+	{"a pod that asks where webhooks are disabled", "disabled", pod(map[string]string{inject: "true"}), false},
+	{"a pod that asks in our own namespace", namespace, pod(map[string]string{inject: "true"}), false},
+	{"a pod that asks in kube-system", "kube-system", pod(map[string]string{inject: "true"}), false},
+	{"a pod that has the sidecar as a container", "shop", pod(map[string]string{inject: "true"}, "app", "sd-sidecar"), false},
+	{"a pod that has the sidecar as an init container", "shop", sidecarFirst(), false},
+}
+
+// pod makes a pod with the given annotations and containers.
+func pod(annotations map[string]string, containers ...string) corev1.Pod {
+	if len(containers) == 0 {
+		containers = []string{"app"}
+	}
+	out := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+	for _, name := range containers {
+		out.Spec.Containers = append(out.Spec.Containers, corev1.Container{Name: name, Image: "app", SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}})
+	}
+	out.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+	return out
+}
+
+// sidecarFirst makes a pod that has a native sidecar already.
+func sidecarFirst() corev1.Pod {
+	out := pod(map[string]string{inject: "true"}, "sd-sidecar", "app")
+	out.Spec.InitContainers, out.Spec.Containers = out.Spec.Containers[:1:1], out.Spec.Containers[1:]
+	out.Spec.InitContainers[0].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	return out
+}
+
+func (s apiServer) asksTheWebhook(t *testing.T) {
+	s.label(t, "asking", inject, "true")
+	s.label(t, "disabled", "signadot.com/admission-webhooks", "disabled")
+	hook := s.serveWebhook(t)
+	s.awaitWebhook(t, hook)
+	for i, c := range askable {
+		t.Run(c.sentence, func(t *testing.T) {
+			c.pod.Name, c.pod.Namespace = "pod-"+string(rune('a'+i)), c.namespace
+			if err := s.Create(t.Context(), &c.pod, client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			want := 0
+			if c.asked {
+				want = 1
+			}
+			if got := hook.count(c.pod.Name); got != want {
+				t.Errorf("asked %d times, want %d", got, want)
+			}
+		})
+	}
+}
+
+// label labels a namespace.
+func (s apiServer) label(t *testing.T, name, key, value string) {
+	t.Helper()
+	ns := &corev1.Namespace{}
+	if err := s.Get(t.Context(), client.ObjectKey{Name: name}, ns); err != nil {
+		t.Fatal(err)
+	}
+	ns.Labels[key] = value
+	if err := s.Update(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serveWebhook installs the chart's webhook configuration with a server of the
+// test in place of the Service.
+func (s apiServer) serveWebhook(t *testing.T) *asked {
+	t.Helper()
+	hook := &asked{}
+	https := httptest.NewTLSServer(hook)
+	t.Cleanup(https.Close)
+	config := as[registrationv1.MutatingWebhookConfiguration](t, mustRender(t, "").find("MutatingWebhookConfiguration", "", webhookConfiguration))
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: https.Certificate().Raw})
+	for i := range config.Webhooks {
+		config.Webhooks[i].ClientConfig = registrationv1.WebhookClientConfig{URL: &https.URL, CABundle: ca}
+	}
+	if err := s.Create(t.Context(), &config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The test's own context has ended by now.
+		if err := s.Delete(context.Background(), &config); err != nil {
+			t.Error(err)
+		}
+	})
+	return hook
+}
+
+// awaitWebhook waits until the API server has learned of the configuration and
+// of the namespaces' labels.
+func (s apiServer) awaitWebhook(t *testing.T, hook *asked) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for _, c := range []struct {
+		namespace   string
+		annotations map[string]string
+	}{{"shop", map[string]string{inject: "true"}}, {"asking", nil}} {
+		probe := pod(c.annotations)
+		probe.Name, probe.Namespace = "probe-in-"+c.namespace, c.namespace
+		for hook.count(probe.Name) == 0 {
+			if err := s.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err != nil {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the API server never asks about pods in namespace %s", c.namespace)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
