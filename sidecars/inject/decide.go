@@ -152,6 +152,10 @@ func podObstacle(pod *corev1.Pod) string {
 		return "the pod uses the node's network, whose traffic must not be redirected: set hostNetwork to false"
 	case windows:
 		return "the pod runs on Windows; the sidecar needs Linux"
+	case pod.Spec.ServiceAccountName == "":
+		// The API server refuses a token in such a pod. Where the usual admission
+		// plugin is on, it has filled in "default" before us.
+		return "the pod has no service account, by whose token the sidecar is known: set serviceAccountName"
 	}
 	return ""
 }

@@ -31,7 +31,7 @@ func baseline(change func(*corev1.Pod)) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "customer-7d9f", UID: "u", Controller: new(true)}},
 		},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{
 			Name: "app", Image: "app:1", Ports: []corev1.ContainerPort{{ContainerPort: 8081}}}}},
 	}
 	change(pod)
@@ -63,6 +63,8 @@ func TestDecideWhoGetsASidecar(t *testing.T) {
 		"a mirror pod": {func(p *corev1.Pod) { p.Annotations[annotationMirror] = "x" }, shop, false, true, "static pod"},
 		"a Windows pod": {func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }, shop, false, true,
 			"needs Linux"},
+		"a pod without a service account": {func(p *corev1.Pod) { p.Spec.ServiceAccountName = "" }, shop, false, true,
+			"set serviceAccountName"},
 		"a pod that has its sidecar": {func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{{Name: devmesh.ContainerName}}
 		}, shop, false, false, "already"},

@@ -35,6 +35,7 @@ func anyPod() *rapid.Generator[map[string]any] {
 		optional(t, podSpec, "initContainers", containers(0))
 		optional(t, podSpec, "volumes", named([]any{"data", "tmp", "config", devmesh.RunVolume}))
 		optional(t, podSpec, "imagePullSecrets", named([]any{"registry", "other"}))
+		optional(t, podSpec, "serviceAccountName", rapid.Just(any("default")))
 		optional(t, podSpec, "hostNetwork", rapid.SampledFrom([]any{true, false}))
 		return withUnknown(t, "pod", map[string]any{
 			"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": podSpec})

@@ -1,0 +1,29 @@
+// Package certs makes, keeps and renews the certificate of the injecting
+// webhook, with an overlap at every change, so that no call fails because of
+// one.
+//
+// # Where it stands
+//
+// An authority of our own signs a leaf that all replicas of the manager serve.
+// Both stand in the Secret webhook-server-cert, with their keys; the
+// certificates of the authorities that callers may trust stand in the caBundle
+// of the MutatingWebhookConfiguration. Leaf: 24 hours, authority: 30 days, each
+// renewed at half its life.
+//
+// # How a change goes
+//
+//	announce   a next authority is made; the bundle holds the old and the next
+//	note       the bundle with it is seen to be published: the time is written
+//	promote    a while later it signs the leaf; the old one stays in the bundle
+//	forget     two leaf lives later the old one goes from the bundle
+//
+// Plan decides that, as a value: it takes the time and what is there and gives
+// the steps. A Keeper reads, plans and does, every ten seconds and on every
+// replica; writes are conditional on what was read, so of two replicas that do
+// the same step one wins and the other reads again. What is damaged or expired
+// is begun anew: the webhook's failurePolicy is Ignore, so meanwhile pods start
+// without sidecars, and no pod is kept from starting.
+//
+// Users owe the right to create Secrets in the manager's namespace, and to get,
+// patch and update this one and the MutatingWebhookConfiguration.
+package certs

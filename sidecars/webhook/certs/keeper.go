@@ -1,0 +1,254 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Config says what a Keeper keeps and where.
+type Config struct {
+	// Client reads and writes without a cache. Its scheme knows core/v1 and
+	// admissionregistration/v1. Required.
+	Client client.Client
+	// Namespace and Secret name the Secret. Default signadot/webhook-server-cert.
+	Namespace, Secret string
+	// Registration names the MutatingWebhookConfiguration. Default
+	// signadot-mutating-webhook-configuration.
+	Registration string
+	// Policy says how long things live, and for which hosts. Hosts are required;
+	// defaults: 30 days, 24 hours, one minute.
+	Policy Policy
+	// Every is the time between two looks. Default 10 s.
+	Every time.Duration
+	// Now tells the time. Default time.Now.
+	Now func() time.Time
+	// Log takes what happens. Default: nowhere.
+	Log *slog.Logger
+}
+
+func (c *Config) setDefaults() {
+	text := func(s *string, value string) {
+		if *s == "" {
+			*s = value
+		}
+	}
+	span := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	text(&c.Namespace, "signadot")
+	text(&c.Secret, "webhook-server-cert")
+	text(&c.Registration, "signadot-mutating-webhook-configuration")
+	span(&c.Policy.Authority, 30*24*time.Hour)
+	span(&c.Policy.Leaf, 24*time.Hour)
+	span(&c.Policy.Settle, time.Minute)
+	span(&c.Every, 10*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate says what is missing or wrong, or returns nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Client == nil:
+		return errors.New("certs: no client")
+	case len(c.Policy.Hosts) == 0:
+		return errors.New("certs: no host the certificate is for")
+	case c.Policy.Leaf > c.Policy.Authority/4:
+		return fmt.Errorf("certs: a leaf of %s outlives the change of an authority of %s: make it at most a quarter",
+			c.Policy.Leaf, c.Policy.Authority)
+	}
+	return nil
+}
+
+// Keeper keeps the webhook's certificate. It is safe for use by several
+// goroutines.
+type Keeper struct {
+	cfg Config
+
+	mu     sync.Mutex
+	served *tls.Certificate
+	err    error
+}
+
+// NewKeeper gives a Keeper that has not looked yet.
+func NewKeeper(cfg Config) (*Keeper, error) {
+	cfg.setDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Keeper{cfg: cfg, err: errors.New("the webhook's certificate has not been looked at yet")}, nil
+}
+
+// Run looks at once and then again and again until ctx ends. It returns nil:
+// what goes wrong is tried again, logged, and told by Ready.
+func (k *Keeper) Run(ctx context.Context) error {
+	ticker := time.NewTicker(k.cfg.Every)
+	defer ticker.Stop()
+	for {
+		err := k.Ensure(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		k.report(err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// report keeps the outcome for Ready, and logs it when it is another than
+// before.
+func (k *Keeper) report(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
+		k.cfg.Log.Error("the webhook's certificate cannot be kept; trying again", "error", err)
+	}
+	k.err = err
+}
+
+// Ready returns nil while a valid certificate is served and the API server has
+// been told whom to trust, else what is in the way.
+func (k *Keeper) Ready() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.served != nil && k.cfg.Now().Before(k.served.Leaf.NotAfter) && k.err == nil {
+		return nil
+	}
+	return errors.Join(errors.New("the webhook has no usable certificate"), k.err)
+}
+
+// Certificate gives the one to serve; it has the form of tls.Config's
+// GetCertificate.
+func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.served == nil {
+		return nil, errors.New("the webhook has no certificate yet")
+	}
+	return k.served, nil
+}
+
+// Ensure looks once: it brings the Secret and the webhook configuration where
+// Plan wants them, and serves the leaf found there.
+func (k *Keeper) Ensure(ctx context.Context) error {
+	const attempts = 5 // with another replica at the same work, one is enough
+	for range attempts {
+		done, err := k.step(ctx)
+		if done || err != nil {
+			return err
+		}
+	}
+	return errors.New("the webhook's Secret or configuration changed at every attempt to write it")
+}
+
+// step does what is to be done now; done is false when another look is needed.
+func (k *Keeper) step(ctx context.Context) (done bool, err error) {
+	secret, err := k.readSecret(ctx)
+	if err != nil {
+		return false, err
+	}
+	registration, err := k.readRegistration(ctx)
+	if err != nil {
+		return false, err
+	}
+	now, state := k.cfg.Now(), read(secret.Data)
+	steps := Plan(now, Observed{State: state, Published: registration.published(), Registered: registration != nil && len(registration.Webhooks) > 0}, k.cfg.Policy)
+	if inSecret := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s == Publish }); len(inSecret) > 0 {
+		next, err := change(now, state, inSecret, k.cfg.Policy)
+		if err != nil {
+			return false, err
+		}
+		if err := k.writeSecret(ctx, secret, next); err != nil {
+			return false, retriable(err)
+		}
+		k.cfg.Log.Info("the webhook's certificate changed", "steps", inSecret)
+		state = next
+	}
+	if slices.Contains(steps, Publish) {
+		if err := k.publish(ctx, registration, encode(bundle(state)...)); err != nil {
+			return false, retriable(err)
+		}
+	}
+	return len(steps) == 0, k.serve(state)
+}
+
+// serve makes the leaf the one that Certificate gives.
+func (k *Keeper) serve(s State) error {
+	if s.Leaf == nil {
+		return nil // Plan issues one, and another look serves it
+	}
+	cert, err := tls.X509KeyPair(s.Leaf.CertPEM, s.Leaf.KeyPEM)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.served = &cert
+	return nil
+}
+
+// retriable hides the error of a write that another replica was faster with:
+// the next look sees what it wrote.
+func retriable(err error) error {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsInvalid(err) {
+		return nil
+	}
+	return err
+}
+
+// readSecret gives the Secret, without a resource version when there is none.
+func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: k.cfg.Namespace, Name: k.cfg.Secret}
+	err := k.cfg.Client.Get(ctx, key, secret)
+	if apierrors.IsNotFound(err) {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+			Type:       corev1.SecretTypeTLS,
+		}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read Secret %s, which holds the webhook's certificate: %w", key, err)
+	}
+	return secret, nil
+}
+
+// writeSecret creates or updates; an update is refused when the Secret has
+// changed since it was read. Data that is not ours stays.
+func (k *Keeper) writeSecret(ctx context.Context, secret *corev1.Secret, s State) error {
+	data := maps.Clone(secret.Data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	for _, name := range []string{dataLeafCert, dataLeafKey, dataCurrentCert, dataCurrentKey, dataNextCert, dataNextKey,
+		dataNextPublished, dataRetired, dataPromoted} {
+		delete(data, name)
+	}
+	maps.Copy(data, write(s))
+	secret.Data = data
+	if secret.ResourceVersion == "" {
+		return k.cfg.Client.Create(ctx, secret)
+	}
+	return k.cfg.Client.Update(ctx, secret)
+}

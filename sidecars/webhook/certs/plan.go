@@ -1,0 +1,162 @@
+package certs
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+)
+
+// Pair is a certificate with its key.
+type Pair struct {
+	// Cert is the parsed certificate.
+	Cert *x509.Certificate
+	// CertPEM and KeyPEM are both as they stand in the Secret.
+	CertPEM, KeyPEM []byte
+}
+
+// State is what the Secret holds.
+type State struct {
+	// Current is the authority that signs leaves.
+	Current *Pair
+	// Next is the authority that will, nil while no change is under way.
+	Next *Pair
+	// NextPublished is when Next was first seen in the published bundle; zero
+	// when it was not.
+	NextPublished time.Time
+	// Retired are authorities that do not sign any more but are still trusted.
+	Retired []*Pair
+	// Promoted is when Current took over from the last of Retired.
+	Promoted time.Time
+	// Leaf is what the webhook serves.
+	Leaf *Pair
+}
+
+// Observed is all that Plan looks at.
+type Observed struct {
+	State State
+	// Published are the certificates in the caBundles of our webhooks: those
+	// that are in all of them.
+	Published []*x509.Certificate
+	// Registered tells whether the webhook configuration exists. When it does
+	// not, nothing can be published and nobody calls.
+	Registered bool
+}
+
+// Policy says how long things live.
+type Policy struct {
+	// Authority and Leaf are lives of certificates; each is renewed at half.
+	Authority, Leaf time.Duration
+	// Settle is how long a bundle must be published before it is relied on:
+	// the time API servers may take to see it.
+	Settle time.Duration
+	// Hosts are the names and addresses the leaf is for.
+	Hosts []string
+}
+
+// Step is one thing to do.
+type Step string
+
+// The steps. Begin, Announce, Note, Promote, Forget and Issue change the
+// Secret; Publish writes the bundle into the webhook configuration.
+const (
+	Begin    Step = "begin with a new authority"
+	Announce Step = "announce the next authority"
+	Note     Step = "note that the next authority is published"
+	Promote  Step = "promote the next authority"
+	Forget   Step = "forget authorities that no leaf needs"
+	Issue    Step = "issue a leaf"
+	Publish  Step = "publish the bundle"
+)
+
+// Plan says what to do now, in order. Nothing to do is nil.
+func Plan(now time.Time, o Observed, p Policy) []Step {
+	s, steps := o.State, authoritySteps(now, o, p)
+	changed := slices.Contains(steps, Begin) || slices.Contains(steps, Promote)
+	if changed || leafNeeded(now, s, p) {
+		steps = append(steps, Issue)
+	}
+	forgettable := slices.ContainsFunc(s.Retired, func(a *Pair) bool { return !now.Before(a.Cert.NotAfter) })
+	if len(s.Retired) > 0 && !slices.Contains(steps, Begin) &&
+		(forgettable || !changed && !now.Before(s.Promoted.Add(2*p.Leaf))) {
+		steps = append(steps, Forget)
+	}
+	if o.Registered && (len(steps) > 0 && !onlyLeaf(steps) || !sameCertificates(bundle(s), o.Published)) {
+		steps = append(steps, Publish)
+	}
+	return steps
+}
+
+// authoritySteps says what is to be done about who signs.
+func authoritySteps(now time.Time, o Observed, p Policy) []Step {
+	s := o.State
+	usable := func(a *Pair) bool { return a != nil && now.Before(a.Cert.NotAfter) && !now.Before(a.Cert.NotBefore) }
+	switch {
+	case !usable(s.Current) && usable(s.Next):
+		return []Step{Promote} // late, but better than an expired one
+	case !usable(s.Current):
+		return []Step{Begin}
+	case !usable(s.Next):
+		if pastHalf(now, s.Current) {
+			return []Step{Announce}
+		}
+		return nil
+	case !o.Registered:
+		return []Step{Promote} // nobody calls, nobody is to be told first
+	case !holds(o.Published, s.Next):
+		return nil // Publish comes
+	case s.NextPublished.IsZero():
+		return []Step{Note}
+	case !now.Before(s.NextPublished.Add(p.Settle)):
+		return []Step{Promote}
+	}
+	return nil
+}
+
+// leafNeeded tells whether the leaf is missing, half spent, of another
+// authority, or for other hosts.
+func leafNeeded(now time.Time, s State, p Policy) bool {
+	if s.Leaf == nil || s.Current == nil || pastHalf(now, s.Leaf) || now.Before(s.Leaf.Cert.NotBefore) {
+		return true
+	}
+	if s.Leaf.Cert.CheckSignatureFrom(s.Current.Cert) != nil {
+		return true
+	}
+	return slices.ContainsFunc(p.Hosts, func(host string) bool { return s.Leaf.Cert.VerifyHostname(host) != nil })
+}
+
+func pastHalf(now time.Time, p *Pair) bool {
+	life := p.Cert.NotAfter.Sub(p.Cert.NotBefore)
+	return !now.Before(p.Cert.NotBefore.Add(life / 2))
+}
+
+// bundle is what callers are to trust.
+func bundle(s State) []*x509.Certificate {
+	var trusted []*x509.Certificate
+	for _, a := range slices.Concat([]*Pair{s.Current, s.Next}, s.Retired) {
+		if a != nil {
+			trusted = append(trusted, a.Cert)
+		}
+	}
+	return trusted
+}
+
+// onlyLeaf tells whether steps leave the bundle as it is.
+func onlyLeaf(steps []Step) bool {
+	return !slices.ContainsFunc(steps, func(s Step) bool { return s != Issue && s != Note })
+}
+
+func holds(published []*x509.Certificate, a *Pair) bool {
+	return slices.ContainsFunc(published, a.Cert.Equal)
+}
+
+func sameCertificates(a, b []*x509.Certificate) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for _, c := range a {
+		if !slices.ContainsFunc(b, c.Equal) {
+			return false
+		}
+	}
+	return true
+}

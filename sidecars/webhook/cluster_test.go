@@ -1,0 +1,396 @@
+package webhook
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/webhook/certs"
+)
+
+const registrationName = "signadot-mutating-webhook-configuration"
+
+// cluster is a real API server with etcd, of the test's own.
+type cluster struct {
+	t      *testing.T
+	rest   *rest.Config
+	client client.Client
+}
+
+// binaries is where kube-apiserver and etcd are.
+func binaries(t *testing.T) string {
+	t.Helper()
+	dir := os.Getenv("KUBEBUILDER_ASSETS")
+	if dir == "" {
+		cache := os.Getenv("SWITCHYARD_CACHE")
+		if cache == "" {
+			base, err := os.UserCacheDir()
+			if err != nil {
+				t.Fatal(err)
+			}
+			cache = filepath.Join(base, "switchyard")
+		}
+		dir = filepath.Join(cache, "bin", "current")
+	}
+	for _, name := range []string{"kube-apiserver", "etcd"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Fatal("no kube-apiserver and etcd; run: go run -C tools/cluster . build --only apiserver")
+		}
+	}
+	return dir
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	ctrllog.SetLogger(logr.Discard())
+	env := &envtest.Environment{BinaryAssetsDirectory: binaries(t)}
+	cfg, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &cluster{t: t, rest: cfg, client: c}
+	for _, ns := range []struct {
+		name   string
+		labels map[string]string
+	}{{"signadot", nil}, {"shop", nil}, {"meshed", map[string]string{inject.AnnotationInject: "true"}}} {
+		k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.name, Labels: ns.labels}})
+	}
+	return k
+}
+
+func (k *cluster) create(o client.Object) {
+	k.t.Helper()
+	if err := k.client.Create(k.t.Context(), o); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// register creates the webhook configuration, as the chart does, but for an
+// address in place of a Service, which this cluster has no network for.
+func (k *cluster) register(address string) {
+	k.t.Helper()
+	hook := func(name, path string) admissionregistrationv1.MutatingWebhook {
+		return admissionregistrationv1.MutatingWebhook{
+			Name:                    name,
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy:           new(admissionregistrationv1.Ignore),
+			ReinvocationPolicy:      new(admissionregistrationv1.IfNeededReinvocationPolicy),
+			TimeoutSeconds:          new(int32(2)),
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: new("https://" + address + path)},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
+		}
+	}
+	byPod := hook("sidecar-injector.signadot.com", PathPods)
+	byNamespace := hook("namespace-sidecar-injector.signadot.com", PathNamespacePods)
+	byNamespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{inject.AnnotationInject: "true"}}
+	k.create(&admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
+		Webhooks:   []admissionregistrationv1.MutatingWebhook{byPod, byNamespace},
+	})
+}
+
+func (k *cluster) bundle() []*x509.Certificate {
+	k.t.Helper()
+	var found admissionregistrationv1.MutatingWebhookConfiguration
+	if err := k.client.Get(k.t.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
+		k.t.Fatal(err)
+	}
+	var all []*x509.Certificate
+	for rest := found.Webhooks[0].ClientConfig.CABundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return all
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		all = append(all, cert)
+	}
+}
+
+// pod creates one in a namespace and tells whether it came with a sidecar.
+func (k *cluster) pod(namespace, name string, annotations map[string]string) (*corev1.Pod, bool) {
+	k.t.Helper()
+	pod := customer(name, annotations)
+	pod.Namespace = namespace
+	k.create(pod)
+	return pod, slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == devmesh.ContainerName })
+}
+
+// eventuallyInjected creates pods until one comes with a sidecar: the API
+// server takes a moment to see a new configuration.
+func (k *cluster) eventuallyInjected(prefix string) *corev1.Pod {
+	k.t.Helper()
+	for i, deadline := 0, time.Now().Add(30*time.Second); time.Now().Before(deadline); i++ {
+		if pod, injected := k.pod("shop", fmt.Sprintf("%s-%d", prefix, i), asks()); injected {
+			return pod
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	k.t.Fatal("no pod came with a sidecar for 30 s")
+	return nil
+}
+
+func (k *cluster) eventually(what string, holds func() error) {
+	k.t.Helper()
+	err := errors.New("never looked")
+	for deadline := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(deadline); {
+		if err = holds(); err != nil {
+			<-time.After(20 * time.Millisecond)
+		}
+	}
+	if err != nil {
+		k.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (k *cluster) injector(address string) *Injector {
+	k.t.Helper()
+	injector, err := New(Config{
+		REST:    k.rest,
+		Inject:  testInject(),
+		Address: address,
+		Certs: certs.Config{Every: 50 * time.Millisecond,
+			Policy: certs.Policy{Hosts: []string{"127.0.0.1", "localhost"}}},
+		Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return injector
+}
+
+// start runs an Injector; stop ends it and reports what it returned.
+func (k *cluster) start(i *Injector) (stop func()) {
+	k.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- i.Start(ctx) }()
+	k.eventually("the webhook is ready", func() error { return i.Ready(nil) })
+	return sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			k.t.Error(err)
+		}
+	})
+}
+
+func TestPodsOfARealCluster(t *testing.T) {
+	k := newCluster(t)
+	injector := k.injector("127.0.0.1:0")
+	if injector.NeedLeaderElection() {
+		t.Fatal("the webhook would serve on the leader alone")
+	}
+	stop := k.start(injector)
+	defer stop()
+	address := injector.Addr()
+	k.register(address)
+
+	pod := k.eventuallyInjected("first")
+	if got := pod.Annotations[inject.AnnotationProcessed]; got != inject.Injected || len(pod.Spec.InitContainers) != 2 {
+		t.Errorf("processed %q, init containers %+v", got, pod.Spec.InitContainers)
+	}
+	if policy := pod.Spec.InitContainers[0].RestartPolicy; policy == nil || *policy != corev1.ContainerRestartPolicyAlways {
+		t.Error("this cluster has native sidecars, and the sidecar is none")
+	}
+	if pod, injected := k.pod("shop", "silent", nil); injected || len(pod.Annotations) != 0 {
+		t.Errorf("a pod that did not ask: injected %v, annotations %v", injected, pod.Annotations)
+	}
+	if _, injected := k.pod("meshed", "by-namespace", nil); !injected {
+		t.Error("a pod of a namespace that asks came without a sidecar")
+	}
+	if _, injected := k.pod("meshed", "both-ask", asks()); !injected {
+		t.Error("a pod that both webhooks see came without a sidecar")
+	}
+	if pod, injected := k.pod("signadot", "own", asks()); injected || pod.Annotations[inject.AnnotationProcessed] == "" {
+		t.Errorf("a pod of our own namespace: injected %v, annotations %v", injected, pod.Annotations)
+	}
+
+	k.forgetBundle()
+	k.eventually("the bundle is published again", func() error {
+		if len(k.bundle()) != 1 {
+			return errors.New("no bundle")
+		}
+		return injector.Ready(nil)
+	})
+	k.eventuallyInjected("again")
+
+	stop()
+	if _, injected := k.pod("shop", "stopped", asks()); injected {
+		t.Error("a stopped webhook injected")
+	}
+	silent, err := net.Listen("tcp", address) // takes connections and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, injected := k.pod("shop", "black-holed", asks()); injected {
+		t.Error("a webhook that does not answer injected")
+	}
+	if err := silent.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	// Another replica takes up the Secret that the first has left.
+	defer k.start(k.injector(address))()
+	if pod := k.eventuallyInjected("another"); pod == nil || len(k.bundle()) != 1 {
+		t.Error("another replica began anew")
+	}
+}
+
+// forgetBundle empties the caBundles, as a helm upgrade may.
+func (k *cluster) forgetBundle() {
+	k.t.Helper()
+	k.eventually("the bundle is emptied", func() error {
+		var found admissionregistrationv1.MutatingWebhookConfiguration
+		if err := k.client.Get(k.t.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
+			return err
+		}
+		for i := range found.Webhooks {
+			found.Webhooks[i].ClientConfig.CABundle = nil
+		}
+		return k.client.Update(k.t.Context(), &found)
+	})
+}
+
+func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
+	k := newCluster(t)
+	clock := &clock{ahead: -15*24*time.Hour - time.Hour}
+	injector, err := New(Config{
+		REST: k.rest, Inject: testInject(), Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
+		Certs: certs.Config{Every: 20 * time.Millisecond, Now: clock.Now,
+			Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.start(injector)()
+	k.register(injector.Addr())
+	k.eventually("the first authority is published", k.holds(1))
+	first := k.bundle()[0]
+
+	clock.set(0) // half of its life is over
+	k.eventually("the next is announced beside it", k.holds(2))
+	k.eventuallyInjected("announced")
+	signer := func() *x509.Certificate {
+		cert, err := injector.keeper.Certificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, authority := range k.bundle() {
+			if cert.Leaf.CheckSignatureFrom(authority) == nil {
+				return authority
+			}
+		}
+		t.Fatal("the served certificate is of an authority that is not published")
+		return nil
+	}
+	if !signer().Equal(first) {
+		t.Error("the next authority signs as soon as it is announced")
+	}
+	clock.set(2 * time.Minute) // it has been published for long enough
+	k.eventually("the next signs", func() error {
+		if signer().Equal(first) {
+			return errors.New("the first still does")
+		}
+		return nil
+	})
+	if pod := k.eventuallyInjected("promoted"); pod.Name != "promoted-0" {
+		t.Errorf("the change of the authority cost the sidecar of %s and before", pod.Name)
+	}
+	if err := k.holds(2)(); err != nil {
+		t.Error("the first is not trusted any more while its leaf may be served: ", err)
+	}
+}
+
+func (k *cluster) holds(n int) func() error {
+	return func() error {
+		if got := len(k.bundle()); got != n {
+			return fmt.Errorf("%d authorities published, want %d", got, n)
+		}
+		return nil
+	}
+}
+
+func TestReplicasAgreeOnOneAuthority(t *testing.T) {
+	k := newCluster(t)
+	k.register("127.0.0.1:1")
+	var keepers []*certs.Keeper
+	for range 5 {
+		keeper, err := certs.NewKeeper(certs.Config{Client: k.client, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepers = append(keepers, keeper)
+	}
+	var all sync.WaitGroup
+	for _, keeper := range keepers {
+		all.Go(func() {
+			if err := keeper.Ensure(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	trusted := k.bundle()
+	if len(trusted) != 1 {
+		t.Fatalf("%d authorities published", len(trusted))
+	}
+	for _, keeper := range keepers {
+		if cert, err := keeper.Certificate(nil); err != nil || cert.Leaf.CheckSignatureFrom(trusted[0]) != nil {
+			t.Errorf("a replica serves a certificate of another authority (%v)", err)
+		}
+	}
+}
+
+// clock is the time of day, moved.
+type clock struct {
+	mu    sync.Mutex
+	ahead time.Duration
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.ahead)
+}
+
+func (c *clock) set(ahead time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ahead = ahead
+}

@@ -1,0 +1,229 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/webhook/certs"
+)
+
+// Deadlines of the listener. The API server waits 2 s for an answer.
+const (
+	headerPatience   = time.Second
+	requestPatience  = 2 * time.Second
+	idlePatience     = 90 * time.Second
+	shutdownPatience = 5 * time.Second
+	maxHeader        = 16 << 10
+)
+
+// nativeSidecars is the first Kubernetes release that has them without a
+// feature gate.
+const nativeSidecars = "1.29"
+
+// Config says what the webhook injects and where it serves.
+type Config struct {
+	// REST reaches the API server, for the certificate and for the cluster's
+	// version; no admission review causes a call. Required.
+	REST *rest.Config
+	// Inject says what is put into pods. Its NativeSidecar is set when the
+	// cluster has native sidecars, whatever it says.
+	Inject inject.Config
+	// Address is what to listen on. Default ":9443".
+	Address string
+	// Certs says where the certificate stands. Client is made from REST when it
+	// is nil, and Hosts default to the names of the Service
+	// signadot-webhook-service.
+	Certs certs.Config
+	// NamespaceLabels gives the labels of a namespace from a cache, without a
+	// call, or nil when they are not known. Default: nil for all, so that only
+	// pods themselves, and namespaces the API server selects, ask for sidecars.
+	NamespaceLabels func(namespace string) map[string]string
+	// Metrics takes the webhook's metrics. Default: nobody.
+	Metrics prometheus.Registerer
+	// Log takes what happens. Default slog.Default.
+	Log *slog.Logger
+}
+
+// Injector is the running webhook. It is a controller-runtime Runnable that
+// needs no leader election.
+type Injector struct {
+	cfg     Config
+	keeper  *certs.Keeper
+	address atomic.Value // string, once listening
+}
+
+// New gives an Injector that serves when started, or says what in the Config is
+// wrong. It makes no call.
+func New(cfg Config) (*Injector, error) {
+	if cfg.REST == nil {
+		return nil, errors.New("webhook: no configuration to reach the API server")
+	}
+	cfg.Inject = cfg.Inject.WithDefaults()
+	if err := cfg.Inject.Validate(); err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	if cfg.Address == "" {
+		cfg.Address = ":9443"
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.Certs.Log == nil {
+		cfg.Certs.Log = cfg.Log
+	}
+	if len(cfg.Certs.Policy.Hosts) == 0 {
+		cfg.Certs.Policy.Hosts = ServiceHosts("signadot-webhook-service", "signadot")
+	}
+	if cfg.Certs.Client == nil {
+		var err error
+		if cfg.Certs.Client, err = newClient(cfg.REST); err != nil {
+			return nil, fmt.Errorf("webhook: %w", err)
+		}
+	}
+	keeper, err := certs.NewKeeper(cfg.Certs)
+	if err != nil {
+		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	return &Injector{cfg: cfg, keeper: keeper}, nil
+}
+
+// ServiceHosts are the names by which the API server reaches a Service.
+func ServiceHosts(service, namespace string) []string {
+	return []string{
+		service + "." + namespace + ".svc",
+		service + "." + namespace + ".svc.cluster.local",
+		service + "." + namespace,
+	}
+}
+
+// newClient gives a client that knows what certs.Keeper needs and caches
+// nothing: the manager may not list Secrets.
+func newClient(cfg *rest.Config) (client.Client, error) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := admissionregistrationv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	return client.New(cfg, client.Options{Scheme: scheme})
+}
+
+// NeedLeaderElection tells controller-runtime to run it on every replica.
+func (*Injector) NeedLeaderElection() bool { return false }
+
+// Ready is a readiness check: nil while reviews can be answered. The request is
+// not looked at.
+func (i *Injector) Ready(*http.Request) error {
+	if i.Addr() == "" {
+		return errors.New("the webhook does not listen yet")
+	}
+	return i.keeper.Ready()
+}
+
+// Addr gives the address it listens on, empty before it does.
+func (i *Injector) Addr() string {
+	address, _ := i.address.Load().(string)
+	return address
+}
+
+// Start serves until ctx ends, then lets reviews under way finish. It returns
+// an error when it cannot listen.
+func (i *Injector) Start(ctx context.Context) error {
+	native, err := i.hasNativeSidecars()
+	if err != nil {
+		return fmt.Errorf("webhook: cannot ask the API server for its version: %w", err)
+	}
+	cfg := i.cfg
+	cfg.Inject.NativeSidecar = native
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Address)
+	if err != nil {
+		return fmt.Errorf("webhook: %w", err)
+	}
+	server := newServer(newReviewer(cfg).handler(), cfg.Log)
+	i.address.Store(listener.Addr().String())
+	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)
+
+	failed := make(chan error, 1)
+	go func() {
+		failed <- server.Serve(tls.NewListener(listener, &tls.Config{
+			MinVersion:     tls.VersionTLS12,
+			NextProtos:     []string{"http/1.1"},
+			GetCertificate: i.keeper.Certificate,
+		}))
+	}()
+	keeping, stop := context.WithCancel(ctx)
+	defer stop()
+	kept := make(chan error, 1)
+	go func() { kept <- i.keeper.Run(keeping) }()
+	select {
+	case err = <-failed:
+		err = fmt.Errorf("webhook: %w", err)
+	case <-ctx.Done():
+		err = shutDown(server)
+	}
+	stop()
+	return errors.Join(err, <-kept)
+}
+
+func newServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerPatience,
+		ReadTimeout:       requestPatience,
+		WriteTimeout:      2 * requestPatience,
+		IdleTimeout:       idlePatience,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// shutDown stops taking reviews and waits for those under way.
+func shutDown(server *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownPatience)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	return nil
+}
+
+func (i *Injector) hasNativeSidecars() (bool, error) {
+	if i.cfg.Inject.NativeSidecar {
+		return true, nil
+	}
+	asks, err := discovery.NewDiscoveryClientForConfig(i.cfg.REST)
+	if err != nil {
+		return false, err
+	}
+	info, err := asks.ServerVersion()
+	if err != nil {
+		return false, err
+	}
+	return supportsNativeSidecars(info.GitVersion)
+}
+
+func supportsNativeSidecars(gitVersion string) (bool, error) {
+	v, err := version.ParseGeneric(gitVersion)
+	if err != nil {
+		return false, fmt.Errorf("the API server's version %q cannot be read: %w", gitVersion, err)
+	}
+	return v.AtLeast(version.MustParseGeneric(nativeSidecars)), nil
+}
