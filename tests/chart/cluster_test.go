@@ -164,7 +164,7 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{manager, "delete", "pods", "shop", false},
 		{manager, "create", "apps/deployments", "pay", false},
 		{manager, "list", "services", "pay", false},
-		{manager, "update", "signadot.com/signadotsandboxes/status", "", true},
+		{manager, "patch", "signadot.com/signadotsandboxes/status", "", true},
 		{manager, "update", "coordination.k8s.io/leases:42470b05.signadot.com", namespace, true},
 		{manager, "update", "coordination.k8s.io/leases:another", namespace, false},
 		{manager, "update", "secrets:webhook-server-cert", namespace, true},
