@@ -1,0 +1,264 @@
+package fork_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+const patchImage = `[{strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:2"}]}}}}}]`
+
+func TestPatchesThatApply(t *testing.T) {
+	tests := []struct {
+		name    string
+		patches string
+		check   func(pod corev1.PodSpec) any
+		want    any
+	}{
+		{
+			name:    "a strategic patch changes the container that it names and keeps the others",
+			patches: patchImage,
+			check:   func(p corev1.PodSpec) any { return []string{p.Containers[0].Image, p.Containers[1].Image} },
+			want:    []string{"customer:2", "cache:1"},
+		},
+		{
+			name:    "a strategic patch can delete a container",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: cache, $patch: delete}]}}}}}]`,
+			check:   func(p corev1.PodSpec) any { return len(p.Containers) },
+			want:    1,
+		},
+		{
+			name:    "a merge patch replaces a list",
+			patches: `[{merge: {spec: {template: {spec: {containers: [{name: only, image: "only:1"}]}}}}}]`,
+			check:   func(p corev1.PodSpec) any { return p.Containers[0].Name },
+			want:    "only",
+		},
+		{
+			name:    "a merge patch removes what is null",
+			patches: `[{merge: {spec: {template: {spec: {serviceAccountName: null}}}}}]`,
+			check:   func(p corev1.PodSpec) any { return p.ServiceAccountName },
+			want:    "",
+		},
+		{
+			name:    "a JSON patch replaces a value",
+			patches: `[{json: [{op: replace, path: /spec/template/spec/containers/0/image, value: "customer:3"}]}]`,
+			check:   func(p corev1.PodSpec) any { return p.Containers[0].Image },
+			want:    "customer:3",
+		},
+		{
+			name: "patches apply in the order of the list",
+			patches: `
+- strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:2"}]}}}}
+- json: [{op: test, path: /spec/template/spec/containers/0/image, value: "customer:2"}, {op: replace, path: /spec/template/spec/containers/0/image, value: "customer:3"}]`,
+			check: func(p corev1.PodSpec) any { return p.Containers[0].Image },
+			want:  "customer:3",
+		},
+		{
+			name:    "a patch sees the whole Deployment, labels of the baseline included",
+			patches: `[{json: [{op: test, path: /metadata/labels/app, value: customer}, {op: replace, path: /spec/template/spec/containers/0/image, value: "customer:4"}]}]`,
+			check:   func(p corev1.PodSpec) any { return p.Containers[0].Image },
+			want:    "customer:4",
+		},
+		{
+			name:    "a patch may repeat what the baseline is called and selects",
+			patches: `[{merge: {kind: Deployment, metadata: {name: customer, namespace: hotrod}, spec: {selector: {matchLabels: {app: customer}}}}}]`,
+			check:   func(p corev1.PodSpec) any { return p.Containers[0].Image },
+			want:    "customer:1",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := clone(t, fork.Plan{Patches: patches(t, tt.patches)})
+			if diff := cmp.Diff(tt.want, tt.check(got.Spec.Template.Spec)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestPatchesThatDoNotApply(t *testing.T) {
+	tests := []struct {
+		name    string
+		patches string
+		reason  string
+		says    []string
+	}{
+		{
+			name:    "none of the forms is set",
+			patches: `[{template: false}]`,
+			reason:  fork.ReasonInvalidPatch,
+			says:    []string{"patch 1 of 1", "Deployment hotrod/customer", "set exactly one"},
+		},
+		{
+			name:    "two of the forms are set",
+			patches: `[{merge: {spec: {replicas: 1}}}, {merge: {spec: {replicas: 1}}, strategic: {spec: {replicas: 1}}}]`,
+			reason:  fork.ReasonInvalidPatch,
+			says:    []string{"patch 2 of 2", "strategic and merge"},
+		},
+		{
+			name:    "a variable is to be substituted",
+			patches: `[{template: true, merge: {spec: {replicas: 1}}}]`,
+			reason:  fork.ReasonNotSupportedYet,
+			says:    []string{"patch 1 of 1", "template"},
+		},
+		{
+			name:    "a JSON patch names a path that is not there",
+			patches: `[{json: [{op: replace, path: /spec/template/spec/containers/7/image, value: x}]}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"patch 1 of 1", "(json)", "/spec/template/spec/containers/7/image"},
+		},
+		{
+			name:    "a JSON patch tests for another value",
+			patches: `[{json: [{op: test, path: /spec/replicas, value: 99}]}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"/spec/replicas"},
+		},
+		{
+			name:    "a JSON patch counts from the end, which the standard does not know",
+			patches: `[{json: [{op: remove, path: /spec/template/spec/containers/-1}]}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"-1"},
+		},
+		{
+			name:    "a strategic patch lacks the name of its container",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{image: x}]}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"(strategic)", "merge key: name"},
+		},
+		{
+			name:    "a strategic patch misspells a container",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: mian, env: []}]}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{`"mian"`, "main, cache"},
+		},
+		{
+			name:    "a field is misspelt, which would leave the fork as the baseline is",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: main, imag: x}]}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"imag"},
+		},
+		{
+			name:    "a value has the wrong type",
+			patches: `[{merge: {spec: {replicas: many}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"(merge)"},
+		},
+		{
+			name:    "the name is changed",
+			patches: `[{merge: {metadata: {name: other}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"metadata.name"},
+		},
+		{
+			name:    "the kind is changed",
+			patches: `[{merge: {kind: StatefulSet}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"kind"},
+		},
+		{
+			name:    "the selector is changed",
+			patches: `[{merge: {spec: {selector: {matchLabels: {a: b}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"spec.selector"},
+		},
+		{
+			name:    "no container is left",
+			patches: `[{merge: {spec: {template: {spec: {containers: []}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{"no container"},
+		},
+		{
+			name: "two patches add one port to two containers",
+			patches: `
+- strategic: {spec: {template: {spec: {containers: [{name: main, ports: [{containerPort: 7000}]}]}}}}
+- strategic: {spec: {template: {spec: {containers: [{name: cache, ports: [{containerPort: 7000}]}]}}}}`,
+			reason: fork.ReasonPortConflict,
+			says:   []string{"patch 2 of 2", "7000/TCP", "patch 1 (container main)", "patch 2 (container cache)"},
+		},
+		{
+			name: "two patches give one port of a container under two names",
+			patches: `
+- strategic: {spec: {template: {spec: {containers: [{name: main, ports: [{containerPort: 7000, name: one}]}]}}}}
+- strategic: {spec: {template: {spec: {containers: [{name: main, ports: [{containerPort: 7000, name: two}]}]}}}}`,
+			reason: fork.ReasonPortConflict,
+			says:   []string{"patch 2 of 2", "7000/TCP"},
+		},
+		{
+			name: "two patches append the same port",
+			patches: `
+- json: [{op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000}}]
+- json: [{op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000}}]`,
+			reason: fork.ReasonPortConflict,
+			says:   []string{"patch 2 of 2", "7000/TCP"},
+		},
+		{
+			name:    "a patch gives a port that another container of the baseline has",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: cache, ports: [{containerPort: 8081}]}]}}}}}]`,
+			reason:  fork.ReasonPortConflict,
+			says:    []string{"8081/TCP", "the baseline (container main)", "patch 1 (container cache)"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := refusal(t, fork.Plan{Patches: patches(t, tt.patches)})
+			if p.Reason != tt.reason {
+				t.Errorf("reason is %s, not %s", p.Reason, tt.reason)
+			}
+			mustContain(t, p.Message, tt.says...)
+		})
+	}
+}
+
+func TestOnePortMayBeGivenForTwoProtocols(t *testing.T) {
+	clone(t, fork.Plan{Patches: patches(t, `
+- json:
+  - {op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000, protocol: TCP}}
+  - {op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000, protocol: UDP}}`)})
+}
+
+// FuzzPatch tries whatever may stand in a patch: there is a fork or a problem
+// that says which patch it is about, and never a panic.
+func FuzzPatch(f *testing.F) {
+	for _, seed := range []string{
+		`{"spec":{"replicas":2}}`, `[]`, `null`, `{}`, `{"$patch":"delete"}`, `{"$patch":"replace"}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"x"}]}}}}`,
+		`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}]}}}}`,
+		`{"spec":{"template":{"spec":{"containers":[null,1,"x",{}]}}}}`,
+		`{"spec":{"template":{"spec":{"$retainKeys":["containers"],"containers":null}}}}`,
+		`{"op":"add","path":"/spec/template/spec/containers/-","value":{}}`,
+		`{"op":"copy","from":"","path":"/spec/x"}`, `{"op":"move","from":"/spec","path":"/spec/a"}`,
+		`{"op":"remove","path":""}`, `{"op":"test","path":"/spec/replicas","value":1}`,
+		`{"spec":{"selector":null}}`, `{"metadata":null}`, `{"spec":null}`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, p := range []crdv1.Patch{{Strategic: raw(text)}, {Merge: raw(text)}} {
+			tryPatches(t, p)
+		}
+		operation := crdv1.Patch{}
+		operation.JSON = append(operation.JSON, *raw(text))
+		tryPatches(t, operation)
+		tryPatches(t, operation, crdv1.Patch{Strategic: raw(text)})
+	})
+}
+
+func tryPatches(t *testing.T, list ...crdv1.Patch) {
+	b := baseline(t)
+	got, problem := fork.Clone(b, fork.Plan{Identity: identity(), Patches: list, Neighbours: nil})
+	switch {
+	case problem == nil && got.Spec.Template.Labels[crdv1.LabelForkedWorkload] == "":
+		t.Error("a fork without its label")
+	case problem == nil && len(got.Spec.Template.Spec.Containers) == 0:
+		t.Error("a fork without containers")
+	case problem != nil && (problem.Reason == "" || problem.Message == "" || got != nil):
+		t.Errorf("a problem without words: %+v", problem)
+	}
+	if diff := cmp.Diff(baseline(t), b); diff != "" {
+		t.Error("the baseline was changed:", diff)
+	}
+}

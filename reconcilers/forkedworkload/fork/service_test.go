@@ -1,0 +1,150 @@
+package fork_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// mapped maps Services for a fork with the given patches.
+func mapped(t *testing.T, patchText string, services ...corev1.Service) []fork.Mapping {
+	t.Helper()
+	b := baseline(t)
+	c := clone(t, fork.Plan{Patches: patches(t, patchText)})
+	return fork.Services(b.Spec.Template, c.Spec.Template.Spec, services, identity())
+}
+
+func TestServicesThatAreMapped(t *testing.T) {
+	tests := []struct {
+		name, service, patches string
+		ports                  []crdv1.MappedPort
+		missing                []int32
+	}{
+		{
+			name:    "a named target port is resolved to the number in the pod",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{name: web, port: 80, targetPort: http, protocol: TCP, appProtocol: kubernetes.io/h2c}]}}`,
+			ports:   []crdv1.MappedPort{{Port: 80, TargetPort: 8081}},
+		},
+		{
+			name:    "a number needs no declaration",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: 12345, protocol: TCP}]}}`,
+			ports:   []crdv1.MappedPort{{Port: 80, TargetPort: 12345}},
+		},
+		{
+			name:    "without a target port it is the port itself",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 9090, protocol: TCP}]}}`,
+			ports:   []crdv1.MappedPort{{Port: 9090, TargetPort: 9090}},
+		},
+		{
+			name:    "a name that no container has is missing, the others are mapped",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{name: a, port: 81, targetPort: nowhere, protocol: TCP}, {name: b, port: 80, targetPort: http, protocol: TCP}]}}`,
+			ports:   []crdv1.MappedPort{{Port: 80, TargetPort: 8081}},
+			missing: []int32{81},
+		},
+		{
+			name:    "a name that the fork lost is missing",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`,
+			patches: `[{json: [{op: remove, path: /spec/template/spec/containers/0/ports/0/name}]}]`,
+			missing: []int32{80},
+		},
+		{
+			name:    "a name behind which the fork has another number is known by the number of the baseline",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`,
+			patches: `[{json: [{op: replace, path: /spec/template/spec/containers/0/ports/0/containerPort, value: 9999}]}]`,
+			ports:   []crdv1.MappedPort{{Port: 80, TargetPort: 8081}},
+		},
+		{
+			name:    "UDP is served but not routed by sidecars",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{name: d, port: 53, targetPort: 5353, protocol: UDP}, {name: t, port: 53, targetPort: 5354, protocol: TCP}]}}`,
+			ports:   []crdv1.MappedPort{{Port: 53, TargetPort: 5354}},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := service(t, tt.service)
+			got := mapped(t, tt.patches, s)
+			if len(got) != 1 {
+				t.Fatalf("%d mappings", len(got))
+			}
+			m := got[0]
+			if diff := cmp.Diff(tt.ports, m.Ports); diff != "" {
+				t.Error("ports:", diff)
+			}
+			if diff := cmp.Diff(tt.missing, m.Missing); diff != "" {
+				t.Error("missing:", diff)
+			}
+			wantService := len(s.Spec.Ports) > len(tt.missing)
+			if (m.Service != nil) != wantService {
+				t.Fatalf("a Service was made: %t", m.Service != nil)
+			}
+			if !wantService {
+				return
+			}
+			if len(m.Service.Spec.Ports) != len(s.Spec.Ports)-len(tt.missing) {
+				t.Errorf("the Service has ports %v", m.Service.Spec.Ports)
+			}
+			if diff := cmp.Diff(identity().Selector(), m.Service.Spec.Selector); diff != "" {
+				t.Error("selector:", diff)
+			}
+		})
+	}
+}
+
+func TestServiceOfAForkIsLikeTheBaselines(t *testing.T) {
+	s := service(t, `
+metadata: {name: customer, namespace: hotrod, labels: {a: b}}
+spec:
+  type: LoadBalancer
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {app: customer}
+  ports: [{name: web, port: 80, targetPort: http, nodePort: 30000, protocol: TCP, appProtocol: kubernetes.io/h2c}]`)
+	got := mapped(t, `[]`, s)[0].Service
+	want := service(t, `
+apiVersion: v1
+kind: Service
+metadata:
+  name: `+identity().ServiceName("customer")+`
+  namespace: hotrod
+  labels: {signadot.com/forked-workload: sb1-customer-0000aaaa, signadot.com/sandbox: sb1}
+  annotations: {signadot.com/routing-key: key1, signadot.com/sandbox-name: sb1, signadot.com/baseline-service: hotrod/customer}
+  ownerReferences: [{apiVersion: signadot.com/v1, kind: ForkedWorkload, name: sb1-customer-0000aaaa, uid: fw-uid}]
+spec:
+  type: ClusterIP
+  clusterIP: None
+  publishNotReadyAddresses: true
+  selector: {signadot.com/forked-workload: sb1-customer-0000aaaa}
+  ports: [{name: web, port: 80, targetPort: http, protocol: TCP, appProtocol: kubernetes.io/h2c}]`)
+	if diff := cmp.Diff(&want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestServicesThatAreLeftOut(t *testing.T) {
+	for name, text := range map[string]string{
+		"it selects other pods":                `{metadata: {name: x}, spec: {selector: {app: other}, ports: [{port: 80}]}}`,
+		"it selects on a label the pods lack":  `{metadata: {name: x}, spec: {selector: {app: customer, tier: gold}, ports: [{port: 80}]}}`,
+		"it has no selector":                   `{metadata: {name: x}, spec: {ports: [{port: 80}]}}`,
+		"it is a name for a host elsewhere":    `{metadata: {name: x}, spec: {type: ExternalName, externalName: a.b, selector: {app: customer}, ports: [{port: 80}]}}`,
+		"its owner asked for it to be ignored": `{metadata: {name: x, annotations: {routing.signadot.com/ignore: "true"}}, spec: {selector: {app: customer}, ports: [{port: 80}]}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := mapped(t, `[]`, service(t, text)); len(got) != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestMappingsAreSortedByName(t *testing.T) {
+	got := mapped(t, `[]`,
+		service(t, `{metadata: {name: b}, spec: {selector: {app: customer}, ports: [{port: 80, protocol: TCP}]}}`),
+		service(t, `{metadata: {name: a}, spec: {selector: {version: v1}, ports: [{port: 80, protocol: TCP}]}}`))
+	if len(got) != 2 || got[0].From != "a" || got[1].From != "b" {
+		t.Errorf("%+v", got)
+	}
+}
