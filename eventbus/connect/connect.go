@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"switchyard.dev/eventbus/jetstream"
 )
 
 // Role says what a client of our own server may do.
@@ -41,6 +43,10 @@ func (r Role) InboxPrefix() string {
 	return "_INBOX.follower"
 }
 
+// FollowerAPI is where our server takes the calls of followers: they are in an
+// account of their own, apart from the log.
+const FollowerAPI = "FACTS.API"
+
 // Config says where the bus is and who is calling.
 type Config struct {
 	// URL of the bus, like nats://signadot-eventbus.signadot.svc:4222; several of
@@ -50,7 +56,8 @@ type Config struct {
 	Role Role
 	// Name tells this client from others in the server's log, like the pod name.
 	Name string
-	// TokenFile holds the token for our own server.
+	// TokenFile holds the token for our own server. Without one the bus is taken
+	// to be somebody else's.
 	TokenFile string
 	// CredentialsFile holds NATS credentials, for a bus of somebody else's.
 	CredentialsFile string
@@ -89,6 +96,26 @@ func (c Config) Validate() error {
 	return nil
 }
 
+// Open gives the log on the bus, and the connection it uses, which the caller
+// closes when it needs the log no more. Like Dial it does not wait for the bus.
+// Of the bounds, Conn and APIPrefix are set here; a follower leaves them empty.
+func Open(c Config, bounds jetstream.Config) (*jetstream.Log, *nats.Conn, error) {
+	conn, err := Dial(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	bounds.Conn = conn
+	if c.TokenFile != "" && c.Role == Follower {
+		bounds.APIPrefix = FollowerAPI
+	}
+	log, err := jetstream.New(bounds)
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return log, conn, nil
+}
+
 // Dial gives a connection that connects by itself, now or later. An error means
 // that the configuration is wrong. The caller closes the connection.
 func Dial(c Config) (*nats.Conn, error) {
@@ -109,7 +136,6 @@ func (c Config) options() []nats.Option {
 	log := c.Logger.With("bus", c.URL)
 	options := []nats.Option{
 		nats.Name(c.Name),
-		nats.CustomInboxPrefix(c.Role.InboxPrefix()),
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -131,7 +157,8 @@ func (c Config) options() []nats.Option {
 		}),
 	}
 	if c.TokenFile != "" {
-		options = append(options, nats.TokenHandler(func() string { return readToken(c.TokenFile, log) }))
+		options = append(options, nats.CustomInboxPrefix(c.Role.InboxPrefix()),
+			nats.TokenHandler(func() string { return readToken(c.TokenFile, log) }))
 	}
 	if c.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))

@@ -3,6 +3,9 @@ package embedded
 import (
 	"context"
 	"crypto/subtle"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -10,17 +13,51 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 )
 
+// The log lives in the account facts. Followers are in an account of their own,
+// which sees of the other nothing but the calls that reading takes.
+//
+// Permissions alone would not do: the server sends an answer wherever the
+// question says, without asking whether the one who asked may publish there. In
+// one account with the log, a follower could have answers recorded as facts, by
+// naming the subject of a fact as the place for the answer. In its own account
+// that subject leads nowhere.
+const (
+	factsAccount     = "FACTS"
+	followersAccount = "FOLLOWERS"
+)
+
+// accounts writes the accounts in the server's configuration language, the only
+// way to give an account JetStream.
+func accounts() string {
+	var exports, imports strings.Builder
+	for _, call := range readAPI {
+		kind := "singleton"
+		if call == nextAPI {
+			kind = "stream"
+		}
+		fmt.Fprintf(&exports, "{service: %q, response_type: %s, accounts: [%s]}\n", call, kind, followersAccount)
+		to := connect.FollowerAPI + strings.TrimPrefix(call, api)
+		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", factsAccount, call, to)
+	}
+	return fmt.Sprintf("accounts {\n%s {jetstream: enabled, exports: [\n%s]}\n%s {imports: [\n%s]}\n}\n",
+		factsAccount, exports.String(), followersAccount, imports.String())
+}
+
 // authenticator is asked by the server for each new connection.
 type authenticator struct {
 	config Config
 	secret string
+	nats   *server.Server // set before the server takes connections
 }
 
 // Check implements server.Authentication.
 func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	token := c.GetOpts().Token
 	if subtle.ConstantTimeCompare([]byte(token), []byte(a.secret)) == 1 {
-		return true
+		return a.admit(c, connect.Writer, nil)
+	}
+	if a.config.Authenticate == nil {
+		return false
 	}
 	log := a.config.Logger.With("remote", c.RemoteAddress().String(), "name", c.GetOpts().Name)
 	ctx, cancel := context.WithTimeout(context.Background(), AuthTimeout)
@@ -35,32 +72,62 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 		log.Error("refused a client of the event bus", "reason", "it was given a role that does not exist", "role", int(role))
 		return false
 	}
-	c.RegisterUser(&server.User{Username: role.InboxPrefix(), Permissions: permissions})
+	if !a.admit(c, role, permissions) {
+		log.Error("refused a client of the event bus", "reason", "its account does not exist")
+		return false
+	}
 	log.Info("a client connected to the event bus", "writer", role == connect.Writer)
 	return true
 }
 
+// admit lets a client in, to the account of its role.
+func (a *authenticator) admit(c server.ClientAuthentication, role connect.Role, permissions *server.Permissions) bool {
+	name := followersAccount
+	if role == connect.Writer {
+		name = factsAccount
+	}
+	account, err := a.nats.LookupAccount(name)
+	if err != nil {
+		return false
+	}
+	c.RegisterUser(&server.User{Account: account, Permissions: permissions})
+	return true
+}
+
+// The API of JetStream, and what of it concerns the one stream.
+const (
+	api    = "$JS.API"
+	stream = jetstream.StreamName
+)
+
+// readAPI is what reading the log takes.
+var readAPI = [...]string{
+	api + ".STREAM.INFO." + stream,
+	api + ".STREAM.MSG.GET." + stream,
+	api + ".CONSUMER.CREATE." + stream + ".>",
+	api + ".CONSUMER.INFO." + stream + ".*",
+	api + ".CONSUMER.DELETE." + stream + ".*",
+	nextAPI,
+}
+
+// nextAPI answers with many messages, the others with one.
+const nextAPI = api + ".CONSUMER.MSG.NEXT." + stream + ".*"
+
 // permissionsOf gives what the clients of a role may do; nil for no role.
 func permissionsOf(role connect.Role) *server.Permissions {
-	const api = "$JS.API."
-	const stream = jetstream.StreamName
-	publish := []string{
-		api + "STREAM.INFO." + stream,
-		api + "STREAM.MSG.GET." + stream,
-		api + "CONSUMER.CREATE." + stream + ".>",
-		api + "CONSUMER.INFO." + stream + ".*",
-		api + "CONSUMER.DELETE." + stream + ".*",
-		api + "CONSUMER.MSG.NEXT." + stream + ".*",
-	}
+	var publish []string
 	switch role {
 	case connect.Follower:
+		for _, call := range readAPI {
+			publish = append(publish, connect.FollowerAPI+strings.TrimPrefix(call, api))
+		}
 	case connect.Writer:
-		publish = append(publish,
+		publish = slices.Concat(readAPI[:], []string{
 			jetstream.Subjects,
-			api+"STREAM.CREATE."+stream,
-			api+"STREAM.UPDATE."+stream,
-			api+"STREAM.DELETE."+stream,
-		)
+			api + ".STREAM.CREATE." + stream,
+			api + ".STREAM.UPDATE." + stream,
+			api + ".STREAM.DELETE." + stream,
+		})
 	default:
 		return nil
 	}

@@ -3,16 +3,14 @@ package embedded
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 )
 
 // logger hands what the NATS server says to slog. The server formats its
 // messages itself, so they go into a value beside a constant message.
 type logger struct {
 	to *slog.Logger
-
-	mu    sync.Mutex
-	fatal string
+	// fatal takes the first reason why the server cannot go on.
+	fatal chan string
 }
 
 const said = "NATS server"
@@ -30,16 +28,8 @@ func (l *logger) Tracef(format string, v ...any) { l.to.Debug(said, "text", fmt.
 func (l *logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.to.Error(said, "text", text)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fatal = text
-}
-
-func (l *logger) lastFatal() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fatal == "" {
-		return "it was not ready in time"
+	select {
+	case l.fatal <- text:
+	default:
 	}
-	return l.fatal
 }

@@ -32,27 +32,44 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("event bus: make the store directory: %w", err)
 	}
 	s := &Server{config: c, secret: rand.Text()}
-	options, err := s.options()
+	auth := &authenticator{config: c, secret: s.secret}
+	options, err := s.options(auth)
 	if err != nil {
 		return nil, err
 	}
 	if s.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
-	logger := &logger{to: c.Logger}
+	auth.nats = s.nats
+	logger := &logger{to: c.Logger, fatal: make(chan string, 1)}
 	s.nats.SetLoggerV2(logger, false, false, false)
 	s.nats.Start()
-	ready := s.nats.ReadyForConnections(startTimeout) && s.nats.JetStreamEnabled()
-	if !ready {
+	if err := s.awaitStart(logger.fatal); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("event bus: the server did not start on %s: %s", c.StoreDir, logger.lastFatal())
+		return nil, fmt.Errorf("event bus: the server did not start on %s: %w", c.StoreDir, err)
 	}
 	return s, nil
 }
 
+// awaitStart waits until the server has read its store and takes connections,
+// or has said why it cannot.
+func (s *Server) awaitStart(fatal <-chan string) error {
+	ready := make(chan bool, 1)
+	go func() { ready <- s.nats.ReadyForConnections(startTimeout) && s.nats.JetStreamEnabled() }()
+	select {
+	case why := <-fatal:
+		return errors.New(why)
+	case ok := <-ready:
+		if !ok {
+			return fmt.Errorf("it was not ready within %s", startTimeout)
+		}
+		return nil
+	}
+}
+
 // options is the whole configuration of the server. What is not set here is off
 // or has no effect.
-func (s *Server) options() (*server.Options, error) {
+func (s *Server) options(auth *authenticator) (*server.Options, error) {
 	c := s.config
 	o := &server.Options{
 		ServerName:             "switchyard-eventbus",
@@ -75,6 +92,11 @@ func (s *Server) options() (*server.Options, error) {
 		// An event, and some room for what a request carries beside it.
 		MaxPayload: eventbus.MaxEvent + 16<<10,
 		MaxPending: 64 << 20,
+
+		CustomClientAuthentication: auth,
+	}
+	if err := o.ProcessConfigString(accounts()); err != nil {
+		return nil, fmt.Errorf("event bus: accounts: %w", err)
 	}
 	if c.Listen != "" {
 		host, port, err := c.address()
@@ -82,7 +104,6 @@ func (s *Server) options() (*server.Options, error) {
 			return nil, err
 		}
 		o.Host, o.Port = host, port
-		o.CustomClientAuthentication = &authenticator{config: c, secret: s.secret}
 	}
 	return o, nil
 }

@@ -15,6 +15,7 @@ const answerTimeout = 5 * time.Second
 
 var (
 	errNoAnswer     = errors.New("the event bus did not answer in time")
+	errAway         = errors.New("the event bus is not connected")
 	errDisconnected = errors.New("the connection to the event bus was lost before the answer came")
 )
 
@@ -35,6 +36,10 @@ func (l *Log) attempt(ctx context.Context) (bounded context.Context, done func(e
 	return ctx, func(err error) error {
 		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
+		}
+		// How the client says that it would have to keep the request for later.
+		if errors.Is(err, nats.ErrReconnectBufExceeded) {
+			err = errAway
 		}
 		l.config.Conn.RemoveStatusListener(lost)
 		cancel(nil)

@@ -39,6 +39,9 @@ import (
 type Config struct {
 	// Conn reaches the server; the caller closes it, after all use of the log.
 	Conn *nats.Conn
+	// APIPrefix is where the server takes JetStream's calls; $JS.API when it is
+	// empty. Followers of our own server have another (connect.FollowerAPI).
+	APIPrefix string
 	// Replicas is how many servers keep the stream; 1 when it is 0. More than
 	// one needs a NATS cluster.
 	Replicas int
@@ -65,6 +68,9 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
+	if c.APIPrefix == "" {
+		c.APIPrefix = jetstream.DefaultAPIPrefix
+	}
 	if c.Replicas == 0 {
 		c.Replicas = 1
 	}
@@ -94,11 +100,12 @@ func New(c Config) (*Log, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(c.Conn)
+	c = c.withDefaults()
+	js, err := jetstream.NewWithAPIPrefix(c.Conn, c.APIPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("jetstream log: %w", err)
 	}
-	return &Log{config: c.withDefaults(), js: js}, nil
+	return &Log{config: c, js: js}, nil
 }
 
 // Tip implements eventbus.Reader.

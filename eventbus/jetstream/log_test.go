@@ -124,22 +124,37 @@ func (b *bus) lose(t *testing.T) {
 	b.start(t)
 }
 
-func (b *bus) dial(t *testing.T) *nats.Conn {
+func (b *bus) dial(t *testing.T, role connect.Role) (*jetstream.Log, *nats.Conn) {
 	t.Helper()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("the writer\n"), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(map[connect.Role]string{connect.Writer: "the writer", connect.Follower: "a follower"}[role]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := connect.Dial(connect.Config{
-		URL: "nats://" + b.listen, Role: connect.Writer, Name: t.Name(), TokenFile: token,
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	log, conn, err := connect.Open(connect.Config{
+		URL: "nats://" + b.listen, Role: role, Name: t.Name(), TokenFile: file, Logger: slog.New(slog.DiscardHandler),
+	}, jetstream.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
 	awaitConnected(t, conn)
-	return conn
+	return log, conn
+}
+
+// log reads as a follower and writes as a writer, as the programs do.
+type log struct {
+	*jetstream.Log
+	reader eventbus.Reader
+}
+
+func (l log) Tip(ctx context.Context) (event.Pos, error)            { return l.reader.Tip(ctx) }
+func (l log) Follow(ctx context.Context) (eventbus.Follower, error) { return l.reader.Follow(ctx) }
+
+func (b *bus) open(t *testing.T) eventbus.Log {
+	t.Helper()
+	writer, _ := b.dial(t, connect.Writer)
+	reader, _ := b.dial(t, connect.Follower)
+	return log{Log: writer, reader: reader}
 }
 
 func awaitConnected(t *testing.T, conn *nats.Conn) {
@@ -154,19 +169,10 @@ func awaitConnected(t *testing.T, conn *nats.Conn) {
 	}
 }
 
-func open(t *testing.T, conn *nats.Conn) *jetstream.Log {
-	t.Helper()
-	log, err := jetstream.New(jetstream.Config{Conn: conn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return log
-}
-
 // appendMessage publishes past the log, as a newer version of it might.
-func appendMessage(t *testing.T, conn *nats.Conn, m event.Message) {
+func appendMessage(t *testing.T, l *jetstream.Log, conn *nats.Conn, m event.Message) {
 	t.Helper()
-	pos, err := open(t, conn).Tip(t.Context())
+	pos, err := l.Tip(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,10 +189,13 @@ func TestJetStreamInAnotherProcessIsALog(t *testing.T) {
 	logtest.Run(t, func(t *testing.T) logtest.Store {
 		b := startBus(t)
 		return logtest.Store{
-			Open:          func(t *testing.T) eventbus.Log { return open(t, b.dial(t)) },
-			AppendMessage: func(t *testing.T, m event.Message) { appendMessage(t, b.dial(t), m) },
-			Lose:          b.lose,
-			Crash:         b.crash,
+			Open: b.open,
+			AppendMessage: func(t *testing.T, m event.Message) {
+				l, conn := b.dial(t, connect.Writer)
+				appendMessage(t, l, conn, m)
+			},
+			Lose:  b.lose,
+			Crash: b.crash,
 		}
 	})
 }

@@ -44,16 +44,26 @@ func crash(t *testing.T, s Store) {
 // persist appends until it is certain that the fact is in the log, as a writer
 // must after an error that leaves it open.
 func persist(ctx context.Context, log eventbus.Log, f event.Fact) error {
-	for {
-		_, err := log.Append(ctx, f, 0)
-		if errors.Is(err, eventbus.ErrConflict) {
-			var r event.Recorded
-			if r, _, err = log.Newest(ctx, f.Key); err == nil && !event.Same(r.Fact, f) {
-				return fmt.Errorf("a conflict without a rival: %v", r)
+	err := appendAgain(ctx, log, f, 0)
+	for errors.Is(err, eventbus.ErrConflict) && ctx.Err() == nil {
+		if r, _, readErr := log.Newest(ctx, f.Key); readErr == nil {
+			if event.Same(r.Fact, f) {
+				return nil
 			}
+			return fmt.Errorf("a conflict without a rival: %v", r)
 		}
-		if err == nil || errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrRefused) {
-			return err
+	}
+	return err
+}
+
+// appendAgain appends until there is an answer that leaves nothing open.
+func appendAgain(ctx context.Context, log eventbus.Log, f event.Fact, last uint64) error {
+	for {
+		_, err := log.Append(ctx, f, last)
+		for _, final := range []error{nil, eventbus.ErrConflict, eventbus.ErrEpochEnded, eventbus.ErrRefused} {
+			if errors.Is(err, final) {
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -206,7 +206,7 @@ func endedForAll(t *testing.T, s Store, writer eventbus.Log, f eventbus.Follower
 	_, err := f.Next(timed(t))
 	expectError(t, "Next", err, eventbus.ErrEpochEnded)
 	for _, last := range []uint64{0, last} {
-		_, err = writer.Append(timed(t), Fact("a", 9), last)
+		err := appendAgain(timed(t), writer, Fact("a", 9), last)
 		expectError(t, fmt.Sprint("Append into the ended epoch at ", last), err, eventbus.ErrEpochEnded)
 	}
 	if tip := mustTip(t, s.Open(t)); tip.Seq != 0 {
