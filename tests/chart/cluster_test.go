@@ -12,7 +12,7 @@ import (
 )
 
 func TestInARealAPIServer(t *testing.T) {
-	server := startAPIServer(t, "shop", "pay", "asking", "disabled")
+	server := startAPIServer(t, "shop", "pay", "asking", "declining", "disabled")
 	t.Run("it takes every object", server.takesEveryObject)
 	t.Run("the webhook is asked about pods that ask and no others", server.asksTheWebhook)
 	t.Run("service accounts may do their work and nothing else", server.limitsServiceAccounts)

@@ -26,6 +26,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a namespace that cannot exist", "allowedNamespaces: [Shop]", "/allowedNamespaces/0"},
 		{"the same namespace twice", "allowedNamespaces: [shop, shop]", "/allowedNamespaces"},
 		{"a bus that is no NATS address", "eventBus: {external: {url: localhost}}", "/eventBus/external/url"},
+		{"credentials for no bus", "eventBus: {external: {credentialsSecret: mine}}", "eventBus.external has a Secret but no url"},
 		{"a size that is no quantity", "eventBus: {persistence: {size: 1GB}}", "/eventBus/persistence/size"},
 		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},

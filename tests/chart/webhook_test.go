@@ -50,10 +50,10 @@ func testCA(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// asked is a webhook that keeps the names of the pods it was asked about.
+// asked is a webhook that keeps which pods it was asked about, on which paths.
 type asked struct {
 	sync.Mutex
-	names []string
+	paths map[string][]string // by the pod's name
 }
 
 // ServeHTTP notes the pod and allows it.
@@ -64,7 +64,7 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.Lock()
-	a.names = append(a.names, review.Request.Name)
+	a.paths[review.Request.Name] = append(a.paths[review.Request.Name], r.URL.Path)
 	a.Unlock()
 	review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
 	if err := json.NewEncoder(w).Encode(review); err != nil {
@@ -72,32 +72,37 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// count says how often the webhook was asked about a pod.
-func (a *asked) count(name string) int {
+// about gives the paths on which the webhook was asked about a pod.
+func (a *asked) about(name string) []string {
 	a.Lock()
 	defer a.Unlock()
-	return len(slices.DeleteFunc(slices.Clone(a.names), func(n string) bool { return n != name }))
+	return slices.Clone(a.paths[name])
 }
 
-const inject = "sidecar.signadot.com/inject"
+const (
+	inject      = "sidecar.signadot.com/inject"
+	byPod       = "/mutate-v1-pod"
+	byNamespace = "/mutate-v1-pod/namespace"
+)
 
-// askable are pods, and whether the webhook is asked about them.
+// askable are pods, and on which path the webhook is asked about them, if it is.
 var askable = []struct {
 	sentence, namespace string
 	pod                 corev1.Pod
-	asked               bool
+	path                string
 }{
-	{"a pod that asks", "shop", pod(map[string]string{inject: "true"}), true},
-	{"a pod that asks in the old way", "shop", pod(map[string]string{inject: "http"}), true},
-	{"a pod without annotations", "shop", pod(nil), false},
-	{"a pod that says nothing", "shop", pod(map[string]string{"other": "true"}), false},
-	{"a pod that says nothing where the namespace asks", "asking", pod(nil), true},
-	{"a pod that declines where the namespace asks", "asking", pod(map[string]string{inject: "false"}), true},
-	{"a pod that asks where webhooks are disabled", "disabled", pod(map[string]string{inject: "true"}), false},
-	{"a pod that asks in our own namespace", namespace, pod(map[string]string{inject: "true"}), false},
-	{"a pod that asks in kube-system", "kube-system", pod(map[string]string{inject: "true"}), false},
-	{"a pod that has the sidecar as a container", "shop", pod(map[string]string{inject: "true"}, "app", "sd-sidecar"), false},
-	{"a pod that has the sidecar as an init container", "shop", sidecarFirst(), false},
+	{"a pod that asks", "shop", pod(map[string]string{inject: "true"}), byPod},
+	{"a pod that asks in the old way", "shop", pod(map[string]string{inject: "http"}), byPod},
+	{"a pod without annotations", "shop", pod(nil), ""},
+	{"a pod that says nothing", "shop", pod(map[string]string{"other": "true"}), ""},
+	{"a pod that says nothing where the namespace asks", "asking", pod(nil), byNamespace},
+	{"a pod that says nothing where the namespace declines", "declining", pod(nil), ""},
+	{"a pod that declines where the namespace asks", "asking", pod(map[string]string{inject: "false"}), byPod},
+	{"a pod that asks where webhooks are disabled", "disabled", pod(map[string]string{inject: "true"}), ""},
+	{"a pod that asks in our own namespace", namespace, pod(map[string]string{inject: "true"}), ""},
+	{"a pod that asks in kube-system", "kube-system", pod(map[string]string{inject: "true"}), ""},
+	{"a pod that has the sidecar as a container", "shop", pod(map[string]string{inject: "true"}, "app", "sd-sidecar"), ""},
+	{"a pod that has the sidecar as an init container", "shop", sidecarFirst(), ""},
 }
 
 // pod makes a pod with the given annotations and containers.
@@ -125,6 +130,7 @@ func sidecarFirst() corev1.Pod {
 
 func (s apiServer) asksTheWebhook(t *testing.T) {
 	s.label(t, "asking", inject, "true")
+	s.label(t, "declining", inject, "false")
 	s.label(t, "disabled", "signadot.com/admission-webhooks", "disabled")
 	hook := s.serveWebhook(t)
 	s.awaitWebhook(t, hook)
@@ -134,12 +140,12 @@ func (s apiServer) asksTheWebhook(t *testing.T) {
 			if err := s.Create(t.Context(), &c.pod, client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}
-			want := 0
-			if c.asked {
-				want = 1
+			want := []string{c.path}
+			if c.path == "" {
+				want = nil
 			}
-			if got := hook.count(c.pod.Name); got != want {
-				t.Errorf("asked %d times, want %d", got, want)
+			if got := hook.about(c.pod.Name); !slices.Equal(got, want) {
+				t.Errorf("asked on the paths %q, want %q", got, want)
 			}
 		})
 	}
@@ -162,13 +168,14 @@ func (s apiServer) label(t *testing.T, name, key, value string) {
 // test in place of the Service.
 func (s apiServer) serveWebhook(t *testing.T) *asked {
 	t.Helper()
-	hook := &asked{}
+	hook := &asked{paths: map[string][]string{}}
 	https := httptest.NewTLSServer(hook)
 	t.Cleanup(https.Close)
 	config := as[registrationv1.MutatingWebhookConfiguration](t, mustRender(t, "").find("MutatingWebhookConfiguration", "", webhookConfiguration))
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: https.Certificate().Raw})
 	for i := range config.Webhooks {
-		config.Webhooks[i].ClientConfig = registrationv1.WebhookClientConfig{URL: &https.URL, CABundle: ca}
+		url := https.URL + *config.Webhooks[i].ClientConfig.Service.Path
+		config.Webhooks[i].ClientConfig = registrationv1.WebhookClientConfig{URL: &url, CABundle: ca}
 	}
 	if err := s.Create(t.Context(), &config); err != nil {
 		t.Fatal(err)
@@ -193,7 +200,7 @@ func (s apiServer) awaitWebhook(t *testing.T, hook *asked) {
 	}{{"shop", map[string]string{inject: "true"}}, {"asking", nil}} {
 		probe := pod(c.annotations)
 		probe.Name, probe.Namespace = "probe-in-"+c.namespace, c.namespace
-		for hook.count(probe.Name) == 0 {
+		for len(hook.about(probe.Name)) == 0 {
 			if err := s.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}

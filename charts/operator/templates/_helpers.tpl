@@ -57,18 +57,6 @@ The image of one component.
 {{- end }}
 
 {{/*
-The address of the event bus: our own, unless an external one is named.
-*/}}
-{{- define "operator.eventBusURL" -}}
-{{- .Values.eventBus.external.url | default "nats://eventbus.signadot.svc:4222" }}
-{{- end }}
-
-{{/* "true" when the chart installs the event bus itself. */}}
-{{- define "operator.eventBusEmbedded" -}}
-{{- if not .Values.eventBus.external.url }}true{{ end }}
-{{- end }}
-
-{{/*
 The namespaces the manager may work in, as a JSON list. Ours is always among
 them; an empty list means all.
 */}}

@@ -66,21 +66,6 @@ imagePullSecrets:
 {{- end }}
 
 {{/*
-The volume with the token a component shows to the event bus. Its audience is
-the bus alone, so that nobody who sees it can use it elsewhere; the kubelet
-renews it.
-*/}}
-{{- define "operator.eventBusTokenVolume" -}}
-name: eventbus-token
-projected:
-  sources:
-    - serviceAccountToken:
-        path: eventbus
-        audience: eventbus.signadot.svc
-        expirationSeconds: 3600
-{{- end }}
-
-{{/*
 A PodDisruptionBudget for one component, when it wants one.
   root, of, name, labels
 */}}

@@ -17,7 +17,7 @@
   expression: "!object.spec.containers.exists(c, c.name == 'sd-sidecar') && (!has(object.spec.initContainers) || !object.spec.initContainers.exists(c, c.name == 'sd-sidecar'))"
 {{- end }}
 
-{{/* How the webhook is called. */}}
+{{/* How the webhook is called; takes the path. */}}
 {{- define "operator.webhookCall" -}}
 rules:
   - apiGroups: [""]
@@ -29,7 +29,7 @@ clientConfig:
   service:
     namespace: signadot
     name: signadot-webhook-service
-    path: /mutate-v1-pod
+    path: {{ . }}
     port: 443
 admissionReviewVersions: [v1]
 sideEffects: None

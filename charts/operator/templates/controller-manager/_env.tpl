@@ -1,9 +1,13 @@
 {{/*
-The manager's environment: the address of the bus, and for each container that
+The manager's environment: who it is, where the bus is, and for each container that
 it puts into other people's pods the image, how to pull it and what it may use.
 The names are the published ones.
 */}}
 {{- define "operator.managerEnv" -}}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
 - name: EVENTBUS_URL
   value: {{ include "operator.eventBusURL" . | quote }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeInit "name" "route-sidecar-init" "prefix" "SIDECAR_INIT" "resources" "DEV_MESH_INIT_CONTAINER_RESOURCES") }}

@@ -1,0 +1,83 @@
+{{/*
+How a component reaches the event bus: our own with a token of its service
+account, or somebody else's with the credentials that its Secret holds.
+*/}}
+
+{{/* "true" when the chart installs the event bus itself. */}}
+{{- define "operator.eventBusEmbedded" -}}
+{{- if not .Values.eventBus.external.url }}true{{ end }}
+{{- end }}
+
+{{/* Its address. */}}
+{{- define "operator.eventBusURL" -}}
+{{- .Values.eventBus.external.url | default "nats://eventbus.signadot.svc:4222" }}
+{{- end }}
+
+{{/* The arguments that say who the component is, as list items. */}}
+{{- define "operator.eventBusArgs" -}}
+{{- with .Values.eventBus.external }}
+{{- if .url }}
+- --eventbus-token-file=
+{{- if .credentialsSecret }}
+- --eventbus-credentials-file=/var/run/secrets/eventbus/nats.creds
+{{- end }}
+{{- if .caSecret }}
+- --eventbus-ca-file=/var/run/secrets/eventbus/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where the files are mounted, as a list item. */}}
+{{- define "operator.eventBusMount" -}}
+{{- if include "operator.eventBusEmbedded" . }}
+- name: eventbus-token
+  mountPath: /var/run/secrets/tokens
+  readOnly: true
+{{- else if include "operator.eventBusSources" . }}
+- name: eventbus-credentials
+  mountPath: /var/run/secrets/eventbus
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{/*
+The volume with the files, as a list item. The token's audience is the bus
+alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
+*/}}
+{{- define "operator.eventBusVolume" -}}
+{{- if include "operator.eventBusEmbedded" . }}
+- name: eventbus-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: eventbus
+          audience: eventbus.signadot.svc
+          expirationSeconds: 3600
+{{- else }}
+{{- with include "operator.eventBusSources" . }}
+- name: eventbus-credentials
+  projected:
+    sources:
+      {{- . | nindent 6 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What the volume for somebody else's bus is made of, as list items. */}}
+{{- define "operator.eventBusSources" -}}
+{{- with .Values.eventBus.external.credentialsSecret -}}
+- secret:
+    name: {{ quote . }}
+    items:
+      - key: nats.creds
+        path: nats.creds
+{{ end }}
+{{- with .Values.eventBus.external.caSecret -}}
+- secret:
+    name: {{ quote . }}
+    items:
+      - key: ca.crt
+        path: ca.crt
+{{- end }}
+{{- end }}
