@@ -103,12 +103,12 @@ func forkFinding(made Made) finding.Finding {
 	case s.ObservedGeneration < d.Generation:
 		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s was written and has not been looked at yet.", name))
 	case s.UpdatedReplicas >= wanted && s.AvailableReplicas >= wanted && s.Replicas == s.UpdatedReplicas:
-		return finding.Yes("ForkAvailable", fmt.Sprintf("Deployment %s: %d of %d pods are ready.", name, s.AvailableReplicas, wanted))
+		return finding.Yes("ForkAvailable", fmt.Sprintf("Deployment %s: pods ready: %d of %d.", name, s.AvailableReplicas, wanted))
 	case failed != "":
 		return finding.No(ReasonForkFailed, fmt.Sprintf("Deployment %s: %s", name, failed))
 	default:
 		ready := min(s.UpdatedReplicas, s.AvailableReplicas)
-		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: %d of %d new pods are ready.", name, ready, wanted))
+		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: new pods ready: %d of %d.", name, ready, wanted))
 	}
 }
 
@@ -130,6 +130,9 @@ func serves(d *appsv1.Deployment) bool { return d != nil && d.Status.AvailableRe
 
 // servicesFinding says whether there is a Service for each of the baseline's.
 func servicesFinding(d Decision, made Made) finding.Finding {
+	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
+		return finding.Open(ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
+	}
 	var missing, unmapped []string
 	count := 0
 	for _, m := range d.Services {
@@ -139,18 +142,18 @@ func servicesFinding(d Decision, made Made) finding.Finding {
 		if r := made.ServiceRefusals[m.From]; r != nil {
 			return finding.No(r.Reason, r.Message)
 		}
-		wanted := m.Service != nil || len(m.Ports) > 0
-		switch have := made.Services[m.From]; {
-		case wanted && !reachable(have):
-			missing = append(missing, m.From)
-		case wanted:
+		switch {
+		case m.Service == nil:
+		case reachable(made.Services[m.From]):
 			count++
+		default:
+			missing = append(missing, m.From)
 		}
 	}
 	if len(missing) > 0 {
 		return finding.No(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
 	}
-	message := fmt.Sprintf("%d Services of the baseline have their own here.", count)
+	message := fmt.Sprintf("Services of the baseline that have one of the fork beside them: %d.", count)
 	if len(unmapped) > 0 {
 		message += " Ports that no container has, and that are not routed: " + strings.Join(unmapped, "; ") + "."
 	}

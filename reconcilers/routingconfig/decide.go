@@ -82,7 +82,7 @@ func found(in Input) finding.Finding {
 	case len(silent) > 0:
 		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach ForkedWorkload "+strings.Join(silent, ", ")+".")
 	}
-	return finding.Yes("WorkloadsFound", fmt.Sprintf("%d workloads are reachable under the key.", len(members(in))))
+	return finding.Yes("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
 }
 
 // sidecars says whether requests for every member's baseline meet a sidecar.

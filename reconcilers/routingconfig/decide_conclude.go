@@ -25,9 +25,9 @@ func Conclude(in Input, d Decision, p Published, now metav1.Time) *crdv1.Routing
 	c := in.Config.DeepCopy()
 	c.Status.ObservedGeneration = c.Generation
 	c.Status.ProcessedWorkloads = processed(in)
-	c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: routes(in)}
-	if d.Declaration == nil {
-		c.Status.RouteServer = nil
+	c.Status.RouteServer = nil
+	if list := routes(in); len(list) > 0 && d.Declaration != nil {
+		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: list}
 	}
 	findings := finding.Findings{crdv1.ConditionPublished: published(in, d, p)}
 	for t, f := range d.Findings {

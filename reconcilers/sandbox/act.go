@@ -64,7 +64,7 @@ func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err
 		}
 	}
 	if n := len(in.Configs); n > 0 {
-		return fmt.Sprintf("The sandbox is being deleted: %d RoutingConfigs are left.", n), nil
+		return fmt.Sprintf("The sandbox is being deleted. RoutingConfigs left: %d.", n), nil
 	}
 	for i := range in.Forks {
 		if err := w.Delete(ctx, in.Forks[i].DeepCopy()); err != nil {
@@ -72,7 +72,7 @@ func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err
 		}
 	}
 	if n := len(in.Forks); n > 0 {
-		return fmt.Sprintf("The sandbox is being deleted: %d ForkedWorkloads are left.", n), nil
+		return fmt.Sprintf("The sandbox is being deleted. ForkedWorkloads left: %d.", n), nil
 	}
 	return removeUnseen(ctx, w, in.Sandbox)
 }
@@ -90,7 +90,7 @@ func removeUnseen(ctx context.Context, w apply.Writer, s *crdv1.SignadotSandbox)
 			if !apply.IsOwned(&list.Items[i], s.UID) {
 				continue
 			}
-			waitsFor = fmt.Sprintf("The sandbox is being deleted: %s %s is left.", k, list.Items[i].Name)
+			waitsFor = fmt.Sprintf("The sandbox is being deleted. Left: %s %s.", k, list.Items[i].Name)
 			if err := w.Delete(ctx, &list.Items[i]); err != nil {
 				return "", err
 			}

@@ -151,7 +151,7 @@ func workloads(in Input, d Decision, made Made) finding.Finding {
 			return f
 		}
 	}
-	return finding.Yes("WorkloadsReady", fmt.Sprintf("%d of %d forks are available.", len(made.Forks), len(made.Forks)))
+	return finding.Yes("WorkloadsReady", fmt.Sprintf("Forks available: %d of %d.", len(made.Forks), len(made.Forks)))
 }
 
 // forkReady says whether one fork is ready.

@@ -1,0 +1,224 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// then is the time of everything in the golden world.
+var then = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// TestGoldenPairs takes each testdata/*.in.yaml, a sandbox and the cluster
+// around it, through all decisions as if everything that is written succeeded,
+// and compares what comes out with testdata/*.out.yaml.
+func TestGoldenPairs(t *testing.T) {
+	inputs, err := filepath.Glob("testdata/*.in.yaml")
+	if err != nil || len(inputs) == 0 {
+		t.Fatalf("no golden pairs: %v", err)
+	}
+	for _, path := range inputs {
+		name := strings.TrimSuffix(filepath.Base(path), ".in.yaml")
+		t.Run(name, func(t *testing.T) {
+			got := play(t, readWorld(t, path))
+			golden := strings.TrimSuffix(path, ".in.yaml") + ".out.yaml"
+			if *update {
+				if err := os.WriteFile(golden, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatalf("%v (write it with -update)", err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// world is a cluster as values.
+type world struct {
+	sandbox     crdv1.SignadotSandbox
+	others      []crdv1.SignadotSandbox
+	deployments map[string]*appsv1.Deployment
+	services    []corev1.Service
+	pods        []corev1.Pod
+}
+
+// readWorld reads the objects of one file; the first sandbox is the one that is
+// looked at.
+func readWorld(t *testing.T, path string) world {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world{deployments: map[string]*appsv1.Deployment{}}
+	for i, document := range bytes.Split(content, []byte("\n---\n")) {
+		var meta metav1.TypeMeta
+		decode(t, document, &meta, yaml.Unmarshal)
+		switch meta.Kind {
+		case crdv1.KindSandbox:
+			var s crdv1.SignadotSandbox
+			decode(t, document, &s, strictly)
+			if s.CreationTimestamp.IsZero() {
+				s.CreationTimestamp = then
+			}
+			if i == 0 {
+				w.sandbox = s
+			} else {
+				w.others = append(w.others, s)
+			}
+		case "Deployment":
+			var d appsv1.Deployment
+			decode(t, document, &d, strictly)
+			w.deployments[d.Namespace+"/"+d.Name] = &d
+		case "Service":
+			var s corev1.Service
+			decode(t, document, &s, strictly)
+			w.services = append(w.services, s)
+		case "Pod":
+			var p corev1.Pod
+			decode(t, document, &p, strictly)
+			w.pods = append(w.pods, p)
+		default:
+			t.Fatalf("document %d of %s has kind %q", i, path, meta.Kind)
+		}
+	}
+	return w
+}
+
+func strictly(b []byte, into any, _ ...yaml.JSONOpt) error { return yaml.UnmarshalStrict(b, into) }
+
+func decode(t *testing.T, document []byte, into any, with func([]byte, any, ...yaml.JSONOpt) error) {
+	t.Helper()
+	if err := with(document, into); err != nil {
+		t.Fatalf("%v in:\n%s", err, document)
+	}
+}
+
+// play takes the world through all decisions and gives what comes out as YAML.
+func play(t *testing.T, w world) []byte {
+	t.Helper()
+	var out printer
+	in := sandbox.Input{Sandbox: &w.sandbox, SameID: w.others}
+	d := sandbox.Decide(in)
+	made := sandbox.Made{ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
+	forks := map[routingconfig.MemberName]*crdv1.ForkedWorkload{}
+	for _, fw := range d.Forks {
+		fw.UID, fw.CreationTimestamp, fw.Generation = "uid-of-"+w.sandbox.UID+"-fork", then, 1
+		concluded := playFork(t, &out, w, fw)
+		made.Forks = append(made.Forks, concluded)
+		forks[routingconfig.MemberName{Namespace: fw.Namespace, Name: fw.Name}] = concluded
+	}
+	if d.Config != nil {
+		d.Config.UID, d.Config.CreationTimestamp, d.Config.Generation = "uid-of-config", then, 1
+		ri := routingconfig.Input{Config: d.Config, Forks: forks}
+		rd := routingconfig.Decide(ri)
+		made.Config = routingconfig.Conclude(ri, rd, routingconfig.Published{Pos: event.Pos{Epoch: "epoch", Seq: 7}}, then)
+		out.object(t, made.Config)
+		out.fact(t, routingconfig.Declared(d.Config, rd.Declaration))
+	}
+	after := sandbox.Conclude(in, d, made, then)
+	out.object(t, &crdv1.SignadotSandbox{
+		TypeMeta: after.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: after.Name}, Status: after.Status,
+	})
+	return out.Bytes()
+}
+
+// playFork takes one ForkedWorkload through its decisions.
+func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *crdv1.ForkedWorkload {
+	t.Helper()
+	in := forkedworkload.Input{
+		Workload: fw,
+		Baseline: w.deployments[fw.Namespace+"/"+fw.Spec.Baseline.Name],
+		Services: w.services,
+		Pods:     w.pods,
+	}
+	d := forkedworkload.Decide(in)
+	made := forkedworkload.Made{Services: map[string]*corev1.Service{}}
+	if d.Fork != nil {
+		out.object(t, d.Fork)
+		made.Fork = d.Fork.DeepCopy()
+		made.Fork.Status = appsv1.DeploymentStatus{
+			Replicas: *d.Fork.Spec.Replicas, UpdatedReplicas: *d.Fork.Spec.Replicas, AvailableReplicas: *d.Fork.Spec.Replicas,
+		}
+	}
+	for i, m := range d.Services {
+		if m.Service == nil {
+			continue
+		}
+		out.object(t, m.Service)
+		s := m.Service.DeepCopy()
+		if s.Spec.ClusterIP == "" {
+			s.Spec.ClusterIP = "10.96.0." + string(rune('1'+i))
+		}
+		made.Services[m.From] = s
+	}
+	after := forkedworkload.Conclude(in, d, made, then)
+	out.object(t, after)
+	if fact, ok := forkedworkload.Observed(after, d, made); ok {
+		out.fact(t, fact)
+	}
+	return after
+}
+
+// printer gathers YAML documents.
+type printer struct{ bytes.Buffer }
+
+func (p *printer) object(t *testing.T, o any) {
+	t.Helper()
+	written, err := yaml.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.document(written)
+}
+
+// fact writes a fact as it stands in the log, without what only the log knows.
+func (p *printer) fact(t *testing.T, f event.Fact) {
+	t.Helper()
+	content, err := protojson.Marshal(f.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var data any
+	if err := json.Unmarshal(content, &data); err != nil {
+		t.Fatal(err)
+	}
+	written, err := yaml.Marshal(map[string]any{"fact": f.Key, "generation": f.Cause.Generation, "data": data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.document(written)
+}
+
+func (p *printer) document(written []byte) {
+	if p.Len() > 0 {
+		p.WriteString("---\n")
+	}
+	p.Write(written)
+}
