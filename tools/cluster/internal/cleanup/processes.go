@@ -26,6 +26,10 @@ type Owner struct {
 	NetNS string
 	// Cgroup is the name of the cgroup above its pods.
 	Cgroup string
+	// Programs is the directory of compiled programs and Dir the node's own. A
+	// program from the first that was given a path below the second is the
+	// node's, also when the network namespace has lost its name.
+	Programs, Dir string
 }
 
 // Processes lists the processes of a node, without this one.
@@ -45,12 +49,19 @@ func Processes(o Owner) ([]Process, error) {
 		inside := err == nil && nodeErr == nil && own == node
 		// One that ended in between has no files any more, and needs none.
 		groups, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if inside || below(string(groups), o.Cgroup) {
-			program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
-			found = append(found, Process{PID: pid, Program: program})
+		program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+		arguments, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if inside || below(string(groups), o.Cgroup) || o.started(program, string(arguments)) {
+			found = append(found, Process{PID: pid, Program: strings.TrimSuffix(program, " (deleted)")})
 		}
 	}
 	return found, nil
+}
+
+// started says whether a process is one of the node's programs, by its
+// executable file and its arguments.
+func (o Owner) started(program, arguments string) bool {
+	return strings.HasPrefix(program, o.Programs+"/") && strings.Contains(arguments, o.Dir+"/")
 }
 
 // below says whether a /proc/PID/cgroup names a group called name at the top.

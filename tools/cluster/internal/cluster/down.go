@@ -61,13 +61,13 @@ func (c Cluster) takeDown(ctx context.Context, do stepper) error {
 		return err
 	}
 	before, err := cleanup.Load(n.Dir("before.json"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil { // nothing is known, so nothing outside of the node's directory is put back
 		before = cleanup.Before{NamesMounted: true}
 	}
 	return inOrder(
 		func() error {
 			return do("ending processes", func() error {
-				_, err := cleanup.Kill(ctx, cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Cgroup()})
+				_, err := cleanup.Kill(ctx, c.owner())
 				return err
 			})
 		},
@@ -120,16 +120,21 @@ func removeIfEmpty(dir string) error {
 	return err
 }
 
+// owner tells the node's processes from others.
+func (c Cluster) owner() cleanup.Owner {
+	n := c.Node
+	return cleanup.Owner{NetNS: n.NetNS(), Cgroup: n.Cgroup(), Programs: filepath.Dir(n.Bin()), Dir: n.Dir()}
+}
+
 // processes lists the node's processes that run the given program.
 func (c Cluster) processes(program string) ([]int, error) {
-	all, err := cleanup.Processes(cleanup.Owner{NetNS: c.Node.NetNS(), Cgroup: c.Node.Cgroup()})
+	all, err := cleanup.Processes(c.owner())
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
 	for _, p := range all {
-		path := strings.TrimSuffix(p.Program, " (deleted)")
-		if filepath.Base(path) == program && strings.HasPrefix(path, filepath.Join(c.Node.Cache, "bin")+"/") {
+		if filepath.Base(p.Program) == program && strings.HasPrefix(p.Program, c.owner().Programs+"/") {
 			pids = append(pids, p.PID)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // Times after which a part that does not answer is given up. The first is for one
 // that ran before this command came: it is restarted then.
 const (
-	patienceWithOld = 15 * time.Second
+	patienceWithOld = 30 * time.Second
 	patienceWithNew = 2 * time.Minute
 	askAgain        = 100 * time.Millisecond
 )

@@ -37,37 +37,58 @@ const upSteps = 8
 
 // Up makes the node run and returns when a pod can be started on it.
 func (c Cluster) Up(ctx context.Context) error {
+	var plan plan
+	version, err := c.wellNow(ctx)
+	if err != nil {
+		if plan, err = c.plan(); err != nil {
+			return err
+		}
+	}
 	unlock, err := c.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if version, err := c.wellNow(ctx); err == nil {
+	if version == "" { // somebody else may have brought it up while this waited for the lock
+		version, _ = c.wellNow(ctx)
+	}
+	if version != "" {
 		fmt.Fprintf(c.Out, "the node %s runs already (Kubernetes %s)\n", c.Node.Name, version)
 		c.tellOtherRecipe()
 		return c.reuseVolumes(ctx)
 	}
-	builder, err := recipe.Open(c.Source, c.Node.Cache)
-	if err != nil {
-		return err
-	}
-	facts := host.Look(len(builder.Missing(builder.Groups)) > 0, c.Node.Cache, c.Node.State)
-	if faults := host.Judge(facts); len(faults) > 0 {
-		return errors.New(strings.Join(faults, "\n"))
-	}
 	s := progress.New(c.Out, upSteps, time.Now)
-	if err := c.bringUp(ctx, s, builder, facts); err != nil {
+	if err := c.bringUp(ctx, s, plan); err != nil {
 		return fmt.Errorf("%w\nwhen saying `cluster up` again does not help, say `cluster down` first: it removes %s and all that belongs to the node", err, c.Node.Dir())
 	}
-	version, err := c.wellNow(ctx)
-	if err != nil {
+	if version, err = c.wellNow(ctx); err != nil {
 		return fmt.Errorf("the node was ready and is not any more: %w", err)
 	}
 	fmt.Fprintf(c.Out, "the node %s is ready after %.1f s (Kubernetes %s)\n", c.Node.Name, s.Took().Seconds(), version)
 	return nil
 }
 
-func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, b *recipe.Builder, facts host.Facts) error {
+// plan is what Up finds out before it changes anything.
+type plan struct {
+	builder *recipe.Builder
+	facts   host.Facts
+}
+
+// plan looks at the machine. The error has one line for each thing that is wrong.
+func (c Cluster) plan() (plan, error) {
+	builder, err := recipe.Open(c.Source, c.Node.Cache)
+	if err != nil {
+		return plan{}, err
+	}
+	facts := host.Look(len(builder.Missing(builder.Groups)) > 0, c.Node.Cache, c.Node.State)
+	if faults := host.Judge(facts); len(faults) > 0 {
+		return plan{}, errors.New(strings.Join(faults, "\n"))
+	}
+	return plan{builder, facts}, c.checkOwner()
+}
+
+func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, p plan) error {
+	b, facts := p.builder, p.facts
 	var st starter
 	return inOrder(
 		func() error {

@@ -26,6 +26,10 @@ import (
 // ErrNotFound says that the API server does not have the object.
 var ErrNotFound = errors.New("not found")
 
+// answerTime bounds one request. The API server is on this machine; when it takes
+// longer it cannot reach its store.
+const answerTime = 5 * time.Second
+
 // Client talks to the API server with the administrator's certificate.
 type Client struct {
 	// HTTP works inside the network namespace. It can also ask other parts of
@@ -48,7 +52,7 @@ func Connect(n layout.Node) (*Client, error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ca)
 	return &Client{base: n.APIServer(), HTTP: &http.Client{
-		Timeout: 30 * time.Second,
+		Timeout: answerTime,
 		Transport: &http.Transport{
 			DisableKeepAlives: true,
 			DialContext:       dialer(n.NetNS()),

@@ -18,7 +18,7 @@ type nodeObject struct {
 }
 
 // NodeReady asks whether the node can run pods. The version is that of its
-// kubelet; the error says what is still missing.
+// kubelet; the error, without a version, says what is still missing.
 func (c *Client) NodeReady(ctx context.Context, name string) (version string, err error) {
 	var node nodeObject
 	err = c.Get(ctx, "/api/v1/nodes/"+name, &node)
@@ -28,7 +28,10 @@ func (c *Client) NodeReady(ctx context.Context, name string) (version string, er
 	if err != nil {
 		return "", err
 	}
-	return node.Status.NodeInfo.KubeletVersion, node.ready()
+	if err := node.ready(); err != nil {
+		return "", err
+	}
+	return node.Status.NodeInfo.KubeletVersion, nil
 }
 
 // ready says what keeps a node from running pods, or nil.
