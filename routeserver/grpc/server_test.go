@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,7 +128,8 @@ func TestStoppingEndsWatchesWithUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	stop()
-	if op, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+	op, err := stream.Recv()
+	if said := status.Convert(err); said.Code() != codes.Unavailable || !strings.Contains(said.Message(), "is stopping") {
 		t.Errorf("got %v, %v", op, err)
 	}
 }

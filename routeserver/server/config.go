@@ -1,0 +1,66 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus"
+	routesgrpc "switchyard.dev/routeserver/grpc"
+	"switchyard.dev/routeserver/view"
+)
+
+// Part is something else that serves the view beside the routes API, such as
+// xDS. It runs until ctx ends and returns nil then; an error ends the server.
+type Part func(ctx context.Context, v *view.View) error
+
+// Config is what a Main needs.
+type Config struct {
+	// Log is the log to follow. Required.
+	Log eventbus.Reader
+	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
+	Services routesgrpc.Services
+	// Addresses to listen on, as host:port. Defaults: :7777 for gRPC, :7778 for
+	// REST, :9090 for metrics.
+	GRPCAddress, RESTAddress, MetricsAddress string
+	// MaxConnections bounds the open connections of each listener; more wait to
+	// be accepted. Default: 8192.
+	MaxConnections int
+	// Parts run beside the routes API.
+	Parts []Part
+	// Logger is told about the life of the server. Default: none.
+	Logger *slog.Logger
+	// Metrics has the numbers of all parts. Default: a new one.
+	Metrics *prometheus.Registry
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Log == nil:
+		return errors.New("route server: Config.Log is missing: say which log to follow")
+	case c.MaxConnections < 0:
+		return errors.New("route server: Config.MaxConnections must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	for field, address := range map[*string]string{&c.GRPCAddress: ":7777", &c.RESTAddress: ":7778", &c.MetricsAddress: ":9090"} {
+		if *field == "" {
+			*field = address
+		}
+	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = 8192
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	return c
+}

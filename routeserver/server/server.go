@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/net/netutil"
+	"golang.org/x/sync/errgroup"
+
+	routesgrpc "switchyard.dev/routeserver/grpc"
+	"switchyard.dev/routeserver/rest"
+	"switchyard.dev/routeserver/view"
+)
+
+// Main is a route server.
+type Main struct {
+	cfg                 Config
+	view                *view.View
+	grpc                *routesgrpc.Server
+	rest                *rest.Server
+	onGRPC, onREST, onM net.Listener
+}
+
+// New opens the listeners and makes everything ready to Run. The caller calls
+// Run or Close.
+func New(cfg Config) (*Main, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Main{cfg: cfg}
+	var err error
+	if m.view, err = view.New(view.Config{Log: cfg.Log, Logger: cfg.Logger, Metrics: cfg.Metrics}); err != nil {
+		return nil, err
+	}
+	if m.grpc, err = routesgrpc.New(routesgrpc.Config{
+		Tables: m.view, Services: cfg.Services, Logger: cfg.Logger, Metrics: cfg.Metrics,
+	}); err != nil {
+		return nil, err
+	}
+	if m.rest, err = rest.New(rest.Config{Tables: m.view, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if err := m.listen(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+func (m *Main) listen() error {
+	for address, listener := range map[*string]*net.Listener{
+		&m.cfg.GRPCAddress: &m.onGRPC, &m.cfg.RESTAddress: &m.onREST, &m.cfg.MetricsAddress: &m.onM,
+	} {
+		l, err := net.Listen("tcp", *address)
+		if err != nil {
+			return fmt.Errorf("route server: %w", err)
+		}
+		*listener = netutil.LimitListener(l, m.cfg.MaxConnections)
+	}
+	return nil
+}
+
+// View is the table that is served.
+func (m *Main) View() *view.View { return m.view }
+
+// GRPCAddress is where the routes API is served over gRPC, as host:port.
+func (m *Main) GRPCAddress() string { return m.onGRPC.Addr().String() }
+
+// RESTAddress is where the routes API is served over HTTP, as host:port.
+func (m *Main) RESTAddress() string { return m.onREST.Addr().String() }
+
+// MetricsAddress is where /metrics is served, as host:port.
+func (m *Main) MetricsAddress() string { return m.onM.Addr().String() }
+
+// Run serves until ctx ends and returns nil then, or until a part fails, which
+// ends the others too. It closes the listeners. Call it once.
+func (m *Main) Run(ctx context.Context) error {
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return m.view.Run(ctx) })
+	all.Go(func() error { return m.grpc.Serve(ctx, m.onGRPC) })
+	all.Go(func() error { return m.rest.Serve(ctx, m.onREST) })
+	all.Go(func() error { return serveMetrics(ctx, m.onM, m.cfg.Metrics) })
+	for _, part := range m.cfg.Parts {
+		all.Go(func() error { return part(ctx, m.view) })
+	}
+	return all.Wait()
+}
+
+// Close closes the listeners of a Main that is not run.
+func (m *Main) Close() error {
+	var errs []error
+	for _, l := range []net.Listener{m.onGRPC, m.onREST, m.onM} {
+		if l != nil {
+			errs = append(errs, l.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,84 @@
+package server
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/jetstream"
+)
+
+// Settings are what the program is told by flags and environment.
+type Settings struct {
+	// Bus is how to reach the event bus.
+	Bus connect.Config
+	// Addresses to listen on, as host:port.
+	GRPCAddress, RESTAddress, XDSAddress, MetricsAddress string
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the program's arguments, without its name. What no flag
+// says is taken from the environment (EVENTBUS_URL, POD_NAME), then from the
+// defaults. Usage goes to help. The error is flag.ErrHelp when that is all that
+// was asked for.
+func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
+	s := Settings{Bus: connect.Config{Role: connect.Follower, Name: orElse(getenv("POD_NAME"), "routeserver")}}
+	flags := flag.NewFlagSet("routeserver", flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.StringVar(&s.Bus.URL, "eventbus-url", orElse(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222"), "event bus to follow; EVENTBUS_URL in the environment")
+	flags.StringVar(&s.Bus.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
+	flags.StringVar(&s.Bus.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")
+	flags.StringVar(&s.Bus.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
+	flags.StringVar(&s.GRPCAddress, "grpc-address", ":7777", "address of the routes API over gRPC")
+	flags.StringVar(&s.RESTAddress, "rest-address", ":7778", "address of the routes API over HTTP, and of /healthz and /readyz")
+	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
+	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := flags.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
+	}
+	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
+		s.Bus.TokenFile = "" // the default is for our own bus
+	}
+	return s, s.Bus.Validate()
+}
+
+func given(flags *flag.FlagSet, name string) bool {
+	found := false
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+func orElse(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// Open gives the Config that the settings mean, and the connection to the event
+// bus that it uses, which the caller closes after Run.
+func (s Settings) Open(logger *slog.Logger) (Config, *nats.Conn, error) {
+	bus := s.Bus
+	bus.Logger = logger
+	log, conn, err := connect.Open(bus, jetstream.Config{})
+	if err != nil {
+		return Config{}, nil, err
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return Config{
+		Log: log, Logger: logger, Metrics: registry,
+		GRPCAddress: s.GRPCAddress, RESTAddress: s.RESTAddress, MetricsAddress: s.MetricsAddress,
+	}, conn, nil
+}
