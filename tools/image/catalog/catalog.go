@@ -1,0 +1,48 @@
+// Package catalog lists the images and what is in them: one table, and nothing
+// else to change for another image but its Dockerfile.
+package catalog
+
+// Image says what one image is made of.
+type Image struct {
+	// Name is its name in the registry, and that of its folder and archive.
+	Name string
+	// Title says what it is, for people.
+	Title string
+	// Module is the folder of the Go module the program is built in, from the
+	// root of the repository.
+	Module string
+	// Program is the main package to build: an import path, or a path within
+	// Module.
+	Program string
+	// Path is where the program stands in the image; it is the entry point.
+	Path string
+	// Envoy adds the Envoy binary and the libraries it needs.
+	Envoy bool
+}
+
+// User is whom images run as unless the pod says otherwise: no one in
+// particular, and never root.
+const User = "65532:65532"
+
+// EnvoyPath is where images with Envoy have it.
+const EnvoyPath = "/envoy"
+
+// Images gives the table.
+func Images() []Image {
+	return []Image{
+		{Name: "controller-manager", Title: "Switchyard: controllers and injecting webhook",
+			Module: ".", Program: "./reconcilers/cmd/controller-manager", Path: "/manager"},
+		{Name: "eventbus", Title: "Switchyard: the log of routing facts",
+			Module: ".", Program: "./eventbus/cmd/eventbus", Path: "/eventbus"},
+		{Name: "route-server", Title: "Switchyard: routes API and xDS",
+			Module: ".", Program: "./routeserver/cmd/routeserver", Path: "/routeserver"},
+		{Name: "route-sidecar-init", Title: "Switchyard: turns a pod's inbound connections to its sidecar",
+			Module: ".", Program: "./sidecars/cmd/redirect", Path: "/redirect"},
+		{Name: "route-sidecar", Title: "Switchyard: DevMesh sidecar",
+			Module: ".", Program: "./sidecars/cmd/devmesh", Path: "/devmesh", Envoy: true},
+		{Name: "hotrod", Title: "HotROD, the example application of the Jaeger project",
+			Module: "tools/image/hotrod", Program: "github.com/jaegertracing/jaeger/examples/hotrod", Path: "/hotrod"},
+		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",
+			Module: ".", Program: "./tools/demo/cmd/customer", Path: "/customer"},
+	}
+}

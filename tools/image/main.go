@@ -1,0 +1,45 @@
+// Command image packs our programs, Envoy and the demo application into image
+// archives (as `docker save` writes them), without Docker and without a base
+// image.
+//
+//	go run -C tools/image . --out DIR [--only name,...] [--tag dev]
+//
+// Programs are static Go binaries; the sidecar's image holds Envoy and the few
+// files of the C library it needs, taken from this machine. Two runs on the same
+// sources give the same digests. What has not changed is not packed again:
+// binaries and the mark of each archive's content stay in
+// ${SWITCHYARD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/switchyard}/images.
+//
+// Who has Docker uses the Dockerfile in the folder of each image, from the root
+// of the repository: docker build -f tools/image/eventbus/Dockerfile .
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"switchyard.dev/tools/image/build"
+)
+
+func main() {
+	out := flag.String("out", "", "folder for the archives, one NAME.tar each (required)")
+	only := flag.String("only", "", "names of images, separated by commas; default: all")
+	tag := flag.String("tag", "dev", "tag of the images")
+	registry := flag.String("registry", "switchyard.dev", "registry in the images' names")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	config := build.Config{Out: *out, Tag: *tag, Registry: *registry, Progress: os.Stderr}
+	if *only != "" {
+		config.Only = strings.Split(*only, ",")
+	}
+	if err := build.Run(ctx, config); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
