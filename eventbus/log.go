@@ -51,8 +51,10 @@ type Reader interface {
 	//
 	// What a follower has given is the whole present only from the Tip on that
 	// is read after Follow returned: a key that was stated before a Complete and
-	// again after it is given after it. Events of a newer kind are passed over,
-	// so the position of the last fact given can stay behind the Tip.
+	// again after it is given after it.
+	//
+	// An event of a newer kind comes as a fact that has a Key and no Data, so
+	// that every place up to the Tip is reached. Pass over it.
 	Follow(ctx context.Context) (Follower, error)
 }
 

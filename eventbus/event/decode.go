@@ -13,14 +13,18 @@ import (
 // not know. A newer writer wrote it; pass over it.
 var ErrUnknownType = errors.New("unknown type of event")
 
-// Decode reads a fact back. ErrUnknownType for an event of a newer kind; fields
-// of the data that are not known are passed over. Any other error means that
-// the record is damaged or not ours.
+// Decode reads a fact back. ErrUnknownType for an event of a newer kind, with a
+// fact that has nothing but its key; fields of the data that are not known are
+// passed over. Any other error means that the record is damaged or not ours.
 func Decode(m Message) (Fact, error) {
 	typ := m.Header[headerType]
 	data := newData(typ)
 	if data == nil {
-		return Fact{}, fmt.Errorf("event %q of %q: %w %q", m.Header[headerID], m.Subject, ErrUnknownType, typ)
+		key, err := KeyOf(m.Subject)
+		if err != nil {
+			return Fact{}, err
+		}
+		return Fact{Key: key}, fmt.Errorf("event %q of %q: %w %q", m.Header[headerID], m.Subject, ErrUnknownType, typ)
 	}
 	f := Fact{Data: data}
 	if err := decodeHeader(&f, m); err != nil {

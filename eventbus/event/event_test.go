@@ -165,8 +165,8 @@ var long = strings.Repeat("x", 4000)
 func TestDecodePassesOverWhatANewerWriterAdded(t *testing.T) {
 	newerType := mustEncode(t, facts()["complete"])
 	newerType.Header["ce-type"] = "dev.switchyard.log.sealed.v1"
-	if _, err := event.Decode(newerType); !errors.Is(err, event.ErrUnknownType) {
-		t.Errorf("a newer type gives %v, not ErrUnknownType", err)
+	if f, err := event.Decode(newerType); !errors.Is(err, event.ErrUnknownType) || f != (event.Fact{Key: event.Log}) {
+		t.Errorf("a newer type gives %v, %v, not its key and ErrUnknownType", f, err)
 	}
 	newerField := mustEncode(t, facts()["complete"])
 	newerField.Data = []byte(`{"reason":"first","fromTheFuture":{"a":[1]}}`)
@@ -199,6 +199,22 @@ func TestOnlyWithdrawalsAreTombstones(t *testing.T) {
 	for name, fact := range facts() {
 		if want := strings.HasSuffix(name, "withdrawn"); fact.Tombstone() != want {
 			t.Errorf("%s: Tombstone() = %v", name, fact.Tombstone())
+		}
+	}
+}
+
+func TestAWithdrawalIsAboutItsKey(t *testing.T) {
+	for _, key := range []event.Key{event.RoutingKey("a/b"), event.RoutingKey(""), event.Workload("ForkedWorkload", "shop", "a")} {
+		data, ok := event.Withdrawal(key)
+		f := event.Fact{Key: key, Data: data}
+		if !ok || !f.Tombstone() {
+			t.Errorf("the withdrawal of %q is %v, %v", key, data, ok)
+		}
+		mustEncode(t, f) // refuses data that is about another key
+	}
+	for _, key := range []event.Key{event.Log, "key", "workload/a/b", "workload/a/b/c/d", ""} {
+		if data, ok := event.Withdrawal(key); ok {
+			t.Errorf("%q can be withdrawn by %v", key, data)
 		}
 	}
 }

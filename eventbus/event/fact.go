@@ -37,7 +37,9 @@ type Fact struct {
 	// Time is when it was stated. It is for people: no fold may read it.
 	Time time.Time
 	// Data is one of the messages of protos/gen/fact/v1, and decides the type.
-	// Neither writer nor reader may change it afterwards.
+	// Neither writer nor reader may change it afterwards. It is nil in a fact
+	// that was read from the log and is of a kind that this version of the
+	// program does not know: pass over it.
 	Data proto.Message
 }
 

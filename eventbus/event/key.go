@@ -16,13 +16,15 @@ const Log Key = "log"
 // may hold any character, a slash too.
 const keyHead = "key"
 
+const workloadHead = "workload"
+
 // RoutingKey is the key of facts about one routing key.
 func RoutingKey(routingKey string) Key { return Key(keyHead + "/" + routingKey) }
 
 // Workload is the key of facts about one sandboxed workload: an object of kind
 // ForkedWorkload, SignadotExternalWorkload or VirtualWorkload.
 func Workload(kind, namespace, name string) Key {
-	return Key("workload/" + kind + "/" + namespace + "/" + name)
+	return Key(workloadHead + "/" + kind + "/" + namespace + "/" + name)
 }
 
 // Subject writes the key as the tokens of a NATS subject: RoutingKey("a.b") is

@@ -1,6 +1,8 @@
 package event
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -81,4 +83,18 @@ func keyOfData(data proto.Message) Key {
 
 func keyOfObject(o *factv1.ObjectRef) Key {
 	return Workload(o.GetKind(), o.GetNamespace(), o.GetName())
+}
+
+// Withdrawal gives the data of the fact that ends what a key stands for; false
+// for a key that cannot be withdrawn.
+func Withdrawal(key Key) (proto.Message, bool) {
+	parts := strings.SplitN(string(key), "/", 2)
+	if parts[0] == keyHead && len(parts) == 2 {
+		return &factv1.RoutingWithdrawn{RoutingKey: parts[1]}, true
+	}
+	parts = strings.Split(string(key), "/")
+	if parts[0] == workloadHead && len(parts) == 4 {
+		return &factv1.WorkloadWithdrawn{Workload: &factv1.ObjectRef{Kind: parts[1], Namespace: parts[2], Name: parts[3]}}, true
+	}
+	return nil, false
 }

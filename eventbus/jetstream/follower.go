@@ -273,13 +273,11 @@ func (f *follower) endRequest(ctx context.Context) error {
 func (f *follower) take(msg jetstream.Msg) ([]event.Recorded, error) {
 	var facts []event.Recorded
 	for {
-		r, ok, err := f.takeOne(msg)
+		r, err := f.takeOne(msg)
 		if err != nil {
 			return facts, err
 		}
-		if ok {
-			facts = append(facts, r)
-		}
+		facts = append(facts, r)
 		select {
 		case next, more := <-f.request.Messages():
 			if !more {
@@ -294,19 +292,19 @@ func (f *follower) take(msg jetstream.Msg) ([]event.Recorded, error) {
 
 var errGap = errors.New("events were lost on the way; asking again")
 
-func (f *follower) takeOne(msg jetstream.Msg) (event.Recorded, bool, error) {
+func (f *follower) takeOne(msg jetstream.Msg) (event.Recorded, error) {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return event.Recorded{}, false, fmt.Errorf("%w: %w", errGap, err)
+		return event.Recorded{}, fmt.Errorf("%w: %w", errGap, err)
 	}
 	if meta.Sequence.Consumer != f.delivered+1 || meta.Sequence.Stream <= f.last {
-		return event.Recorded{}, false, errGap
+		return event.Recorded{}, errGap
 	}
 	fact, err := fromNATS(f.epoch, msg.Subject(), msg.Headers(), msg.Data())
 	if err != nil && !errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{}, false, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, meta.Sequence.Stream, err)
+		return event.Recorded{}, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, meta.Sequence.Stream, err)
 	}
 	f.gave, f.delivered = true, f.delivered+1
 	f.last, f.lastID = meta.Sequence.Stream, msg.Headers().Get("ce-id")
-	return event.Recorded{Pos: event.Pos{Epoch: f.epoch, Seq: f.last}, Fact: fact}, err == nil, nil
+	return event.Recorded{Pos: event.Pos{Epoch: f.epoch, Seq: f.last}, Fact: fact}, nil
 }

@@ -154,10 +154,7 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 	}
 	at := event.Pos{Epoch: pos.Epoch, Seq: raw.Sequence}
 	fact, err := fromNATS(pos.Epoch, raw.Subject, raw.Header, raw.Data)
-	if errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{Pos: at, Fact: event.Fact{Key: key}}, true, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, event.ErrUnknownType) {
 		return event.Recorded{}, false, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
 	}
 	return event.Recorded{Pos: at, Fact: fact}, true, nil

@@ -53,7 +53,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Store) {
 		"many keys come in batches and in order":                  manyKeys,
 		"of many who append to one key each place has one winner": oneWinner,
 		"appenders side by side lose no order":                    sideBySide,
-		"events of a newer kind are passed over":                  newerKinds,
+		"events of a newer kind have a place and no data":         newerKinds,
 		"a damaged event is not passed over":                      damaged,
 		"restarting ends the epoch for all":                       restart,
 		"a lost store ends the epoch for all":                     lostStore,

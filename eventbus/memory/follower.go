@@ -40,9 +40,6 @@ func (f *follower) Next(ctx context.Context) ([]event.Recorded, error) {
 		if err != nil || len(facts) > 0 {
 			return facts, err
 		}
-		if len(records) > 0 { // all of them of a newer kind
-			continue
-		}
 		select {
 		case <-changed:
 		case <-f.closed:
@@ -82,10 +79,7 @@ func decode(records []*record) ([]event.Recorded, error) {
 	facts := make([]event.Recorded, 0, len(records))
 	for _, r := range records {
 		fact, err := event.Decode(r.message)
-		if errors.Is(err, event.ErrUnknownType) {
-			continue
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, event.ErrUnknownType) {
 			return nil, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
 		}
 		facts = append(facts, event.Recorded{Pos: r.pos, Fact: fact})

@@ -98,10 +98,7 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 		return event.Recorded{}, false, err
 	}
 	fact, err := event.Decode(r.message)
-	if errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{Pos: r.pos, Fact: event.Fact{Key: key}}, true, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, event.ErrUnknownType) {
 		return event.Recorded{}, false, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
 	}
 	return event.Recorded{Pos: r.pos, Fact: fact}, true, nil
