@@ -1,0 +1,272 @@
+package manager_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+// target names a Deployment in a patch.
+func target(ns, name string) string {
+	return `target: {apiVersion: apps/v1, kind: Deployment, namespace: ` + ns + `, name: ` + name + `}`
+}
+
+func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
+	const ns = "bad"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	c.baseline(ns, "b", withSidecar)
+	tests := []struct {
+		name, spec, condition, reason string
+		says                          []string
+	}{
+		{
+			name:      "workload-is-missing",
+			spec:      `{id: miss, customization: {patches: [{` + target(ns, "nowhere") + `, merge: {spec: {replicas: 1}}}]}}`,
+			condition: crdv1.ConditionWorkloadsReady, reason: "BaselineNotFound",
+			says: []string{"Deployment bad/nowhere does not exist", "create it"},
+		},
+		{
+			name:      "namespace-is-missing",
+			spec:      `{id: miss-ns, customization: {patches: [{` + target("no-such-place", "x") + `, merge: {spec: {replicas: 1}}}]}}`,
+			condition: crdv1.ConditionWorkloadsReady, reason: "BaselineNotFound",
+			says: []string{"no-such-place/x", "namespace"},
+		},
+		{
+			name:      "kind-cannot-be-forked",
+			spec:      `{id: kind, customization: {patches: [{target: {apiVersion: apps/v1, kind: StatefulSet, namespace: bad, name: db}, merge: {}}]}}`,
+			condition: crdv1.ConditionAccepted, reason: "UnsupportedKind",
+			says: []string{"patches[0]", "only Deployment (apps/v1) and Argo Rollout can be forked"},
+		},
+		{
+			name:      "patch-does-not-apply",
+			spec:      `{id: nofit, customization: {patches: [{` + target(ns, "a") + `, json: [{op: remove, path: /spec/nothing}]}]}}`,
+			condition: crdv1.ConditionAccepted, reason: "PatchFailed",
+			says: []string{"patch 1 of 1 for Deployment bad/a", "/spec/nothing"},
+		},
+		{
+			name: "api-server-does-not-take-it",
+			spec: `{id: rejected, customization: {patches: [{` + target(ns, "a") + `,
+  strategic: {spec: {template: {spec: {containers: [{name: main, ports: [{containerPort: 99999}]}]}}}}}]}}`,
+			condition: crdv1.ConditionAccepted, reason: "Rejected",
+			says: []string{"99999"},
+		},
+		{
+			name:      "two-forms-in-one-patch",
+			spec:      `{id: forms, customization: {patches: [{` + target(ns, "a") + `, merge: {spec: {}}, strategic: {spec: {}}}]}}`,
+			condition: crdv1.ConditionAccepted, reason: "InvalidPatch",
+			says: []string{"set exactly one"},
+		},
+		{
+			name: "one-port-twice",
+			spec: `{id: ports, customization: {patches: [
+  {` + target(ns, "a") + `, json: [{op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000}}]},
+  {` + target(ns, "a") + `, json: [{op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000}}]}]}}`,
+			condition: crdv1.ConditionAccepted, reason: "PortConflict",
+			says: []string{"patch 2 of 2", "7000/TCP"},
+		},
+		{
+			name:      "external-workload",
+			spec:      `{id: ext, externalWorkloads: [{name: local}]}`,
+			condition: crdv1.ConditionWorkloadsReady, reason: "NotSupportedYet",
+			says: []string{`"local"`},
+		},
+		{
+			name:      "virtual-workload",
+			spec:      `{id: virt, virtualWorkloads: [{name: v, baseline: {apiVersion: apps/v1, kind: Deployment, name: a, namespace: bad}}]}`,
+			condition: crdv1.ConditionWorkloadsReady, reason: "NotSupportedYet",
+			says: []string{`"v"`},
+		},
+		{
+			name:      "resource",
+			spec:      `{id: resource, managedResources: [{name: db, pluginName: p, olm: {}}]}`,
+			condition: crdv1.ConditionResourcesReady, reason: "NotSupportedYet",
+			says: []string{`"db"`},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := c.sandbox(tt.name, tt.spec)
+			c.says(c.condition(s, tt.condition, "False", tt.reason), tt.says...)
+			c.condition(s, crdv1.ConditionReady, "False", tt.reason)
+			c.remove(s)
+			c.gone(s)
+		})
+	}
+	t.Run("a good fork beside a bad one in the same sandbox", func(t *testing.T) {
+		s := c.sandbox("mixed", `{id: mixed, customization: {patches: [
+  {`+target(ns, "a")+`, json: [{op: remove, path: /spec/nothing}]},
+  {`+target(ns, "b")+`, merge: {spec: {replicas: 3}}}]}}`)
+		c.says(c.condition(s, crdv1.ConditionAccepted, "False", "PatchFailed"), "Deployment bad/a")
+		c.eventually("the good one is forked", func() error {
+			var list appsv1.DeploymentList
+			err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload})
+			if err == nil && len(list.Items) != 1 {
+				return fmt.Errorf("%d forks", len(list.Items))
+			}
+			return err
+		})
+		c.remove(s)
+		c.gone(s)
+	})
+}
+
+func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
+	c := start(t, "empty")
+	s := &crdv1.SignadotSandbox{}
+	c.create(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
+	c.says(c.condition(s, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.id")
+
+	w := &crdv1.ForkedWorkload{}
+	c.create(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: empty, namespace: empty}}`)
+	c.says(c.condition(w, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.baseline")
+
+	only := c.sandbox("only-id", `{id: only-id}`)
+	c.condition(only, crdv1.ConditionReady, "True", "Ready")
+
+	for _, o := range []client.Object{s, w, only} {
+		c.remove(o)
+		c.gone(o)
+	}
+}
+
+func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
+	const ns = "key"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	first := c.sandbox("aa-first", forkOf("same", ns, "a"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(first, crdv1.ConditionReady, "True", "Ready")
+	second := c.sandbox("zz-second", forkOf("same", ns, "a"))
+	c.says(c.condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "aa-first", "choose another spec.id")
+	c.condition(first, crdv1.ConditionReady, "True", "Ready")
+	if n := len(c.forks(ns)); n != 1 {
+		t.Errorf("%d forks were made", n)
+	}
+
+	c.remove(first)
+	c.gone(first)
+	c.condition(second, crdv1.ConditionAccepted, "True", "Accepted")
+	declared, ok := c.log.fact(event.RoutingKey("same")).(*factv1.RoutingDeclared)
+	if !ok || declared.Owner.Name != "zz-second" {
+		t.Errorf("declared: %v", declared)
+	}
+	c.remove(second)
+	c.gone(second)
+	c.nothingLeft(ns, "same")
+}
+
+func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
+	const ns = "taken"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("taken", forkOf("taken-key", ns, "a"))
+	_, fork := c.fork(ns)
+
+	// The same name again, by somebody else, after the fork is gone.
+	foreign := &appsv1.Deployment{}
+	c.remove(s)
+	c.gone(s)
+	foreignName := fork.Name
+	fork.ObjectMeta = named(foreignName)
+	fork.Namespace, fork.ResourceVersion = ns, ""
+	if err := c.client.Create(c.ctx, fork); err != nil {
+		t.Fatal(err)
+	}
+	again := c.sandbox("taken", forkOf("taken-key", ns, "a"))
+	c.says(c.condition(again, crdv1.ConditionReady, "False", "NameTaken"), foreignName, "left alone")
+	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: foreignName}, foreign); err != nil {
+		t.Fatal(err)
+	}
+	if len(foreign.OwnerReferences) != 0 || foreign.UID != fork.UID {
+		t.Errorf("it was adopted: %+v", foreign.ObjectMeta)
+	}
+	c.remove(again)
+	c.gone(again)
+	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(foreign), foreign); err != nil {
+		t.Errorf("it was deleted: %v", err)
+	}
+
+	config := &crdv1.RoutingConfig{}
+	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: held}, spec: {sandboxedWorkloads: []}}`)
+	late := c.sandbox("late", `{id: held}`)
+	c.says(c.condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig held")
+}
+
+func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
+	const ns = "fields"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("fields", forkOf("fields-key", ns, "a"))
+	_, fork := c.fork(ns)
+	edit(c, fork, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "by-hand" })
+	c.says(c.condition(s, crdv1.ConditionReady, "False", "FieldConflict"), "image")
+}
+
+func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
+	const ns = "nolog"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	c.log.fail(errors.New("the bus is away"))
+	s := c.sandbox("nolog", forkOf("nolog-key", ns, "a"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "LogUnavailable"), "the bus is away")
+	c.log.fail(nil)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
+
+func TestARoutingConfigWrittenByHand(t *testing.T) {
+	const ns = "byhand"
+	c := start(t, ns)
+	base := c.baseline(ns, "a", withSidecar)
+	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+	s := c.sandbox("byhand", forkOf("byhand-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	write := func(name, key string) *crdv1.RoutingConfig {
+		r := &crdv1.RoutingConfig{}
+		c.create(r, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+name+`, annotations: {signadot.com/routing-key: `+key+`}},
+  spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: `+ns+`, name: `+fw.Name+`}]}}`)
+		return r
+	}
+
+	r := write("hand-1", "Hand.Key")
+	c.says(c.condition(r, crdv1.ConditionPublished, "True", "Published"), "In the routing log at ")
+	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared)
+	if !ok || declared.Owner.Kind != crdv1.KindRoutingConfig || declared.Members[0].Sandbox != "byhand" {
+		t.Errorf("declared: %v", declared)
+	}
+	if len(r.Status.RouteServer.Routes) != 1 || len(r.Status.ProcessedWorkloads) != 1 {
+		t.Errorf("status: %+v", r.Status)
+	}
+
+	second := write("hand-2", "Hand.Key")
+	c.says(c.condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "hand-1")
+
+	edit(c, r, func(r *crdv1.RoutingConfig) { r.Annotations[crdv1.AnnotationRoutingKey] = "other" })
+	c.condition(second, crdv1.ConditionReady, "True", "Ready")
+	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	if declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "hand-2" {
+		t.Errorf("declared: %v", declared)
+	}
+	c.remove(r)
+	c.gone(r)
+	if _, ok := c.log.fact(event.RoutingKey("other")).(*factv1.RoutingWithdrawn); !ok {
+		t.Error("the key was not withdrawn")
+	}
+	c.remove(second)
+	c.gone(second)
+}

@@ -1,0 +1,106 @@
+package manager
+
+import (
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// operatorNamespace is where the operator lives.
+const operatorNamespace = "signadot"
+
+// Scheme knows the kinds that controllers read and write.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("make the scheme: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// CacheOptions say what is kept in memory: of pods only what tells whether they
+// have a sidecar, and of everything no more of managedFields than who wrote it.
+// namespaces are those in which the operator may work; empty means all.
+func CacheOptions(namespaces []string) crcache.Options {
+	o := crcache.Options{
+		DefaultTransform: transform(keepManagers),
+		ByObject: map[client.Object]crcache.ByObject{
+			&corev1.Pod{}: {Transform: transform(keepManagers, keepSidecars)},
+		},
+	}
+	if len(namespaces) > 0 {
+		o.DefaultNamespaces = map[string]crcache.Config{}
+		for _, n := range namespaces {
+			o.DefaultNamespaces[n] = crcache.Config{}
+		}
+	}
+	return o
+}
+
+// transform makes a transformation of the cache. What comes in may be something
+// else than an object (the last known state of a deleted one), which is kept.
+func transform(steps ...func(metav1.Object)) cache.TransformFunc {
+	return func(o any) (any, error) {
+		if object, ok := o.(metav1.Object); ok {
+			for _, step := range steps {
+				step(object)
+			}
+		}
+		return o, nil
+	}
+}
+
+// keepManagers leaves of managedFields who wrote, when, and what for; the list
+// of the fields is most of an object's size.
+func keepManagers(o metav1.Object) {
+	entries := slices.Clone(o.GetManagedFields())
+	for i := range entries {
+		entries[i].FieldsV1 = nil
+	}
+	o.SetManagedFields(entries)
+}
+
+// keepSidecars leaves of a pod what leads to its baseline and what its
+// containers are up to.
+func keepSidecars(o metav1.Object) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	p.ManagedFields, p.Annotations = nil, nil
+	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers), InitContainers: names(p.Spec.InitContainers)}
+	p.Status = corev1.PodStatus{
+		Phase:                 p.Status.Phase,
+		ContainerStatuses:     readiness(p.Status.ContainerStatuses),
+		InitContainerStatuses: readiness(p.Status.InitContainerStatuses),
+	}
+}
+
+// names leaves the names of containers.
+func names(in []corev1.Container) []corev1.Container {
+	out := make([]corev1.Container, 0, len(in))
+	for _, c := range in {
+		out = append(out, corev1.Container{Name: c.Name})
+	}
+	return out
+}
+
+// readiness leaves which containers are ready.
+func readiness(in []corev1.ContainerStatus) []corev1.ContainerStatus {
+	out := make([]corev1.ContainerStatus, 0, len(in))
+	for _, s := range in {
+		out = append(out, corev1.ContainerStatus{Name: s.Name, Ready: s.Ready})
+	}
+	return out
+}

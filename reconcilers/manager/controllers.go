@@ -1,0 +1,82 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// Parts are what the controllers need beside a manager. Publisher, Objects and
+// Now are required.
+type Parts struct {
+	// Publisher puts facts on the routing log.
+	Publisher publish.Publisher
+	// Objects brings objects that are to be looked at again.
+	Objects *publish.Objects
+	// Now gives the time for conditions and facts.
+	Now func() time.Time
+	// Namespaces are those in which forks may be made; empty means all.
+	Namespaces []string
+}
+
+// Controllers makes all controllers part of the manager.
+func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
+	sandboxes, err := sandbox.New(sandbox.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces,
+	})
+	if err != nil {
+		return err
+	}
+	forks, err := forkedworkload.New(forkedworkload.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now,
+	})
+	if err != nil {
+		return err
+	}
+	routes, err := routingconfig.New(routingconfig.Config{Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now})
+	if err != nil {
+		return err
+	}
+	for _, setup := range []func() error{
+		func() error { return sandboxes.Setup(ctx, mgr, options()) },
+		func() error { return forks.Setup(ctx, mgr, p.Objects.ForkedWorkloads, options()) },
+		func() error { return routes.Setup(ctx, mgr, p.Objects.RoutingConfigs, options()) },
+	} {
+		if err := setup(); err != nil {
+			return fmt.Errorf("set up the controllers: %w", err)
+		}
+	}
+	return nil
+}
+
+// How controllers work.
+const (
+	// workers look at objects of one kind at the same time.
+	workers = 4
+	// firstRetry and longestRetry bound the wait after an error. The longest is
+	// how much later than possible an object may be looked at once what it
+	// needs (such as the log) is back.
+	firstRetry, longestRetry = 5 * time.Millisecond, 10 * time.Second
+	// reconciliation bounds one look at one object.
+	reconciliation = 30 * time.Second
+)
+
+// options are those of every controller. Each needs a rate limiter of its own.
+func options() controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: workers,
+		ReconciliationTimeout:   reconciliation,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			firstRetry, longestRetry),
+	}
+}

@@ -1,0 +1,205 @@
+package manager_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
+	const ns = "lifecycle"
+	c := start(t, ns)
+	base := c.baseline(ns, "customer", withSidecar)
+	c.pod(base, "customer-h-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+
+	s := c.sandbox("lives", forkOf("lives-key", ns, "customer"))
+	fw, fork := c.fork(ns)
+	c.condition(s, crdv1.ConditionReady, "False", forkedworkload.ReasonForkProgressing)
+	if got := fork.Spec.Template.Spec.Containers[0].Image; got != "customer:fork" {
+		t.Errorf("the fork runs %s", got)
+	}
+	c.available(fork)
+	message := c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	if message != "All desired workloads are available." {
+		t.Error(message)
+	}
+	if s.Status.CustomizedDeployments != 1 || s.Status.ReadyDeployments != 1 || s.Status.ObservedGeneration != s.Generation {
+		t.Errorf("status: %+v", s.Status)
+	}
+	checkFacts(c, ns, fw.Name)
+
+	before := c.log.count()
+	c.remove(s)
+	c.gone(s)
+	c.nothingLeft(ns, "lives-key")
+	want := []string{
+		"*factv1.RoutingWithdrawn key/lives-key",
+		"*factv1.WorkloadWithdrawn workload/ForkedWorkload/lifecycle/" + fw.Name,
+	}
+	if got := c.log.since(before); !slices.Equal(got, want) {
+		t.Errorf("facts at the end: %v", got)
+	}
+}
+
+// checkFacts compares what is on the log with what is in the cluster.
+func checkFacts(c *cluster, ns, fork string) {
+	c.t.Helper()
+	declared, ok := c.log.fact(event.RoutingKey("lives-key")).(*factv1.RoutingDeclared)
+	if !ok || len(declared.Members) != 1 || declared.Members[0].Name != fork || declared.Members[0].Sandbox != "lives" ||
+		declared.Owner.Kind != crdv1.KindSandbox || declared.Owner.Name != "lives" {
+		c.t.Errorf("declared: %v", declared)
+	}
+	observed, ok := c.log.fact(forkedworkload.Key(ns, fork)).(*factv1.WorkloadObserved)
+	if !ok || !observed.Ready || !observed.DevMeshPresent || observed.Baseline.Name != "customer" || len(observed.Services) != 1 {
+		c.t.Fatalf("observed: %v", observed)
+	}
+	var service corev1.Service
+	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: observed.Services[0].To}, &service); err != nil {
+		c.t.Fatal(err)
+	}
+	if service.Spec.ClusterIP != observed.Services[0].ClusterIp || observed.Services[0].Ports[0].WorkloadPort != 8080 {
+		c.t.Errorf("the Service has %s, the fact says %v", service.Spec.ClusterIP, observed.Services[0])
+	}
+}
+
+// nothingLeft says that only the baseline is in the namespace, and no
+// RoutingConfig has the key.
+func (c *cluster) nothingLeft(ns, key string) {
+	c.t.Helper()
+	c.gone(&crdv1.RoutingConfig{ObjectMeta: named(key)})
+	if all := c.forks(ns); len(all) > 0 {
+		c.t.Errorf("ForkedWorkloads are left: %v", all)
+	}
+	var deployments appsv1.DeploymentList
+	var services corev1.ServiceList
+	if err := errors.Join(c.client.List(c.ctx, &deployments, client.InNamespace(ns)),
+		c.client.List(c.ctx, &services, client.InNamespace(ns))); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		if d.Labels[crdv1.LabelForkedWorkload] != "" {
+			c.t.Errorf("Deployment %s is left", d.Name)
+		}
+	}
+	for _, s := range services.Items {
+		if s.Labels[crdv1.LabelForkedWorkload] != "" {
+			c.t.Errorf("Service %s is left", s.Name)
+		}
+	}
+}
+
+func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
+	const ns = "noop"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("noop", forkOf("noop-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	config := &crdv1.RoutingConfig{ObjectMeta: named("noop-key")}
+	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+	c.quiet()
+	before, facts := len(c.writes.list()), c.log.count()
+
+	// Changes that mean nothing bring every object to its reconciler.
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	edit(c, fw, func(w *crdv1.ForkedWorkload) { w.Annotations["looked"] = "at" })
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
+	edit(c, fork, func(d *appsv1.Deployment) { d.Labels["looked"] = "at" })
+	c.quiet()
+	if wrote := c.writes.list()[before:]; len(wrote) > 0 {
+		t.Errorf("the controllers wrote %v", wrote)
+	}
+	if stated := c.log.since(facts); len(stated) > 0 {
+		t.Errorf("the controllers stated %v", stated)
+	}
+}
+
+func TestAForkFollowsItsBaselineAndItsSandbox(t *testing.T) {
+	const ns = "follows"
+	c := start(t, ns)
+	base := c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("follows", forkOf("follows-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	edit(c, base, func(d *appsv1.Deployment) {
+		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NEW", Value: "1"}}
+	})
+	c.eventually("the fork has the baseline's new variable", func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fork), fork); err != nil {
+			return err
+		}
+		main := fork.Spec.Template.Spec.Containers[0]
+		if len(main.Env) != 3 || main.Env[2].Name != "NEW" || main.Image != "a:fork" {
+			return fmt.Errorf("%+v", main)
+		}
+		return nil
+	})
+	// A Service of the baseline that comes and goes has one beside it meanwhile.
+	second := &corev1.Service{}
+	c.create(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {clusterIP: None, selector: {app: a}, ports: [{port: 8080}]}}`)
+	c.eventually("the second Service is mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
+	c.remove(second)
+	c.eventually("the second Service is not mapped any more", func() error { return c.services(ns, fw.Name, "a") })
+
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Spec.Customization = nil })
+	c.gone(fw)
+	c.gone(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	declared, ok := c.log.fact(event.RoutingKey("follows-key")).(*factv1.RoutingDeclared)
+	if !ok || len(declared.Members) != 0 {
+		t.Errorf("declared: %v", declared)
+	}
+}
+
+// services compares the Services that the fact names, and those that exist.
+func (c *cluster) services(ns, fork string, want ...string) error {
+	observed, ok := c.log.fact(forkedworkload.Key(ns, fork)).(*factv1.WorkloadObserved)
+	if !ok {
+		return errors.New("no fact")
+	}
+	var got []string
+	for _, s := range observed.Services {
+		got = append(got, s.From)
+	}
+	var list corev1.ServiceList
+	if err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil {
+		return err
+	}
+	if !slices.Equal(got, want) || len(list.Items) != len(want) {
+		return fmt.Errorf("the fact names %v, and there are %d Services", got, len(list.Items))
+	}
+	return nil
+}
+
+func TestTheSidecarOfTheBaselineDecidesWhetherASandboxIsReady(t *testing.T) {
+	const ns = "sidecar"
+	c := start(t, ns)
+	base := c.baseline(ns, "a", "")
+	s := c.sandbox("sidecar", forkOf("sidecar-key", ns, "a"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	message := c.condition(s, crdv1.ConditionReady, "False", "RoutingNotReady")
+	c.says(message, `DevMesh Sidecar absent on baseline sidecar/a: annotate its pod template with sidecar.signadot.com/inject: "true"`)
+
+	edit(c, base, func(d *appsv1.Deployment) {
+		d.Spec.Template.Annotations = map[string]string{crdv1.AnnotationInject: "true"}
+	})
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	old := c.pod(base, "a-h-1", corev1.ContainerStatus{Name: "main", Ready: true})
+	c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "RoutingNotReady"), "a-h-1", "kubectl rollout restart")
+	c.remove(old)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
