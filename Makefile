@@ -17,6 +17,9 @@ UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 # Programs and tools in modules of their own.
 MODULES := tools/cluster tools/gen tools/image
 
+# The flags with which images are built: what one compiles the other finds done.
+GO := CGO_ENABLED=0 GOFLAGS=-trimpath go
+
 say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help
@@ -25,38 +28,38 @@ help: ## list the targets
 
 .PHONY: demo
 demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Docker and kind)
-	@CGO_ENABLED=0 go build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
+	@$(GO) build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
 .PHONY: test
 test: preflight parts build ## everything: what continuous integration runs
 	$(call say,vet and the rules of the house)
-	go vet ./...
+	$(GO) vet ./...
 	$(call say,generated files are fresh)
 	@$(MAKE) --no-print-directory gen-check
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
-	go test -p 2 -timeout 15m $$(go list ./... | grep -v '^switchyard.dev/tests/e2e')
+	$(GO) test -p 2 -timeout 15m $$(go list ./... | grep -v '^switchyard.dev/tests/e2e')
 	$(call say,tests of the tools)
 	@for module in $(MODULES); do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
 	$(call say,tests on a real cluster)
-	CGO_ENABLED=0 go test -count=1 -v -timeout 20m ./tests/e2e
+	$(GO) test -count=1 -v -timeout 20m ./tests/e2e
 
 .PHONY: check
 check: ## the inner loop: formatting, vet, the rules of the house and unit tests
 	@test -z "$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'))" || { gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go'); echo 'run: gofmt -w on these'; exit 1; }
-	go vet ./...
-	go test $(UNIT)
+	$(GO) vet ./...
+	$(GO) test $(UNIT)
 
 .PHONY: build
 build: ## compile every program
-	go build ./...
+	$(GO) build ./...
 
 .PHONY: parts
 parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(call say,Kubernetes and its tools from pinned modules (about ten minutes the first time))
 	go run -C tools/cluster . build
 	$(call say,Envoy)
-	go run ./tools/envoy/cmd/envoy-path
+	$(GO) run ./tools/envoy/cmd/envoy-path
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code
@@ -73,7 +76,7 @@ lint: ## golangci-lint, built from its module
 
 .PHONY: bench-table
 bench-table: ## lookup, change, cold start and memory of the routing table
-	go run ./tests/bench/table
+	$(GO) run ./tests/bench/table
 
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
