@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"switchyard.dev/tools/cache"
 )
 
 // Cluster is a Kubernetes that the demo can install into.
@@ -34,24 +36,11 @@ type Cluster interface {
 func NewCluster(kind, root string) (Cluster, error) {
 	switch kind {
 	case "", "node":
-		return &node{root: root, program: filepath.Join(CacheDir(), "tools", "cluster")}, nil
+		return &node{root: root, program: filepath.Join(cache.Dir(), "tools", "cluster")}, nil
 	case "kind":
 		return &kindCluster{}, nil
 	}
 	return nil, fmt.Errorf("CLUSTER=%s: there are two kinds, node and kind", kind)
-}
-
-// CacheDir is where what was built is kept between runs, outside the
-// repository: $SWITCHYARD_CACHE, or switchyard in the user's cache folder.
-func CacheDir() string {
-	if dir := os.Getenv("SWITCHYARD_CACHE"); dir != "" {
-		return dir
-	}
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		dir = "/var/cache"
-	}
-	return filepath.Join(dir, "switchyard")
 }
 
 // node is the one-node Kubernetes of tools/cluster.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"switchyard.dev/tools/cache"
 )
 
 //go:embed manifests
@@ -70,7 +72,7 @@ func loadImages(ctx context.Context, c Config) error {
 	return c.Cluster.Load(ctx, archives)
 }
 
-func imagesDir() string { return filepath.Join(CacheDir(), "images", imageTag) }
+func imagesDir() string { return filepath.Join(cache.Dir(), "images", imageTag) }
 
 func archives() ([]string, error) { return filepath.Glob(filepath.Join(imagesDir(), "*.tar")) }
 

@@ -1,0 +1,57 @@
+// Package apiserver starts a real API server and etcd for tests, with the
+// chart's CRDs in it. The binaries are those that tools/cluster builds.
+package apiserver
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tools/cache"
+)
+
+// Server is a running API server.
+type Server struct {
+	// Config reaches it as an administrator, without limits on requests.
+	Config      *rest.Config
+	environment *envtest.Environment
+}
+
+// Start starts an API server and gives it the CRDs. Stop ends it.
+func Start() (*Server, error) {
+	crds, err := customResources()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds}}
+	if s.Config, err = s.environment.Start(); err != nil {
+		return nil, fmt.Errorf("start an API server (the binaries come from `go run -C tools/cluster . build --only apiserver`): %w", err)
+	}
+	s.Config.QPS, s.Config.Burst = 1000, 1000
+	return s, nil
+}
+
+func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
+	root, err := crd.Root()
+	if err != nil {
+		return nil, err
+	}
+	return crd.Render(root, nil)
+}
+
+// Binaries is the folder with etcd, kube-apiserver, kubectl and helm:
+// $KUBEBUILDER_ASSETS, or where tools/cluster puts them.
+func Binaries() string {
+	if dir := os.Getenv("KUBEBUILDER_ASSETS"); dir != "" {
+		return dir
+	}
+	return filepath.Join(cache.Dir(), "bin", "current")
+}
+
+// Stop ends the API server and etcd.
+func (s *Server) Stop() error { return s.environment.Stop() }
