@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,77 +14,77 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // act brings about what was decided. Services come first: they do not depend on
 // the Deployment, and once they have addresses requests can be led to them.
-// What is refused is noted in Made; an error means that it should be tried
-// again, and Made is not whole then.
+// What is refused is noted in Made. An error means that it should be tried
+// again; what does not depend on it is done all the same, and Made says what is
+// there: a fault with one object is no reason to say nothing about the others.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
-	made := Made{Services: map[string]*corev1.Service{}, ServiceRefusals: map[string]*apply.Refusal{}}
-	for from, s := range d.Standing {
-		made.Services[from] = s
+	made := Made{Services: maps.Clone(d.Standing), ServiceRefusals: map[string]*apply.Refusal{}}
+	if made.Services == nil {
+		made.Services = map[string]*corev1.Service{}
 	}
+	var errs []error
 	for _, m := range d.Services {
-		if m.Service == nil {
-			continue
+		if m.Service != nil {
+			errs = append(errs, made.applyService(ctx, w, in, m))
 		}
-		s, err := apply.Apply(ctx, w, m.Service, in.serviceNamed(m.Service.Name))
-		if err != nil && !errors.As(err, new(*apply.Refusal)) {
-			return made, err
-		}
-		made.note(m.From, s, err)
 	}
-	if err := actOnFork(ctx, w, in, d, &made); err != nil {
-		return made, err
-	}
+	errs = append(errs, made.applyFork(ctx, w, in, d))
 	for _, s := range d.Surplus {
-		if err := w.Delete(ctx, s.DeepCopy()); err != nil {
-			return made, err
-		}
+		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
 	}
 	for _, old := range d.SurplusForks {
-		if err := w.Delete(ctx, old.DeepCopy()); err != nil {
-			return made, err
-		}
+		errs = append(errs, w.Delete(ctx, old.DeepCopy()))
 	}
-	return made, nil
+	return made, errors.Join(errs...)
 }
 
-// note keeps what became of a Service.
-func (m *Made) note(from string, s *corev1.Service, err error) {
+// applyService writes one Service. Where that fails, the one that is there
+// stays.
+func (m *Made) applyService(ctx context.Context, w apply.Writer, in Input, mapping fork.Mapping) error {
+	have := in.serviceNamed(mapping.Service.Name)
+	if have != nil && apply.IsOwned(have, in.Workload.UID) {
+		m.Services[mapping.From] = have
+	}
+	s, err := apply.Apply(ctx, w, mapping.Service, have)
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-		m.ServiceRefusals[from] = refusal
-		return
+		m.ServiceRefusals[mapping.From] = refusal
+		return nil
 	}
-	m.Services[from] = s
+	if err == nil {
+		m.Services[mapping.From] = s
+	}
+	return err
 }
 
-// actOnFork writes the Deployment of the fork. Where none is wanted, or it was
-// refused, the one that is there stays.
-func actOnFork(ctx context.Context, w apply.Writer, in Input, d Decision, made *Made) error {
+// applyFork writes the Deployment of the fork. Where none is wanted, or it
+// fails, the one that is there stays.
+func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 	if in.Fork != nil && apply.IsOwned(in.Fork, in.Workload.UID) {
-		made.Fork = in.Fork
+		m.Fork = in.Fork
 	} else if own := in.ownDeployments(); len(own) > 0 {
-		made.Fork = own[0]
+		m.Fork = own[0]
 	}
 	if d.Fork == nil {
 		return nil
 	}
 	f, err := apply.Apply(ctx, w, d.Fork, in.Fork)
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-		made.ForkRefusal = refusal
+		m.ForkRefusal = refusal
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		m.Fork = f
 	}
-	made.Fork = f
-	return nil
+	return err
 }
 
 // remove deletes what was made for a ForkedWorkload, and says whether all of it

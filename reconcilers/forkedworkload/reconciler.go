@@ -76,13 +76,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	decision := Decide(in)
-	made, err := act(ctx, r.writer, in, decision)
-	if err != nil {
-		return apply.Again(err)
-	}
+	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	published := r.publish(ctx, after, decision, made)
-	if err := errors.Join(published, r.writer.Status(ctx, w, after)); err != nil {
+	stated := r.publish(ctx, after, decision, made)
+	if err := errors.Join(acted, stated, r.writer.Status(ctx, w, after)); err != nil {
 		return apply.Again(err)
 	}
 	if made.ForkRefusal != nil || len(made.ServiceRefusals) > 0 {

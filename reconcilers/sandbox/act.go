@@ -14,44 +14,49 @@ import (
 
 // act brings about what was decided: members before the routing that names
 // them, and the routing before members that it does not name any more go. What
-// is refused is noted in Made; an error means that it should be tried again.
+// is refused is noted in Made. An error means that it should be tried again; the
+// parts that are wanted do not wait for each other.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
 	made := Made{Forks: make([]*crdv1.ForkedWorkload, len(d.Forks)), ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
+	var errs []error
 	for i, want := range d.Forks {
-		have, err := apply.Apply(ctx, w, want, in.fork(want.Namespace, want.Name))
-		if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-			made.ForkRefusals[i] = refusal
-		} else if err != nil {
-			return made, err
-		}
-		made.Forks[i] = have
+		made.Forks[i] = in.fork(want.Namespace, want.Name)
+		errs = append(errs, write(ctx, w, want, &made.Forks[i], &made.ForkRefusals[i]))
 	}
 	switch {
 	case d.Config != nil:
-		have, err := apply.Apply(ctx, w, d.Config, in.KeyConfig)
-		if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-			made.ConfigRefusal = refusal
-		} else if err != nil {
-			return made, err
-		}
-		made.Config = have
+		made.Config = in.KeyConfig
+		errs = append(errs, write(ctx, w, d.Config, &made.Config, &made.ConfigRefusal))
 	case d.Hold && len(in.Configs) > 0:
 		made.Config = &in.Configs[0]
 	}
+	if err := errors.Join(errs...); err != nil {
+		return made, err // What is not wanted any more stays until the new is there.
+	}
 	for _, c := range d.SurplusConfigs {
-		if err := w.Delete(ctx, c.DeepCopy()); err != nil {
-			return made, err
-		}
+		errs = append(errs, w.Delete(ctx, c.DeepCopy()))
 	}
 	for _, f := range d.SurplusForks {
-		if err := w.Delete(ctx, f.DeepCopy()); err != nil {
-			return made, err
-		}
+		errs = append(errs, w.Delete(ctx, f.DeepCopy()))
 	}
-	return made, nil
+	return made, errors.Join(errs...)
+}
+
+// write writes one part. part is the one that is there, and afterwards what it
+// is then; where it was refused it becomes nil, and refusal says why.
+func write[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, part *P, refusal **apply.Refusal) error {
+	have, err := apply.Apply(ctx, w, want, *part)
+	if r := new(apply.Refusal); errors.As(err, &r) {
+		*part, *refusal = nil, r
+		return nil
+	}
+	if err == nil {
+		*part = have
+	}
+	return err
 }
 
 // remove deletes the parts of a sandbox, the routing first, and says what it

@@ -14,8 +14,8 @@ import (
 
 // Made is what is there after the decision was acted on.
 type Made struct {
-	// Forks are the ForkedWorkloads, one for each of the decision, nil where it
-	// was refused.
+	// Forks are the ForkedWorkloads, one for each of the decision, nil where there
+	// is none of ours.
 	Forks []*crdv1.ForkedWorkload
 	// ForkRefusals are why ForkedWorkloads were not written, in the same places.
 	ForkRefusals []*apply.Refusal
@@ -162,6 +162,9 @@ func forkReady(want, have *crdv1.ForkedWorkload, refusal *apply.Refusal) finding
 			"Deployment %s/%s does not exist, nor does its namespace: name another one in the sandbox", want.Namespace, want.Spec.Baseline.Name))
 	case refusal != nil:
 		return finding.No(refusal.Reason, refusal.Message)
+	case have == nil:
+		return finding.Open(crdv1.ReasonPending, fmt.Sprintf(
+			"ForkedWorkload %s/%s could not be written yet; it is tried again.", want.Namespace, want.Name))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {

@@ -71,12 +71,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return apply.Again(err)
 	}
 	decision := Decide(in)
-	made, err := act(ctx, r.writer, in, decision)
-	if err != nil {
-		return apply.Again(err)
-	}
+	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	if err := r.writer.Status(ctx, s, after); err != nil {
+	if err := errors.Join(acted, r.writer.Status(ctx, s, after)); err != nil {
 		return apply.Again(err)
 	}
 	if made.refused() || !mayHaveParts(in) {
