@@ -1,0 +1,181 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+const (
+	// lookPause is between two looks at whether every object is settled. (Looking
+	// after each one that is would cost the square of their number.)
+	lookPause = 20 * time.Millisecond
+	// reachPause is between two looks at whether the log can be reached.
+	reachPause = 100 * time.Millisecond
+	// roundPause is between two rounds, so that two writers that do not agree
+	// cannot keep each other busy.
+	roundPause = 500 * time.Millisecond
+	// sayPause is how often a round that does not get on says what it waits for.
+	sayPause = 10 * time.Second
+)
+
+// keepWhole fills the log whenever that is due.
+func (p *Publisher) keepWhole(ctx context.Context) error {
+	for {
+		reason, err := p.nextRound(ctx)
+		if err != nil {
+			return err
+		}
+		started := time.Now()
+		if err := p.fill(ctx, reason); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			p.config.Logger.Warn("the routing log could not be filled; trying again", "reason", reason, "error", err)
+			p.again(reason)
+		} else {
+			p.config.Logger.Info("the routing log is whole", "reason", reason,
+				"tip", p.Position().Seq, "took", time.Since(started).String())
+		}
+		if err := sleep(ctx, roundPause); err != nil {
+			return err
+		}
+	}
+}
+
+// nextRound waits until a round is due and begins it.
+func (p *Publisher) nextRound(ctx context.Context) (string, error) {
+	for {
+		p.mu.Lock()
+		if p.round.due != "" {
+			defer p.mu.Unlock()
+			return p.round.begin(), nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+func (p *Publisher) again(reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round.request(reason)
+}
+
+// fill has every object stated, withdraws what has none, and says Complete.
+func (p *Publisher) fill(ctx context.Context, reason string) error {
+	// Nothing can be stated while the log is out of reach. It comes back, or the
+	// follower finds that it has ended, and then so does ctx.
+	for {
+		if _, err := p.config.Log.Tip(ctx); err == nil {
+			break
+		}
+		if err := sleep(ctx, reachPause); err != nil {
+			return err
+		}
+	}
+	if err := p.config.Refill(ctx); err != nil {
+		return fmt.Errorf("ask for every object: %w", err)
+	}
+	stale, err := p.awaitObjects(ctx)
+	if err != nil {
+		return err
+	}
+	for key, pos := range stale {
+		if err := p.withdraw(ctx, key, pos); err != nil {
+			return err
+		}
+	}
+	return p.complete(ctx, reason)
+}
+
+// awaitObjects waits until every object is settled, and gives the facts in the
+// log that have no object.
+func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, error) {
+	said := time.Now()
+	for {
+		// First what the log says, then what there is: a fact of an object that
+		// is made in between is not in the first, and is not taken for stale.
+		p.mu.Lock()
+		stated := p.mirror.stated()
+		p.mu.Unlock()
+		keys, err := p.config.Objects(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list the objects: %w", err)
+		}
+		p.mu.Lock()
+		missing := p.round.missing(keys)
+		p.mu.Unlock()
+		if len(missing) == 0 {
+			for _, key := range keys {
+				delete(stated, key)
+			}
+			return stated, nil
+		}
+		if time.Since(said) > sayPause {
+			said = time.Now()
+			p.config.Logger.Warn("the routing log waits for objects to be stated",
+				"missing", len(missing), "of", len(keys), "first", string(missing[0]))
+		}
+		if err := sleep(ctx, lookPause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// withdraw ends what a key stands for, unless its newest fact is not the one at
+// pos any more: then somebody has just stated it.
+func (p *Publisher) withdraw(ctx context.Context, key event.Key, pos event.Pos) error {
+	data, ok := event.Withdrawal(key)
+	if !ok {
+		return nil
+	}
+	round, err := p.acquire(ctx, key)
+	if err != nil {
+		return err
+	}
+	f := event.Fact{Key: key, Time: p.config.Clock(), Cause: event.Cause{Manager: "publisher"}, Data: data}
+	at, err := p.append(ctx, f, pos.Seq)
+	if errors.Is(err, eventbus.ErrConflict) {
+		at, err = pos, p.reread(ctx, key)
+	} else if err == nil {
+		p.config.Logger.Info("withdrew a fact that has no object any more", "key", string(key), "seq", at.Seq)
+	}
+	p.release(key, at, round, err)
+	return err
+}
+
+// complete says that the log is whole.
+func (p *Publisher) complete(ctx context.Context, reason string) error {
+	p.mu.Lock()
+	whole, data := p.mirror.whole(), p.mirror.complete(reason)
+	p.mu.Unlock()
+	// Readers need it once in an epoch. For the history a new leader says it too.
+	if !whole || reason == reasonLeader {
+		if _, err := p.Put(ctx, event.Fact{Key: event.Log, Cause: event.Cause{Manager: "publisher"}, Data: data}); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round.filling = false
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,192 @@
+package publisher_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/eventbus/memory"
+)
+
+// stores are the kinds of log that a leader must manage with. Each gives logs on
+// one store, and a way to lose it.
+var stores = map[string]func(t *testing.T) (open func() eventbus.Log, lose func()){
+	"memory": func(*testing.T) (func() eventbus.Log, func()) {
+		store := memory.NewStore()
+		return func() eventbus.Log { return store.Open() }, store.Lose
+	},
+	"jetstream": func(t *testing.T) (func() eventbus.Log, func()) {
+		dir := t.TempDir()
+		config := embedded.Config{
+			StoreDir: filepath.Join(dir, "store"), Listen: "127.0.0.1:0", Logger: quiet,
+			Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Writer, nil },
+		}
+		server := startServer(t, config)
+		config.Listen = server.Addr().String()
+		t.Cleanup(func() { server.Close() })
+		token := filepath.Join(dir, "token")
+		if err := os.WriteFile(token, []byte("any"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		open := func() eventbus.Log {
+			log, conn, err := connect.Open(connect.Config{URL: "nats://" + config.Listen, Role: connect.Writer, TokenFile: token, Logger: quiet}, jetstream.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(conn.Close)
+			await(t, "the client is connected", conn.IsConnected)
+			return log
+		}
+		return open, func() {
+			server.Close()
+			if err := os.RemoveAll(config.StoreDir); err != nil {
+				t.Fatal(err)
+			}
+			server = startServer(t, config)
+		}
+	},
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func startServer(t *testing.T, c embedded.Config) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func eachStore(t *testing.T, test func(t *testing.T, open func() eventbus.Log, lose func())) {
+	for name, store := range stores {
+		t.Run(name, func(t *testing.T) {
+			open, lose := store(t)
+			test(t, open, lose)
+		})
+	}
+}
+
+func TestALostStoreIsFilledAgainFromTheObjects(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, lose func()) {
+		reader := open()
+		saved := &epochs{}
+		w, _ := lead(t, open(), saved, map[string]int{"a": 1})
+		ready(t, w)
+		expect(t, reader, "a 1", "complete first 1")
+		before, _ := saved.Load(t.Context())
+		w.set("a", 2) // nobody stated it yet
+		lose()
+		expect(t, reader, "a 2", "complete epoch 1")
+		await(t, "the new epoch is saved", func() bool {
+			now, _ := saved.Load(t.Context())
+			return now.Epoch != before.Epoch
+		})
+	})
+}
+
+func TestObjectsThatWentWhileNobodyLedAreWithdrawn(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
+		reader := open()
+		saved := &epochs{}
+		w, stop := lead(t, open(), saved, map[string]int{"a": 1})
+		ready(t, w)
+		w.set("b", 1)
+		w.put(t.Context(), logtest.Fact("b", 1))
+		stop()
+		lead(t, open(), saved, map[string]int{"b": 1})
+		expect(t, reader, "b 1", "a withdrawn", "complete leader 1")
+	})
+}
+
+func TestAFormerLeaderCannotOverwriteUnseen(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
+		reader := open()
+		saved := &epochs{}
+		former := open()
+		w, stop := lead(t, former, saved, map[string]int{"a": 1})
+		ready(t, w)
+		stop() // but its last write is still under way
+		lead(t, open(), saved, map[string]int{"a": 2})
+		expect(t, reader, "a 2", "complete leader 1")
+		if _, err := former.Append(t.Context(), logtest.Fact("a", 1), 1); err == nil {
+			t.Error("it overwrote what it had not seen")
+		}
+	})
+}
+
+func TestWhatSomebodyElseWroteIsPutRight(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
+		w, _ := lead(t, open(), &epochs{}, map[string]int{"a": 1})
+		ready(t, w)
+		other := open()
+		if _, err := other.Begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []event.Fact{logtest.Fact("a", 7), logtest.Fact("stray", 7)} {
+			r, _, err := other.Newest(t.Context(), f.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := other.Append(t.Context(), f, r.Pos.Seq); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await(t, "both are put right", func() bool {
+			got := strings.Join(read(t, other), ", ")
+			return strings.Contains(got, "a 1") && strings.Contains(got, "stray withdrawn")
+		})
+		if n := w.asked(); n < 2 {
+			t.Errorf("the objects were asked for %d times", n)
+		}
+	})
+}
+
+func TestARewoundLogIsBegunAnew(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
+		reader := open()
+		log := open()
+		pos, err := log.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.Append(t.Context(), logtest.Fact("old", 1), 0); err != nil {
+			t.Fatal(err)
+		}
+		saved := &epochs{pos: event.Pos{Epoch: pos.Epoch, Seq: 100}}
+		w, _ := lead(t, open(), saved, map[string]int{"a": 1})
+		ready(t, w)
+		expect(t, reader, "a 1", "complete epoch 1")
+		if now, _ := saved.Load(t.Context()); now.Epoch == pos.Epoch {
+			t.Error("the rewound log goes on under its epoch")
+		}
+	})
+}
+
+func TestADamagedLogIsBegunAnew(t *testing.T) {
+	store := memory.NewStore()
+	log := store.Open()
+	if _, err := log.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := event.Encode(logtest.Fact("a", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Data = []byte("{")
+	if _, err := store.AppendMessage(m); err != nil {
+		t.Fatal(err)
+	}
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1})
+	ready(t, w)
+	expect(t, store.Open(), "a 1", "complete epoch 1")
+}

@@ -1,0 +1,243 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+const (
+	// putWait is how long Put waits for a log that is away, or for another Put of
+	// the key, before it asks its caller to come again.
+	putWait = 2 * time.Second
+	// putAttempts bounds how often one Put compares anew after a conflict.
+	putAttempts = 8
+)
+
+// Publisher states facts. Make one with New, and run it with Run; the other
+// methods may be called from any goroutine at any time.
+type Publisher struct {
+	config Config
+
+	mu     sync.Mutex
+	mirror mirror
+	round  round
+	// why says why the log is away, nil when it is not or nothing was tried yet.
+	why error
+	// interrupt ends the present life of Run; nil when there is none.
+	interrupt context.CancelCauseFunc
+	// changed is closed, and replaced, when anything above changes that somebody
+	// waits for.
+	changed chan struct{}
+}
+
+// New gives a publisher that does nothing until Run.
+func New(c Config) (*Publisher, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	return &Publisher{config: c.withDefaults(), changed: make(chan struct{})}, nil
+}
+
+// Put states a fact and gives its place in the log, which is an older one when
+// the log says the same already. It is on disk when Put returns. ErrAway means
+// try again later, eventbus.ErrRefused that this fact can never be recorded.
+func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
+	if f.Time.IsZero() {
+		f.Time = p.config.Clock()
+	}
+	round, err := p.acquire(ctx, f.Key)
+	if err != nil {
+		return event.Pos{}, err
+	}
+	pos, err := p.state(ctx, f)
+	if errors.Is(err, eventbus.ErrRefused) {
+		// It will never be in the log, so nothing is gained by waiting for it.
+		p.settle(f.Key, round)
+	}
+	p.release(f.Key, pos, round, err)
+	if err != nil {
+		return event.Pos{}, fmt.Errorf("state a fact of %q: %w", f.Key, err)
+	}
+	return pos, nil
+}
+
+// Settle says that the object of the key was looked at and has nothing to state,
+// or cannot be stated for now: it must not hold back the others.
+func (p *Publisher) Settle(key event.Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round.settle(key, p.round.number)
+}
+
+// Ready says why the log cannot be written or is not whole, nil when it is.
+func (p *Publisher) Ready() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.mirror.epoch == "" && p.why != nil:
+		return fmt.Errorf("%w: %w", ErrAway, p.why)
+	case p.mirror.epoch == "":
+		return ErrAway
+	case !p.mirror.whole():
+		return fmt.Errorf("the routing log is being filled: %d objects are stated so far", len(p.round.settled))
+	}
+	return nil
+}
+
+// Position is how far the publisher knows the log; the zero Pos while it is
+// away.
+func (p *Publisher) Position() event.Pos {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mirror.position()
+}
+
+// state compares and appends until the log says f, or an error decides.
+func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) {
+	for range putAttempts {
+		pos, last, said := p.said(f)
+		if said {
+			return pos, nil
+		}
+		pos, err := p.append(ctx, f, last)
+		if err == nil || !errors.Is(err, eventbus.ErrConflict) {
+			return pos, err
+		}
+		if err := p.reread(ctx, f.Key); err != nil {
+			return event.Pos{}, err
+		}
+	}
+	return event.Pos{}, fmt.Errorf("%w: others kept writing the same key through %d attempts", ErrAway, putAttempts)
+}
+
+// said tells whether the log says f already, and where the newest fact of its
+// key is.
+func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	newest, ok := p.mirror.newest[f.Key]
+	if !ok {
+		// What is not in the log need not be withdrawn.
+		return event.Pos{Epoch: p.mirror.epoch}, 0, f.Tombstone()
+	}
+	same := event.Same(newest.Fact, f) || f.Tombstone() && newest.Fact.Tombstone()
+	return newest.Pos, newest.Pos.Seq, same
+}
+
+// append appends to the log, and says what an error means.
+func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
+	pos, err := p.config.Log.Append(ctx, f, last)
+	switch {
+	case err == nil:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.mirror.take(event.Recorded{Pos: pos, Fact: f})
+		return pos, nil
+	case errors.Is(err, eventbus.ErrConflict), errors.Is(err, eventbus.ErrRefused):
+		return event.Pos{}, err
+	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrFull):
+		p.end(err)
+	}
+	return event.Pos{}, fmt.Errorf("%w: %w", ErrAway, err)
+}
+
+// reread takes the newest fact of a key from the log, after a conflict.
+func (p *Publisher) reread(ctx context.Context, key event.Key) error {
+	r, ok, err := p.config.Log.Newest(ctx, key)
+	switch {
+	case errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrDamaged):
+		p.end(err)
+		fallthrough
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrAway, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !ok {
+		// The log began again under the writer: the mirror is of another epoch.
+		delete(p.mirror.newest, key)
+		return nil
+	}
+	p.mirror.take(r)
+	return nil
+}
+
+// end ends the present life of Run, which begins another.
+func (p *Publisher) end(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.interrupt != nil {
+		p.interrupt(why)
+	}
+}
+
+// acquire waits until the log is there and nobody else states the key, takes the
+// key, and gives the number of the present round.
+func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, putWait)
+	defer cancel()
+	for {
+		p.mu.Lock()
+		if p.mirror.free(key) {
+			p.mirror.busy[key] = struct{}{}
+			defer p.mu.Unlock()
+			return p.round.number, nil
+		}
+		changed, why := p.changed, p.why
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			p.miss()
+			if why == nil {
+				why = ctx.Err()
+			}
+			return 0, fmt.Errorf("state a fact of %q: %w: %w", key, ErrAway, why)
+		}
+	}
+}
+
+// release gives the key back. A fact that was stated settles its key; one that
+// was not is asked for again when the log is back.
+func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.mirror.busy, key)
+	switch {
+	case err == nil:
+		p.round.settle(key, round)
+		// Somebody wrote behind us before we gave the key back.
+		if newest := p.mirror.newest[key]; newest.Pos.Epoch == pos.Epoch && newest.Pos.Seq > pos.Seq {
+			p.round.request(reasonForeign)
+		}
+	case errors.Is(err, ErrAway):
+		p.round.request(reasonMissed)
+	}
+	p.wake()
+}
+
+func (p *Publisher) settle(key event.Key, round int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round.settle(key, round)
+}
+
+// miss remembers that a fact could not be stated.
+func (p *Publisher) miss() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round.request(reasonMissed)
+	p.wake()
+}
+
+// wake wakes all who wait for a change. The caller holds mu.
+func (p *Publisher) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

@@ -1,0 +1,328 @@
+package publisher_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/publisher"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// world is the objects and their controllers: what they state, they state
+// through the publisher, when they are asked to.
+type world struct {
+	publisher *publisher.Publisher
+
+	mu      sync.Mutex
+	objects map[string]int // routing key to number
+	mute    []string       // those whose controllers say nothing
+	refills int
+}
+
+func (w *world) set(name string, n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.objects[name] = n
+}
+
+func (w *world) keys(context.Context) ([]event.Key, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var keys []event.Key
+	for name := range w.objects {
+		keys = append(keys, event.RoutingKey(name))
+	}
+	return keys, nil
+}
+
+// refill states every object, as the controllers would a moment later.
+func (w *world) refill(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refills++
+	for name, n := range w.objects {
+		if !slices.Contains(w.mute, name) {
+			go w.put(ctx, logtest.Fact(name, n))
+		}
+	}
+	return nil
+}
+
+// put states a fact until that succeeds, as a work queue would.
+func (w *world) put(ctx context.Context, f event.Fact) {
+	for ctx.Err() == nil {
+		_, err := w.publisher.Put(ctx, f)
+		if err == nil || errors.Is(err, eventbus.ErrRefused) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refills
+}
+
+// epochs is an EpochStore in memory.
+type epochs struct {
+	mu  sync.Mutex
+	pos event.Pos
+}
+
+func (e *epochs) Load(context.Context) (event.Pos, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.pos, nil
+}
+
+func (e *epochs) Save(_ context.Context, pos event.Pos) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pos = pos
+	return nil
+}
+
+// lead makes a publisher for these objects the leader, until the test ends or
+// the function it gives is called.
+func lead(t *testing.T, log eventbus.Log, saved *epochs, objects map[string]int, mute ...string) (*world, func()) {
+	t.Helper()
+	w := &world{objects: objects, mute: mute}
+	p, err := publisher.New(publisher.Config{
+		Log: log, Objects: w.keys, Refill: w.refill, Epochs: saved, Logger: quiet,
+		Clock: func() time.Time { return time.Unix(1800000000, 0) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.publisher = p
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return w, stop
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func ready(t *testing.T, w *world) {
+	t.Helper()
+	await(t, "the log is whole", func() bool { return w.publisher.Ready() == nil })
+}
+
+// read gives the newest fact of each key that is in the log now, in its order.
+func read(t *testing.T, log eventbus.Reader) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	f, err := log.Follow(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer f.Close()
+	tip, err := log.Tip(ctx)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var all []string
+	for at := uint64(0); at < tip.Seq; {
+		facts, err := f.Next(ctx)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for _, r := range facts {
+			all, at = append(all, describe(r.Fact)), r.Pos.Seq
+		}
+	}
+	return all
+}
+
+func describe(f event.Fact) string {
+	switch d := f.Data.(type) {
+	case *factv1.Complete:
+		return fmt.Sprintf("complete %s %d", d.GetReason(), d.GetRoutingKeys())
+	case *factv1.RoutingDeclared:
+		return d.GetRoutingKey() + " " + d.GetMembers()[0].GetSandbox()
+	case *factv1.RoutingWithdrawn:
+		return d.GetRoutingKey() + " withdrawn"
+	}
+	return fmt.Sprintf("%T", f.Data)
+}
+
+func expect(t *testing.T, log eventbus.Reader, want ...string) {
+	t.Helper()
+	var got []string
+	await(t, fmt.Sprintf("the log says %q", want), func() bool {
+		got = read(t, log)
+		return fmt.Sprint(got) == fmt.Sprint(want)
+	})
+}
+
+func TestANewLogIsFilledAndThenComplete(t *testing.T) {
+	store, saved := memory.NewStore(), &epochs{}
+	w, _ := lead(t, store.Open(), saved, map[string]int{"a": 1})
+	ready(t, w)
+	expect(t, store.Open(), "a 1", "complete first 1")
+	tip, _ := store.Open().Tip(t.Context())
+	if pos, _ := saved.Load(t.Context()); pos.Epoch != tip.Epoch {
+		t.Errorf("saved is %v, the log is at %v", pos, tip)
+	}
+	if pos := w.publisher.Position(); pos != tip {
+		t.Errorf("the position is %v, the log is at %v", pos, tip)
+	}
+}
+
+func TestCompleteWaitsForEveryObject(t *testing.T) {
+	store := memory.NewStore()
+	reader := store.Open()
+	// The controllers of b and c say nothing by themselves.
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1, "b": 1, "c": 1}, "b", "c")
+	expect(t, reader, "a 1")
+	for _, settle := range []string{"a", "c", "nobody's"} {
+		if w.publisher.Ready() == nil {
+			t.Fatal("the log is said to be whole without b")
+		}
+		w.publisher.Settle(event.RoutingKey(settle))
+	}
+	expect(t, reader, "a 1")
+	w.put(t.Context(), logtest.Fact("b", 1))
+	ready(t, w)
+	expect(t, reader, "a 1", "b 1", "complete first 2")
+}
+
+func TestAnObjectThatGoesMeanwhileHoldsNothingBack(t *testing.T) {
+	store := memory.NewStore()
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1, "b": 1}, "b")
+	expect(t, store.Open(), "a 1")
+	w.mu.Lock()
+	delete(w.objects, "b")
+	w.mu.Unlock()
+	ready(t, w)
+	expect(t, store.Open(), "a 1", "complete first 1")
+}
+
+func TestAFactThatCannotBeRecordedDoesNotHoldBackTheOthers(t *testing.T) {
+	store := memory.NewStore()
+	large := string(make([]byte, 4000)) // too long for a subject
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1, large: 1})
+	ready(t, w)
+	expect(t, store.Open(), "a 1", "complete first 1")
+	if _, err := w.publisher.Put(t.Context(), logtest.Fact(large, 1)); !errors.Is(err, eventbus.ErrRefused) {
+		t.Errorf("Put: %v", err)
+	}
+}
+
+func TestWhatTheLogSaysIsNotWrittenAgain(t *testing.T) {
+	store := memory.NewStore()
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1})
+	ready(t, w)
+	put := func(f event.Fact) event.Pos {
+		t.Helper()
+		pos, err := w.publisher.Put(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pos
+	}
+	again := logtest.Fact("a", 1)
+	again.Cause, again.Time = event.Cause{Manager: "somebody else"}, time.Time{}
+	if pos := put(again); pos.Seq != 1 {
+		t.Errorf("the same fact is at %d, not at 1", pos.Seq)
+	}
+	if pos := put(logtest.Withdrawn("never there")); pos.Seq != 0 {
+		t.Errorf("the end of what never was is at %d", pos.Seq)
+	}
+	if pos := put(logtest.Fact("a", 2)); pos.Seq != 3 {
+		t.Errorf("another fact is at %d, not at 3", pos.Seq)
+	}
+	if pos := put(logtest.Withdrawn("a")); pos.Seq != 4 {
+		t.Errorf("the end is at %d, not at 4", pos.Seq)
+	}
+	if pos := put(logtest.Withdrawn("a")); pos.Seq != 4 {
+		t.Errorf("the same end is at %d, not at 4", pos.Seq)
+	}
+	if got, _, err := store.Open().Newest(t.Context(), event.RoutingKey("a")); err != nil || got.Fact.Time.IsZero() {
+		t.Errorf("a fact without time was recorded as %v, %v", got, err)
+	}
+}
+
+func TestManyPutsOfOneKeyEndWithTheLast(t *testing.T) {
+	store := memory.NewStore()
+	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{})
+	ready(t, w)
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			if _, err := w.publisher.Put(t.Context(), logtest.Fact("a", n)); err != nil {
+				t.Errorf("Put: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := w.publisher.Put(t.Context(), logtest.Fact("a", 99)); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, store.Open(), "complete first 0", "a 99")
+}
+
+func TestPutWithoutALogAsksToComeAgain(t *testing.T) {
+	w := &world{}
+	p, err := publisher.New(publisher.Config{Log: memory.New(), Objects: w.keys, Refill: w.refill, Epochs: &epochs{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Ready(); !errors.Is(err, publisher.ErrAway) {
+		t.Errorf("Ready before Run: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Put(ctx, logtest.Fact("a", 1)); !errors.Is(err, publisher.ErrAway) {
+		t.Errorf("Put before Run: %v", err)
+	}
+}
+
+func TestWhatIsMissingInTheConfigurationIsSaid(t *testing.T) {
+	w, log := &world{}, memory.New()
+	for what, c := range map[string]publisher.Config{
+		"Log":     {Objects: w.keys, Refill: w.refill, Epochs: &epochs{}},
+		"Objects": {Log: log, Refill: w.refill, Epochs: &epochs{}},
+		"Refill":  {Log: log, Objects: w.keys, Epochs: &epochs{}},
+		"Epochs":  {Log: log, Objects: w.keys, Refill: w.refill},
+	} {
+		if _, err := publisher.New(c); err == nil {
+			t.Errorf("without %s: no error", what)
+		}
+	}
+}
