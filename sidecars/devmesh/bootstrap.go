@@ -8,14 +8,20 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
+	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
 	fixedheapv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// xdsCluster is where Envoy gets its routes.
-const xdsCluster = "xds"
+// Clusters that the routes do not name.
+const (
+	// xdsCluster is where Envoy gets its routes.
+	xdsCluster = "xds"
+	// lateCluster takes the connections of which nobody knows yet what they speak.
+	lateCluster = "late"
+)
 
 // Bootstrap gives the whole static configuration of the sidecar's Envoy. The
 // error is Validate's. It is a function of its argument alone.
@@ -36,8 +42,8 @@ func Bootstrap(c Config) (*bootstrapv3.Bootstrap, error) {
 			}}},
 		}},
 		StaticResources: &bootstrapv3.Bootstrap_StaticResources{
-			Listeners: []*listenerv3.Listener{b.listener()},
-			Clusters:  []*clusterv3.Cluster{b.app(), b.forks(), b.xds()},
+			Listeners: []*listenerv3.Listener{b.listener(), b.lateHTTP()},
+			Clusters:  []*clusterv3.Cluster{b.app(), b.forks(), b.late(), b.xds()},
 		},
 		OverloadManager: b.overload(),
 	}
@@ -74,16 +80,21 @@ func (b *builder) overload() *overloadv3.OverloadManager {
 	}
 	return &overloadv3.OverloadManager{
 		RefreshInterval: durationpb.New(refreshOverload),
-		ResourceMonitors: []*overloadv3.ResourceMonitor{{
-			Name: heap,
-			ConfigType: &overloadv3.ResourceMonitor_TypedConfig{
-				TypedConfig: b.any(&fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: b.HeapBytes}),
-			},
-		}},
+		ResourceMonitors: []*overloadv3.ResourceMonitor{
+			b.monitor(heap, &fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: b.HeapBytes}),
+			b.monitor("envoy.resource_monitors.global_downstream_max_connections",
+				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections}),
+		},
 		Actions: []*overloadv3.OverloadAction{
 			action("envoy.overload_actions.shrink_heap", 0.90),
 			action("envoy.overload_actions.stop_accepting_requests", 0.98),
 		},
+	}
+}
+
+func (b *builder) monitor(name string, config proto.Message) *overloadv3.ResourceMonitor {
+	return &overloadv3.ResourceMonitor{
+		Name: name, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: b.any(config)},
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	upstreamcodecv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/upstream_codec/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	upstreamproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/proxy_protocol/v3"
+	rawbufferv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	httpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -55,14 +57,7 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: buffer(),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},
-		// Envoy's own default of 1,024 is a limit that the application alone
-		// would not have.
-		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections:     wrapperspb.UInt32(maxConnections),
-			MaxPendingRequests: wrapperspb.UInt32(maxConnections),
-			MaxRequests:        wrapperspb.UInt32(maxConnections),
-			MaxRetries:         wrapperspb.UInt32(maxConnections),
-		}}},
+		CircuitBreakers:               unlimited(),
 	}
 }
 
@@ -88,24 +83,60 @@ func (b *builder) xds() *clusterv3.Cluster {
 	options.ConnectionKeepalive = &corev3.KeepaliveSettings{
 		Interval: durationpb.New(keepaliveXDS), Timeout: durationpb.New(keepaliveXDSAnswer),
 	}
-	return &clusterv3.Cluster{
-		Name:                 xdsCluster,
-		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
-		ConnectTimeout:       durationpb.New(connectTimeout),
-		LoadAssignment: &endpointv3.ClusterLoadAssignment{
-			ClusterName: xdsCluster,
-			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
-					Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: b.XDSSocket()}}},
-				}},
-			}}}},
+	c := local(xdsCluster, b.XDSSocket())
+	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
+		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
+			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
+				ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
+			},
 		},
-		TypedExtensionProtocolOptions: map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
-			UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
-				ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
-					ProtocolConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{Http2ProtocolOptions: options},
-				},
+	})}
+	return c
+}
+
+// late leads to the program that keeps this Envoy, with where the connection
+// wanted to go in a PROXY header.
+func (b *builder) late() *clusterv3.Cluster {
+	c := local(lateCluster, b.LateSocket())
+	c.TransportSocket = &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.upstream_proxy_protocol",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.any(&upstreamproxyv3.ProxyProtocolUpstreamTransport{
+			Config: &corev3.ProxyProtocolConfig{Version: corev3.ProxyProtocolConfig_V2},
+			TransportSocket: &corev3.TransportSocket{
+				Name:       "envoy.transport_sockets.raw_buffer",
+				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.any(&rawbufferv3.RawBuffer{})},
 			},
 		})},
 	}
+	return c
+}
+
+// local is a cluster behind a socket in the pod.
+func local(name, path string) *clusterv3.Cluster {
+	return &clusterv3.Cluster{
+		Name:                          name,
+		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
+		ConnectTimeout:                durationpb.New(connectTimeout),
+		PerConnectionBufferLimitBytes: buffer(),
+		CircuitBreakers:               unlimited(),
+		LoadAssignment: &endpointv3.ClusterLoadAssignment{
+			ClusterName: name,
+			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
+				HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+					Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: path}}},
+				}},
+			}}}},
+		},
+	}
+}
+
+// unlimited replaces Envoy's own limit of 1,024 connections and requests, which
+// the application alone would not have.
+func unlimited() *clusterv3.CircuitBreakers {
+	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+		MaxConnections:     wrapperspb.UInt32(maxConnections),
+		MaxPendingRequests: wrapperspb.UInt32(maxConnections),
+		MaxRequests:        wrapperspb.UInt32(maxConnections),
+		MaxRetries:         wrapperspb.UInt32(maxConnections),
+	}}}
 }

@@ -21,7 +21,7 @@ type Config struct {
 	// trusts it. Default "devmesh".
 	NodeID string
 	// RunPath is the folder for the sockets between Envoy and the program that
-	// keeps it (XDSSocket, AdminSocket). Default RunPath.
+	// keeps it (XDSSocket and the like). Default RunPath.
 	RunPath string
 	// ListenAddress is the IPv4 address to listen on. Default 0.0.0.0.
 	ListenAddress string
@@ -47,6 +47,13 @@ func DefaultPlainPorts() []uint32 { return []uint32{21, 22, 25, 110, 143, 587, 3
 
 // XDSSocket is the unix socket at which Envoy expects its configuration.
 func (c Config) XDSSocket() string { return path.Join(c.RunPath, "xds.sock") }
+
+// LateSocket is the unix socket to which Envoy passes connections that have not
+// shown what they speak; where they wanted to go comes first, as a PROXY header
+// of version 2. LateHTTPSocket is where Envoy takes those back that turned out
+// to speak HTTP, in the same form.
+func (c Config) LateSocket() string     { return path.Join(c.RunPath, "late.sock") }
+func (c Config) LateHTTPSocket() string { return path.Join(c.RunPath, "late-http.sock") }
 
 // AdminSocket is the unix socket of Envoy's administration interface. No port is
 // opened for it: the application in the same pod has no business there.
@@ -111,7 +118,7 @@ func (c Config) Validate() error {
 		}
 	}
 	// A unix socket's path has at most 107 bytes.
-	if len(c.AdminSocket()) > 107 {
+	if len(c.LateHTTPSocket()) > 107 {
 		wrong = append(wrong, fmt.Errorf("the folder %q is too long a path for sockets in it", c.RunPath))
 	}
 	return errors.Join(wrong...)

@@ -48,6 +48,11 @@ const (
 	EnvPodName      = "POD_NAME"
 	EnvPodNamespace = "POD_NAMESPACE"
 	EnvPodUID       = "POD_UID"
+	// EnvRunPath, EnvTokenFile and EnvEnvoy replace RunPath, the token's path and
+	// EnvoyPath, where the program runs outside its image. Not set in a pod.
+	EnvRunPath   = "DEVMESH_RUN_PATH"
+	EnvTokenFile = "DEVMESH_TOKEN_FILE"
+	EnvEnvoy     = "ENVOY"
 )
 
 // Volumes of the pod, mounted into the sidecar container.

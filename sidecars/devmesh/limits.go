@@ -18,8 +18,8 @@ const (
 	// headersTimeout is how long a client may take to send a request's headers.
 	headersTimeout = time.Minute
 	// sniffTimeout is how long a new connection may say nothing before it is
-	// taken for one whose server speaks first, and passed on as plain TCP.
-	sniffTimeout = 200 * time.Millisecond
+	// handed to the program that waits for either side to speak.
+	sniffTimeout = 100 * time.Millisecond
 	// idleToApp is how long an unused connection to the application is kept:
 	// less than the 5 s after which common servers (Node, uvicorn) close theirs,
 	// or a request could be sent into a closing connection.
@@ -49,9 +49,10 @@ const (
 // as by a server that does not know the offer; refusing it would break it.
 func http1() *corev3.Http1ProtocolOptions {
 	return &corev3.Http1ProtocolOptions{
-		AcceptHttp_10:        true,
-		EnableTrailers:       true,
-		IgnoreHttp_11Upgrade: ignoredUpgrades(),
+		AcceptHttp_10:         true,
+		DefaultHostForHttp_10: "localhost",
+		EnableTrailers:        true,
+		IgnoreHttp_11Upgrade:  ignoredUpgrades(),
 	}
 }
 

@@ -1,55 +1,97 @@
 package devmesh
 
 import (
+	"fmt"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	httpinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/http_inspector/v3"
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
+	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/xds/translate"
 )
 
-// listener takes all redirected connections, finds out where they wanted to go
-// and what they speak, and routes HTTP; everything else passes untouched.
+// listener takes all redirected connections and finds out where they wanted to
+// go and what they speak. HTTP is routed. TLS, and the ports of protocols in
+// which the server speaks first, pass untouched. What has said nothing in time,
+// or nothing that is known, goes to LateSocket: a client may open a connection
+// long before it sends its first request, and that must be routed too.
 func (b *builder) listener() *listenerv3.Listener {
-	sniffed := plainPorts(b.PlainPorts)
+	unlessPlain := plainPorts(b.PlainPorts)
 	l := &listenerv3.Listener{
 		Name:             "inbound",
 		Address:          socket(b.ListenAddress, b.ListenPort),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters: []*listenerv3.ListenerFilter{
 			b.listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{}, nil),
-			b.listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{}, sniffed),
-			b.listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}, sniffed),
+			b.listenerFilter("envoy.filters.listener.tls_inspector", &tlsinspectorv3.TlsInspector{}, unlessPlain),
+			b.listenerFilter("envoy.filters.listener.http_inspector", &httpinspectorv3.HttpInspector{}, unlessPlain),
 		},
 		ListenerFiltersTimeout:           durationpb.New(sniffTimeout),
 		ContinueOnListenerFiltersTimeout: true,
 		PerConnectionBufferLimitBytes:    buffer(),
 		TcpKeepalive:                     keepalive(),
-		FilterChains: []*listenerv3.FilterChain{{
-			Name:             "http",
-			FilterChainMatch: &listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}},
-			Filters:          []*listenerv3.Filter{b.filter("envoy.filters.network.http_connection_manager", b.http())},
-		}},
-		DefaultFilterChain: &listenerv3.FilterChain{
-			Name: "tcp",
-			Filters: []*listenerv3.Filter{b.filter("envoy.filters.network.tcp_proxy", &tcpproxyv3.TcpProxy{
-				StatPrefix:       "tcp",
-				ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: translate.AppCluster},
-				// As long as the two ends like.
-				IdleTimeout: durationpb.New(0),
-			})},
+		FilterChains: []*listenerv3.FilterChain{
+			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}),
+			b.tcpChain("tls", translate.AppCluster, &listenerv3.FilterChainMatch{TransportProtocol: "tls"}),
 		},
+		DefaultFilterChain: b.tcpChain("late", lateCluster, nil),
+	}
+	for _, port := range b.PlainPorts {
+		l.FilterChains = append(l.FilterChains, b.tcpChain(fmt.Sprintf("plain-%d", port), translate.AppCluster,
+			&listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}))
 	}
 	if b.ListenIPv6 {
 		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: socket("::", b.ListenPort)}}
 	}
 	return l
+}
+
+// lateHTTP takes the connections that turned out to speak HTTP after all, with
+// where they wanted to go in a PROXY header.
+func (b *builder) lateHTTP() *listenerv3.Listener {
+	return &listenerv3.Listener{
+		Name:             "late-http",
+		Address:          pipe(b.LateHTTPSocket()),
+		TrafficDirection: corev3.TrafficDirection_INBOUND,
+		ListenerFilters: []*listenerv3.ListenerFilter{
+			b.listenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{}, nil),
+		},
+		PerConnectionBufferLimitBytes: buffer(),
+		FilterChains:                  []*listenerv3.FilterChain{b.httpChain(nil)},
+	}
+}
+
+func (b *builder) httpChain(match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{
+		Name:             "http",
+		FilterChainMatch: match,
+		Filters:          []*listenerv3.Filter{b.filter("envoy.filters.network.http_connection_manager", b.http())},
+	}
+}
+
+// tcpChain passes bytes on for as long as the two ends like.
+func (b *builder) tcpChain(name, cluster string, match *listenerv3.FilterChainMatch) *listenerv3.FilterChain {
+	prefix := "tcp"
+	if cluster == lateCluster {
+		prefix = "late"
+	}
+	return &listenerv3.FilterChain{
+		Name:             name,
+		FilterChainMatch: match,
+		Filters: []*listenerv3.Filter{b.filter("envoy.filters.network.tcp_proxy", &tcpproxyv3.TcpProxy{
+			StatPrefix:       prefix,
+			ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster},
+			IdleTimeout:      durationpb.New(0),
+		})},
+	}
 }
 
 func (b *builder) listenerFilter(name string, config proto.Message, unless *listenerv3.ListenerFilterChainMatchPredicate) *listenerv3.ListenerFilter {

@@ -32,7 +32,7 @@
 //
 // The value is the key, byte for byte. It is not percent-decoded: a key needs no
 // encoding (protos/crd limits what one may be made of), so an encoded value is
-// some other key. A value with bytes that are not UTF-8, or of MaxLength bytes
-// or more, is not a key; nor is there a limit to the number of members other
-// than the proxy's limit on the size of headers.
+// some other key. Bytes that are not UTF-8 make a key that no rule has. A value
+// of MaxLength bytes or more is not a key. There is no limit to the number of
+// members other than the proxy's limit on the size of headers.
 package routingkey

@@ -11,8 +11,8 @@ type Extraction struct {
 	Header, Pattern, Substitution string
 }
 
-// Parts of the patterns. \C is any byte: unlike "." it also matches bytes that
-// are not UTF-8.
+// Parts of the patterns. \C is any byte, UTF-8 or not. (Envoy matches bytes, so
+// that a negated class stands for any other byte.)
 const (
 	ows = `[ \t]*`
 	// A value: neither empty nor with white space at its ends.

@@ -1,9 +1,6 @@
 package routingkey
 
-import (
-	"strings"
-	"unicode/utf8"
-)
+import "strings"
 
 // The header members that may hold a routing key.
 const (
@@ -47,7 +44,7 @@ func members(lines []string, stop string) []string {
 		if !isPair || trim(name) != Member {
 			continue
 		}
-		if value = trim(value); value != "" && utf8.ValidString(value) {
+		if value = trim(value); value != "" {
 			values = append(values, value)
 		}
 	}
@@ -70,7 +67,7 @@ func last(values []string) string {
 
 // sound gives the value if it may be a key, else "".
 func sound(value string) string {
-	if len(value) >= MaxLength || !utf8.ValidString(value) {
+	if len(value) >= MaxLength {
 		return ""
 	}
 	return value

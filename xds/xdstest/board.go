@@ -17,7 +17,7 @@ import (
 )
 
 // Board states facts, as the reconcilers do. Its View has the table that
-// follows from them.
+// follows from them when the method that stated them returns, if it is whole.
 type Board struct {
 	View *view.View
 
@@ -74,12 +74,11 @@ type Fork struct {
 	NotReady bool
 }
 
-// Declare states the two facts that make a rule.
-func (b *Board) Declare(f Fork) {
-	b.t.Helper()
-	name := f.Sandbox + "-" + f.Baseline.Name
+// Facts gives the two facts that make the fork's rule: what was observed of its
+// workload, and the declaration of its key.
+func (f Fork) Facts() []proto.Message {
 	service := &factv1.ServicePair{
-		From: f.Baseline.Name, To: name,
+		From: f.Baseline.Name, To: f.name(),
 		Ports: []*factv1.PortPair{{Port: uint32(f.Destination.Port()), WorkloadPort: f.Port}},
 	}
 	if f.Destination.IsValid() {
@@ -87,19 +86,33 @@ func (b *Board) Declare(f Fork) {
 	} else {
 		service.Ports[0].Port = f.Port
 	}
-	b.state(event.Workload("ForkedWorkload", f.Baseline.Namespace, name), &factv1.WorkloadObserved{
-		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: f.Baseline.Namespace, Name: name, Uid: "uid-" + name},
-		Created:  &timestamppb.Timestamp{Seconds: 1},
-		Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
-		Services: []*factv1.ServicePair{service},
-		Ready:    !f.NotReady,
-	})
-	b.state(event.RoutingKey(f.Key), &factv1.RoutingDeclared{
-		RoutingKey: f.Key,
-		Members: []*factv1.Member{{
-			Kind: "ForkedWorkload", Namespace: f.Baseline.Namespace, Name: name, Sandbox: f.Sandbox,
-		}},
-	})
+	return []proto.Message{
+		&factv1.WorkloadObserved{
+			Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: f.Baseline.Namespace, Name: f.name(), Uid: "uid-" + f.name()},
+			Created:  &timestamppb.Timestamp{Seconds: 1},
+			Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
+			Services: []*factv1.ServicePair{service},
+			Ready:    !f.NotReady,
+		},
+		&factv1.RoutingDeclared{
+			RoutingKey: f.Key,
+			Members: []*factv1.Member{{
+				Kind: forkKind, Namespace: f.Baseline.Namespace, Name: f.name(), Sandbox: f.Sandbox,
+			}},
+		},
+	}
+}
+
+const forkKind = "ForkedWorkload"
+
+func (f Fork) name() string { return f.Sandbox + "-" + f.Baseline.Name }
+
+// Declare states the facts of a fork.
+func (b *Board) Declare(f Fork) {
+	b.t.Helper()
+	facts := f.Facts()
+	b.state(event.Workload(forkKind, f.Baseline.Namespace, f.name()), facts[0])
+	b.state(event.RoutingKey(f.Key), facts[1])
 }
 
 // Withdraw states that a routing key is no longer in use.
@@ -114,7 +127,17 @@ func (b *Board) state(key event.Key, data proto.Message) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if _, err := b.log.Append(b.t.Context(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq); err != nil {
+	pos, err := b.log.Append(b.t.Context(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq)
+	if err != nil {
 		b.t.Fatal(err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		shown, _ := b.View.Current()
+		if !shown.Whole() || shown.Pos().Seq >= pos.Seq {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("the view is at %v and not at %v", shown.Pos(), pos)
+		}
 	}
 }

@@ -1,0 +1,92 @@
+package keeper
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/xds/translate"
+)
+
+var workload = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+
+func environment(changes map[string]string) func(string) string {
+	all := map[string]string{
+		devmesh.EnvWorkloadKind: workload.Kind, devmesh.EnvWorkloadNamespace: workload.Namespace, devmesh.EnvWorkloadName: workload.Name,
+	}
+	for name, value := range changes {
+		all[name] = value
+	}
+	return func(name string) string { return all[name] }
+}
+
+func TestTheEnvironmentOfTheContainer(t *testing.T) {
+	c, err := FromEnvironment(environment(map[string]string{
+		devmesh.EnvCustomHeaders: " x-team, ,X-Other,", devmesh.EnvLogLevel: "debug",
+		devmesh.EnvPodNamespace: "hotrod", devmesh.EnvPodName: "customer-1", devmesh.EnvPodUID: "u",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"x-team", "X-Other"}, c.Proxy.CustomHeaders); diff != "" {
+		t.Error(diff)
+	}
+	if c.Level != slog.LevelDebug || c.Proxy.NodeID != "hotrod/customer-1/u" || c.Proxy.Workload != workload {
+		t.Errorf("%+v", c)
+	}
+	for variable, value := range map[string]string{
+		devmesh.EnvWorkloadName: "", devmesh.EnvLogLevel: "loud", devmesh.EnvXDSAddress: "routeserver", devmesh.EnvCustomHeaders: "baggage",
+	} {
+		if _, err := FromEnvironment(environment(map[string]string{variable: value})); err == nil || !strings.Contains(err.Error(), variable) {
+			t.Errorf("%s=%q: got %v, want an error that names the variable", variable, value, err)
+		}
+	}
+}
+
+func TestRoutesOnDiskAreWholeOrNone(t *testing.T) {
+	s := store{filepath.Join(t.TempDir(), "routes.pb")}
+	name := translate.RouteName(workload)
+	if _, err := s.load(name); err == nil {
+		t.Error("routes were read from nowhere")
+	}
+	routes, err := translate.Baseline(workload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.save(routes[0]); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.load(name)
+	if err != nil || len(got) != 1 || got[0].Version != routes[0].Version || string(got[0].Any.Value) != string(routes[0].Any.Value) {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	if _, err := s.load("routes/Deployment/hotrod/driver"); err == nil {
+		t.Error("another workload's routes were taken")
+	}
+	whole, err := os.ReadFile(s.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range whole {
+		for _, damaged := range [][]byte{whole[:i], flipped(whole, i)} {
+			if err := os.WriteFile(s.path, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := s.load(name); err == nil {
+				t.Fatalf("damaged at byte %d, read as %v", i, got)
+			}
+		}
+	}
+}
+
+func flipped(b []byte, i int) []byte {
+	b = append([]byte(nil), b...)
+	b[i] ^= 0x10
+	return b
+}

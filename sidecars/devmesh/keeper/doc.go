@@ -1,0 +1,33 @@
+// Package keeper runs the sidecar's Envoy and stands between it and the control
+// plane, so that the proxy starts, serves and restarts whether or not there is
+// one.
+//
+//	route server ◄── delta xDS, pod's token ── relay ◄── delta xDS, unix socket ── Envoy
+//	                                             │
+//	                                       routes on disk
+//
+// # Why a relay
+//
+// Envoy takes no connection before it has routes, and answers 404 when it gives
+// up waiting. So it gets its routes from a socket in the pod, where there always
+// are some. The relay asks the route server for its workload's routes and hands
+// them on as they are. If the route server has not answered FirstRoutes after
+// the start, Envoy gets the routes that this pod's Envoy last accepted, read from
+// disk; if there are none, or the file is damaged, routes that lead everything to
+// the baseline. From then on whatever the route server sends replaces them.
+//
+// So a pod that has never reached the control plane serves its baseline to
+// everybody, and a request with a routing key too: no key is known there. Asked
+// with sd-explain: 1, its answers say sd-table: none.
+//
+// What Envoy says about a version, accepted or refused and why, goes back to the
+// route server; the relay never answers in its place. A version that Envoy has
+// settled is remembered, so that a new stream does not deliver it again.
+//
+// # Life and death
+//
+// Run starts Envoy and starts it again, within a second, when it ends. Readiness
+// is Envoy's own: it takes connections. When ctx ends, Envoy drains: it goes on
+// serving, asks clients to use other connections, and ends when no request is
+// left, not before DrainMin and not after DrainMax.
+package keeper

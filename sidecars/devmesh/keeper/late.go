@@ -1,0 +1,182 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// late finds out what connections speak that have not shown it to Envoy in time.
+// It waits for whichever side speaks first. If that is the client and it speaks
+// HTTP, the connection goes back to Envoy to be routed, however late; anything
+// else is passed on to the application as it is.
+type late struct {
+	// httpSocket is where Envoy takes connections that speak HTTP.
+	httpSocket string
+	logger     *slog.Logger
+	// plain counts the connections that were passed on and are open.
+	plain atomic.Int64
+}
+
+const (
+	// lateSetup bounds what happens between machines of this pod.
+	lateSetup = 5 * time.Second
+	// firstWords is how much an application's first words are read at once.
+	firstWords = 4 << 10
+)
+
+// spoken is what one side said first.
+type spoken struct {
+	words []byte
+	http  bool
+	err   error
+}
+
+// serve takes connections from Envoy until ctx ends.
+func (l *late) serve(ctx context.Context, listener net.Listener) error {
+	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
+	defer stop()
+	for {
+		c, err := listener.Accept()
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("take connections from Envoy: %w", err)
+		}
+		go func() {
+			defer c.Close()
+			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+			if err := l.handle(ctx, c.(*net.UnixConn)); err != nil && ctx.Err() == nil {
+				l.logger.Debug("a connection that was silent at first ended", "error", err)
+			}
+		}()
+	}
+}
+
+func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
+	if err := client.SetDeadline(time.Now().Add(lateSetup)); err != nil {
+		return err
+	}
+	header, destination, err := readProxyHeader(client)
+	if err != nil {
+		return err
+	}
+	if err := client.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	clientSays, appSays := make(chan spoken, 1), make(chan spoken, 1)
+	go func() { clientSays <- listenToClient(client) }()
+	app, dialled := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "tcp", destination.String())
+	if dialled == nil {
+		defer app.Close()
+		go func() { appSays <- listenToApp(app) }()
+	}
+	select {
+	case words := <-clientSays:
+		if words.http {
+			return l.route(ctx, client, header, words.words)
+		}
+		if dialled != nil {
+			return dialled
+		}
+		return l.pass(client, app.(*net.TCPConn), words, interrupt(app, appSays))
+	case words := <-appSays:
+		return l.pass(client, app.(*net.TCPConn), interrupt(client, clientSays), words)
+	}
+}
+
+func listenToApp(app net.Conn) spoken {
+	words := make([]byte, firstWords)
+	n, err := app.Read(words)
+	return spoken{words: words[:n], err: err}
+}
+
+// listenToClient reads until it is clear whether the client speaks HTTP.
+func listenToClient(client net.Conn) spoken {
+	var said spoken
+	for {
+		words := make([]byte, firstWords)
+		n, err := client.Read(words)
+		said.words, said.err = append(said.words, words[:n]...), err
+		isHTTP, decided := speaksHTTP(said.words)
+		said.http = isHTTP
+		if decided || err != nil {
+			return said
+		}
+	}
+}
+
+// interrupt stops listening to one side and gives what it has said meanwhile.
+func interrupt(c net.Conn, says <-chan spoken) spoken {
+	_ = c.SetReadDeadline(time.Unix(1, 0))
+	words := <-says
+	_ = c.SetReadDeadline(time.Time{})
+	if errors.Is(words.err, os.ErrDeadlineExceeded) {
+		words.err = nil
+	}
+	return words
+}
+
+// route gives a connection that speaks HTTP back to Envoy.
+func (l *late) route(ctx context.Context, client *net.UnixConn, header, words []byte) error {
+	envoy, err := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "unix", l.httpSocket)
+	if err != nil {
+		return err
+	}
+	defer envoy.Close()
+	if _, err := envoy.Write(append(header, words...)); err != nil {
+		return err
+	}
+	return join(client, envoy.(*net.UnixConn))
+}
+
+// pass gives each side what the other has said, and joins them.
+func (l *late) pass(client *net.UnixConn, app *net.TCPConn, clientSaid, appSaid spoken) error {
+	l.plain.Add(1)
+	defer l.plain.Add(-1)
+	for _, said := range []spoken{clientSaid, appSaid} {
+		if said.err != nil && !errors.Is(said.err, io.EOF) {
+			return said.err
+		}
+	}
+	if _, err := app.Write(clientSaid.words); err != nil {
+		return err
+	}
+	if _, err := client.Write(appSaid.words); err != nil {
+		return err
+	}
+	return join(client, app)
+}
+
+// halfCloser is a connection of which one direction can be ended.
+type halfCloser interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// join carries bytes both ways until both sides have ended. The kernel does the
+// carrying; an error on one side ends both.
+func join(a, b halfCloser) error {
+	ended := make(chan error, 2)
+	carry := func(to, from halfCloser) {
+		_, err := io.Copy(to, from)
+		if err == nil {
+			err = to.CloseWrite()
+		}
+		if err != nil {
+			_ = a.Close()
+			_ = b.Close()
+		}
+		ended <- err
+	}
+	go carry(a, b)
+	go carry(b, a)
+	return errors.Join(<-ended, <-ended)
+}

@@ -1,0 +1,128 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// proxy runs Envoy as a child process.
+type proxy struct {
+	Config
+	bootstrap string
+	admin     *http.Client
+	late      *late
+}
+
+// newProxy writes the bootstrap.
+func newProxy(c Config) (*proxy, error) {
+	bootstrap, err := devmesh.Bootstrap(c.Proxy)
+	if err != nil {
+		return nil, err
+	}
+	written, err := protojson.Marshal(bootstrap)
+	if err != nil {
+		return nil, fmt.Errorf("write the bootstrap: %w", err)
+	}
+	p := &proxy{
+		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
+		late: &late{httpSocket: c.Proxy.LateHTTPSocket(), logger: c.Logger},
+	}
+	if err := os.WriteFile(p.bootstrap, written, 0o600); err != nil {
+		return nil, fmt.Errorf("write the bootstrap: %w", err)
+	}
+	p.admin = &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", c.Proxy.AdminSocket())
+		},
+	}}
+	return p, nil
+}
+
+// Envoy is started again at once, and after a second when it ended within one.
+const restartPause = time.Second
+
+// run keeps Envoy running until ctx ends; then Envoy is told to end.
+func (p *proxy) run(ctx context.Context) error {
+	for {
+		began := time.Now()
+		err := p.once(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		p.Logger.Error("Envoy ended; starting it again", "error", err)
+		if pause := restartPause - time.Since(began); pause > 0 {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(pause):
+			}
+		}
+	}
+}
+
+// once runs Envoy until it ends.
+func (p *proxy) once(ctx context.Context) error {
+	// The kernel ends the child with the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.CommandContext(ctx, p.Envoy, "-c", p.bootstrap, "--concurrency", strconv.Itoa(p.Workers),
+		"--log-level", envoyLevel(p.Level), "--disable-hot-restart", "--drain-time-s", "10")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	return cmd.Run()
+}
+
+// envoyLevel is Envoy's word for a level. What Envoy calls information is noise
+// for all but those who debug it.
+func envoyLevel(l slog.Level) string {
+	switch {
+	case l <= slog.LevelDebug:
+		return "debug"
+	case l <= slog.LevelWarn:
+		return "warning"
+	}
+	return "error"
+}
+
+// ready tells whether Envoy takes connections.
+func (p *proxy) ready(ctx context.Context) error {
+	_, err := p.ask(ctx, http.MethodGet, "/ready")
+	return err
+}
+
+// ask sends a request to Envoy's administration interface and gives the answer's
+// text. Anything but 200 is an error.
+func (p *proxy) ask(ctx context.Context, method, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://envoy"+path, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	response, err := p.admin.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New("Envoy says: " + string(text))
+	}
+	return string(text), err
+}

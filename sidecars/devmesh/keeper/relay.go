@@ -1,0 +1,179 @@
+package keeper
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/serve"
+	"switchyard.dev/xds/translate"
+)
+
+// relay holds the routes that Envoy is to have and what it said about them.
+// Envoy's side reads it (serve.Sessions, serve.Source); the route server's side
+// offers routes and asks for the verdict.
+type relay struct {
+	workload table.Workload
+	logger   *slog.Logger
+	store    store
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced when anything below changes
+	// routes are what Envoy is to have: nil, or one resource.
+	routes []translate.Resource
+	// good are the routes that Envoy accepted last.
+	good []translate.Resource
+	// offered is the last version from the route server, and verdict what Envoy
+	// said about it.
+	offered string
+	verdict verdict
+}
+
+// verdict is what Envoy says about a version: nothing yet, that it took it, or
+// why not.
+type verdict struct {
+	settled bool
+	refusal string
+}
+
+func newRelay(w table.Workload, s store, logger *slog.Logger) *relay {
+	return &relay{workload: w, store: s, logger: logger, changed: make(chan struct{})}
+}
+
+// offer gives Envoy routes from the route server. A version that it has settled
+// before is not brought to it again.
+func (r *relay) offer(routes translate.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if routes.Version == r.offered && r.verdict.settled {
+		return
+	}
+	r.routes, r.offered, r.verdict = []translate.Resource{routes}, routes.Version, verdict{}
+	if len(r.good) > 0 && r.good[0].Version == routes.Version {
+		r.verdict = verdict{settled: true}
+	}
+	r.wake()
+}
+
+// offerFirst gives Envoy something to start with, unless the route server was
+// faster.
+func (r *relay) offerFirst() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.routes != nil {
+		return nil
+	}
+	r.logger.Warn("the route server has not answered yet; starting without it")
+	return r.fallBack()
+}
+
+// fallBack gives Envoy what it accepted last, or else what is on disk, or else
+// the baseline alone. The lock is held.
+func (r *relay) fallBack() error {
+	routes, err := r.good, error(nil)
+	if routes == nil {
+		if routes, err = r.store.load(translate.RouteName(r.workload)); err != nil {
+			r.logger.Warn("no routes on disk; everything goes to the baseline", "reason", err)
+			if routes, err = translate.Baseline(r.workload); err != nil {
+				return err
+			}
+		}
+	}
+	r.routes = routes
+	r.wake()
+	return nil
+}
+
+// verdictOn tells what Envoy says about the version offered last, and gives a
+// channel that is closed when it may say something else.
+func (r *relay) verdictOn(version string) (verdict, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if version != r.offered {
+		return verdict{}, r.changed
+	}
+	return r.verdict, r.changed
+}
+
+// has gives the version that Envoy accepted last, or "".
+func (r *relay) has() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.good) == 0 {
+		return ""
+	}
+	return r.good[0].Version
+}
+
+// Resources is serve.Source: what Envoy is to have.
+func (r *relay) Resources() ([]translate.Resource, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.routes, r.changed
+}
+
+// Open is serve.Sessions. The socket is Envoy's alone, so it shows no token.
+func (r *relay) Open(context.Context, string) (serve.Session, error) {
+	own := translate.RouteName(r.workload)
+	return serve.Session{
+		Peer: serve.Peer{Workload: r.workload, UID: "envoy"},
+		Allows: func(_, name string) error {
+			if name != own {
+				return status.Errorf(codes.PermissionDenied, "this sidecar has %q and not %.200q", own, name)
+			}
+			return nil
+		},
+		Source:  r,
+		Settled: r.settled,
+	}, nil
+}
+
+// settled takes in what Envoy said about the routes it was sent.
+func (r *relay) settled(_ serve.Peer, statuses []serve.Status) {
+	for _, s := range statuses {
+		if keep := r.settle(s); keep != nil {
+			if err := r.store.save(*keep); err != nil {
+				r.logger.Error("the routes could not be kept on disk; a restart begins with older ones", "error", err)
+			}
+		}
+	}
+}
+
+// settle gives the routes that are worth keeping on disk now, if any. Those that
+// Envoy refused are taken back, so that it never starts with them.
+func (r *relay) settle(s serve.Status) (keep *translate.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.routes) == 0 {
+		return nil
+	}
+	defer r.wake()
+	current := r.routes[0]
+	switch current.Version {
+	case s.Acked:
+		r.good = r.routes
+		if r.offered == s.Acked && !r.verdict.settled {
+			r.verdict, keep = verdict{settled: true}, &current
+		}
+	case s.Rejected:
+		if r.offered == s.Rejected && !r.verdict.settled {
+			r.verdict = verdict{settled: true, refusal: cmp.Or(s.Error, "refused without a reason")}
+		}
+		r.logger.Error("Envoy refused routes; it keeps the last good ones", "version", s.Rejected, "error", s.Error)
+		if err := r.fallBack(); err != nil {
+			r.logger.Error("there are no routes to fall back to", "error", err)
+		}
+	}
+	return keep
+}
+
+// wake tells all who wait. The lock is held.
+func (r *relay) wake() {
+	close(r.changed)
+	r.changed = make(chan struct{})
+}

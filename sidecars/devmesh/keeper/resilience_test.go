@@ -1,0 +1,238 @@
+package keeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"switchyard.dev/xds/serve"
+	"switchyard.dev/xds/translate"
+)
+
+// table tells what answers say about the table that decided.
+func (r *rig) table() string {
+	r.t.Helper()
+	return r.expect("baseline", 8080, [2]string{"sd-explain", "1"}).Header.Get(translate.TableHeader)
+}
+
+func TestAPodThatNeverReachedTheControlPlaneServesItsBaseline(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	r.serveHTTP(r.fork("10.96.4.1:80"), "fork")
+	r.sidecar()
+	r.ready()
+	r.expect("baseline", 8080)
+	r.expect("baseline", 8080, key("k1"))
+	if got := r.table(); got != translate.NoTable {
+		t.Errorf("the table is %q", got)
+	}
+	// The control plane comes up, and is found.
+	r.Board.Declare(sandbox("k1", "10.96.4.1:80", 8080))
+	r.Board.Complete()
+	r.serveXDS()
+	r.acked()
+	r.expect("fork", 8080, key("k1"))
+}
+
+func TestRoutesOutliveTheServerThatGaveThem(t *testing.T) {
+	r := start(t, sandbox("k1", "10.96.4.2:80", 8080))
+	r.serveHTTP(r.fork("10.96.4.2:80"), "fork")
+	r.grpc.Stop()
+	for range 20 {
+		r.expect("fork", 8080, key("k1"))
+		r.expect("baseline", 8080)
+	}
+	// What changed meanwhile arrives from the next server.
+	r.Board.Declare(sandbox("k2", "10.96.4.2:80", 8080))
+	r.serveXDS()
+	r.acked()
+	r.expect("fork", 8080, key("k2"))
+}
+
+func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	r.serveHTTP(r.fork("10.96.4.3:80"), "fork")
+	r.Board.Declare(sandbox("k1", "10.96.4.3:80", 8080))
+	r.Board.Complete()
+	r.serveXDS()
+	process := r.sidecar()
+	r.ready()
+	r.acked()
+	had := r.table()
+	r.kept(had)
+	r.grpc.Stop() // no control plane from here
+	kill(process)
+	process = r.sidecar()
+	r.ready()
+	r.expect("fork", 8080, key("k1"))
+	if got := r.table(); got != had {
+		t.Errorf("the table was %q and is %q", had, got)
+	}
+
+	// A damaged file is as none.
+	kill(process)
+	file := filepath.Join(r.run, "routes.pb")
+	content, err := os.ReadFile(file)
+	r.must(err)
+	content[len(content)/2] ^= 1
+	r.must(os.WriteFile(file, content, 0o600))
+	r.sidecar()
+	r.ready()
+	r.expect("baseline", 8080, key("k1"))
+	if got := r.table(); got != translate.NoTable {
+		t.Errorf("from a damaged file: table %q", got)
+	}
+}
+
+// kept waits until routes are on disk.
+func (r *rig) kept(string) {
+	r.t.Helper()
+	r.eventually("the routes are on disk", func() error {
+		_, err := os.Stat(filepath.Join(r.run, "routes.pb"))
+		return err
+	})
+}
+
+// kill ends the program and its Envoy as a crash of the container does.
+func kill(process *exec.Cmd) {
+	_ = syscall.Kill(-process.Process.Pid, syscall.SIGKILL)
+	_ = process.Wait()
+}
+
+func TestEnvoyIsStartedAgainWhenItDies(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	r.Board.Complete()
+	r.serveXDS()
+	process := r.sidecar()
+	r.ready()
+	r.expect("baseline", 8080)
+	out, err := exec.Command("pkill", "-9", "-P", fmt.Sprint(process.Process.Pid)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.eventually("it serves again", func() error {
+		_, err := r.get(8080)
+		return err
+	})
+}
+
+func TestAnOrderToEndLetsRequestsFinish(t *testing.T) {
+	r := newRig(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/slow" {
+			close(asked)
+			<-release
+		}
+		_, _ = io.WriteString(w, "done")
+	})}
+	l := r.app(8080)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { _ = server.Close() })
+	r.Board.Complete()
+	r.serveXDS()
+	process := r.sidecar()
+	r.ready()
+	slow := make(chan error, 1)
+	go func() {
+		response, err := http.Get("http://" + r.address + ":8080/slow")
+		if err == nil {
+			_, err = io.ReadAll(response.Body)
+		}
+		slow <- err
+	}()
+	<-asked
+	r.must(process.Process.Signal(syscall.SIGTERM))
+	r.eventually("it is not ready any more", func() error {
+		response, err := http.Get(fmt.Sprintf("http://%s:15021/ready", r.address))
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusServiceUnavailable {
+			return errors.New(response.Status)
+		}
+		return nil
+	})
+	if _, err := r.get(8080); err != nil {
+		t.Errorf("a late request: %v", err)
+	}
+	close(release)
+	if err := <-slow; err != nil {
+		t.Errorf("the request that was under way: %v", err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// fixed serves whatever it is told, to prove what a refusal does.
+type fixed struct{ resources []translate.Resource }
+
+// Open lets anybody in.
+func (f fixed) Open(context.Context, string) (serve.Session, error) {
+	return serve.Session{Peer: serve.Peer{UID: "x"}, Allows: func(string, string) error { return nil }, Source: f}, nil
+}
+
+// Resources is serve.Source.
+func (f fixed) Resources() ([]translate.Resource, <-chan struct{}) { return f.resources, nil }
+
+func TestRoutesThatEnvoyRefusesAreReportedAndDoNoHarm(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	bad, err := anypb.New(&routev3.RouteConfiguration{
+		Name:         translate.RouteName(customer),
+		VirtualHosts: []*routev3.VirtualHost{{Name: "a", Domains: []string{"*"}}, {Name: "b", Domains: []string{"*"}}},
+	})
+	r.must(err)
+	server, err := serve.New(serve.Config{Sessions: fixed{[]translate.Resource{{
+		Type: translate.RouteType, Name: translate.RouteName(customer), Version: "bad", Any: bad,
+	}}}})
+	r.must(err)
+	l, err := net.Listen("tcp", net.JoinHostPort(r.node, xdsPort))
+	r.must(err)
+	g := grpc.NewServer()
+	server.Register(g)
+	go func() { _ = g.Serve(l) }()
+	t.Cleanup(g.Stop)
+	process := r.sidecar()
+	r.ready()
+	r.eventually("the refusal is known", func() error {
+		acks := server.Acks()
+		if len(acks) != 1 || acks[0].Rejected != "bad" || !strings.Contains(acks[0].Error, "domain") {
+			return fmt.Errorf("%+v", acks)
+		}
+		return nil
+	})
+	r.eventually("the baseline is served", func() error {
+		got, err := r.get(8080)
+		if err == nil && got.Side != "baseline" {
+			err = fmt.Errorf("%d %s", got.Status, got.Body)
+		}
+		return err
+	})
+	// Envoy starts with good routes, not with those.
+	if out, err := exec.Command("pkill", "-9", "-P", fmt.Sprint(process.Process.Pid)).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.eventually("it serves again", func() error {
+		_, err := r.get(8080)
+		return err
+	})
+	r.expect("baseline", 8080)
+}

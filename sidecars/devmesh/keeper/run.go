@@ -1,0 +1,131 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/xds/serve"
+)
+
+// Run runs the sidecar until ctx ends, and then lets it drain. It returns nil
+// then, or an error when it could not start.
+func Run(ctx context.Context, c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	c = c.withDefaults()
+	p, err := newProxy(c)
+	if err != nil {
+		return err
+	}
+	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
+	socket, err := listenUnix(c.Proxy.XDSSocket())
+	if err != nil {
+		return err
+	}
+	lateSocket, err := listenUnix(c.Proxy.LateSocket())
+	if err != nil {
+		return err
+	}
+	server, err := serve.New(serve.Config{Sessions: r, Logger: c.Logger})
+	if err != nil {
+		return err
+	}
+	g := grpc.NewServer(serve.ServerOptions()...)
+	server.Register(g)
+
+	// Envoy outlives ctx for as long as it drains, and everything else Envoy.
+	envoyLife, endEnvoy := context.WithCancel(context.WithoutCancel(ctx))
+	defer endEnvoy()
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	group, life := errgroup.WithContext(life)
+	group.Go(func() error { return g.Serve(socket) })
+	group.Go(func() error { <-life.Done(); g.Stop(); return nil })
+	group.Go(func() error { return p.late.serve(life, lateSocket) })
+	group.Go(func() error { return serveReadiness(life, ctx, c.ReadinessAddress, p) })
+	group.Go(func() error {
+		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
+	})
+	group.Go(func() error {
+		select {
+		case <-life.Done():
+			return nil
+		case <-time.After(c.FirstRoutes):
+		}
+		return r.offerFirst()
+	})
+	group.Go(func() error { defer end(); return p.run(envoyLife) })
+	group.Go(func() error {
+		select {
+		case <-life.Done():
+		case <-ctx.Done():
+			p.drain()
+		}
+		endEnvoy()
+		return nil
+	})
+	return group.Wait()
+}
+
+// listenUnix listens on a socket that a predecessor may have left.
+func listenUnix(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("remove an old socket: %w", err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for Envoy: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("keep others off the socket: %w", err), l.Close())
+	}
+	return l, nil
+}
+
+// serveReadiness answers probes until life ends. When serving ends the pod is no
+// longer ready, though Envoy still serves.
+func serveReadiness(life, serving context.Context, address string, p *proxy) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+devmesh.ReadinessPath, func(w http.ResponseWriter, r *http.Request) {
+		err := serving.Err()
+		if err == nil {
+			err = p.ready(r.Context())
+		}
+		if err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen for readiness probes: %w", err)
+	}
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 2 * time.Second,
+		ReadTimeout:       2 * time.Second,
+		WriteTimeout:      5 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    8 << 10,
+	}
+	go func() {
+		<-life.Done()
+		_ = server.Close()
+	}()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

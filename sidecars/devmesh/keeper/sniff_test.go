@@ -1,0 +1,64 @@
+package keeper
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+func TestWhetherAConnectionSpeaksHTTP(t *testing.T) {
+	cases := map[string]struct {
+		words         string
+		http, decided bool
+	}{
+		"nothing":                      {"", false, false},
+		"a method":                     {"GET", false, false},
+		"half a request line":          {"GET /a", false, false},
+		"a request line":               {"GET /a HTTP/1.1\r\n", true, true},
+		"an old request line":          {"GET / HTTP/1.0\n", true, true},
+		"a method with a hyphen":       {"M-SEARCH * HTTP/1.1\r\n", true, true},
+		"half of HTTP/2's preface":     {"PRI * HTTP/2.0\r\n", true, false},
+		"HTTP/2's preface":             {preface + "more", true, true},
+		"what only begins like it":     {"PRIVATE\r\n", false, false},
+		"another preface":              {"PRI * HTTP/3.0\r\n", false, true},
+		"a mail server's client":       {"EHLO example.org\r\n", false, true},
+		"redis":                        {"*1\r\n$4\r\nPING\r\n", false, true},
+		"redis by hand":                {"PING x\r\n", false, true},
+		"TLS":                          {"\x16\x03\x01", false, true},
+		"lower case":                   {"get / HTTP/1.1\r\n", false, true},
+		"a blank first":                {" / HTTP/1.1\r\n", false, true},
+		"a word that does not end":     {strings.Repeat("A", maxMethod+1), false, true},
+		"a line that does not end":     {"GET " + strings.Repeat("a", maxRequestLine), false, true},
+		"a long line that may yet end": {"GET " + strings.Repeat("a", 8<<10), false, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			http, decided := speaksHTTP([]byte(c.words))
+			if decided != c.decided || decided && http != c.http {
+				t.Errorf("HTTP %v, decided %v", http, decided)
+			}
+		})
+	}
+}
+
+func TestThePROXYHeader(t *testing.T) {
+	v4 := proxySignature + "\x21\x11\x00\x0c" + "\x0a\x00\x00\x01\x0a\x00\x00\x02" + "\x30\x39\x1f\x90"
+	v6 := proxySignature + "\x21\x21\x00\x24" + strings.Repeat("\x00", 15) + "\x01" + strings.Repeat("\x00", 15) + "\x02" + "\x30\x39\x1f\x90"
+	extra := proxySignature + "\x21\x11\x00\x10" + "\x0a\x00\x00\x01\x0a\x00\x00\x02" + "\x30\x39\x1f\x90" + "\x04\x00\x01x"
+	for header, want := range map[string]string{v4: "10.0.0.2:8080", v6: "[::2]:8080", extra: "10.0.0.2:8080"} {
+		r := strings.NewReader(header + "GET /")
+		raw, got, err := readProxyHeader(r)
+		if err != nil || got != netip.MustParseAddrPort(want) || string(raw) != header || r.Len() != 5 {
+			t.Errorf("%q: %v, %v, %d bytes left", header, got, err, r.Len())
+		}
+	}
+	for name, header := range map[string]string{
+		"too short": v4[:20], "another protocol": "GET / HTTP/1.1\r\n\r\n", "too long": proxySignature + "\x21\x11\xff\xff",
+		"no addresses": proxySignature + "\x21\x00\x00\x00", "addresses cut off": proxySignature + "\x21\x21\x00\x0c" + strings.Repeat("\x00", 12),
+	} {
+		if _, got, err := readProxyHeader(bytes.NewReader([]byte(header))); err == nil {
+			t.Errorf("%s: read as %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package keeper
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/xds/translate"
+)
+
+// store keeps the routes that Envoy last accepted in one file: the SHA-256 of
+// the rest, then the resource as it was sent.
+type store struct{ path string }
+
+// maxStored bounds what is read back: some 100,000 rules.
+const maxStored = 32 << 20
+
+// save replaces the file. It is on disk, whole, before the old one is gone.
+func (s store) save(r translate.Resource) error {
+	body, err := proto.Marshal(&discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: r.Any})
+	if err != nil {
+		return fmt.Errorf("write the routes out: %w", err)
+	}
+	if len(body) > maxStored {
+		return fmt.Errorf("the routes have %d bytes and only %d are kept", len(body), maxStored)
+	}
+	sum := sha256.Sum256(body)
+	f, err := os.CreateTemp(filepath.Dir(s.path), ".routes-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails when all went well
+	_, err = f.Write(append(sum[:], body...))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), s.path)
+}
+
+// load gives what was saved, if it is whole and has this name.
+func (s store) load(name string) ([]translate.Resource, error) {
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxStored+sha256.Size+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) < sha256.Size || len(content) > maxStored+sha256.Size {
+		return nil, fmt.Errorf("%s has %d bytes: it is damaged", s.path, len(content))
+	}
+	sum := sha256.Sum256(content[sha256.Size:])
+	if !bytes.Equal(sum[:], content[:sha256.Size]) {
+		return nil, fmt.Errorf("%s is damaged", s.path)
+	}
+	var r discoveryv3.Resource
+	if err := proto.Unmarshal(content[sha256.Size:], &r); err != nil {
+		return nil, fmt.Errorf("%s is damaged: %w", s.path, err)
+	}
+	if r.GetName() != name || r.GetResource() == nil {
+		return nil, fmt.Errorf("%s holds %q and not %q", s.path, r.GetName(), name)
+	}
+	return []translate.Resource{{
+		Type: translate.RouteType, Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
+	}}, nil
+}
