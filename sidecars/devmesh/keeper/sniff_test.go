@@ -20,7 +20,7 @@ func TestWhetherAConnectionSpeaksHTTP(t *testing.T) {
 		"a method with a hyphen":       {"M-SEARCH * HTTP/1.1\r\n", true, true},
 		"half of HTTP/2's preface":     {"PRI * HTTP/2.0\r\n", true, false},
 		"HTTP/2's preface":             {preface + "more", true, true},
-		"what only begins like it":     {"PRIVATE\r\n", false, false},
+		"what only begins like it":     {"PRIVATE\r\n", false, true},
 		"another preface":              {"PRI * HTTP/3.0\r\n", false, true},
 		"a mail server's client":       {"EHLO example.org\r\n", false, true},
 		"redis":                        {"*1\r\n$4\r\nPING\r\n", false, true},
