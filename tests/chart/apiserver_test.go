@@ -16,7 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"switchyard.dev/tests/apiserver"
 )
+
+// patience is how long the API server may take over something it does in its
+// own time, on a machine that is busy with other tests.
+const patience = 2 * time.Minute
 
 // apiServer is a real API server with its etcd, for one test.
 type apiServer struct {
@@ -44,17 +50,14 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 // restricted pods are accepted, and the namespaces asked for.
 func startAPIServer(t *testing.T, namespaces ...string) apiServer {
 	t.Helper()
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		dir = binaries(t)
-	}
+	dir := apiserver.Binaries()
 	for _, program := range []string{"kube-apiserver", "etcd"} {
 		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
 			t.Fatalf("no %s in %s; run: go run -C tools/cluster . build", program, dir)
 		}
 	}
 	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: dir, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
+	env := &envtest.Environment{BinaryAssetsDirectory: dir, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	config, err := env.Start()
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {

@@ -85,7 +85,7 @@ func (s apiServer) has(t *testing.T, o *unstructured.Unstructured) bool {
 // expect waits until every object is there, or none is.
 func (s apiServer) expect(t *testing.T, all objects, there bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for _, o := range all {
 		for s.has(t, o) != there {
 			if time.Now().After(deadline) {
@@ -175,6 +175,8 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{manager, "create", "rbac.authorization.k8s.io/clusterroles", "", false},
 		{routes, "create", "authentication.k8s.io/tokenreviews", "", true},
 		{routes, "list", "pods", "pay", true},
+		{routes, "list", "services", "pay", true},
+		{routes, "create", "services", "pay", false},
 		{routes, "delete", "pods", "pay", false},
 		{routes, "list", "secrets", namespace, false},
 		{routes, "update", "signadot.com/routingconfigs", "", false},
@@ -198,7 +200,7 @@ type right struct {
 // come after one of the same account that is.
 func (s apiServer) expectRight(t *testing.T, r right) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for s.may(t, r) != r.may {
 		if !r.may || time.Now().After(deadline) {
 			t.Errorf("%s may %s %s in %q: %v, want %v", r.account, r.verb, r.resource, r.namespace, !r.may, r.may)

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"switchyard.dev/tests/apiserver"
 )
 
 var update = flag.Bool("update", false, "write the golden files and the README's table anew")
@@ -26,24 +28,10 @@ const (
 	kubernetes = "1.36.3"
 )
 
-// binaries gives the directory of the programs that tools/cluster builds.
-func binaries(t testing.TB) string {
-	t.Helper()
-	cache := os.Getenv("SWITCHYARD_CACHE")
-	if cache == "" {
-		home, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatalf("where is the cache? set SWITCHYARD_CACHE: %v", err)
-		}
-		cache = filepath.Join(home, "switchyard")
-	}
-	return filepath.Join(cache, "bin", "current")
-}
-
 // helmPath finds helm: the one tools/cluster builds, or the one on PATH.
 func helmPath(t testing.TB) string {
 	t.Helper()
-	built := filepath.Join(binaries(t), "helm")
+	built := filepath.Join(apiserver.Binaries(), "helm")
 	if _, err := os.Stat(built); err == nil {
 		return built
 	}

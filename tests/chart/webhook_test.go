@@ -193,7 +193,7 @@ func (s apiServer) serveWebhook(t *testing.T) *asked {
 // of the namespaces' labels.
 func (s apiServer) awaitWebhook(t *testing.T, hook *asked) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for _, c := range []struct {
 		namespace   string
 		annotations map[string]string
