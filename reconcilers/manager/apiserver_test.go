@@ -13,12 +13,9 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/conformance/crd"
 )
 
@@ -94,7 +91,7 @@ type cluster struct {
 func start(t *testing.T, ns string) *cluster {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	c := &cluster{t: t, log: newRecordingLog(t), writes: &countingTransport{}, ctx: ctx}
+	c := &cluster{t: t, log: newRecordingLog(), writes: &countingTransport{}, ctx: ctx}
 
 	scheme, err := manager.Scheme()
 	if err != nil {
@@ -103,31 +100,29 @@ func start(t *testing.T, ns string) *cluster {
 	if c.client, err = client.New(server, client.Options{Scheme: scheme}); err != nil {
 		t.Fatal(err)
 	}
+	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
 	counted := rest.CopyConfig(server)
 	counted.Wrap(c.writes.wrap)
-	skip := true
-	mgr, err := ctrl.NewManager(counted, ctrl.Options{
-		Scheme:                 scheme,
-		Cache:                  manager.CacheOptions(nil),
-		Controller:             config.Controller{SkipNameValidation: &skip},
-		Metrics:                metricsserver.Options{BindAddress: "0"},
-		HealthProbeBindAddress: "0",
+	main, err := manager.New(ctx, manager.Config{
+		REST:             counted,
+		Log:              c.log,
+		WithoutWebhook:   true,
+		Namespace:        ns,
+		MetricsAddress:   "0",
+		HealthAddress:    "0",
+		SeveralInProcess: true,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := manager.Parts{Publisher: c.log, Objects: publish.NewObjects(mgr.GetClient()), Now: time.Now}
-	if err := manager.Controllers(ctx, mgr, parts); err != nil {
-		t.Fatal(err)
-	}
 	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
+	go func() { done <- main.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("the manager ended: %v", err)
 		}
 	})
-	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
+	c.eventually("the routing log is whole", main.LogReady)
 	return c
 }

@@ -7,64 +7,45 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/reconcilers/publish"
 )
 
-// recordingLog is a Publisher on a real log in memory, that also remembers the
-// order of everything that was put on it.
+// recordingLog is a real log in memory that remembers the order of everything
+// that was recorded, and can be made to fail.
 type recordingLog struct {
-	log *memory.Log
+	*memory.Log
 
 	mu      sync.Mutex
 	newest  map[event.Key]event.Recorded
 	history []event.Recorded
-	settled map[event.Key]int
-	// fails is what Put gives while it is set.
-	fails error
+	fails   error
 }
 
-func newRecordingLog(t *testing.T) *recordingLog {
-	t.Helper()
-	l := &recordingLog{log: memory.New(), newest: map[event.Key]event.Recorded{}, settled: map[event.Key]int{}}
-	if _, err := l.log.Begin(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return l
+func newRecordingLog() *recordingLog {
+	return &recordingLog{Log: memory.New(), newest: map[event.Key]event.Recorded{}}
 }
 
-// Put appends a fact that differs from the newest of its key.
-func (l *recordingLog) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
+// Append records a fact.
+func (l *recordingLog) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fails != nil {
 		return event.Pos{}, l.fails
 	}
-	last, ok := l.newest[f.Key]
-	if ok && proto.Equal(last.Fact.Data, f.Data) {
-		return last.Pos, nil
+	pos, err := l.Log.Append(ctx, f, last)
+	if err == nil && f.Key != event.Log {
+		l.newest[f.Key] = event.Recorded{Pos: pos, Fact: f}
+		l.history = append(l.history, l.newest[f.Key])
 	}
-	pos, err := l.log.Append(ctx, f, last.Pos.Seq)
-	if err != nil {
-		return pos, err
-	}
-	l.newest[f.Key] = event.Recorded{Pos: pos, Fact: f}
-	l.history = append(l.history, l.newest[f.Key])
-	return pos, nil
+	return pos, err
 }
 
-// Settle counts.
-func (l *recordingLog) Settle(key event.Key) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settled[key]++
-}
-
-// fail makes every Put give err; nil ends that.
+// fail makes every Append give err; nil ends that.
 func (l *recordingLog) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +84,7 @@ type countingTransport struct {
 
 func (c *countingTransport) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/leases/") {
+		if r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/"+publish.EpochConfigMap) {
 			c.mu.Lock()
 			c.wrote = append(c.wrote, r.Method+" "+r.URL.Path)
 			c.mu.Unlock()

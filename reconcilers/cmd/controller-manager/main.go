@@ -1,0 +1,51 @@
+// Command controller-manager runs all controllers, the injecting webhook and
+// the writer of the routing log. See switchyard.dev/reconcilers/manager.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"switchyard.dev/reconcilers/manager"
+)
+
+func main() {
+	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		slog.Error("the controller manager ended", "error", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	settings, err := manager.ParseSettings(args, os.Getenv, os.Stderr)
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	slog.SetDefault(logger)
+	klog.SetSlogLogger(logger)
+	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+
+	access, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	config, bus, err := settings.Open(access, logger)
+	if err != nil {
+		return err
+	}
+	defer bus.Close()
+	main, err := manager.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	return main.Run(ctx)
+}

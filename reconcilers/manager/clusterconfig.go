@@ -1,0 +1,61 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Cluster is what the manager takes from the operator's configuration file,
+// cluster_config.yaml. Everything else that stands there is for others.
+type Cluster struct {
+	// AllowedNamespaces are those in which the operator may work, its own among
+	// them; empty means all.
+	AllowedNamespaces []string
+	// CustomHeaders are further request headers that hold a routing key.
+	CustomHeaders []string
+}
+
+// clusterFile is the part of the file that is read. The rest of the published
+// format is passed over: it may hold values of other types than documented (the
+// chart has written a boolean where a text is due).
+type clusterFile struct {
+	AllowedNamespaces []string `json:"allowedNamespaces"`
+	Routing           struct {
+		CustomHeaders []string `json:"customHeaders"`
+	} `json:"routing"`
+}
+
+// ReadCluster reads the file. One that does not exist means the defaults, which
+// are right for a cluster without restrictions.
+func ReadCluster(path string) (Cluster, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Cluster{}, nil
+	}
+	if err != nil {
+		return Cluster{}, fmt.Errorf("read the operator's configuration: %w", err)
+	}
+	c, err := parseCluster(content)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("read the operator's configuration %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// parseCluster reads the content of the file.
+func parseCluster(content []byte) (Cluster, error) {
+	var f clusterFile
+	if err := yaml.Unmarshal(content, &f); err != nil {
+		return Cluster{}, err
+	}
+	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders}
+	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
+		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)
+	}
+	return c, nil
+}

@@ -1,0 +1,220 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/webhook"
+)
+
+// Leader election: how long a leader may be silent, how long it tries to renew,
+// and how often.
+const (
+	leaderID      = "42470b05.signadot.com"
+	leaseDuration = 8 * time.Second
+	renewDeadline = 5 * time.Second
+	retryPeriod   = time.Second
+	// shutdown bounds the end of Run; the pod is given ten seconds.
+	shutdown = 6 * time.Second
+)
+
+// Requests to the API server, per second and at once, when the Config's REST
+// does not say.
+const (
+	queriesPerSecond = 50
+	queriesBurst     = 100
+)
+
+// Config says what the manager works with.
+type Config struct {
+	// REST reaches the API server. Required.
+	REST *rest.Config
+	// Log is the routing log, to write. Required.
+	Log eventbus.Log
+	// Inject says what the webhook puts into pods.
+	Inject inject.Config
+	// WithoutWebhook leaves the webhook out: for tests of the rest.
+	WithoutWebhook bool
+	// LeaderElect makes controllers wait until this process is the leader.
+	LeaderElect bool
+	// Namespace is where the operator lives; "signadot" when it is empty.
+	Namespace string
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
+	MetricsAddress, HealthAddress string
+	// WebhookAddress is host:port; ":9443" when it is empty.
+	WebhookAddress string
+	// SeveralInProcess allows controllers of the same name in one process: for
+	// tests that run more than one manager.
+	SeveralInProcess bool
+	// Logger takes what happens; slog.Default() when it is nil.
+	Logger *slog.Logger
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.REST == nil || c.Log == nil {
+		return errors.New("manager: REST and Log are required")
+	}
+	return nil
+}
+
+// withDefaults gives the Config with every empty field that has a default set.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Namespace == "" {
+		c.Namespace = operatorNamespace
+	}
+	access := rest.CopyConfig(c.REST)
+	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.
+		access.QPS, access.Burst = queriesPerSecond, queriesBurst
+	}
+	c.REST = access
+	return c
+}
+
+// Main is the manager, put together. Make one with New.
+type Main struct {
+	config    Config
+	manager   ctrl.Manager
+	publisher *publisher.Publisher
+}
+
+// New puts the manager together, or says what is wrong. It asks the API server
+// for the kinds that it knows, and starts nothing.
+func New(ctx context.Context, c Config) (*Main, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m := &Main{config: c.withDefaults()}
+	options, err := m.options()
+	if err != nil {
+		return nil, err
+	}
+	if m.manager, err = ctrl.NewManager(m.config.REST, options); err != nil {
+		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	if err := m.addControllers(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.addWebhook(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// options are those of controller-runtime's manager.
+func (m *Main) options() (ctrl.Options, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	lease, renew, retry, graceful, warm := leaseDuration, renewDeadline, retryPeriod, shutdown, true
+	several := m.config.SeveralInProcess
+	return ctrl.Options{
+		Scheme:                        scheme,
+		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
+		Cache:                         CacheOptions(m.config.Namespaces),
+		Metrics:                       metricsserver.Options{BindAddress: m.config.MetricsAddress},
+		HealthProbeBindAddress:        m.config.HealthAddress,
+		LeaderElection:                m.config.LeaderElect,
+		LeaderElectionID:              leaderID,
+		LeaderElectionNamespace:       m.config.Namespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &lease,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		GracefulShutdownTimeout:       &graceful,
+		Controller:                    config.Controller{EnableWarmup: &warm, SkipNameValidation: &several},
+	}, nil
+}
+
+// addControllers adds the publisher and the controllers that state facts with
+// it.
+func (m *Main) addControllers(ctx context.Context) error {
+	objects := publish.NewObjects(m.manager.GetClient())
+	var err error
+	m.publisher, err = publisher.New(publisher.Config{
+		Log:     m.config.Log,
+		Objects: objects.Keys,
+		Refill:  objects.Refill,
+		Epochs: publish.Epochs{
+			Reader: m.manager.GetAPIReader(), Writer: m.manager.GetClient(), Namespace: m.config.Namespace,
+		},
+		Logger: m.config.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("make the publisher: %w", err)
+	}
+	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
+		return fmt.Errorf("add the publisher: %w", err)
+	}
+	return Controllers(ctx, m.manager, Parts{
+		Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
+	})
+}
+
+// addWebhook adds the injecting webhook and the checks of health.
+func (m *Main) addWebhook() error {
+	if err := m.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add a health check: %w", err)
+	}
+	if m.config.WithoutWebhook {
+		return m.manager.AddReadyzCheck("ping", healthz.Ping)
+	}
+	injector, err := webhook.New(webhook.Config{
+		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
+		Metrics: metrics.Registry, Log: m.config.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("make the webhook: %w", err)
+	}
+	if err := m.manager.Add(injector); err != nil {
+		return fmt.Errorf("add the webhook: %w", err)
+	}
+	return m.manager.AddReadyzCheck("webhook", injector.Ready)
+}
+
+// onLeader is something that runs on the leader only.
+type onLeader func(ctx context.Context) error
+
+// Start runs it.
+func (f onLeader) Start(ctx context.Context) error { return f(ctx) }
+
+// NeedLeaderElection tells controller-runtime so.
+func (onLeader) NeedLeaderElection() bool { return true }
+
+// Client reads from the manager's caches and writes to the API server.
+func (m *Main) Client() client.Client { return m.manager.GetClient() }
+
+// LogReady says why the routing log is not whole, nil when it is. On a replica
+// that is not the leader it always says that it is away.
+func (m *Main) LogReady() error { return m.publisher.Ready() }
+
+// Run runs the manager until ctx ends. It gives an error when a part ends before
+// that, such as by losing the lease; the process is to end then.
+func (m *Main) Run(ctx context.Context) error {
+	if err := m.manager.Start(ctx); err != nil {
+		return fmt.Errorf("the manager ended: %w", err)
+	}
+	return nil
+}

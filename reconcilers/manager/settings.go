@@ -1,0 +1,106 @@
+package manager
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/sidecars/inject"
+)
+
+// Settings are what the program is told by flags and environment.
+type Settings struct {
+	// Bus is how to reach the event bus.
+	Bus connect.Config
+	// Inject is what the webhook injects, as the environment says.
+	Inject inject.Config
+	// LeaderElect makes controllers wait until this process is the leader.
+	LeaderElect bool
+	// Addresses to listen on, as host:port.
+	MetricsAddress, HealthAddress, WebhookAddress string
+	// ClusterConfig is the path of the operator's configuration file.
+	ClusterConfig string
+	// LogLevel is the least important level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the program's arguments, without its name. What no flag
+// says is taken from the environment (EVENTBUS_URL, POD_NAME, and the images of
+// injected containers), then from the defaults. Usage goes to help. The error is
+// flag.ErrHelp when that is all that was asked for.
+func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
+	s := Settings{Bus: connect.Config{Role: connect.Writer, Name: orElse(getenv("POD_NAME"), "controller-manager")}}
+	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.BoolVar(&s.LeaderElect, "leader-elect", false, "run controllers only while this process is the leader")
+	flags.StringVar(&s.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics")
+	flags.StringVar(&s.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.StringVar(&s.WebhookAddress, "webhook-bind-address", ":9443", "address of the injecting webhook")
+	flags.StringVar(&s.ClusterConfig, "config", "/etc/signadot/cluster_config.yaml", "the operator's configuration file")
+	flags.StringVar(&s.Bus.URL, "eventbus-url", orElse(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222"), "event bus to write; EVENTBUS_URL in the environment")
+	flags.StringVar(&s.Bus.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
+	flags.StringVar(&s.Bus.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")
+	flags.StringVar(&s.Bus.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	if err := flags.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
+	}
+	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
+		s.Bus.TokenFile = "" // The default is for our own bus.
+	}
+	if err := s.Bus.Validate(); err != nil {
+		return Settings{}, err
+	}
+	var err error
+	if s.Inject, err = inject.FromEnv(getenv); err != nil {
+		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
+	}
+	return s, nil
+}
+
+// given says whether the flag was there.
+func given(flags *flag.FlagSet, name string) bool {
+	found := false
+	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
+// orElse gives value, or fallback when it is empty.
+func orElse(value, fallback string) string {
+	if value == "" {
+		return fallback
+	}
+	return value
+}
+
+// Open gives the Config that the settings mean for the cluster that access
+// reaches, and the connection to the event bus that it uses, which the caller
+// closes after Run.
+func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.Conn, error) {
+	cluster, err := ReadCluster(s.ClusterConfig)
+	if err != nil {
+		return Config{}, nil, err
+	}
+	bus := s.Bus
+	bus.Logger = logger
+	log, conn, err := connect.Open(bus, jetstream.Config{})
+	if err != nil {
+		return Config{}, nil, err
+	}
+	injected := s.Inject
+	injected.CustomHeaders = cluster.CustomHeaders
+	return Config{
+		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
+		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
+		Logger: logger,
+	}, conn, nil
+}
