@@ -104,6 +104,8 @@ func openWatch(t *testing.T, address string) wire {
 	return c
 }
 
+// ping pings and waits for the answer, and for another one after it: a server
+// that has had enough answers first and cuts then.
 func (c wire) ping(t *testing.T) {
 	t.Helper()
 	if err := c.WritePing(false, [8]byte{1}); err != nil {
@@ -112,6 +114,13 @@ func (c wire) ping(t *testing.T) {
 	c.await(t, "the answer to a ping", func(f http2.Frame) bool {
 		p, ok := f.(*http2.PingFrame)
 		return ok && p.IsAck()
+	})
+	if err := c.WriteSettings(); err != nil {
+		t.Fatal(err)
+	}
+	c.await(t, "the answer to settings after a ping", func(f http2.Frame) bool {
+		s, ok := f.(*http2.SettingsFrame)
+		return ok && s.IsAck()
 	})
 }
 
