@@ -20,14 +20,16 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		if errors.Is(err, cli.ErrUsage) {
-			os.Exit(2)
-		}
-		os.Exit(1)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err == nil {
+		return
 	}
+	fmt.Fprintln(os.Stderr, "cluster:", err)
+	if errors.Is(err, cli.ErrUsage) {
+		os.Exit(2)
+	}
+	os.Exit(1)
 }
 
 func run(ctx context.Context, args []string) error {

@@ -287,6 +287,29 @@ func reusesVolumes(s subject) {
 	}
 }
 
+func TestAnUpThatWasCutOffIsContinued(t *testing.T) {
+	s := newSubject(t)
+	up := exec.Command(s.program, "-name", s.name, "-state", s.state, "up")
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := filepath.Join(s.state, "node", "pids", "kube-proxy.json")
+	eventually(t, "kube-proxy, one of the last, is started", func() error {
+		_, err := os.Stat(pid)
+		return err
+	})
+	if err := up.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = up.Wait() // it was killed, and says so
+	before := read(t, pid)
+	out := s.must("up")
+	if diff := cmp.Diff(before, read(t, pid)); diff != "" {
+		t.Errorf("what had been started was started again (-before +after):\n%s\n%s", diff, out)
+	}
+	s.must("status")
+}
+
 func TestANamespaceOfAnotherProgramIsLeftAlone(t *testing.T) {
 	s := newSubject(t)
 	ip := func(args ...string) {
@@ -318,7 +341,11 @@ func TestWhoIsNotRootIsToldBeforeAnythingIsChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(place) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(place); err != nil {
+			t.Error(err)
+		}
+	})
 	program := filepath.Join(place, "cluster")
 	if err := errors.Join(os.Chmod(place, 0o777), os.Rename(s.program, program)); err != nil {
 		t.Fatal(err)

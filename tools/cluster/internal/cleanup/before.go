@@ -1,6 +1,7 @@
 package cleanup
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // Before is what the machine was like before the node came.
@@ -98,7 +100,7 @@ func Load(path string) (Before, error) {
 // Restore puts back what the node's programs changed outside of its directory.
 // dir is the node's directory and name its name. Another node that still runs
 // keeps what it uses.
-func (b Before) Restore(dir, name string) error {
+func (b Before) Restore(ctx context.Context, dir, name string) error {
 	var faults []error
 	for s, value := range b.Settings {
 		if err := restoreSetting("/proc/sys/"+s, value); err != nil {
@@ -107,7 +109,7 @@ func (b Before) Restore(dir, name string) error {
 	}
 	faults = append(faults,
 		removeLinks(containerLogs, dir),
-		removeDeadSockets(filepath.Join(shims, "s")),
+		removeDeadSockets(ctx, filepath.Join(shims, "s")),
 		removeResults(filepath.Join(networks, "results"), name))
 	if !otherKubelet() {
 		faults = append(faults, b.removeKubeletDefault())
@@ -168,17 +170,18 @@ func removeResults(folder, network string) error {
 }
 
 // removeDeadSockets removes the sockets in folder that nobody listens on.
-func removeDeadSockets(folder string) error {
+func removeDeadSockets(ctx context.Context, folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+	dialer := net.Dialer{Timeout: time.Second}
 	for _, e := range entries {
 		path := filepath.Join(folder, e.Name())
 		if e.Type() != fs.ModeSocket {
 			continue
 		}
-		if c, err := net.Dial("unix", path); err == nil {
+		if c, err := dialer.DialContext(ctx, "unix", path); err == nil {
 			c.Close()
 			continue
 		}

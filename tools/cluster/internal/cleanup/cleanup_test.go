@@ -152,8 +152,11 @@ func TestKillEndsWhatIsInTheNamespaceAndNothingElse(t *testing.T) {
 	if err := outside.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- inside.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = inside.Wait() // it is killed, and says so
+		close(ended)
+	}()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	killed, err := Kill(ctx, Owner{NetNS: path, Cgroup: "node-none", Programs: "/none", Dir: "/none"})
@@ -200,7 +203,9 @@ func TestOnlyDeadSocketsAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.SetUnlinkOnClose(false)
-	dead.Close()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
 	alive, err := net.Listen("unix", filepath.Join(folder, "alive"))
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +214,7 @@ func TestOnlyDeadSocketsAreRemoved(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := removeDeadSockets(folder); err != nil {
+	if err := removeDeadSockets(t.Context(), folder); err != nil {
 		t.Fatal(err)
 	}
 	left(t, folder, "alive", "file")

@@ -146,7 +146,7 @@ func build(ctx context.Context, only string, cl cluster.Cluster) error {
 	}
 	missing := b.Missing(groups)
 	if len(missing) > 0 {
-		facts := host.Look(true, cl.Node.Cache)
+		facts := host.Look(ctx, true, cl.Node.Cache)
 		if faults := host.JudgeBuild(facts); len(faults) > 0 {
 			return errors.New(strings.Join(faults, "\n"))
 		}

@@ -85,7 +85,7 @@ func (c Cluster) takeDown(ctx context.Context, do stepper) error {
 		},
 		func() error {
 			return do("removing the node's directory", func() error {
-				return errors.Join(before.Restore(n.Dir(), n.Name), cleanup.RemoveAll(n.Dir()), removeIfEmpty(n.State))
+				return errors.Join(before.Restore(ctx, n.Dir(), n.Name), cleanup.RemoveAll(n.Dir()), removeIfEmpty(n.State))
 			})
 		},
 	)

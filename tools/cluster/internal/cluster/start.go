@@ -50,7 +50,7 @@ func (s starter) part(ctx context.Context, p node.Part) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		s.note("%s (process %d) runs but does not answer; restarting it", p.Name, old.PID)
+		s.note("restarting %s (process %d): %v", p.Name, old.PID, err)
 	}
 	if err := s.cluster.endStrays(ctx, p.Name); err != nil {
 		return err
@@ -59,7 +59,11 @@ func (s starter) part(ctx context.Context, p node.Part) error {
 	if err != nil {
 		return err
 	}
-	if err := s.await(ctx, p, patienceWithNew, ended); err != nil {
+	err = s.await(ctx, p, patienceWithNew, ended)
+	if ctx.Err() != nil {
+		return fmt.Errorf("starting %s: %w", p.Name, ctx.Err())
+	}
+	if err != nil {
 		return fmt.Errorf("%w\nits log, %s, ends with:\n%s", err, n.Log(p.Name), node.LogTail(n, p.Name, 8))
 	}
 	return nil
@@ -67,6 +71,7 @@ func (s starter) part(ctx context.Context, p node.Part) error {
 
 // await asks a part until it is well. ended, when not nil, tells that it died.
 func (s starter) await(ctx context.Context, p node.Part, patience time.Duration, ended <-chan error) error {
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
@@ -76,10 +81,19 @@ func (s starter) await(ctx context.Context, p node.Part, patience time.Duration,
 		}
 		select {
 		case how := <-ended:
-			return fmt.Errorf("%s ended by itself: %v", p.Name, how)
+			if how == nil {
+				how = errors.New("exit status 0")
+			}
+			return fmt.Errorf("%s ended by itself: %w", p.Name, how)
 		case <-ctx.Done():
+			if whole.Err() != nil {
+				return whole.Err()
+			}
 			return fmt.Errorf("%s is not well after %v: %w", p.Name, patience, err)
 		case <-time.After(askAgain):
+		}
+		if _, ok := node.Find(s.cluster.Node, p.Name); !ok && ended == nil {
+			return fmt.Errorf("%s: %w", p.Name, errNotRunning)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (c Cluster) Up(ctx context.Context) error {
 	var plan plan
 	version, err := c.wellNow(ctx)
 	if err != nil {
-		if plan, err = c.plan(); err != nil {
+		if plan, err = c.plan(ctx); err != nil {
 			return err
 		}
 	}
@@ -75,12 +76,12 @@ type plan struct {
 }
 
 // plan looks at the machine. The error has one line for each thing that is wrong.
-func (c Cluster) plan() (plan, error) {
+func (c Cluster) plan(ctx context.Context) (plan, error) {
 	builder, err := recipe.Open(c.Source, c.Node.Cache)
 	if err != nil {
 		return plan{}, err
 	}
-	facts := host.Look(len(builder.Missing(builder.Groups)) > 0, c.Node.Cache, c.Node.State)
+	facts := host.Look(ctx, len(builder.Missing(builder.Groups)) > 0, c.Node.Cache, c.Node.State)
 	if faults := host.Judge(facts); len(faults) > 0 {
 		return plan{}, errors.New(strings.Join(faults, "\n"))
 	}
@@ -191,7 +192,7 @@ func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
 		return err
 	}
 	n := c.Node
-	for _, dir := range []string{"", "logs", "logs/pods", "pids", "cni", "pki", "volumes"} {
+	for _, dir := range []string{"", "logs", "logs/pods", "pids", "cni", "volumes"} {
 		if err := os.MkdirAll(n.Dir(dir), 0o755); err != nil {
 			return fmt.Errorf("making the node's directory: %w", err)
 		}
@@ -211,7 +212,7 @@ func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
 		func() error { return writeFiles(n) },
 		func() error { return cleanup.CreateCgroup(n.Cgroup()) },
 		func() error { return netns.Create(n.NetNS()) },
-		func() error { return netns.Setup(n.NetNS(), n.Network, n.Gateway()) },
+		func() error { return netns.Setup(ctx, n.NetNS(), n.Network, n.Gateway()) },
 	)
 }
 
@@ -244,6 +245,9 @@ func writeFiles(n layout.Node) error {
 		return err
 	}
 	for place, content := range files {
+		if old, err := os.ReadFile(n.Dir(place)); err == nil && bytes.Equal(old, content) {
+			continue // parts watch their files, and some end when one is written
+		}
 		if err := os.WriteFile(n.Dir(place), content, 0o644); err != nil {
 			return fmt.Errorf("writing the node's settings: %w", err)
 		}

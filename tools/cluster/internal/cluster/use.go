@@ -59,7 +59,11 @@ func (c Cluster) Load(ctx context.Context, files []string) error {
 	for _, file := range files {
 		group.Go(func() error { return c.load(ctx, file) })
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "loaded into the node: %s\n", strings.Join(files, " "))
+	return nil
 }
 
 func (c Cluster) load(ctx context.Context, file string) error {

@@ -21,7 +21,7 @@ func TestJudge(t *testing.T) {
 		change func(*Facts)
 		want   []string // a part of each expected line, in order
 	}{
-		"a good machine has no faults":                  {func(f *Facts) {}, nil},
+		"a good machine has no faults":                  {func(*Facts) {}, nil},
 		"absent packages are no fault where apt-get is": {func(f *Facts) { f.Absent = []string{"iproute2"} }, nil},
 		"absent packages without apt-get are named":     {func(f *Facts) { f.Absent, f.Apt = []string{"iproute2", "gcc"}, false }, []string{"iproute2 gcc"}},
 		"somebody who is not root is told only that":    {func(f *Facts) { f.UID, f.Cgroups = 1000, 0 }, []string{"sudo"}},
@@ -91,7 +91,7 @@ func TestAbsent(t *testing.T) {
 }
 
 func TestLookTellsTheTruthAboutThisMachine(t *testing.T) {
-	f := Look(false, t.TempDir()+"/not/yet/there")
+	f := Look(t.Context(), false, t.TempDir()+"/not/yet/there")
 	if f.UID != os.Geteuid() || f.Memory == 0 || !f.Go {
 		t.Errorf("facts %+v", f)
 	}
@@ -102,5 +102,30 @@ func TestLookTellsTheTruthAboutThisMachine(t *testing.T) {
 	}
 	if len(f.Disk) != 1 {
 		t.Errorf("disks %v, want the one asked for, though the directory is not there yet", f.Disk)
+	}
+}
+
+func TestJudgeBuild(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		want   string
+	}{
+		"nobody need be root where nothing is missing": {func(f *Facts) { f.UID = 1000 }, ""},
+		"what is missing only root can install":        {func(f *Facts) { f.UID, f.AbsentToBuild = 1000, []string{"gcc"} }, "sudo apt-get install gcc"},
+		"what is missing is no fault for root":         {func(f *Facts) { f.AbsentToBuild = []string{"gcc"} }, ""},
+		"without apt-get the packages are named":       {func(f *Facts) { f.AbsentToBuild, f.Apt = []string{"gcc"}, false }, "Debian calls gcc"},
+		"a node's needs do not matter":                 {func(f *Facts) { f.Cgroups, f.Memory = 0, 0 }, ""},
+		"the disk does":                                {func(f *Facts) { f.Disk["/c"] = GiB }, "8 GiB are needed"},
+		"and Go":                                       {func(f *Facts) { f.Go = false }, "go.dev/dl"},
+		"another system":                               {func(f *Facts) { f.System = "darwin" }, "kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := good()
+			c.change(&f)
+			got := strings.Join(JudgeBuild(f), "\n")
+			if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -54,7 +55,7 @@ func library(name string) []string {
 
 // Look gathers the facts about this machine. It changes nothing. build says
 // whether programs must be compiled; dirs are the directories to be written to.
-func Look(build bool, dirs ...string) Facts {
+func Look(ctx context.Context, build bool, dirs ...string) Facts {
 	f := Facts{System: runtime.GOOS, UID: os.Geteuid(), Build: build, Disk: map[string]uint64{}}
 	_, noGo := exec.LookPath("go")
 	_, noApt := exec.LookPath("apt-get")
@@ -68,8 +69,8 @@ func Look(build bool, dirs ...string) Facts {
 	}
 	f.Memory = availableMemory()
 	f.Cgroups, f.Controllers = cgroups()
-	f.Overlay = kernelHas("/proc/filesystems", "overlay") || moduleLoads("overlay")
-	f.BridgeFilter = exists("/proc/sys/net/bridge/bridge-nf-call-iptables") || moduleLoads("br_netfilter")
+	f.Overlay = kernelHas("/proc/filesystems", "overlay") || moduleLoads(ctx, "overlay")
+	f.BridgeFilter = exists("/proc/sys/net/bridge/bridge-nf-call-iptables") || moduleLoads(ctx, "br_netfilter")
 	f.Namespace = tryNamespace()
 	return f
 }
@@ -170,8 +171,8 @@ func kernelHas(file, word string) bool {
 
 // moduleLoads says whether the kernel would find the module when it is needed.
 // It does not load it.
-func moduleLoads(name string) bool {
-	return exec.Command("modprobe", "--dry-run", "--quiet", name).Run() == nil
+func moduleLoads(ctx context.Context, name string) bool {
+	return exec.CommandContext(ctx, "modprobe", "--dry-run", "--quiet", name).Run() == nil
 }
 
 // tryNamespace makes a network namespace that ends at once.

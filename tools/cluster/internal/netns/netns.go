@@ -39,7 +39,7 @@ func Of(path string) (ID, error) {
 	if err := unix.Stat(path, &st); err != nil {
 		return ID{}, &fs.PathError{Op: "look at namespace", Path: path, Err: err}
 	}
-	return ID{Dev: uint64(st.Dev), Ino: st.Ino}, nil
+	return ID{Dev: st.Dev, Ino: st.Ino}, nil
 }
 
 // Create makes the namespace that path names, unless it is there already.
@@ -126,7 +126,7 @@ func Enter(path string) error {
 	if err != nil {
 		return fmt.Errorf("opening the network namespace %s: %w", path, err)
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // it was only read
 	if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("entering the network namespace %s: %w", path, err)
 	}

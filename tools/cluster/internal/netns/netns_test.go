@@ -87,7 +87,7 @@ func TestWhatIsStartedInsideDoIsInside(t *testing.T) {
 func TestSetupCanBeRepeatedAndTheAddressAnswers(t *testing.T) {
 	path := made(t)
 	for range 2 {
-		if err := Setup(path, netip.MustParsePrefix("10.9.8.1/24"), netip.MustParseAddr("10.9.8.2")); err != nil {
+		if err := Setup(t.Context(), path, netip.MustParsePrefix("10.9.8.1/24"), netip.MustParseAddr("10.9.8.2")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,7 +18,7 @@ const Device = "node0"
 // and a default route. The route leads nowhere: it is there so that the kernel
 // takes a packet for a Service as far as the rules that rewrite it. Setup
 // changes nothing that is right already.
-func Setup(path string, address netip.Prefix, gateway netip.Addr) error {
+func Setup(ctx context.Context, path string, address netip.Prefix, gateway netip.Addr) error {
 	return Do(path, func() error {
 		script := []string{"link set lo up"}
 		if _, err := net.InterfaceByName(Device); err != nil {
@@ -28,7 +29,7 @@ func Setup(path string, address netip.Prefix, gateway netip.Addr) error {
 			"link set "+Device+" up",
 			"route replace default via "+gateway.String()+" dev "+Device,
 		)
-		cmd := exec.Command("ip", "-batch", "-")
+		cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
 		cmd.Stdin = strings.NewReader(strings.Join(script, "\n") + "\n")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("setting up the node's network device: %w: %s", err, strings.TrimSpace(string(out)))

@@ -165,7 +165,9 @@ func TestAStartedPartIsFoundUntilItEnds(t *testing.T) {
 
 func TestAPidFileOfAnotherProcessFindsNothing(t *testing.T) {
 	n, p, ended := running(t, "-c", "exit 0")
-	<-ended
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
 	own, err := startTicks(os.Getpid())
 	if err != nil {
 		t.Fatal(err)

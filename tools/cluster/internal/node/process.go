@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func Start(n layout.Node, p Part) (Process, <-chan error, error) {
 		return Process{}, nil, fmt.Errorf("opening the log of %s: %w", p.Name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(program, p.Args...)
+	cmd := exec.CommandContext(context.Background(), program, p.Args...) // it outlives this program
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", log, log
 	cmd.Env = []string{"PATH=" + filepath.Dir(program) + ":" + searchPath, "HOME=/root"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -55,7 +55,10 @@ func TestServerAndClientOfOneAuthorityTrustEachOther(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		io.Copy(io.Discard, c)
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			seen <- []string{err.Error()}
+			return
+		}
 		subject := c.(*tls.Conn).ConnectionState().PeerCertificates
 		if len(subject) == 0 {
 			seen <- []string{"no certificate"}
@@ -67,7 +70,9 @@ func TestServerAndClientOfOneAuthorityTrustEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Close()
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff([]string{"someone", "some:group"}, <-seen); diff != "" {
 		t.Errorf("the server saw (-want +got):\n%s", diff)
 	}

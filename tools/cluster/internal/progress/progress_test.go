@@ -23,7 +23,7 @@ func TestStepsAreNumberedAndTimed(t *testing.T) {
 		clock = clock.Add(280 * time.Second)
 		return wrong
 	})
-	if err != wrong {
+	if !errors.Is(err, wrong) {
 		t.Errorf("got error %v, want the step's own", err)
 	}
 	want := []string{"[1/2] first 1.5 s", "[2/2] second", "half of 2", "4 min 40 s failed"}

@@ -95,7 +95,7 @@ func (b *Builder) group(ctx context.Context, g Group, note func(string, ...any))
 	if err != nil {
 		return fmt.Errorf("making a build directory: %w", err)
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = os.RemoveAll(temp) }() // what stays is empty, or of a build that failed
 	args := append([]string{"build", "-v", "-o", temp + "/"}, g.Flags...)
 	var names []string
 	for _, p := range g.Programs {
@@ -173,7 +173,9 @@ func collect(r io.Reader, compiled *atomic.Int64) string {
 func (b *Builder) link() error {
 	current := filepath.Join(filepath.Dir(b.Dir), "current")
 	fresh := current + ".new"
-	os.Remove(fresh)
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("linking %s: %w", current, err)
+	}
 	if err := os.Symlink(filepath.Base(b.Dir), fresh); err != nil {
 		return fmt.Errorf("linking %s: %w", current, err)
 	}
