@@ -1,0 +1,96 @@
+// Package endpoint puts the route server's xDS endpoint together: sidecars are
+// identified by their pods' tokens, and get the routes of their own workload from
+// a view of the table.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
+	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/xds/identify"
+	"switchyard.dev/xds/serve"
+)
+
+// Config is what an Endpoint needs.
+type Config struct {
+	// View has the table. Required.
+	View serve.View
+	// Client reaches the cluster: token reviews, pods, ReplicaSets. Required.
+	Client kubernetes.Interface
+	// Address to listen on, as host:port. Default :7779.
+	Address string
+	// MaxConnections bounds the open connections; more wait to be accepted.
+	// Default 16384.
+	MaxConnections int
+	// Logger is told of refused clients and refused routes. Default: none.
+	Logger *slog.Logger
+	// Metrics gets the collectors of the server. Default: none.
+	Metrics prometheus.Registerer
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.View == nil || c.Client == nil:
+		return errors.New("xds: the endpoint needs a View and a Client")
+	case c.MaxConnections < 0:
+		return errors.New("xds: MaxConnections must not be negative")
+	}
+	return nil
+}
+
+// Endpoint listens. Make one with New, then Run it.
+type Endpoint struct {
+	// Server answers the streams; its Acks tells who has what.
+	Server   *serve.Server
+	listener net.Listener
+}
+
+// New listens; connections are served once Run is called. The error is
+// Validate's, or that the address is taken.
+func New(c Config) (*Endpoint, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Address == "" {
+		c.Address = ":7779"
+	}
+	if c.MaxConnections == 0 {
+		c.MaxConnections = 16 << 10
+	}
+	verifier, err := caller.New(caller.Config{Reviews: c.Client.AuthenticationV1().TokenReviews(), Audience: identify.Audience})
+	if err != nil {
+		return nil, err
+	}
+	identifier, err := identify.New(identify.Config{Verify: verifier.Verify, Pods: c.Client.CoreV1(), ReplicaSets: c.Client.AppsV1()})
+	if err != nil {
+		return nil, err
+	}
+	sessions, err := serve.FromView(serve.ViewConfig{View: c.View, Identify: identifier.Identify, Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	server, err := serve.New(serve.Config{Sessions: sessions, Logger: c.Logger, Metrics: c.Metrics})
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for xDS: %w", err)
+	}
+	return &Endpoint{Server: server, listener: netutil.LimitListener(l, c.MaxConnections)}, nil
+}
+
+// Address is where the endpoint listens, as host:port.
+func (e *Endpoint) Address() string { return e.listener.Addr().String() }
+
+// Run serves until ctx ends and returns nil then; any other end is an error.
+func (e *Endpoint) Run(ctx context.Context) error { return e.Server.Run(ctx, e.listener) }

@@ -1,0 +1,157 @@
+package identify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/serve"
+)
+
+// Audience is what a sidecar's token must be made for.
+const Audience = "routeserver.signadot.svc"
+
+// Config is what an Identifier needs.
+type Config struct {
+	// Verify tells whose token it is: a caller.Verifier for Audience has it.
+	// Required.
+	Verify func(ctx context.Context, token string) (caller.Identity, error)
+	// Pods and ReplicaSets read from the cluster. Required.
+	Pods        corev1.PodsGetter
+	ReplicaSets appsv1.ReplicaSetsGetter
+	// CacheFor is how long an answer is kept. Default and maximum: 60 s.
+	CacheFor time.Duration
+	// Clock tells the time. Default: time.Now.
+	Clock func() time.Time
+}
+
+const (
+	maxCache = 60 * time.Second
+	// askTimeout bounds one question to the API server.
+	askTimeout = 4 * time.Second
+)
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Verify == nil || c.Pods == nil || c.ReplicaSets == nil:
+		return errors.New("identify: Verify, Pods and ReplicaSets are all needed")
+	case c.CacheFor < 0 || c.CacheFor > maxCache:
+		return fmt.Errorf("identify: CacheFor is %s; it is at most %s", c.CacheFor, maxCache)
+	}
+	return nil
+}
+
+// Identifier identifies sidecars. It is safe for concurrent use.
+type Identifier struct {
+	Config
+	pods, replicaSets *answers
+}
+
+// New gives an Identifier.
+func New(c Config) (*Identifier, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.CacheFor == 0 {
+		c.CacheFor = maxCache
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &Identifier{Config: c, pods: newAnswers(c.CacheFor, c.Clock), replicaSets: newAnswers(c.CacheFor, c.Clock)}, nil
+}
+
+// Identify tells whose token it is. Its errors are gRPC statuses:
+// Unauthenticated for a token that is nobody's, PermissionDenied for one of a
+// pod that has no baseline, Unavailable when that could not be found out.
+func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, error) {
+	identity, err := i.Verify(ctx, token)
+	switch {
+	case errors.Is(err, caller.ErrUnknown):
+		return serve.Peer{}, status.Error(codes.Unauthenticated, err.Error())
+	case err != nil:
+		return serve.Peer{}, status.Error(codes.Unavailable, err.Error())
+	case identity.PodName == "" || identity.PodUID == "":
+		return serve.Peer{}, status.Errorf(codes.PermissionDenied,
+			"the token of %s was not made for a pod: mount it as a projected volume", identity)
+	}
+	workload, err := i.pods.get(identity.PodUID, func() (table.Workload, error) { return i.ofPod(ctx, identity) })
+	if err != nil {
+		return serve.Peer{}, err
+	}
+	return serve.Peer{Workload: workload, Namespace: identity.Namespace, Pod: identity.PodName, UID: identity.PodUID}, nil
+}
+
+// ofPod gives the workload of a pod.
+func (i *Identifier) ofPod(ctx context.Context, identity caller.Identity) (table.Workload, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	pod, err := i.Pods.Pods(identity.Namespace).Get(ctx, identity.PodName, metav1.GetOptions{})
+	if err != nil {
+		return table.Workload{}, unread("pod "+identity.Namespace+"/"+identity.PodName, err)
+	}
+	if string(pod.UID) != identity.PodUID {
+		return table.Workload{}, status.Errorf(codes.Unauthenticated, "pod %s/%s is another one now", pod.Namespace, pod.Name)
+	}
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" || group(owner.APIVersion) != "apps" {
+		return table.Workload{}, noBaseline(pod.Namespace, pod.Name)
+	}
+	return i.replicaSets.get(string(owner.UID), func() (table.Workload, error) {
+		return i.ofReplicaSet(ctx, pod.Namespace, *owner)
+	})
+}
+
+// ofReplicaSet gives the workload whose ReplicaSet this is.
+func (i *Identifier) ofReplicaSet(ctx context.Context, namespace string, ref metav1.OwnerReference) (table.Workload, error) {
+	set, err := i.ReplicaSets.ReplicaSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+	if err != nil {
+		return table.Workload{}, unread("ReplicaSet "+namespace+"/"+ref.Name, err)
+	}
+	if set.UID != ref.UID {
+		return table.Workload{}, status.Errorf(codes.Unauthenticated, "ReplicaSet %s/%s is another one now", namespace, ref.Name)
+	}
+	owner := metav1.GetControllerOf(set)
+	if owner == nil {
+		return table.Workload{}, noBaseline(namespace, ref.Name)
+	}
+	w := table.Workload{Namespace: namespace, Name: owner.Name}
+	switch {
+	case owner.Kind == "Deployment" && group(owner.APIVersion) == "apps":
+		w.Kind = "Deployment"
+	case owner.Kind == "Rollout" && group(owner.APIVersion) == "argoproj.io":
+		w.Kind = "ArgoRollout" // as the routes API calls it
+	default:
+		return table.Workload{}, noBaseline(namespace, ref.Name)
+	}
+	return w, nil
+}
+
+func group(apiVersion string) string {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return group
+}
+
+func noBaseline(namespace, name string) error {
+	return status.Errorf(codes.PermissionDenied, "%s/%s belongs to no Deployment or Argo Rollout, so nothing is routed for it", namespace, name)
+}
+
+// unread says what it means that an object could not be read.
+func unread(what string, err error) error {
+	if apierrors.IsNotFound(err) {
+		return status.Errorf(codes.Unauthenticated, "%s is gone", what)
+	}
+	return status.Errorf(codes.Unavailable, "read %s: %v", what, err)
+}
