@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -123,7 +124,7 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 		return nil, err
 	}
 	conn, err := nats.Connect("", nats.InProcessServer(s.nats), nats.Name("in-process"), nats.Token(s.secret),
-		nats.MaxReconnects(-1), nats.ReconnectBufSize(-1), nats.IgnoreAuthErrorAbort())
+		nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return nil, fmt.Errorf("event bus: connect from inside the process: %w", err)
 	}

@@ -1,0 +1,66 @@
+package caller
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+func (v *Verifier) recall(key [sha256.Size]byte) (Identity, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	a, ok := v.kept[key]
+	if !ok || !v.config.Clock().Before(a.until) {
+		return Identity{}, false
+	}
+	return a.identity, true
+}
+
+func (v *Verifier) keep(key [sha256.Size]byte, identity Identity, token string) {
+	now := v.config.Clock()
+	until := now.Add(v.config.CacheFor)
+	if expiry, ok := expiryOf(token); ok && expiry.Before(until) {
+		until = expiry
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.kept) >= maxKept {
+		v.sweep(now)
+	}
+	v.kept[key] = answer{identity: identity, until: until}
+}
+
+// sweep makes room: it drops what has run out, and if that is nothing, all; the
+// callers are then asked about once more. The caller holds mu.
+func (v *Verifier) sweep(now time.Time) {
+	for key, a := range v.kept {
+		if !now.Before(a.until) {
+			delete(v.kept, key)
+		}
+	}
+	if len(v.kept) >= maxKept {
+		clear(v.kept)
+	}
+}
+
+// expiryOf reads when a token (a JWT) expires. The API server has verified it
+// already, so its claims can be believed.
+func expiryOf(token string) (time.Time, bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}, false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}, false
+	}
+	var claims struct {
+		Expiry int64 `json:"exp"`
+	}
+	if err := json.Unmarshal(text, &claims); err != nil || claims.Expiry == 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(claims.Expiry, 0), true
+}

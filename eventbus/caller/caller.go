@@ -1,0 +1,195 @@
+// Package caller tells who is calling, by the projected service-account token
+// that a pod presents.
+//
+// The API server is asked (TokenReview) with the audience that the token must be
+// for, so that a token made for anything else, expired, or of a pod that is gone
+// does not count. A positive answer is kept for a short while, since an
+// identity does not change; a negative one is not, since the next token may be
+// good. While the API server is away only tokens whose answer is still kept are
+// known.
+//
+// Users owe: an audience of their own, so that a token given to one service is
+// of no use at another; and a decision what the identity may do.
+package caller
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+)
+
+var (
+	// ErrUnknown: the token does not say who is calling. Refuse the caller.
+	ErrUnknown = errors.New("the token is not valid here")
+	// ErrUnchecked: the API server could not be asked. Refuse the caller for now;
+	// it may come again.
+	ErrUnchecked = errors.New("the token could not be checked")
+)
+
+// Identity is who is calling.
+type Identity struct {
+	Namespace, ServiceAccount string
+	// PodName and PodUID name the pod that the token was made for; empty when it
+	// was made for none.
+	PodName, PodUID string
+}
+
+// String gives the service account as namespace/name.
+func (i Identity) String() string { return i.Namespace + "/" + i.ServiceAccount }
+
+// Config says how tokens are verified.
+type Config struct {
+	// Reviews is the TokenReview API.
+	Reviews client.TokenReviewInterface
+	// Audience is what the tokens must be made for.
+	Audience string
+	// CacheFor is how long a positive answer is kept; at most MaxCache, which is
+	// also what 0 means. A token is never believed past its own expiry.
+	CacheFor time.Duration
+	// Concurrent bounds the questions that are under way at once, so that
+	// strangers cannot make us flood the API server; 8 when it is 0.
+	Concurrent int
+	// Clock tells the time; time.Now when it is nil.
+	Clock func() time.Time
+}
+
+const (
+	// MaxCache is the longest that an answer is kept.
+	MaxCache = 60 * time.Second
+	// maxKept bounds the answers that are kept.
+	maxKept = 4096
+	// maxToken bounds a token, in bytes; real ones take about 1,200.
+	maxToken = 16 << 10
+	// reviewTimeout bounds one question.
+	reviewTimeout = 4 * time.Second
+)
+
+// Validate says what is wrong with the configuration, if anything.
+func (c Config) Validate() error {
+	switch {
+	case c.Reviews == nil:
+		return errors.New("caller: Reviews is missing")
+	case c.Audience == "":
+		return errors.New("caller: Audience is missing; without one a token for any service would count")
+	case c.CacheFor < 0 || c.CacheFor > MaxCache:
+		return fmt.Errorf("caller: CacheFor is %s; it is at most %s, so that a deleted pod is soon unknown", c.CacheFor, MaxCache)
+	case c.Concurrent < 0:
+		return fmt.Errorf("caller: Concurrent is %d; it must not be negative", c.Concurrent)
+	}
+	return nil
+}
+
+// Verifier verifies tokens. It is safe for concurrent use.
+type Verifier struct {
+	config Config
+	asking chan struct{}
+
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]answer
+}
+
+// answer is a positive one. Tokens themselves are not kept, only their hashes.
+type answer struct {
+	identity Identity
+	until    time.Time
+}
+
+// New gives a verifier.
+func New(c Config) (*Verifier, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.CacheFor == 0 {
+		c.CacheFor = MaxCache
+	}
+	if c.Concurrent == 0 {
+		c.Concurrent = 8
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return &Verifier{config: c, asking: make(chan struct{}, c.Concurrent), kept: map[[sha256.Size]byte]answer{}}, nil
+}
+
+// Verify tells whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
+// when that could not be found out.
+func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
+	if token == "" {
+		return Identity{}, fmt.Errorf("%w: there is none", ErrUnknown)
+	}
+	if len(token) > maxToken {
+		return Identity{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnknown, maxToken)
+	}
+	key := sha256.Sum256([]byte(token))
+	if identity, ok := v.recall(key); ok {
+		return identity, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	select {
+	case v.asking <- struct{}{}:
+		defer func() { <-v.asking }()
+	case <-ctx.Done():
+		return Identity{}, fmt.Errorf("%w: too many others are being checked", ErrUnchecked)
+	}
+	identity, err := v.ask(ctx, token)
+	if err == nil {
+		v.keep(key, identity, token)
+	}
+	return identity, err
+}
+
+func (v *Verifier) ask(ctx context.Context, token string) (Identity, error) {
+	review, err := v.config.Reviews.Create(ctx, &authenticationv1.TokenReview{
+		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{v.config.Audience}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnchecked, err)
+	}
+	status := review.Status
+	if !status.Authenticated {
+		return Identity{}, fmt.Errorf("%w: %s", ErrUnknown, strings.TrimSpace("the API server does not accept it: "+status.Error))
+	}
+	// An authenticator that knows no audiences leaves the field empty; its yes
+	// means that the token is good for something else.
+	if !slices.Contains(status.Audiences, v.config.Audience) {
+		return Identity{}, fmt.Errorf("%w: it is for %q, not for %q", ErrUnknown, status.Audiences, v.config.Audience)
+	}
+	return identityOf(status.User)
+}
+
+// The names by which the API server tells about a service account.
+const (
+	userPrefix = "system:serviceaccount:"
+	extraPod   = "authentication.kubernetes.io/pod-name"
+	extraUID   = "authentication.kubernetes.io/pod-uid"
+)
+
+func identityOf(user authenticationv1.UserInfo) (Identity, error) {
+	name, ok := strings.CutPrefix(user.Username, userPrefix)
+	namespace, account, parts := strings.Cut(name, ":")
+	if !ok || !parts || namespace == "" || account == "" {
+		return Identity{}, fmt.Errorf("%w: %q is not a service account", ErrUnknown, user.Username)
+	}
+	return Identity{
+		Namespace: namespace, ServiceAccount: account,
+		PodName: only(user.Extra[extraPod]), PodUID: only(user.Extra[extraUID]),
+	}, nil
+}
+
+// only gives the one value there is; several would not name one pod.
+func only(values authenticationv1.ExtraValue) string {
+	if len(values) != 1 {
+		return ""
+	}
+	return values[0]
+}
