@@ -50,9 +50,11 @@ func (c Config) XDSSocket() string { return path.Join(c.RunPath, "xds.sock") }
 
 // LateSocket is the unix socket to which Envoy passes connections that have not
 // shown what they speak; where they wanted to go comes first, as a PROXY header
-// of version 2. LateHTTPSocket is where Envoy takes those back that turned out
-// to speak HTTP, in the same form.
-func (c Config) LateSocket() string     { return path.Join(c.RunPath, "late.sock") }
+// of version 2.
+func (c Config) LateSocket() string { return path.Join(c.RunPath, "late.sock") }
+
+// LateHTTPSocket is the unix socket at which Envoy takes those back that turned
+// out to speak HTTP, in the same form.
 func (c Config) LateHTTPSocket() string { return path.Join(c.RunPath, "late-http.sock") }
 
 // AdminSocket is the unix socket of Envoy's administration interface. No port is

@@ -63,6 +63,7 @@ func New(types []string, allows func(typeURL, name string) error) *Stream {
 // ends.
 type InvalidError struct{ Reason string }
 
+// Error says which rule was broken.
 func (e *InvalidError) Error() string { return e.Reason }
 
 // Receive takes in a request, and tells whether it settled the response that
