@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/jetstream"
 )
 
 // Server is a running server.
@@ -21,6 +23,8 @@ type Server struct {
 	nats   *server.Server
 	// secret is the token by which connections from inside the process are known.
 	secret string
+	// store is the directory of the streams, as it was at the start.
+	store os.FileInfo
 }
 
 // Start starts the server and waits until it has read its store. Close ends it.
@@ -48,6 +52,10 @@ func Start(c Config) (*Server, error) {
 	if err := s.awaitStart(logger.fatal); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("event bus: the server did not start on %s: %w", c.StoreDir, err)
+	}
+	if s.store, err = os.Stat(s.storeDir()); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("event bus: %w", err)
 	}
 	return s, nil
 }
@@ -131,7 +139,13 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// Ready says why the server cannot serve, nil when it can.
+// ErrStoreGone: the files of the log were removed under the running server. It
+// does not notice by itself and goes on into files that nobody will find again:
+// close it and start another.
+var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
+
+// Ready says why the server cannot serve, nil when it can. It touches no file's
+// content, so a slow disk does not hold it up.
 func (s *Server) Ready() error {
 	switch {
 	case !s.nats.Running():
@@ -139,13 +153,21 @@ func (s *Server) Ready() error {
 	case !s.nats.JetStreamEnabled():
 		return errors.New("event bus: JetStream has been switched off; see the log for the disk error before this")
 	}
+	if now, err := os.Stat(s.storeDir()); err != nil || !os.SameFile(now, s.store) {
+		return fmt.Errorf("%w: %s", ErrStoreGone, s.storeDir())
+	}
 	return nil
 }
+
+// storeDir is where the server keeps its streams.
+func (s *Server) storeDir() string { return filepath.Join(s.config.StoreDir, "jetstream") }
 
 // Stats counts what the server holds and who is connected.
 type Stats struct {
 	// Events and Bytes are what is kept on disk, over all streams.
 	Events, Bytes uint64
+	// LastSeq is the sequence of the log's last event; 0 when there is no log.
+	LastSeq uint64
 	// MaxBytes is the bound of Bytes.
 	MaxBytes uint64
 	// Connections counts the clients.
@@ -156,14 +178,22 @@ type Stats struct {
 
 // Stats reads the counts of this moment.
 func (s *Server) Stats() (Stats, error) {
-	info, err := s.nats.Jsz(nil)
+	info, err := s.nats.Jsz(&server.JSzOptions{Account: factsAccount, Streams: true})
 	if err != nil {
 		return Stats{}, fmt.Errorf("event bus: %w", err)
 	}
-	return Stats{
+	stats := Stats{
 		Events: info.Messages, Bytes: info.Bytes, MaxBytes: uint64(info.Config.MaxStore),
 		Connections: s.nats.NumClients(), Synced: info.Config.SyncAlways,
-	}, nil
+	}
+	for _, account := range info.AccountDetails {
+		for _, stream := range account.Streams {
+			if stream.Name == jetstream.StreamName {
+				stats.LastSeq = stream.State.LastSeq
+			}
+		}
+	}
+	return stats, nil
 }
 
 // Close ends the server and waits until its files are closed.

@@ -129,7 +129,7 @@ func TestEveryWriteIsSyncedUnlessAskedOtherwise(t *testing.T) {
 		if err != nil || stats.Synced == unsynced {
 			t.Errorf("Unsynced %v: the server says that synced is %v, %v", unsynced, stats.Synced, err)
 		}
-		if stats.Events != 1 || stats.Bytes == 0 || stats.MaxBytes != 1<<30 {
+		if stats.Events != 1 || stats.LastSeq != 1 || stats.Bytes == 0 || stats.MaxBytes != 1<<30 {
 			t.Errorf("stats are %+v", stats)
 		}
 	}
@@ -149,6 +149,27 @@ func TestALogOutlivesItsServer(t *testing.T) {
 	}
 	if tip, err := open(t, inProcess(t, second)).Tip(t.Context()); err != nil || tip != pos {
 		t.Errorf("the tip is %v, %v; before it was %v", tip, err, pos)
+	}
+}
+
+func TestAStoreThatIsTakenAwayIsNoticed(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := start(t, embedded.Config{StoreDir: dir})
+	begun(t, inProcess(t, s))
+	if err := s.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(dir, dir+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(); !errors.Is(err, embedded.ErrStoreGone) {
+		t.Errorf("with its store gone: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(); !errors.Is(err, embedded.ErrStoreGone) {
+		t.Errorf("with another store in its place: %v", err)
 	}
 }
 

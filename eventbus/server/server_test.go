@@ -1,0 +1,324 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/eventbus/server"
+	"switchyard.dev/tests/apiserver"
+)
+
+// api is the API server that all tests here share, and the wire to it.
+var api struct {
+	config *rest.Config
+	kube   kubernetes.Interface
+	cut    atomic.Bool
+}
+
+func TestMain(m *testing.M) {
+	environment := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
+	config, err := environment.Start()
+	if err != nil {
+		slog.Error("no API server; run: go run -C tools/cluster . build --only apiserver", "error", err)
+		os.Exit(1)
+	}
+	api.config, api.kube = config, kubernetes.NewForConfigOrDie(config)
+	code := m.Run()
+	if err := environment.Stop(); err != nil {
+		slog.Error("the API server did not stop", "error", err)
+	}
+	os.Exit(code)
+}
+
+// wire is the way to the API server, which can be cut.
+type wire struct{ next http.RoundTripper }
+
+func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	if api.cut.Load() {
+		return nil, errors.New("the wire is cut")
+	}
+	return w.next.RoundTrip(r)
+}
+
+// output is a log that can be read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) says(part string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Contains(o.text.String(), part)
+}
+
+// program is the program of the bus, running in this process.
+type program struct {
+	store, url, health, metrics string
+	log                         *output
+	ended                       chan error
+}
+
+func start(t *testing.T, namespace string) *program {
+	t.Helper()
+	p := &program{store: filepath.Join(t.TempDir(), "store"), log: &output{}, ended: make(chan error, 1)}
+	settings, err := server.ParseSettings([]string{
+		"--store", p.store, "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
+		"--writer-service-account", namespace + "/writer", "--follower-service-account", namespace + "/reader," + namespace + "/other",
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(api.config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next} })
+	s, err := server.Start(server.Config{
+		Settings: settings, Reviews: kubernetes.NewForConfigOrDie(config).AuthenticationV1().TokenReviews(),
+		Logger: slog.New(slog.NewJSONHandler(p.log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bus, health, metrics := s.Addresses()
+	p.url, p.health, p.metrics = "nats://"+bus.String(), "http://"+health.String(), "http://"+metrics.String()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		p.ended <- s.Run(ctx)
+		s.Close()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range p.ended {
+		}
+	})
+	return p
+}
+
+// namespace makes a namespace with the service accounts.
+func namespace(t *testing.T) string {
+	t.Helper()
+	ns, err := api.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bus-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"writer", "reader", "stranger"} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := api.kube.CoreV1().ServiceAccounts(ns.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ns.Name
+}
+
+// tokenFile holds a token of a service account, for the bus.
+func tokenFile(t *testing.T, namespace, account string) string {
+	t.Helper()
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{"eventbus.signadot.svc"}}}
+	answer, err := api.kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), account, request, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(answer.Status.Token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func open(t *testing.T, p *program, role connect.Role, token string) (*jetstream.Log, *nats.Conn) {
+	t.Helper()
+	log, conn, err := connect.Open(connect.Config{URL: p.url, Role: role, TokenFile: token, Name: t.Name(), Logger: slog.New(slog.DiscardHandler)}, jetstream.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return log, conn
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("waited in vain until %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+func TestServiceAccountsWriteAndFollow(t *testing.T) {
+	ns := namespace(t)
+	p := start(t, ns)
+	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
+	await(t, "the writer is connected", conn.IsConnected)
+	if _, err := writer.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pos, err := writer.Append(t.Context(), logtest.Fact("a", 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader, conn := open(t, p, connect.Follower, tokenFile(t, ns, "reader"))
+	await(t, "the follower is connected", conn.IsConnected)
+	if tip, err := reader.Tip(t.Context()); err != nil || tip != pos {
+		t.Errorf("the follower sees %v, %v", tip, err)
+	}
+	for url, want := range map[string]string{
+		p.health + "/healthz":  "ok",
+		p.health + "/readyz":   "ok",
+		p.metrics + "/metrics": "switchyard_eventbus_last_sequence 1\n",
+	} {
+		if code, text := get(t, url); code != http.StatusOK || !strings.Contains(text, want) {
+			t.Errorf("%s: %d without %q", url, code, want)
+		}
+	}
+	_, text := get(t, p.metrics+"/metrics")
+	for _, want := range []string{"events 1", "connections 2", "synced 1", "ready 1"} {
+		if !strings.Contains(text, "switchyard_eventbus_"+want+"\n") {
+			t.Errorf("the metrics lack %q", want)
+		}
+	}
+}
+
+func TestOthersAreRefusedAndTheLogSaysWhy(t *testing.T) {
+	ns := namespace(t)
+	p := start(t, ns)
+	_, stranger := open(t, p, connect.Follower, tokenFile(t, ns, "stranger"))
+	await(t, "the stranger is refused", func() bool { return p.log.says("service account " + ns + "/stranger may neither write nor follow") })
+	_, false_ := open(t, p, connect.Writer, tokenFile(t, ns, "reader"))
+	await(t, "the follower that wants to write is let in as a follower", false_.IsConnected)
+	log, err := jetstream.New(jetstream.Config{Conn: false_})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := log.Begin(ctx); err == nil {
+		t.Error("a follower began a log")
+	}
+	if stranger.IsConnected() {
+		t.Error("the stranger got in")
+	}
+}
+
+func TestWithoutTheAPIServerOldConnectionsLiveOnAndNewOnesWait(t *testing.T) {
+	ns := namespace(t)
+	p := start(t, ns)
+	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
+	await(t, "the writer is connected", conn.IsConnected)
+	if _, err := writer.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	token := tokenFile(t, ns, "reader")
+	api.cut.Store(true)
+	t.Cleanup(func() { api.cut.Store(false) })
+	_, reader := open(t, p, connect.Follower, token)
+	await(t, "the follower is refused for now", func() bool { return p.log.says("the token could not be checked") })
+	if _, err := writer.Append(t.Context(), logtest.Fact("a", 1), 0); err != nil || reader.IsConnected() {
+		t.Errorf("the writer that was in gets %v, the new follower is in: %v", err, reader.IsConnected())
+	}
+	api.cut.Store(false)
+	await(t, "the follower is in once the API server is back", reader.IsConnected)
+}
+
+func TestTheProgramEndsWhenItsStoreIsTakenAway(t *testing.T) {
+	p := start(t, namespace(t))
+	if err := os.RemoveAll(p.store); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it is not ready", func() bool {
+		code, _ := get(t, p.health+"/readyz")
+		return code == http.StatusServiceUnavailable
+	})
+	if err := <-p.ended; !errors.Is(err, embedded.ErrStoreGone) {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAPortThatIsTakenIsSaid(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, flag := range []string{"--listen", "--health", "--metrics"} {
+		args := []string{"--store", t.TempDir(), "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0"}
+		settings, err := server.ParseSettings(append(args, flag, taken.Addr().String()), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.Start(server.Config{Settings: settings, Reviews: api.kube.AuthenticationV1().TokenReviews(), Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			s.Close()
+			t.Errorf("%s on a port that is taken: no error", flag)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	got, err := server.ParseSettings([]string{"--store=/data"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := server.Settings{
+		StoreDir: "/data", Listen: ":4222", Health: ":8081", Metrics: ":9090", Audience: "eventbus.signadot.svc",
+		Writers: []string{"signadot/signadot-controller-manager"}, Followers: []string{"signadot/routeserver"}, MaxStore: 700 << 20,
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("defaults are %v, want %v", got, want)
+	}
+	for _, args := range [][]string{
+		{}, {"--store"}, {"--store=/data", "more"}, {"--store=/data", "--writer-service-account=manager"},
+		{"--store=/data", "--follower-service-account=a/b/c"}, {"--store=/data", "--max-store=much"}, {"--store=/data", "--log-level=loud"},
+	} {
+		if _, err := server.ParseSettings(args, io.Discard); err == nil {
+			t.Errorf("%q: no error", args)
+		}
+	}
+}

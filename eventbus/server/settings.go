@@ -1,0 +1,102 @@
+package server
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/connect"
+)
+
+// Settings is the command line of the program.
+type Settings struct {
+	// StoreDir is the directory of the log.
+	StoreDir string
+	// Listen, Health and Metrics are the addresses to listen on.
+	Listen, Health, Metrics string
+	// Audience is what the clients' tokens must be made for.
+	Audience string
+	// Writers and Followers are service accounts, as namespace/name.
+	Writers, Followers []string
+	// MaxStore bounds what is kept on disk, in bytes.
+	MaxStore int64
+	// LogLevel is the least level that is logged.
+	LogLevel slog.Level
+}
+
+// ParseSettings reads the command line, without the program's name. What is
+// wrong or asked for with -help is said on out.
+func ParseSettings(args []string, out io.Writer) (Settings, error) {
+	var s Settings
+	flags := flag.NewFlagSet("eventbus", flag.ContinueOnError)
+	flags.SetOutput(out)
+	flags.StringVar(&s.StoreDir, "store", "", "`directory` for the log; it must be on a disk that keeps what was synced")
+	flags.StringVar(&s.Listen, "listen", ":4222", "`address` for clients")
+	flags.StringVar(&s.Health, "health", ":8081", "`address` for /healthz and /readyz")
+	flags.StringVar(&s.Metrics, "metrics", ":9090", "`address` for /metrics")
+	flags.StringVar(&s.Audience, "audience", "eventbus.signadot.svc", "`audience` that the clients' tokens must be made for")
+	flags.Var((*list)(&s.Writers), "writer-service-account", "service account that writes, as `namespace/name`; several with commas or by repeating (default signadot/signadot-controller-manager)")
+	flags.Var((*list)(&s.Followers), "follower-service-account", "service account that reads, as `namespace/name`; several with commas or by repeating (default signadot/routeserver)")
+	flags.Int64Var(&s.MaxStore, "max-store", 700<<20, "`bytes` that the log may take on disk; at most 70 per cent of the volume")
+	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "least `level` to log: debug, info, warn or error")
+	if err := flags.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return Settings{}, fmt.Errorf("%q is not a flag; all settings are flags, see -help", flags.Arg(0))
+	}
+	if len(s.Writers) == 0 {
+		s.Writers = []string{"signadot/signadot-controller-manager"}
+	}
+	if len(s.Followers) == 0 {
+		s.Followers = []string{"signadot/routeserver"}
+	}
+	return s, s.validate()
+}
+
+func (s Settings) validate() error {
+	if s.StoreDir == "" {
+		return errors.New("--store is missing; name the directory for the log")
+	}
+	for _, account := range append(s.Writers[:len(s.Writers):len(s.Writers)], s.Followers...) {
+		namespace, name, ok := strings.Cut(account, "/")
+		if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("service account %q must be namespace/name", account)
+		}
+	}
+	return nil
+}
+
+// RoleOf tells the role of a client. A service account that is both is a writer,
+// who may read too.
+func (s Settings) RoleOf(who caller.Identity) (connect.Role, error) {
+	for _, account := range s.Writers {
+		if account == who.String() {
+			return connect.Writer, nil
+		}
+	}
+	for _, account := range s.Followers {
+		if account == who.String() {
+			return connect.Follower, nil
+		}
+	}
+	return 0, fmt.Errorf("service account %s may neither write nor follow the log; see --writer-service-account and --follower-service-account", who)
+}
+
+// list is a flag that may be repeated and holds values separated by commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(value string) error {
+	for _, one := range strings.Split(value, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			*l = append(*l, one)
+		}
+	}
+	return nil
+}
