@@ -46,26 +46,23 @@ func (f Finding) IsNo() bool { return f.Status == metav1.ConditionFalse }
 // Findings are findings by condition type.
 type Findings map[string]Finding
 
-// First gives the first of these condition types whose finding is not True;
-// false when all are.
-func (f Findings) First(types ...string) (Finding, bool) {
-	for _, t := range types {
-		if have, ok := f[t]; ok && !have.IsYes() {
-			return have, true
-		}
-	}
-	return Finding{}, false
-}
-
 // Ready gives the finding for the condition Ready: yes with the given message
 // when all of these condition types are True, else no with the reason and
-// message of the first that is not.
+// message of the first that is False, or of the first that is Unknown when none
+// is False.
 func (f Findings) Ready(message string, types ...string) Finding {
-	if first, stands := f.First(types...); stands {
-		return No(first.Reason, first.Message)
+	for _, stands := range []func(Finding) bool{Finding.IsNo, isOpen} {
+		for _, t := range types {
+			if have, ok := f[t]; ok && stands(have) {
+				return No(have.Reason, have.Message)
+			}
+		}
 	}
 	return Yes("Ready", message)
 }
+
+// isOpen says whether it is neither so nor not so.
+func isOpen(f Finding) bool { return !f.IsYes() && !f.IsNo() }
 
 // Write puts the findings on the object as its conditions, about its present
 // generation. Every condition type of the object is there afterwards; those

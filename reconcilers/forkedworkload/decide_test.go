@@ -1,0 +1,357 @@
+package forkedworkload_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+// now is the time of all decisions here.
+var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+
+// world is what a test begins with: a baseline with one Service and one pod
+// that has a ready sidecar, and a fork of it that was made and is available.
+type world struct {
+	in   forkedworkload.Input
+	made forkedworkload.Made
+}
+
+func newWorld() *world {
+	labels := map[string]string{"app": "a"}
+	yes := true
+	w := &crdv1.ForkedWorkload{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "sb-a-1", Namespace: "ns", UID: "fw", Generation: 3, CreationTimestamp: now,
+			Annotations: map[string]string{crdv1.AnnotationSandboxName: "sb", crdv1.AnnotationRoutingKey: "key"},
+		},
+		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a", Namespace: "ns"}},
+	}
+	baseline := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", UID: "base", Generation: 5},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{crdv1.AnnotationInject: "true"}},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "a:1"}}},
+			},
+		},
+	}
+	owner := []metav1.OwnerReference{{Kind: "ForkedWorkload", Name: w.Name, UID: "fw", Controller: &yes}}
+	fork := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "sb-a-x", Namespace: "ns", UID: "fork", Generation: 2, OwnerReferences: owner},
+		Status: appsv1.DeploymentStatus{
+			ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, AvailableReplicas: 1,
+		},
+	}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "sb-a-x", Namespace: "ns", OwnerReferences: owner,
+			Labels: map[string]string{crdv1.LabelForkedWorkload: w.Name},
+		},
+		Spec: corev1.ServiceSpec{ClusterIP: "10.0.0.2"},
+	}
+	return &world{
+		in: forkedworkload.Input{
+			Workload: w,
+			Baseline: baseline,
+			Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})},
+			Services: []corev1.Service{{
+				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"},
+				Spec: corev1.ServiceSpec{Selector: labels, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{
+					{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolTCP},
+				}},
+			}},
+		},
+		made: forkedworkload.Made{
+			Fork:            fork,
+			Services:        map[string]*corev1.Service{"a": service},
+			ServiceRefusals: map[string]*apply.Refusal{},
+		},
+	}
+}
+
+func pod(name string, statuses ...corev1.ContainerStatus) corev1.Pod {
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", Labels: map[string]string{"app": "a"}},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: statuses},
+	}
+}
+
+func (w *world) patch(text string) {
+	w.in.Workload.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(text)}}}
+}
+
+// remembers puts what was concluded before into the workload's status.
+func (w *world) remembers() {
+	d := forkedworkload.Decide(w.in)
+	w.in.Workload = forkedworkload.Conclude(w.in, d, w.made, now)
+	w.in.Services = append(w.in.Services, *w.made.Services["a"])
+	w.in.Deployments = []appsv1.Deployment{*w.made.Fork}
+}
+
+func TestConditions(t *testing.T) {
+	tests := []struct {
+		name      string
+		change    func(w *world)
+		condition string
+		status    metav1.ConditionStatus
+		reason    string
+		says      string
+	}{
+		{"all is well", func(*world) {}, crdv1.ConditionReady, "True", "Ready", "ns/a is available"},
+		{"the baseline has no name", func(w *world) { w.in.Workload.Spec.Baseline.Name = "" },
+			crdv1.ConditionAccepted, "False", "InvalidSpec", "name the workload"},
+		{"the baseline is in another namespace", func(w *world) { w.in.Workload.Spec.Baseline.Namespace = "other" },
+			crdv1.ConditionAccepted, "False", "InvalidSpec", "namespace other"},
+		{"the baseline has no namespace, which is that of the object", func(w *world) { w.in.Workload.Spec.Baseline.Namespace = "" },
+			crdv1.ConditionReady, "True", "Ready", ""},
+		{"the baseline is of a kind that nobody forks", func(w *world) { w.in.Workload.Spec.Baseline.Kind = "DaemonSet" },
+			crdv1.ConditionReady, "False", "UnsupportedKind", "only Deployment"},
+		{"a Deployment of another group is no Deployment", func(w *world) { w.in.Workload.Spec.Baseline.APIVersion = "x.io/v1" },
+			crdv1.ConditionReady, "False", "UnsupportedKind", "x.io/v1"},
+		{"the baseline is a Rollout", func(w *world) {
+			w.in.Workload.Spec.Baseline.Kind, w.in.Workload.Spec.Baseline.APIVersion = "Rollout", "argoproj.io/v1alpha1"
+		}, crdv1.ConditionReady, "False", "NotSupportedYet", "Rollout a"},
+		{"the baseline does not exist", func(w *world) { w.in.Baseline, w.made.Fork = nil, nil },
+			crdv1.ConditionReady, "False", "BaselineNotFound", "Deployment ns/a does not exist: create it"},
+		{"the patch does not apply", func(w *world) { w.patch(`{"spec":{"replicas":"x"}}`); w.made.Fork = nil },
+			crdv1.ConditionReady, "False", "PatchFailed", "patch 1 of 1"},
+		{"the patch does not apply any more", func(w *world) { w.remembers(); w.patch(`{"spec":{"replicas":"x"}}`) },
+			crdv1.ConditionAccepted, "False", "PatchFailed", "keeps running"},
+		{"the API server refuses the fork", func(w *world) {
+			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
+		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},
+		{"somebody else has the name of the fork", func(w *world) {
+			w.made.Fork, w.made.ForkRefusal = nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "Deployment x exists"}
+		}, crdv1.ConditionForkAvailable, "False", "NameTaken", "Deployment x exists"},
+		{"the fork has just been written", func(w *world) { w.made.Fork.Status = appsv1.DeploymentStatus{} },
+			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "has not been looked at"},
+		{"the fork's pods are not ready", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
+			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1"},
+		{"pods of the fork's last form are still there", func(w *world) { w.made.Fork.Status.Replicas = 2 },
+			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "1 of 1"},
+		{"the fork did not get ready in time", func(w *world) {
+			w.made.Fork.Status.AvailableReplicas = 0
+			w.made.Fork.Status.Conditions = []appsv1.DeploymentCondition{{
+				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "timed out progressing",
+			}}
+		}, crdv1.ConditionForkAvailable, "False", "ForkFailed", "timed out progressing"},
+		{"a patch asks for no replica", func(w *world) { zero := int32(0); w.made.Fork.Spec.Replicas = &zero },
+			crdv1.ConditionReady, "False", "ScaledToZero", "at least 1"},
+		{"a Service could not be made", func(w *world) {
+			w.made.Services = nil
+			w.made.ServiceRefusals["a"] = &apply.Refusal{Reason: apply.ReasonForbidden, Message: "quota"}
+		}, crdv1.ConditionServicesReady, "False", "Forbidden", "quota"},
+		{"a Service has no address yet", func(w *world) { w.made.Services["a"].Spec.ClusterIP = "" },
+			crdv1.ConditionServicesReady, "False", "ServicesMissing", "for a."},
+		{"a port has no target", func(w *world) {
+			w.in.Services[0].Spec.Ports = append(w.in.Services[0].Spec.Ports, corev1.ServicePort{Port: 81, TargetPort: intstr.FromString("none")})
+		}, crdv1.ConditionServicesReady, "True", "ServicesReady", "a 81"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			after := forkedworkload.Conclude(w.in, forkedworkload.Decide(w.in), w.made, now)
+			checkCondition(t, after, tt.condition, tt.status, tt.reason, tt.says)
+			if after.Status.ObservedGeneration != 3 {
+				t.Errorf("observedGeneration is %d", after.Status.ObservedGeneration)
+			}
+		})
+	}
+}
+
+func checkCondition(t *testing.T, w *crdv1.ForkedWorkload, conditionType string, status metav1.ConditionStatus, reason, says string) {
+	t.Helper()
+	for _, known := range append(w.ConditionTypes(), forkedworkload.ConditionSidecarsReady) {
+		if crdv1.FindCondition(w.Status.Conditions, known) == nil {
+			t.Errorf("condition %s is not there", known)
+		}
+	}
+	c := crdv1.FindCondition(w.Status.Conditions, conditionType)
+	if c == nil || c.Status != string(status) || c.Reason != reason || !strings.Contains(c.Message, says) || c.ObservedGeneration != 3 {
+		t.Errorf("%s is %+v", conditionType, c)
+	}
+}
+
+func TestSidecars(t *testing.T) {
+	native := pod("native")
+	native.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: forkedworkload.SidecarContainer, Ready: true}}
+	ready := pod("ready", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+	unready := pod("unready", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer})
+	plain := pod("plain", corev1.ContainerStatus{Name: "main", Ready: true})
+	starting := pod("starting")
+	starting.Spec.InitContainers = []corev1.Container{{Name: forkedworkload.SidecarContainer}}
+	deleted := pod("deleted")
+	deleted.DeletionTimestamp = &now
+	failed := pod("failed")
+	failed.Status.Phase = corev1.PodFailed
+	forked := pod("forked")
+	forked.Labels = map[string]string{"app": "a", crdv1.LabelForkedWorkload: "x"}
+	many := []corev1.Pod{pod("p4"), pod("p3"), pod("p2"), pod("p1"), ready}
+
+	const asked, unasked = true, false
+	tests := []struct {
+		name   string
+		asked  bool
+		pods   []corev1.Pod
+		status metav1.ConditionStatus
+		reason string
+		says   string
+	}{
+		{"every pod has a ready one", asked, []corev1.Pod{ready, native}, "True", "SidecarsReady", ""},
+		{"nobody asked for one", unasked, []corev1.Pod{plain}, "False", "SidecarAbsent",
+			`DevMesh Sidecar absent on baseline ns/a: annotate its pod template with sidecar.signadot.com/inject: "true"`},
+		{"a pod is from before it was asked for", asked, []corev1.Pod{ready, plain}, "False", "SidecarAbsent",
+			"1 of 2 pods started without it (plain): restart them"},
+		{"many pods are named up to a few", asked, many, "False", "SidecarAbsent", "4 of 5 pods started without it (p1, p2, p3, …)"},
+		{"a namespace asked for it, not the template", unasked, []corev1.Pod{ready}, "True", "SidecarsReady", ""},
+		{"one is there and not ready", asked, []corev1.Pod{unready}, "False", "SidecarNotReady", "1 of 1 pods (unready)"},
+		{"a pod is starting", asked, []corev1.Pod{ready, starting}, "False", "SidecarNotReady", "starting"},
+		{"pods that get no requests do not count", asked, []corev1.Pod{ready, deleted, failed, forked}, "True", "SidecarsReady", ""},
+		{"without pods the template counts", asked, nil, "True", "SidecarsReady", ""},
+		{"without pods and without asking there is none", unasked, nil, "False", "SidecarAbsent", "annotate"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			w.in.Pods = tt.pods
+			if !tt.asked {
+				w.in.Baseline.Spec.Template.Annotations = nil
+			}
+			after := forkedworkload.Conclude(w.in, forkedworkload.Decide(w.in), w.made, now)
+			checkCondition(t, after, forkedworkload.ConditionSidecarsReady, tt.status, tt.reason, tt.says)
+			if got := after.Status.RoutingConfig.DevMeshSidecarPresent; got != (tt.status == "True") {
+				t.Errorf("devMeshSidecarPresent is %t", got)
+			}
+			ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+			if ready.Status != "True" {
+				t.Errorf("the sidecar is about routing, yet Ready is %+v", ready)
+			}
+		})
+	}
+}
+
+func TestObserved(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(w *world)
+		check  func(o *factv1.WorkloadObserved) any
+		want   any
+	}{
+		{"a Service is named with its address and ports", func(*world) {},
+			func(o *factv1.WorkloadObserved) any {
+				s := o.Services[0]
+				return []any{s.From, s.To, s.ClusterIp, s.Ports[0].Port, s.Ports[0].WorkloadPort, o.Ready, o.DevMeshPresent}
+			}, []any{"a", "sb-a-x", "10.0.0.2", uint32(80), uint32(8080), true, true}},
+		{"a headless Service has no address", func(w *world) { w.made.Services["a"].Spec.ClusterIP = "None" },
+			func(o *factv1.WorkloadObserved) any { return o.Services[0].ClusterIp }, ""},
+		{"an old pod still serves while the new one starts", func(w *world) { w.made.Fork.Status.UpdatedReplicas = 0 },
+			func(o *factv1.WorkloadObserved) any { return o.Ready }, true},
+		{"no pod serves", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
+			func(o *factv1.WorkloadObserved) any { return o.Ready }, false},
+		{"a workload without Services is observed all the same", func(w *world) { w.in.Services, w.made.Services = nil, nil },
+			func(o *factv1.WorkloadObserved) any { return len(o.Services) }, 0},
+		{"a patch that does not apply leaves requests to fail visibly", func(w *world) { w.patch(`{"spec":1}`); w.made.Fork = nil },
+			func(o *factv1.WorkloadObserved) any { return []any{len(o.Services), o.Ready} }, []any{1, false}},
+		{"without its baseline the fork is what it was", func(w *world) {
+			w.remembers()
+			w.in.Baseline = nil
+		}, func(o *factv1.WorkloadObserved) any { return []any{o.Baseline.Uid, len(o.Services), o.Ready} }, []any{"base", 1, true}},
+		{"a Service that is refused does not hold back the others", func(w *world) {
+			second := w.in.Services[0]
+			second.Name = "b"
+			w.in.Services = append(w.in.Services, second)
+			w.made.ServiceRefusals["b"] = &apply.Refusal{Reason: apply.ReasonForbidden}
+		}, func(o *factv1.WorkloadObserved) any { return len(o.Services) }, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			tt.change(w)
+			d := forkedworkload.Decide(w.in)
+			if w.in.Baseline == nil {
+				w.made.Services = d.Standing
+			}
+			fact, ok := forkedworkload.Observed(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made)
+			if !ok {
+				t.Fatal("there is no fact")
+			}
+			if fact.Cause.UID != "fw" || fact.Cause.Generation != 3 || fact.Key != forkedworkload.Key("ns", "sb-a-1") {
+				t.Errorf("fact %+v", fact)
+			}
+			if diff := cmp.Diff(tt.want, tt.check(fact.Data.(*factv1.WorkloadObserved))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	for name, change := range map[string]func(w *world){
+		"a baseline was never seen":        func(w *world) { w.in.Baseline = nil },
+		"a Service waits for its address":  func(w *world) { w.made.Services["a"].Spec.ClusterIP = "" },
+		"a Service could not be made yet":  func(w *world) { delete(w.made.Services, "a") },
+		"the kind of the baseline is none": func(w *world) { w.in.Workload.Spec.Baseline.Kind = "x" },
+	} {
+		t.Run("nothing is said while "+name, func(t *testing.T) {
+			w := newWorld()
+			change(w)
+			if w.in.Workload.Spec.Baseline.Kind == "x" {
+				w.in.Baseline = nil
+			}
+			d := forkedworkload.Decide(w.in)
+			if fact, ok := forkedworkload.Observed(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made); ok {
+				t.Errorf("%v", fact)
+			}
+		})
+	}
+}
+
+func TestWhatIsNotWantedAnyMore(t *testing.T) {
+	w := newWorld()
+	w.remembers()
+	old := w.made.Fork.DeepCopy()
+	old.Name = "fork-of-another-baseline"
+	foreign := w.made.Services["a"].DeepCopy()
+	foreign.Name, foreign.OwnerReferences[0].UID = "foreign", types.UID("other")
+	w.in.Deployments = append(w.in.Deployments, *old)
+	w.in.Services = append(w.in.Services, *foreign)
+	d := forkedworkload.Decide(w.in)
+	if len(d.SurplusForks) == 0 || d.SurplusForks[len(d.SurplusForks)-1].Name != old.Name {
+		t.Errorf("forks to delete: %v", d.SurplusForks)
+	}
+	if len(d.Surplus) != 1 || d.Surplus[0].Name != "sb-a-x" { // the name it gets now is another one
+		t.Errorf("Services to delete: %v", d.Surplus)
+	}
+
+	w.in.Baseline = nil
+	if d := forkedworkload.Decide(w.in); len(d.Surplus)+len(d.SurplusForks) != 0 || d.Fork != nil {
+		t.Errorf("without a baseline nothing changes, yet %+v", d)
+	}
+}
+
+func TestADecisionChangesNothingOfWhatItWasGiven(t *testing.T) {
+	w := newWorld()
+	w.patch(`{"spec":{"replicas":2}}`)
+	before := newWorld()
+	before.patch(`{"spec":{"replicas":2}}`)
+	d := forkedworkload.Decide(w.in)
+	forkedworkload.Conclude(w.in, d, w.made, now)
+	if diff := cmp.Diff(before.in, w.in); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before.made, w.made); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,77 @@
+package guard_test
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/reconcilers/guard"
+)
+
+func TestAPanicInAMapFunctionMeansNothingToDo(t *testing.T) {
+	f := guard.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if o.GetName() == "bad" {
+			panic("a fault")
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: o.GetName()}}}
+	})
+	if got := f(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "bad"}}); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	if got := f(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "good"}}); len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	if got := f(t.Context(), nil); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAPanicInAPredicateLetsTheEventPass(t *testing.T) {
+	p := guard.Updates(func(before, _ client.Object) bool {
+		if before.GetName() == "bad" {
+			panic("a fault")
+		}
+		return false
+	})
+	update := func(name string) event.UpdateEvent {
+		o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		return event.UpdateEvent{ObjectOld: o, ObjectNew: o}
+	}
+	if !p.Update(update("bad")) || p.Update(update("good")) || !p.Update(event.UpdateEvent{}) {
+		t.Error("an update was judged wrongly")
+	}
+	if !p.Create(event.CreateEvent{}) || !p.Delete(event.DeleteEvent{}) || !p.Generic(event.GenericEvent{}) {
+		t.Error("only updates are judged")
+	}
+}
+
+func TestSpecChanged(t *testing.T) {
+	now := metav1.Now()
+	tests := map[string]struct {
+		change func(o *corev1.Pod)
+		want   bool
+	}{
+		"status":          {func(o *corev1.Pod) { o.Status.Phase = "Running"; o.ResourceVersion = "2" }, false},
+		"generation":      {func(o *corev1.Pod) { o.Generation = 2 }, true},
+		"labels":          {func(o *corev1.Pod) { o.Labels = map[string]string{"a": "b"} }, true},
+		"annotations":     {func(o *corev1.Pod) { o.Annotations = map[string]string{"a": "b"} }, true},
+		"finalizers":      {func(o *corev1.Pod) { o.Finalizers = []string{"a"} }, true},
+		"deletion begins": {func(o *corev1.Pod) { o.DeletionTimestamp = &now }, true},
+		"another object":  {func(o *corev1.Pod) { o.UID = "2" }, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			after := &corev1.Pod{}
+			tt.change(after)
+			if got := guard.SpecChanged(&corev1.Pod{}, after); got != tt.want {
+				t.Errorf("%t", got)
+			}
+		})
+	}
+}
