@@ -118,7 +118,7 @@ func TestABadSandboxSaysWhatToChangeAndHurtsNobody(t *testing.T) {
 	w := newWorld(t)
 	w.sandbox("e2e-neighbour")
 	w.kubectl(sandboxManifest("e2e-bad", "nowhere"), "apply", "-f", "-")
-	t.Cleanup(func() { w.kubectl("", "delete", "signadotsandbox", "e2e-bad", "--timeout=60s") })
+	w.removeAfter("signadotsandbox", "e2e-bad")
 	w.eventually("a condition that names the workload", 30*time.Second, func() error {
 		conditions := w.kubectl("", "get", "signadotsandbox", "e2e-bad", "-o",
 			`jsonpath={range .status.conditions[*]}{.type}={.status} {.reason}: {.message}{"\n"}{end}`)

@@ -57,17 +57,22 @@ func (w *world) kubectl(stdin string, args ...string) string {
 func (w *world) sandbox(name string) {
 	w.t.Helper()
 	w.kubectl(sandboxManifest(name, "customer"), "apply", "-f", "-")
+	w.removeAfter("signadotsandbox", name)
+	w.kubectl("", "wait", "signadotsandbox/"+name, "--for=condition=Ready", "--timeout=120s")
+	w.eventually("the fork serves its key", 20*time.Second, func() error {
+		return w.serves(name, traffic.Fork)
+	})
+}
+
+// removeAfter deletes an object when the test ends.
+func (w *world) removeAfter(kind, name string) {
 	w.t.Cleanup(func() {
 		// The test's own context has ended by now.
 		ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 		defer cancel()
-		if _, err := demo.Kubectl(ctx, "", "delete", "signadotsandbox", name, "--ignore-not-found", "--timeout=60s"); err != nil {
+		if _, err := demo.Kubectl(ctx, "", "delete", kind, name, "--ignore-not-found", "--timeout=60s"); err != nil {
 			w.t.Error(err)
 		}
-	})
-	w.kubectl("", "wait", "signadotsandbox/"+name, "--for=condition=Ready", "--timeout=120s")
-	w.eventually("the fork serves its key", 20*time.Second, func() error {
-		return w.serves(name, traffic.Fork)
 	})
 }
 
@@ -85,13 +90,7 @@ func (w *world) declare(key, sandbox string) {
 	fork := w.kubectl("", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
 	w.kubectl(fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
 "spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox), "apply", "-f", "-")
-	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if _, err := demo.Kubectl(ctx, "", "delete", "routingconfig", key, "--ignore-not-found", "--timeout=20s"); err != nil {
-			w.t.Error(err)
-		}
-	})
+	w.removeAfter("routingconfig", key)
 }
 
 // serves tells whether a request with the key is served by that side.

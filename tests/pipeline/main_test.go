@@ -7,6 +7,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) == sidecarRole {
+		if err := keepSidecar(); err != nil {
+			fmt.Fprintln(os.Stderr, "sidecar:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := Isolate(); err != nil {
 		fmt.Fprintln(os.Stderr, "pipeline:", err)
 		os.Exit(1)

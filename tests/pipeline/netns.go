@@ -21,11 +21,7 @@ const isolated = "SWITCHYARD_ISOLATED"
 // first in TestMain. It needs root.
 func Isolate() error {
 	if os.Getenv(isolated) != "" {
-		lo, err := netlink.LinkByName("lo")
-		if err != nil {
-			return fmt.Errorf("find loopback: %w", err)
-		}
-		return netlink.LinkSetUp(lo)
+		return furnish()
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("a network namespace can be made only by root: run as root")
@@ -43,6 +39,26 @@ func Isolate() error {
 	}
 	os.Exit(0)
 	return nil
+}
+
+// furnish gives the new network namespace what programs expect of a machine:
+// loopback, and a device with an address and the default route, from which an
+// API server takes the address that it makes known. The route leads nowhere.
+func furnish() error {
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("find loopback: %w", err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("set loopback up: %w", err)
+	}
+	if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "node0"}}); err != nil {
+		return fmt.Errorf("add the node's device: %w", err)
+	}
+	if err := address("node0", net.IPv4(10, 77, 0, 1)); err != nil {
+		return err
+	}
+	return netlink.RouteAdd(&netlink.Route{Gw: net.IPv4(10, 77, 0, 254)})
 }
 
 // Pod is a network namespace joined to the test's own.

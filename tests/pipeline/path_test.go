@@ -1,0 +1,149 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/traffic"
+)
+
+// One test walks the whole path, since a world takes longer to start than
+// everything that is done in it.
+func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
+	w := newWorld(t)
+	sandbox := w.sandbox("k7q2m9x4v1tz8")
+
+	t.Run("before the fork is up its key fails visibly and never reaches the baseline", func(t *testing.T) {
+		w.forkedWorkload("k7q2m9x4v1tz8")
+		w.eventually("the key is answered with 503 and a reason", func() error { return failsVisibly(w, "k7q2m9x4v1tz8") })
+	})
+	fork := w.fork("k7q2m9x4v1tz8")
+	t.Run("the key reaches the fork and everything else the baseline", func(t *testing.T) {
+		w.eventually("the fork serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Fork) })
+		ledger := w.sender.Count(w.ctx, 300, 4, []traffic.Want{
+			{Key: "k7q2m9x4v1tz8", Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}, {Key: "k7q2m9x4v1tz", Side: traffic.Baseline},
+		})
+		if !ledger.Clean() {
+			t.Error(ledger)
+		}
+	})
+	t.Run("the sandbox says that it is ready", func(t *testing.T) {
+		w.eventually("Ready", func() error { return isReady(w.ctx, w, sandbox) })
+	})
+	t.Run("the rule is in the routes API", func(t *testing.T) {
+		rules := rulesOf(t, w, "k7q2m9x4v1tz8")
+		if len(rules) != 1 || rules[0].Baseline.Name != workload || len(rules[0].Mappings) != 1 || rules[0].Mappings[0].WorkloadPort != workloadPort {
+			t.Errorf("rules: %+v", rules)
+		}
+	})
+	t.Run("a RoutingConfig made by hand is routed by its name", func(t *testing.T) {
+		config := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
+		config.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
+			Kind: crdv1.KindForkedWorkload, Namespace: namespace, Name: fork.Name, SandboxName: "k7q2m9x4v1tz8"}}}
+		if err := w.client.Create(w.ctx, config); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the fork serves it", func() error { return w.serves("by-hand", traffic.Fork) })
+		if err := w.client.Delete(w.ctx, config); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the baseline serves it", func() error { return w.serves("by-hand", traffic.Baseline) })
+	})
+	t.Run("a sandbox of a workload that is not there says so and hurts nobody", func(t *testing.T) {
+		bad := &crdv1.SignadotSandbox{}
+		w.create(bad, `{metadata: {name: bad}, spec: {id: bad, customization: {patches: [
+			{target: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: nowhere}, merge: {}}]}}}`)
+		w.eventually("Ready=False", func() error {
+			err := isReady(w.ctx, w, bad)
+			if c := crdv1.FindCondition(bad.Status.Conditions, crdv1.ConditionReady); c != nil && c.Status == "False" && c.Message != "" {
+				return nil
+			}
+			return fmt.Errorf("conditions %+v (%w)", bad.Status.Conditions, err)
+		})
+		if err := w.serves("k7q2m9x4v1tz8", traffic.Fork); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a deleted sandbox leaves its key to the baseline, and nothing behind", func(t *testing.T) {
+		if err := w.client.Delete(w.ctx, sandbox); err != nil {
+			t.Fatal(err)
+		}
+		w.eventually("the baseline serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Baseline) })
+		w.eventually("the sandbox is gone", func() error {
+			err := w.client.Get(w.ctx, client.ObjectKeyFromObject(sandbox), sandbox)
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("it is there: %v", err)
+			}
+			return nil
+		})
+		if rules := rulesOf(t, w, "k7q2m9x4v1tz8"); len(rules) != 0 {
+			t.Errorf("rules: %+v", rules)
+		}
+	})
+}
+
+// failsVisibly tells whether the key is answered with 503 and a reason. The
+// baseline must never answer it.
+func failsVisibly(w *world, key string) error {
+	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.sender.URL, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Baggage", "sd-routing-key="+key)
+	resp, err := w.sender.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Sd-Reason") == "" {
+		return fmt.Errorf("status %d, reason %q: %s", resp.StatusCode, resp.Header.Get("Sd-Reason"), body)
+	}
+	return nil
+}
+
+func isReady(ctx context.Context, w *world, s *crdv1.SignadotSandbox) error {
+	if err := w.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+		return err
+	}
+	if !crdv1.IsTrue(s.Status.Conditions, crdv1.ConditionReady, s.Generation) {
+		return fmt.Errorf("conditions %+v", s.Status.Conditions)
+	}
+	return nil
+}
+
+type rule struct {
+	RoutingKey string                                 `json:"routingKey"`
+	Baseline   struct{ Kind, Namespace, Name string } `json:"baseline"`
+	Mappings   []struct {
+		WorkloadPort int `json:"workloadPort"`
+	} `json:"mappings"`
+}
+
+func rulesOf(t *testing.T, w *world, key string) []rule {
+	t.Helper()
+	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		RoutingRules []rule `json:"routingRules"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.RoutingRules
+}
