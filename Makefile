@@ -57,7 +57,7 @@ build: ## compile every program
 .PHONY: parts
 parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(call say,Kubernetes and its tools from pinned modules (about ten minutes the first time))
-	go run -C tools/cluster . build
+	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path
 
@@ -80,7 +80,7 @@ bench-table: ## lookup, change, cold start and memory of the routing table
 
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
-	go run -C tools/cluster . down
+	tools/cluster/cluster down
 
 .PHONY: preflight
 preflight:

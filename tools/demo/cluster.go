@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-
-	"switchyard.dev/tools/cache"
 )
 
 // Cluster is a Kubernetes that the demo can install into.
@@ -36,7 +34,8 @@ type Cluster interface {
 func NewCluster(kind, root string) (Cluster, error) {
 	switch kind {
 	case "", "node":
-		return &node{root: root, program: filepath.Join(cache.Dir(), "tools", "cluster")}, nil
+		program, err := filepath.Abs(filepath.Join(root, "tools", "cluster", "cluster"))
+		return &node{program: program}, err
 	case "kind":
 		return &kindCluster{}, nil
 	}
@@ -45,7 +44,8 @@ func NewCluster(kind, root string) (Cluster, error) {
 
 // node is the one-node Kubernetes of tools/cluster.
 type node struct {
-	root, program string
+	// program is the path of tools/cluster/cluster.
+	program string
 }
 
 func (n *node) Check(context.Context) error {
@@ -56,9 +56,6 @@ func (n *node) Check(context.Context) error {
 }
 
 func (n *node) Up(ctx context.Context) error {
-	if err := run(exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(n.root, "tools", "cluster"), "-o", n.program, ".")); err != nil {
-		return fmt.Errorf("build tools/cluster: %w", err)
-	}
 	return run(exec.CommandContext(ctx, n.program, "up"))
 }
 
@@ -74,9 +71,9 @@ func (n *node) Inside(ctx context.Context, program string, args ...string) (*exe
 	return n.Tool(ctx, append([]string{program}, args...)...), nil
 }
 
-func (n *node) Enter() string { return "go run -C tools/cluster . exec -- bash" }
+func (n *node) Enter() string { return "tools/cluster/cluster exec -- bash" }
 
-func (n *node) Leave() string { return "go run -C tools/cluster . down" }
+func (n *node) Leave() string { return "make down" }
 
 func checkPrograms(names ...string) error {
 	for _, name := range names {
