@@ -1,0 +1,148 @@
+package manager
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// environment is what the chart sets.
+func environment(key string) string {
+	return map[string]string{
+		"POD_NAME":            "manager-1",
+		"EVENTBUS_URL":        "nats://bus:4222",
+		"SIDECAR_INIT_IMAGE":  "init:1",
+		"ROUTE_SIDECAR_IMAGE": "sidecar:1",
+	}[key]
+}
+
+func TestSettings(t *testing.T) {
+	s, err := ParseSettings([]string{"--leader-elect"}, environment, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{s.Bus.URL, s.Bus.Name, s.Bus.TokenFile, s.MetricsAddress, s.HealthAddress, s.WebhookAddress, s.ClusterConfig,
+		s.Inject.Sidecar.Image, s.Inject.Redirect.Image}
+	want := []string{"nats://bus:4222", "manager-1", "/var/run/secrets/tokens/eventbus", ":8080", ":8081", ":9443",
+		"/etc/signadot/cluster_config.yaml", "sidecar:1", "init:1"}
+	if diff := cmp.Diff(want, got); diff != "" || !s.LeaderElect {
+		t.Error(diff, s.LeaderElect)
+	}
+	own, err := ParseSettings([]string{"--eventbus-credentials-file=/c"}, environment, &bytes.Buffer{})
+	if err != nil || own.Bus.TokenFile != "" {
+		t.Errorf("with credentials of its own it has no token: %q, %v", own.Bus.TokenFile, err)
+	}
+}
+
+func TestSettingsThatAreRefused(t *testing.T) {
+	none := func(string) string { return "" }
+	for name, tt := range map[string]struct {
+		args   []string
+		getenv func(string) string
+		says   string
+	}{
+		"an argument that is no flag":    {[]string{"run"}, environment, `"run"`},
+		"a flag that does not exist":     {[]string{"--no-such"}, environment, "no-such"},
+		"a bus that is no address":       {[]string{"--eventbus-url=::"}, environment, "event bus"},
+		"no image for the sidecar":       {nil, none, "image"},
+		"a question for the usage alone": {[]string{"-help"}, environment, flag.ErrHelp.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseSettings(tt.args, tt.getenv, &bytes.Buffer{})
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestReadCluster(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       Cluster
+		fails      bool
+	}{
+		{"the published defaults, with a boolean where a text is due", `
+allowedNamespaces: []
+allowOrphanedResources: false
+routing:
+  istio: {enabled: false, operator: {podLabels: {sidecar.istio.io/inject: true}}}
+  customHeaders: []
+trafficManager: {enabled: true}
+`, Cluster{AllowedNamespaces: []string{}, CustomHeaders: []string{}}, false},
+		{"namespaces, to which the operator's own is added", `{allowedNamespaces: [a, b], routing: {customHeaders: [x-key]}}`,
+			Cluster{AllowedNamespaces: []string{"a", "b", "signadot"}, CustomHeaders: []string{"x-key"}}, false},
+		{"namespaces among which the operator's own is", `{allowedNamespaces: [signadot, a]}`,
+			Cluster{AllowedNamespaces: []string{"signadot", "a"}}, false},
+		{"nothing", ``, Cluster{}, false},
+		{"what is no YAML", `{`, Cluster{}, true},
+		{"namespaces that are no list", `allowedNamespaces: a`, Cluster{}, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "cluster_config.yaml")
+			if err := os.WriteFile(path, []byte(tt.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			got, err := ReadCluster(path)
+			if (err != nil) != tt.fails {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if got, err := ReadCluster(filepath.Join(t.TempDir(), "none")); err != nil || got.AllowedNamespaces != nil {
+		t.Errorf("a file that is not there: %v, %v", got, err)
+	}
+}
+
+func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
+	when := metav1.Now()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		},
+		Spec: corev1.PodSpec{
+			Containers:     []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}}}},
+			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}},
+		},
+		Status: corev1.PodStatus{
+			Phase: "Running", PodIP: "1.2.3.4",
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Ready: true, Image: "x"}},
+		},
+	}
+	got, err := transform(keepManagers, keepSidecars)(pod)
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}, InitContainers: []corev1.Container{{Name: "sd-sidecar"}}},
+		Status: corev1.PodStatus{
+			Phase:                 "Running",
+			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Ready: true}},
+			InitContainerStatuses: []corev1.ContainerStatus{},
+		},
+	}
+	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+		{Manager: "m", Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}},
+	}}}
+	if _, err := transform(keepManagers)(service); err != nil || service.ManagedFields[0].FieldsV1 != nil || service.ManagedFields[0].Manager != "m" {
+		t.Errorf("%v, %v", service.ManagedFields, err)
+	}
+	gone := cache.DeletedFinalStateUnknown{Key: "k"}
+	if got, err := transform(keepManagers)(gone); err != nil || got != any(gone) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
