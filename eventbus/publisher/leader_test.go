@@ -2,6 +2,7 @@ package publisher_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/publisher"
 )
 
 // stores are the kinds of log that a leader must manage with. Each gives logs on
@@ -25,46 +27,60 @@ var stores = map[string]func(t *testing.T) (open func() eventbus.Log, lose func(
 		return func() eventbus.Log { return store.Open() }, store.Lose
 	},
 	"jetstream": func(t *testing.T) (func() eventbus.Log, func()) {
-		dir := t.TempDir()
-		config := embedded.Config{
-			StoreDir: filepath.Join(dir, "store"), Listen: "127.0.0.1:0", Logger: quiet,
-			Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Writer, nil },
-		}
-		server := startServer(t, config)
-		config.Listen = server.Addr().String()
-		t.Cleanup(func() { server.Close() })
-		token := filepath.Join(dir, "token")
-		if err := os.WriteFile(token, []byte("any"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		open := func() eventbus.Log {
-			log, conn, err := connect.Open(connect.Config{URL: "nats://" + config.Listen, Role: connect.Writer, TokenFile: token, Logger: quiet}, jetstream.Config{})
-			if err != nil {
+		b := startBus(t)
+		return func() eventbus.Log { return b.open(jetstream.Config{}) }, func() {
+			b.server.Close()
+			if err := os.RemoveAll(b.config.StoreDir); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(conn.Close)
-			await(t, "the client is connected", conn.IsConnected)
-			return log
-		}
-		return open, func() {
-			server.Close()
-			if err := os.RemoveAll(config.StoreDir); err != nil {
-				t.Fatal(err)
-			}
-			server = startServer(t, config)
+			b.start()
 		}
 	},
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-func startServer(t *testing.T, c embedded.Config) *embedded.Server {
+// bus is a server that keeps its address when it is started again.
+type bus struct {
+	t      *testing.T
+	config embedded.Config
+	server *embedded.Server
+	token  string
+}
+
+func startBus(t *testing.T) *bus {
 	t.Helper()
-	s, err := embedded.Start(c)
-	if err != nil {
+	dir := t.TempDir()
+	b := &bus{t: t, token: filepath.Join(dir, "token"), config: embedded.Config{
+		StoreDir: filepath.Join(dir, "store"), Listen: "127.0.0.1:0", Logger: quiet,
+		Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Writer, nil },
+	}}
+	if err := os.WriteFile(b.token, []byte("any"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	b.start()
+	t.Cleanup(func() { b.server.Close() })
+	b.config.Listen = b.server.Addr().String()
+	return b
+}
+
+func (b *bus) start() {
+	b.t.Helper()
+	var err error
+	if b.server, err = embedded.Start(b.config); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bus) open(bounds jetstream.Config) eventbus.Log {
+	b.t.Helper()
+	log, conn, err := connect.Open(connect.Config{URL: "nats://" + b.config.Listen, Role: connect.Writer, TokenFile: b.token, Logger: quiet}, bounds)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(conn.Close)
+	await(b.t, "the client is connected", conn.IsConnected)
+	return log
 }
 
 func eachStore(t *testing.T, test func(t *testing.T, open func() eventbus.Log, lose func())) {
@@ -101,7 +117,7 @@ func TestObjectsThatWentWhileNobodyLedAreWithdrawn(t *testing.T) {
 		w, stop := lead(t, open(), saved, map[string]int{"a": 1})
 		ready(t, w)
 		w.set("b", 1)
-		w.put(t.Context(), logtest.Fact("b", 1))
+		w.reconcile(t.Context(), "b")
 		stop()
 		lead(t, open(), saved, map[string]int{"b": 1})
 		expect(t, reader, "b 1", "a withdrawn", "complete leader 1")
@@ -189,4 +205,48 @@ func TestADamagedLogIsBegunAnew(t *testing.T) {
 	w, _ := lead(t, store.Open(), &epochs{}, map[string]int{"a": 1})
 	ready(t, w)
 	expect(t, store.Open(), "a 1", "complete epoch 1")
+}
+
+func TestAFullLogIsBegunAnew(t *testing.T) {
+	b := startBus(t)
+	log := b.open(jetstream.Config{MaxBytes: 32 << 10, History: 1000})
+	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
+	ready(t, w)
+	first, err := log.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n < 100; n++ {
+		w.set("a", n)
+		w.reconcile(t.Context(), "a")
+	}
+	ready(t, w)
+	if now, err := log.Tip(t.Context()); err != nil || now.Epoch == first.Epoch {
+		t.Errorf("the log is at %v after %v: %v", now, first, err)
+	}
+	if got := strings.Join(read(t, log), ", "); !strings.Contains(got, "a 99") {
+		t.Errorf("the log says %s", got)
+	}
+}
+
+func TestWhatCouldNotBeStatedIsAskedForWhenTheBusIsBack(t *testing.T) {
+	b := startBus(t)
+	log := b.open(jetstream.Config{})
+	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
+	ready(t, w)
+	before, err := log.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.server.Close()
+	w.set("a", 2)
+	if _, err := w.publisher.Put(t.Context(), logtest.Fact("a", 2)); !errors.Is(err, publisher.ErrAway) {
+		t.Errorf("Put while the bus is away: %v", err)
+	}
+	b.start()
+	// Nobody states it again by himself: it is asked for.
+	expect(t, log, "complete first 1", "a 2")
+	if now, err := log.Tip(t.Context()); err != nil || now != (event.Pos{Epoch: before.Epoch, Seq: before.Seq + 1}) {
+		t.Errorf("the log is at %v after %v: %v", now, before, err)
+	}
 }

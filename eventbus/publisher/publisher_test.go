@@ -22,6 +22,7 @@ import (
 type world struct {
 	publisher *publisher.Publisher
 
+	queue   sync.Mutex
 	mu      sync.Mutex
 	objects map[string]int // routing key to number
 	mute    []string       // those whose controllers say nothing
@@ -49,18 +50,24 @@ func (w *world) refill(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.refills++
-	for name, n := range w.objects {
+	for name := range w.objects {
 		if !slices.Contains(w.mute, name) {
-			go w.put(ctx, logtest.Fact(name, n))
+			go w.reconcile(ctx, name)
 		}
 	}
 	return nil
 }
 
-// put states a fact until that succeeds, as a work queue would.
-func (w *world) put(ctx context.Context, f event.Fact) {
+// reconcile states what the object says now, until that succeeds, as a work
+// queue would: one at a time.
+func (w *world) reconcile(ctx context.Context, name string) {
+	w.queue.Lock()
+	defer w.queue.Unlock()
 	for ctx.Err() == nil {
-		_, err := w.publisher.Put(ctx, f)
+		w.mu.Lock()
+		n := w.objects[name]
+		w.mu.Unlock()
+		_, err := w.publisher.Put(ctx, logtest.Fact(name, n))
 		if err == nil || errors.Is(err, eventbus.ErrRefused) {
 			return
 		}
@@ -217,7 +224,7 @@ func TestCompleteWaitsForEveryObject(t *testing.T) {
 		w.publisher.Settle(event.RoutingKey(settle))
 	}
 	expect(t, reader, "a 1")
-	w.put(t.Context(), logtest.Fact("b", 1))
+	w.reconcile(t.Context(), "b")
 	ready(t, w)
 	expect(t, reader, "a 1", "b 1", "complete first 2")
 }
