@@ -5,6 +5,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/table/hamt"
 )
 
 // declared is the newest thing said about a routing key.
@@ -41,6 +42,7 @@ type observed struct {
 // what it promises; it reads neither Fact.Time nor anything outside the facts.
 // Giving many facts at once costs less than one after the other.
 func (t Table) Apply(recs ...event.Recorded) Table {
+	t.edit = &hamt.Edit{}
 	touched := make(map[string]struct{})
 	for _, rec := range recs {
 		t.fold(rec, touched)
@@ -48,6 +50,7 @@ func (t Table) Apply(recs ...event.Recorded) Table {
 	for routingKey := range touched {
 		t.join(routingKey)
 	}
+	t.edit = nil
 	return t
 }
 
@@ -78,7 +81,10 @@ func (t *Table) fold(rec event.Recorded, touched map[string]struct{}) {
 }
 
 func (t *Table) declare(seq uint64, routingKey string, members []declaredMember, touched map[string]struct{}) {
-	was, _ := t.keys.Get(routingKey)
+	was, known := t.keys.Get(routingKey)
+	if !known {
+		was = &declared{}
+	}
 	if routingKey == "" || seq <= was.seq {
 		return
 	}
@@ -92,30 +98,36 @@ func (t *Table) declare(seq uint64, routingKey string, members []declaredMember,
 			t.nameMember(m.id, func(keys []string) []string { return with(keys, routingKey) })
 		}
 	}
-	t.keys = t.keys.With(routingKey, declared{seq: seq, members: members, rules: was.rules})
+	t.keys = t.keys.With(t.edit, routingKey, &declared{seq: seq, members: members, rules: was.rules})
 	touched[routingKey] = struct{}{}
 }
 
 // nameMember changes the list of keys that name a member.
 func (t *Table) nameMember(id memberID, change func([]string) []string) {
-	m, _ := t.members.Get(id)
+	var m observed
+	if was, known := t.members.Get(id); known {
+		m = *was
+	}
 	m.namedBy = change(m.namedBy)
 	if m.seq == 0 && len(m.namedBy) == 0 {
-		t.members = t.members.Without(id)
+		t.members = t.members.Without(t.edit, id)
 		return
 	}
-	t.members = t.members.With(id, m)
+	t.members = t.members.With(t.edit, id, &m)
 }
 
 func (t *Table) observe(seq uint64, id memberID, created age, shape *Rule, touched map[string]struct{}) {
-	was, _ := t.members.Get(id)
+	was, known := t.members.Get(id)
+	if !known {
+		was = &observed{}
+	}
 	if !id.usable() || seq <= was.seq {
 		return
 	}
 	if shape != nil {
 		shape.Observed = seq
 	}
-	t.members = t.members.With(id, observed{seq: seq, created: created, shape: shape, namedBy: was.namedBy})
+	t.members = t.members.With(t.edit, id, &observed{seq: seq, created: created, shape: shape, namedBy: was.namedBy})
 	for _, routingKey := range was.namedBy {
 		touched[routingKey] = struct{}{}
 	}

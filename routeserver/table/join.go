@@ -8,7 +8,7 @@ import (
 // claim is a member that would serve a baseline under some key.
 type claim struct {
 	sandbox string
-	member  observed
+	member  *observed
 }
 
 // compare puts claims of the same baseline together, the winner first.
@@ -29,7 +29,7 @@ func (t *Table) join(routingKey string) {
 	key, _ := t.keys.Get(routingKey)
 	var claims []claim
 	for _, m := range key.members {
-		if o, _ := t.members.Get(m.id); o.shape != nil {
+		if o, known := t.members.Get(m.id); known && o.shape != nil {
 			claims = append(claims, claim{m.sandbox, o})
 		}
 	}
@@ -45,8 +45,7 @@ func (t *Table) join(routingKey string) {
 		rules = append(rules, t.ruleOf(routingKey, key.seq, c))
 	}
 	t.replaceRules(key.rules, rules)
-	key.rules = rules
-	t.keys = t.keys.With(routingKey, key)
+	t.keys = t.keys.With(t.edit, routingKey, &declared{seq: key.seq, members: key.members, rules: rules})
 	t.setConflicts(routingKey, conflicts)
 }
 
@@ -60,8 +59,9 @@ func (t *Table) ruleOf(routingKey string, declared uint64, c claim) *Rule {
 	rule := *shape
 	rule.RoutingKey, rule.Sandbox, rule.Declared = routingKey, c.sandbox, declared
 	if shape.RoutingKey == "" || shape.RoutingKey == routingKey {
-		c.member.shape = &rule
-		t.members = t.members.With(idOfMember(rule.Member), c.member)
+		member := *c.member
+		member.shape = &rule
+		t.members = t.members.With(t.edit, idOfMember(rule.Member), &member)
 	}
 	return &rule
 }
@@ -76,11 +76,11 @@ func conflict(holder *Rule, loser claim) Conflict {
 
 func (t *Table) setConflicts(routingKey string, conflicts []Conflict) {
 	if len(conflicts) == 0 {
-		t.conflicts = t.conflicts.Without(routingKey)
+		t.conflicts = t.conflicts.Without(t.edit, routingKey)
 		return
 	}
 	slices.SortFunc(conflicts, compareConflicts)
-	t.conflicts = t.conflicts.With(routingKey, conflicts)
+	t.conflicts = t.conflicts.With(t.edit, routingKey, conflicts)
 }
 
 // replaceRules takes the old rules of a key out and puts the new ones in. Both
@@ -120,9 +120,9 @@ func (t *Table) replaceRule(was, is *Rule) {
 	}
 	before := set.byKey.Len()
 	if is == nil {
-		set.byKey = set.byKey.Without(routingKey)
+		set.byKey = set.byKey.Without(t.edit, routingKey)
 	} else {
-		set.byKey = set.byKey.With(routingKey, is)
+		set.byKey = set.byKey.With(t.edit, routingKey, is)
 	}
 	t.rules += set.byKey.Len() - before
 	if !was.Equal(is) {
@@ -134,10 +134,10 @@ func (t *Table) replaceRule(was, is *Rule) {
 		}
 	}
 	if set.byKey.Len() == 0 {
-		t.baselines = t.baselines.Without(baseline)
+		t.baselines = t.baselines.Without(t.edit, baseline)
 		return
 	}
-	t.baselines = t.baselines.With(baseline, &set)
+	t.baselines = t.baselines.With(t.edit, baseline, &set)
 }
 
 func identity(was, is *Rule) (Workload, string) {

@@ -14,11 +14,14 @@ type Table struct {
 	hash  Hash
 
 	// What the log said: the newest fact of each of its keys.
-	keys    hamt.Map[string, declared]
-	members hamt.Map[memberID, observed]
+	keys    hamt.Map[string, *declared]
+	members hamt.Map[memberID, *observed]
 	// What follows from it.
 	baselines hamt.Map[Workload, *ruleSet]
 	conflicts hamt.Map[string, []Conflict] // by routing key
+
+	// edit is set within Apply only.
+	edit *hamt.Edit
 }
 
 // ruleSet holds the rules of one baseline. It has at least one.

@@ -8,6 +8,9 @@
 // their parent's array instead of behind a pointer each, so that a lookup costs
 // one cache miss for each level.
 //
+// Many changes of which only the result counts share an Edit: a node is copied
+// once for all of them and then changed in place.
+//
 // Two maps of which one was made from the other share nodes, and Diff passes
 // over what they share: its cost follows the number of changes, not the size.
 //

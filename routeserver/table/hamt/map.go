@@ -27,15 +27,23 @@ func (m Map[K, V]) Get(key K) (V, bool) {
 	return m.root.get(maphash.Comparable(seed, key), key)
 }
 
-// With gives the map in which key has this value, and all else is as in m.
-func (m Map[K, V]) With(key K, value V) Map[K, V] {
-	return m.with(hashOf[K], key, value)
+// Edit is one run of changes of which only the result counts. With and Without
+// copy a node once for each Edit and then change the copy in place, which makes
+// many changes cheap. So of maps made with the same Edit use only the newest;
+// maps made before the Edit, or without one, are never changed. One goroutine
+// uses an Edit, and drops it when it is done.
+type Edit struct{ _ byte } // not of size 0: each must have an address of its own
+
+// With gives the map in which key has this value, and all else is as in m. A nil
+// edit leaves every map as it was.
+func (m Map[K, V]) With(edit *Edit, key K, value V) Map[K, V] {
+	return m.with(edit, hashOf[K], key, value)
 }
 
 // Without gives the map in which key has no value. It is m itself when m has
-// none.
-func (m Map[K, V]) Without(key K) Map[K, V] {
-	return m.without(hashOf[K], key)
+// none. A nil edit leaves every map as it was.
+func (m Map[K, V]) Without(edit *Edit, key K) Map[K, V] {
+	return m.without(edit, hashOf[K], key)
 }
 
 // All gives each pair once, in no particular order.
@@ -50,27 +58,28 @@ func (m Map[K, V]) All() iter.Seq2[K, V] {
 func hashOf[K comparable](key K) uint64 { return maphash.Comparable(seed, key) }
 
 // with and without take the hash function, so that a test can make keys collide.
-func (m Map[K, V]) with(hash func(K) uint64, key K, value V) Map[K, V] {
+func (m Map[K, V]) with(edit *Edit, hash func(K) uint64, key K, value V) Map[K, V] {
 	if m.root == nil {
 		m.root = &node[K, V]{}
 	}
-	root, grew := m.root.with(hash, 0, hash(key), key, value)
+	root, grew := m.root.with(edit, hash, 0, hash(key), key, value)
 	if grew {
 		m.size++
 	}
 	return Map[K, V]{root: &root, size: m.size}
 }
 
-func (m Map[K, V]) without(hash func(K) uint64, key K) Map[K, V] {
+func (m Map[K, V]) without(edit *Edit, hash func(K) uint64, key K) Map[K, V] {
 	if m.root == nil {
 		return m
 	}
-	root, shrank := m.root.without(0, hash(key), key)
-	switch {
-	case !shrank:
+	h := hash(key)
+	if _, there := m.root.get(h, key); !there {
 		return m
-	case m.size == 1:
+	}
+	if m.size == 1 {
 		return Map[K, V]{}
 	}
+	root := m.root.without(edit, 0, h, key)
 	return Map[K, V]{root: &root, size: m.size - 1}
 }

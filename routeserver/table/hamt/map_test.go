@@ -25,7 +25,7 @@ func TestMapAgreesWithAGoMap(t *testing.T) {
 				want := map[int]int{}
 				for i, n := 0, rapid.IntRange(0, 200).Draw(t, "steps"); i < n; i++ {
 					before, wantBefore := m, maps.Clone(want)
-					m = step(t, m, want, hash)
+					m = step(t, m, want, hash, nil)
 					check(t, before, wantBefore, hash)
 				}
 				check(t, m, want, hash)
@@ -35,15 +35,43 @@ func TestMapAgreesWithAGoMap(t *testing.T) {
 }
 
 // step makes one random change to both maps.
-func step(t *rapid.T, m Map[int, int], want map[int]int, hash func(int) uint64) Map[int, int] {
+func step(t *rapid.T, m Map[int, int], want map[int]int, hash func(int) uint64, edit *Edit) Map[int, int] {
 	key := rapid.IntRange(0, 40).Draw(t, "key")
 	if rapid.Bool().Draw(t, "remove") {
 		delete(want, key)
-		return m.without(hash, key)
+		return m.without(edit, hash, key)
 	}
 	value := rapid.IntRange(0, 3).Draw(t, "value")
 	want[key] = value
-	return m.with(hash, key, value)
+	return m.with(edit, hash, key, value)
+}
+
+// Runs of changes, each with an Edit of its own or none: what is made in a run
+// must be right at its end, and what was there before it must stay.
+func TestAnEditChangesOnlyWhatItMade(t *testing.T) {
+	for name, hash := range hashes {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				type version struct {
+					m    Map[int, int]
+					want map[int]int
+				}
+				versions := []version{{want: map[int]int{}}}
+				for range rapid.IntRange(1, 6).Draw(t, "runs") {
+					from := rapid.SampledFrom(versions).Draw(t, "from")
+					m, want := from.m, maps.Clone(from.want)
+					edit := rapid.SampledFrom([]*Edit{nil, new(Edit), new(Edit)}).Draw(t, "edit")
+					for range rapid.IntRange(0, 60).Draw(t, "steps") {
+						m = step(t, m, want, hash, edit)
+					}
+					versions = append(versions, version{m, want})
+				}
+				for _, v := range versions {
+					check(t, v.m, v.want, hash)
+				}
+			})
+		})
+	}
 }
 
 func check(t *rapid.T, m Map[int, int], want map[int]int, hash func(int) uint64) {
@@ -72,13 +100,14 @@ func TestTheShapeFollowsFromTheKeysAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				var m Map[int, int]
+				var edit Edit
 				want := map[int]int{}
 				for range rapid.IntRange(0, 100).Draw(t, "steps") {
-					m = step(t, m, want, hash)
+					m = step(t, m, want, hash, &edit)
 				}
 				var direct Map[int, int]
 				for k, v := range want {
-					direct = direct.with(hash, k, v)
+					direct = direct.with(nil, hash, k, v)
 				}
 				if a, b := shape(m.root), shape(direct.root); a != b {
 					t.Fatalf("after detours:\n%s\ndirectly:\n%s", a, b)
@@ -106,16 +135,18 @@ func TestDiffAgreesWithComparingEverything(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				var older, newer Map[int, int]
+				var before Edit
+				between := rapid.SampledFrom([]*Edit{nil, {}}).Draw(t, "edit")
 				a := map[int]int{}
 				for range rapid.IntRange(0, 60).Draw(t, "steps before") {
-					older = step(t, older, a, hash)
+					older = step(t, older, a, hash, &before)
 				}
 				b := map[int]int{}
 				if rapid.Bool().Draw(t, "related") {
 					newer, b = older, maps.Clone(a)
 				}
 				for range rapid.IntRange(0, 60).Draw(t, "steps between") {
-					newer = step(t, newer, b, hash)
+					newer = step(t, newer, b, hash, between)
 				}
 				got := map[int]Change[int, int]{}
 				for _, c := range Diff(older, newer, same) {
@@ -147,10 +178,10 @@ func bruteDiff(a, b map[int]int) map[int]Change[int, int] {
 func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
 	var m Map[string, int]
 	for i := range 20_000 {
-		m = m.With(fmt.Sprint(i), i)
+		m = m.With(nil, fmt.Sprint(i), i)
 	}
 	looked := 0
-	changes := Diff(m, m.With("777", -1).Without("778"), func(a, b int) bool { looked++; return a == b })
+	changes := Diff(m, m.With(nil, "777", -1).Without(nil, "778"), func(a, b int) bool { looked++; return a == b })
 	if len(changes) != 2 {
 		t.Fatalf("%d changes, want 2: %v", len(changes), changes)
 	}
@@ -163,7 +194,7 @@ func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
 func TestGetDoesNotAllocate(t *testing.T) {
 	var m Map[string, int]
 	for i := range 1000 {
-		m = m.With(fmt.Sprint(i), i)
+		m = m.With(nil, fmt.Sprint(i), i)
 	}
 	if n := testing.AllocsPerRun(100, func() { m.Get("500") }); n != 0 {
 		t.Errorf("Get allocates %v times", n)
@@ -171,14 +202,14 @@ func TestGetDoesNotAllocate(t *testing.T) {
 }
 
 func TestTakingAwayAnAbsentKeyGivesTheSameMap(t *testing.T) {
-	m := Map[string, int]{}.With("a", 1).With("b", 2)
-	if got := m.Without("c"); got != m {
+	m := Map[string, int]{}.With(nil, "a", 1).With(nil, "b", 2)
+	if got := m.Without(nil, "c"); got != m {
 		t.Error("Without of an absent key made a new map")
 	}
-	if got := (Map[string, int]{}).Without("c"); got.Len() != 0 {
+	if got := (Map[string, int]{}).Without(nil, "c"); got.Len() != 0 {
 		t.Errorf("Without on an empty map: %d keys", got.Len())
 	}
-	if got := m.Without("a").Without("b"); got != (Map[string, int]{}) {
+	if got := m.Without(nil, "a").Without(nil, "b"); got != (Map[string, int]{}) {
 		t.Error("a map with no key left is not the zero value")
 	}
 }

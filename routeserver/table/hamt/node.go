@@ -1,6 +1,9 @@
 package hamt
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 // A hash is used five bits for each level. After the last level all of it is
 // used up, and keys that are still together have the same hash: such a node is
@@ -20,6 +23,8 @@ type pair[K comparable, V any] struct {
 // node below holds at least two pairs: With and Without keep it so, and the
 // shape of a map follows from its keys alone.
 type node[K comparable, V any] struct {
+	// owner is the Edit that made both arrays, and may change them.
+	owner            *Edit
 	pairMap, nodeMap uint32
 	pairs            []pair[K, V]
 	nodes            []node[K, V]
@@ -57,19 +62,21 @@ func (n *node[K, V]) get(hash uint64, key K) (V, bool) {
 }
 
 // with gives the node that also holds the pair, and whether the key is new.
-func (n *node[K, V]) with(hash func(K) uint64, shift uint, h uint64, key K, value V) (node[K, V], bool) {
+func (n *node[K, V]) with(edit *Edit, hash func(K) uint64, shift uint, h uint64, key K, value V) (node[K, V], bool) {
 	if shift >= bottom {
 		return n.withInList(key, value)
 	}
-	out, bit := *n, branch(h, shift)
+	out, mine := n.edited(edit)
+	bit := branch(h, shift)
 	switch {
 	case n.pairMap&bit != 0:
 		i := index(n.pairMap, bit)
 		if n.pairs[i].key == key {
-			out.pairs = replaced(n.pairs, i, pair[K, V]{key, value})
+			out.pairs = replaced(mine, n.pairs, i, pair[K, V]{key, value})
+			out.nodes = kept(mine, n.nodes)
 			return out, false
 		}
-		below := two(hash, shift+width, n.pairs[i], h, pair[K, V]{key, value})
+		below := two(edit, hash, shift+width, n.pairs[i], h, pair[K, V]{key, value})
 		out.pairMap &^= bit
 		out.pairs = removed(n.pairs, i)
 		out.nodeMap |= bit
@@ -77,20 +84,45 @@ func (n *node[K, V]) with(hash func(K) uint64, shift uint, h uint64, key K, valu
 		return out, true
 	case n.nodeMap&bit != 0:
 		i := index(n.nodeMap, bit)
-		below, grew := n.nodes[i].with(hash, shift+width, h, key, value)
-		out.nodes = replaced(n.nodes, i, below)
+		below, grew := n.nodes[i].with(edit, hash, shift+width, h, key, value)
+		out.pairs = kept(mine, n.pairs)
+		out.nodes = replaced(mine, n.nodes, i, below)
 		return out, grew
 	default:
 		out.pairMap |= bit
 		out.pairs = inserted(n.pairs, index(n.pairMap, bit), pair[K, V]{key, value})
+		out.nodes = kept(mine, n.nodes)
 		return out, true
+	}
+}
+
+// arrays says what may be done with the arrays of a node.
+type arrays int
+
+const (
+	others   arrays = iota // other maps use them: take them over as they are, change copies
+	forEdit                // other maps use them, and the new node may be changed in place later: copy
+	editable               // the Edit made them: change them in place
+)
+
+// edited begins the node that takes the place of n, without its arrays, and
+// tells what may be done with those of n.
+func (n *node[K, V]) edited(edit *Edit) (node[K, V], arrays) {
+	out := node[K, V]{owner: edit, pairMap: n.pairMap, nodeMap: n.nodeMap}
+	switch {
+	case edit == nil:
+		return out, others
+	case n.owner == edit:
+		return out, editable
+	default:
+		return out, forEdit
 	}
 }
 
 func (n *node[K, V]) withInList(key K, value V) (node[K, V], bool) {
 	for i := range n.pairs {
 		if n.pairs[i].key == key {
-			return node[K, V]{pairs: replaced(n.pairs, i, pair[K, V]{key, value})}, false
+			return node[K, V]{pairs: replaced(others, n.pairs, i, pair[K, V]{key, value})}, false
 		}
 	}
 	return node[K, V]{pairs: inserted(n.pairs, len(n.pairs), pair[K, V]{key, value})}, true
@@ -98,64 +130,48 @@ func (n *node[K, V]) withInList(key K, value V) (node[K, V], bool) {
 
 // two gives a node that holds two pairs with different keys; h is the hash of
 // the second one.
-func two[K comparable, V any](hash func(K) uint64, shift uint, a pair[K, V], h uint64, b pair[K, V]) node[K, V] {
+func two[K comparable, V any](edit *Edit, hash func(K) uint64, shift uint, a pair[K, V], h uint64, b pair[K, V]) node[K, V] {
 	if shift >= bottom {
 		return node[K, V]{pairs: []pair[K, V]{a, b}}
 	}
 	bitA, bitB := branch(hash(a.key), shift), branch(h, shift)
 	switch {
 	case bitA == bitB:
-		return node[K, V]{nodeMap: bitA, nodes: []node[K, V]{two(hash, shift+width, a, h, b)}}
+		return node[K, V]{owner: edit, nodeMap: bitA, nodes: []node[K, V]{two(edit, hash, shift+width, a, h, b)}}
 	case bitA < bitB:
-		return node[K, V]{pairMap: bitA | bitB, pairs: []pair[K, V]{a, b}}
+		return node[K, V]{owner: edit, pairMap: bitA | bitB, pairs: []pair[K, V]{a, b}}
 	default:
-		return node[K, V]{pairMap: bitA | bitB, pairs: []pair[K, V]{b, a}}
+		return node[K, V]{owner: edit, pairMap: bitA | bitB, pairs: []pair[K, V]{b, a}}
 	}
 }
 
-// without gives the node that does not hold the key, and whether n did.
-func (n *node[K, V]) without(shift uint, h uint64, key K) (node[K, V], bool) {
+// without gives the node that does not hold the key, which n does.
+func (n *node[K, V]) without(edit *Edit, shift uint, h uint64, key K) node[K, V] {
 	if shift >= bottom {
-		return n.withoutInList(key)
+		i := slices.IndexFunc(n.pairs, func(p pair[K, V]) bool { return p.key == key })
+		return node[K, V]{pairs: removed(n.pairs, i)}
 	}
-	out, bit := *n, branch(h, shift)
-	switch {
-	case n.pairMap&bit != 0:
-		i := index(n.pairMap, bit)
-		if n.pairs[i].key != key {
-			return out, false
-		}
+	out, mine := n.edited(edit)
+	bit := branch(h, shift)
+	if n.pairMap&bit != 0 {
 		out.pairMap &^= bit
-		out.pairs = removed(n.pairs, i)
-		return out, true
-	case n.nodeMap&bit != 0:
-		i := index(n.nodeMap, bit)
-		below, shrank := n.nodes[i].without(shift+width, h, key)
-		if !shrank {
-			return out, false
-		}
-		if len(below.pairs) != 1 || len(below.nodes) != 0 {
-			out.nodes = replaced(n.nodes, i, below)
-			return out, true
-		}
-		// One pair alone needs no node of its own: it moves up.
-		out.nodeMap &^= bit
-		out.nodes = removed(n.nodes, i)
-		out.pairMap |= bit
-		out.pairs = inserted(n.pairs, index(n.pairMap, bit), below.pairs[0])
-		return out, true
-	default:
-		return out, false
+		out.pairs = removed(n.pairs, index(n.pairMap, bit))
+		out.nodes = kept(mine, n.nodes)
+		return out
 	}
-}
-
-func (n *node[K, V]) withoutInList(key K) (node[K, V], bool) {
-	for i := range n.pairs {
-		if n.pairs[i].key == key {
-			return node[K, V]{pairs: removed(n.pairs, i)}, true
-		}
+	i := index(n.nodeMap, bit)
+	below := n.nodes[i].without(edit, shift+width, h, key)
+	if len(below.pairs) != 1 || len(below.nodes) != 0 {
+		out.pairs = kept(mine, n.pairs)
+		out.nodes = replaced(mine, n.nodes, i, below)
+		return out
 	}
-	return *n, false
+	// One pair alone needs no node of its own: it moves up.
+	out.nodeMap &^= bit
+	out.nodes = removed(n.nodes, i)
+	out.pairMap |= bit
+	out.pairs = inserted(n.pairs, index(n.pairMap, bit), below.pairs[0])
+	return out
 }
 
 // each gives every pair to yield until it returns false, and tells whether it
@@ -174,12 +190,24 @@ func (n *node[K, V]) each(yield func(K, V) bool) bool {
 	return true
 }
 
-// replaced, inserted and removed give changed copies of exactly the size
-// needed: nodes live long and are many.
+// kept, replaced, inserted and removed give arrays of exactly the size needed:
+// nodes live long and are many.
 
-func replaced[T any](in []T, i int, v T) []T {
+func kept[T any](mine arrays, in []T) []T {
+	if mine != forEdit || len(in) == 0 {
+		return in
+	}
 	out := make([]T, len(in))
 	copy(out, in)
+	return out
+}
+
+func replaced[T any](mine arrays, in []T, i int, v T) []T {
+	out := in
+	if mine != editable {
+		out = make([]T, len(in))
+		copy(out, in)
+	}
 	out[i] = v
 	return out
 }
