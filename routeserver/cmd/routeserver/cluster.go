@@ -13,37 +13,46 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/xds/endpoint"
 )
 
 // serveCluster adds what is served with the help of the cluster that the program
-// runs in: its services. Outside a cluster it adds nothing.
-func serveCluster(config *server.Config, logger *slog.Logger) error {
+// runs in: its services, and xDS, for which the API server must say who a
+// sidecar is. Outside a cluster it adds nothing.
+func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger) error {
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		logger.Info("not in a cluster: its services are not served")
+		logger.Info("not in a cluster: neither its services nor xDS are served")
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
+	// Many sidecars may come back at once, each with a token to be reviewed.
+	access.QPS, access.Burst = 50, 200
 	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	return serveServices(config, client)
-}
-
-// serveServices answers GetClusterServices from the cluster.
-func serveServices(config *server.Config, client kubernetes.Interface) error {
-	lister, err := services.New(client, config.Logger)
+	lister, err := services.New(client, logger)
 	if err != nil {
 		return err
 	}
 	config.Services = lister
-	config.Parts = append(config.Parts, func(ctx context.Context, _ *view.View) error {
-		lister.Run(ctx)
-		return nil
-	})
+	config.Parts = append(config.Parts,
+		func(ctx context.Context, _ *view.View) error {
+			lister.Run(ctx)
+			return nil
+		},
+		func(ctx context.Context, v *view.View) error {
+			xds, err := endpoint.New(endpoint.Config{
+				View: v, Client: client, Address: xdsAddress, Logger: logger, Metrics: config.Metrics,
+			})
+			if err != nil {
+				return err
+			}
+			return xds.Run(ctx)
+		})
 	return nil
 }

@@ -1,5 +1,5 @@
 // Command routeserver follows the routing log and serves the routing table: the
-// published routes API over gRPC and REST, and metrics.
+// published routes API over gRPC and REST, xDS for DevMesh sidecars, and metrics.
 package main
 
 import (
@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer bus.Close()
-	if err := serveCluster(&config, logger); err != nil {
+	if err := serveCluster(&config, settings.XDSAddress, logger); err != nil {
 		return err
 	}
 	main, err := server.New(config)
