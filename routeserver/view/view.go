@@ -80,6 +80,11 @@ func (v *View) Run(ctx context.Context) error {
 		if progress {
 			wait = v.cfg.RetryMin
 		}
+		if errors.Is(err, eventbus.ErrEpochEnded) {
+			// Fold anew, even if the epoch has the same name: a store that was
+			// rewound and written again has other facts at the same places.
+			v.folding = table.Table{}
+		}
 		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
 			"error", err, "retryIn", wait.String(), "position", v.folding.Pos().Seq, "epoch", v.folding.Pos().Epoch)
 		select {
@@ -139,11 +144,6 @@ func (v *View) fold(facts []event.Recorded, tip event.Pos) error {
 		return fmt.Errorf("%w: %w", errOtherEpoch, eventbus.ErrEpochEnded)
 	}
 	if v.folding.Pos().Epoch != tip.Epoch {
-		if v.folding.Pos().Epoch != "" {
-			v.metrics.epochChanges.Inc()
-			v.cfg.Logger.Info("the routing log began again; the table of the old epoch stays until the new one is whole",
-				"oldEpoch", v.folding.Pos().Epoch, "newEpoch", tip.Epoch)
-		}
 		v.folding = table.Table{}
 	}
 	v.folding = v.folding.Apply(facts...)
@@ -157,6 +157,10 @@ func (v *View) fold(facts []event.Recorded, tip event.Pos) error {
 // show makes t the current table, and wakes readers if it serves anything else.
 func (v *View) show(t table.Table) {
 	old := v.shown.Load()
+	if was, is := old.table.Pos().Epoch, t.Pos().Epoch; old.table.Whole() && was != is {
+		v.metrics.epochChanges.Inc()
+		v.cfg.Logger.Info("serving the table of a new epoch of the routing log", "oldEpoch", was, "newEpoch", is, "rules", t.Len())
+	}
 	if old.table.Whole() && old.table.Hash() == t.Hash() {
 		v.shown.Store(&version{table: t, newer: old.newer})
 		return

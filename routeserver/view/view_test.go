@@ -50,6 +50,23 @@ func TestATableIsNotShownBeforeTheEndOfTheLogIsReached(t *testing.T) {
 	}
 }
 
+func TestAnEventOfANewerKindAtTheEndDoesNotHoldUpTheTable(t *testing.T) {
+	log := &scripted{tip: event.Pos{Epoch: "e", Seq: 3}}
+	v := run(t, log)
+	log.give(at("e", 1, observe("w1")), at("e", 2, &factv1.Complete{}), at("e", 3, nil))
+	whole(t, v)
+}
+
+func TestALogThatWasRewoundAndWrittenAgainIsFoldedAnew(t *testing.T) {
+	log := &scripted{tip: event.Pos{Epoch: "e", Seq: 3}}
+	v := run(t, log)
+	log.give(at("e", 1, declare("k1", "w1")), at("e", 2, observe("w1")), at("e", 3, &factv1.Complete{}))
+	whole(t, v)
+	log.rewind(event.Pos{Epoch: "e", Seq: 4}, fmt.Errorf("event 3 is another one: %w", eventbus.ErrEpochEnded))
+	log.give(at("e", 2, declare("k2", "w1")), at("e", 3, observe("w1")), at("e", 4, &factv1.Complete{}))
+	eventually(t, "what was written again", func() bool { now, _ := v.Current(); return cmp.Equal(keys(now), []string{"k2"}) })
+}
+
 func TestReadersAreWokenByChangesOfRulesOnly(t *testing.T) {
 	log := memory.New()
 	begin(t, log)
@@ -135,7 +152,7 @@ func TestALogThatWasCutShortIsFoldedAnew(t *testing.T) {
 	v := run(t, log)
 	log.give(at("e", 7, declare("k1", "w1")), at("e", 8, observe("w1")), at("e", 9, &factv1.Complete{}))
 	whole(t, v)
-	log.rewind(event.Pos{Epoch: "e", Seq: 3})
+	log.rewind(event.Pos{Epoch: "e", Seq: 3}, errors.New("the bus restarted"))
 	log.give(at("e", 1, observe("w1")), at("e", 2, declare("k2", "w1")), at("e", 3, &factv1.Complete{}))
 	eventually(t, "what the shorter log says", func() bool { now, _ := v.Current(); return cmp.Equal(keys(now), []string{"k2"}) })
 }
@@ -206,6 +223,11 @@ func TestMetricsSayWhatIsServed(t *testing.T) {
 	if diff := cmp.Diff(want, values(t, registry)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	if _, err := log.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	state(t, log, &factv1.Complete{})
+	eventually(t, "the change of epoch is counted", func() bool { return values(t, registry)["switchyard_view_epoch_changes_total"] == 1 })
 }
 
 func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
@@ -362,10 +384,10 @@ func (s *scripted) fail(err error) {
 	s.err = err
 }
 
-func (s *scripted) rewind(tip event.Pos) {
+func (s *scripted) rewind(tip event.Pos, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tip, s.facts, s.err = tip, nil, errors.New("the bus restarted")
+	s.tip, s.facts, s.err = tip, nil, err
 }
 
 func (s *scripted) attempts() int {
