@@ -7,12 +7,18 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"testing"
 )
 
 func main() {
+	testing.Init()
+	if err := flag.Set("test.benchtime", "200ms"); err != nil {
+		panic(err) // the flag is part of package testing
+	}
 	lookups(os.Stdout)
 	changes(os.Stdout, "ordinary-shape", ordinary(10_000), 150)
 	changes(os.Stdout, "five-baselines", crowded(10_000), 500)
