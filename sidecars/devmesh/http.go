@@ -72,12 +72,6 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 	}
 }
 
-func ignoredUpgrades() []*envoymatcherv3.StringMatcher {
-	return []*envoymatcherv3.StringMatcher{{
-		MatchPattern: &envoymatcherv3.StringMatcher_Exact{Exact: "h2c"}, IgnoreCase: true,
-	}}
-}
-
 // keyToMetadata takes the routing key out of the request. A later rule that
 // finds a key overwrites what an earlier one found, so the first in precedence
 // stands last; a rule that finds none writes nothing.

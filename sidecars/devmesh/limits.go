@@ -44,15 +44,13 @@ const (
 )
 
 // http1 lets through what the application would have understood by itself:
-// HTTP/1.0 and trailers. A client that offers to speak HTTP/2
-// (Upgrade: h2c, as Java's does on every first request) is answered in HTTP/1.1,
-// as by a server that does not know the offer; refusing it would break it.
+// HTTP/1.0 and trailers. (Envoy passes over an offer to speak HTTP/2, Upgrade:
+// h2c, by itself.)
 func http1() *corev3.Http1ProtocolOptions {
 	return &corev3.Http1ProtocolOptions{
 		AcceptHttp_10:         true,
 		DefaultHostForHttp_10: "localhost",
 		EnableTrailers:        true,
-		IgnoreHttp_11Upgrade:  ignoredUpgrades(),
 	}
 }
 

@@ -3,6 +3,7 @@ package keeper_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -116,15 +117,59 @@ func greet(l net.Listener) {
 func TestAConnectionThatIsSilentAtFirstIsStillRouted(t *testing.T) {
 	r := start(t, sandbox("k1", "10.96.3.9:80", 8080))
 	r.serveHTTP(r.fork("10.96.3.9:80"), "fork")
-	c, err := net.Dial("tcp", r.address+":8080")
-	r.must(err)
-	defer c.Close()
-	time.Sleep(time.Second) // the silence is what is tested
-	_, err = io.WriteString(deadline(c), "GET / HTTP/1.1\r\nHost: a\r\nbaggage: sd-routing-key=k1\r\nConnection: close\r\n\r\n")
-	r.must(err)
-	all, err := io.ReadAll(c)
-	if err != nil || !strings.Contains(string(all), `"Side":"fork"`) {
-		t.Errorf("%s, %v", all, err)
+	late := func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		time.Sleep(400 * time.Millisecond) // the silence is what is tested
+		return c, err
+	}
+	one, two := &http.Transport{DialContext: late}, http2Only()
+	two.DialContext = late
+	for proto, transport := range map[string]*http.Transport{"HTTP/1.1": one, "HTTP/2": two} {
+		for k, side := range map[string]string{"k1": "fork", "unknown": "baseline"} {
+			got, err := r.over(transport, 8080, key(k))
+			if err != nil || got.Side != side || !strings.HasPrefix(got.Proto, proto) {
+				t.Errorf("%s, key %s: %v, %+v", proto, k, err, got)
+			}
+		}
+	}
+}
+
+func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
+	r := newRig(t)
+	r.Board.Complete()
+	r.serveXDS()
+	l := r.app(6379)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				_, _ = io.Copy(c, deadline(c)) // until the client has ended
+				_, _ = io.WriteString(c, "bye")
+			}()
+		}
+	}()
+	r.sidecar()
+	r.ready()
+	for _, silence := range []time.Duration{0, 400 * time.Millisecond} {
+		c, err := net.Dial("tcp", r.address+":6379")
+		r.must(err)
+		defer c.Close()
+		time.Sleep(silence) // what is tested
+		const words = "*1\r\n$4\r\nPING\r\n"
+		_, err = io.WriteString(deadline(c), words)
+		r.must(err)
+		back := make([]byte, len(words))
+		if _, err := io.ReadFull(c, back); err != nil || string(back) != words {
+			t.Fatalf("after %v: %q, %v", silence, back, err)
+		}
+		r.must(c.(*net.TCPConn).CloseWrite())
+		if rest, err := io.ReadAll(c); err != nil || string(rest) != "bye" {
+			t.Errorf("after %v: %q, %v", silence, rest, err)
+		}
 	}
 }
 

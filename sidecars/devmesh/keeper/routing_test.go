@@ -72,6 +72,7 @@ func TestTheProxyLeavesRequestsAsTheyAre(t *testing.T) {
 	r.serveHTTP(r.fork("10.96.1.2:80"), "fork")
 	odd := [][2]string{
 		{translate.DestinationHeader, "10.96.1.2:80"}, {"X_Under_Score", "1"}, {"X-Envoy-Original-Path", "/x"}, {"Upgrade", "h2c"},
+		{"Connection", "Upgrade, HTTP2-Settings"}, {"HTTP2-Settings", "AAMAAABkAAQBAAAAAAIAAAAA"},
 	}
 	for side, lines := range map[string][][2]string{"baseline": odd, "fork": append(odd, key("k1"))} {
 		t.Run(side, func(t *testing.T) {
