@@ -80,9 +80,9 @@ func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (
 // write applies the document and gives the answer in its type.
 func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstructured.Unstructured) (P, error) {
 	if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner); err != nil {
-		var refusal *Refusal
-		if err := refusalOf(want, err); errors.As(err, &refusal) {
-			return nil, refusal
+		err = refusalOf(want, err)
+		if errors.As(err, new(*Refusal)) {
+			return nil, err
 		}
 		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
 	}

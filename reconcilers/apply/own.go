@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -76,11 +77,14 @@ func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 	return nil
 }
 
-// Again turns the error of a reconciliation into what the controller is told: a
-// version that was overtaken is no fault, it is looked at again at once and not
-// logged.
+// Again turns the error of a reconciliation into what the controller is told. A
+// version that was overtaken is no fault: it is looked at again at once and not
+// logged. Nor is the end of the process, after which somebody else looks again.
 func Again(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return reconcile.Result{}, nil
+	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
 	}
 	return reconcile.Result{}, err

@@ -3,9 +3,11 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -43,11 +45,15 @@ func taken(o client.Object) *Refusal {
 		"%s exists and was not made by this object, so it is left alone: delete or rename it", Describe(o))}
 }
 
-// refusalOf reads the answer of the API server; it gives err itself when trying
-// again may help.
+// refusalOf reads the answer of the API server; it gives an error of another
+// kind when trying again may help.
 func refusalOf(o client.Object, err error) error {
 	switch {
-	case isFieldConflict(err):
+	case hasCause(err, isOtherObject):
+		// The copy that we held was of an object that is gone.
+		return apierrors.NewConflict(schema.GroupResource{Resource: Describe(o)}, o.GetName(),
+			errors.New("it is another object than the one that was seen"))
+	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return &Refusal{ReasonFieldConflict, fmt.Sprintf(
 			"%s has fields that somebody else has set (%v): undo that change, or ask for it in the sandbox", Describe(o), err)}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
@@ -62,19 +68,20 @@ func refusalOf(o client.Object, err error) error {
 	}
 }
 
-// isFieldConflict tells a conflict of field managers from one of versions.
-func isFieldConflict(err error) bool {
+// hasCause says whether the API server gives a cause like this.
+func hasCause(err error, is func(metav1.StatusCause) bool) bool {
 	var status apierrors.APIStatus
-	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Type == metav1.CauseTypeFieldManagerConflict {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &status) && status.Status().Details != nil && slices.ContainsFunc(status.Status().Details.Causes, is)
 }
+
+// isFieldConflict tells a conflict of field managers from one of versions.
+func isFieldConflict(c metav1.StatusCause) bool {
+	return c.Type == metav1.CauseTypeFieldManagerConflict
+}
+
+// isOtherObject is what the API server says of a UID that is not that of the
+// object with this name.
+func isOtherObject(c metav1.StatusCause) bool { return c.Field == "metadata.uid" }
 
 // Describe names an object for messages: kind, and namespace/name.
 func Describe(o client.Object) string {

@@ -79,6 +79,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	stated := r.publish(ctx, after, decision, made)
+	if publish.Refused(stated) {
+		after, stated = ConcludeRefused(after, stated.Error(), metav1.NewTime(r.config.Now())), nil
+	}
 	if err := errors.Join(acted, stated, r.writer.Status(ctx, w, after)); err != nil {
 		return apply.Again(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ const patience = 30 * time.Second
 // server is a real API server that has our CRDs, for all tests of the package.
 var server *rest.Config
 
+// quiet logs what may be wrong only.
+var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+
 // TestMain starts etcd and an API server once, since that takes longer than any
 // test.
 func TestMain(m *testing.M) {
@@ -32,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) int {
-	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	ctrl.SetLogger(logr.FromSlogHandler(quiet.Handler()))
 	environment, err := apiServer()
 	if err != nil {
 		slog.Error("cannot start an API server", "error", err)
@@ -79,20 +83,30 @@ func apiServer() (*envtest.Environment, error) {
 
 // cluster is an API server with all controllers at work on it, and a log.
 type cluster struct {
-	t      *testing.T
+	t      testing.TB
+	ns     string
 	client client.Client
 	log    *recordingLog
 	writes *countingTransport
 	ctx    context.Context
+	// main is the manager that was started last.
+	main *manager.Main
 }
 
 // start runs all controllers until the test ends, and gives the test a
-// namespace of its own, named like ns.
-func start(t *testing.T, ns string) *cluster {
+// namespace of its own.
+func start(t testing.TB, ns string) *cluster {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &cluster{t: t, log: newRecordingLog(), writes: &countingTransport{}, ctx: ctx}
+	c := world(t, ns)
+	c.manage(manager.Config{})
+	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	return c
+}
 
+// world gives the test a namespace and a log, without any controller.
+func world(t testing.TB, ns string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, ns: ns, log: newRecordingLog(), writes: &countingTransport{}, ctx: t.Context()}
 	scheme, err := manager.Scheme()
 	if err != nil {
 		t.Fatal(err)
@@ -101,28 +115,32 @@ func start(t *testing.T, ns string) *cluster {
 		t.Fatal(err)
 	}
 	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
-	counted := rest.CopyConfig(server)
-	counted.Wrap(c.writes.wrap)
-	main, err := manager.New(ctx, manager.Config{
-		REST:             counted,
-		Log:              c.log,
-		WithoutWebhook:   true,
-		Namespace:        ns,
-		MetricsAddress:   "0",
-		HealthAddress:    "0",
-		SeveralInProcess: true,
-	})
+	return c
+}
+
+// manage starts a manager, which ends when stop is called or the test ends.
+func (c *cluster) manage(config manager.Config) (stop func()) {
+	c.t.Helper()
+	config.REST = rest.CopyConfig(server)
+	config.REST.Wrap(c.writes.wrap)
+	config.Log = c.log
+	config.WithoutWebhook, config.SeveralInProcess = true, true
+	config.MetricsAddress, config.HealthAddress = "0", "0"
+	config.Namespace, config.Logger = c.ns, quiet
+	ctx, cancel := context.WithCancel(c.ctx)
+	main, err := manager.New(ctx, config)
 	if err != nil {
-		t.Fatal(err)
+		c.t.Fatal(err)
 	}
+	c.main = main
 	done := make(chan error, 1)
 	go func() { done <- main.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the manager ended: %v", err)
+			c.t.Errorf("the manager ended: %v", err)
 		}
 	})
-	c.eventually("the routing log is whole", main.LogReady)
-	return c
+	c.t.Cleanup(stop)
+	return stop
 }

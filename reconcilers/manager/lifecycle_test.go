@@ -203,3 +203,23 @@ func TestTheSidecarOfTheBaselineDecidesWhetherASandboxIsReady(t *testing.T) {
 	c.remove(old)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 }
+
+func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
+	const ns = "order"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("order", forkOf("order-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	c.log.fail(errors.New("the bus is away"))
+	c.remove(s)
+	c.says(c.condition(s, crdv1.ConditionReady, "False", "Deleting"), "RoutingConfigs left: 1")
+	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fw), fw); err != nil || fw.DeletionTimestamp != nil {
+		t.Errorf("the fork goes before its key: %v, %v", fw.DeletionTimestamp, err)
+	}
+	c.log.fail(nil)
+	c.gone(s)
+	c.nothingLeft(ns, "order-key")
+}

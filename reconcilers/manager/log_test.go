@@ -19,6 +19,7 @@ import (
 // that was recorded, and can be made to fail.
 type recordingLog struct {
 	*memory.Log
+	store *memory.Store
 
 	mu      sync.Mutex
 	newest  map[event.Key]event.Recorded
@@ -27,7 +28,8 @@ type recordingLog struct {
 }
 
 func newRecordingLog() *recordingLog {
-	return &recordingLog{Log: memory.New(), newest: map[event.Key]event.Recorded{}}
+	store := memory.NewStore()
+	return &recordingLog{Log: store.Open(), store: store, newest: map[event.Key]event.Recorded{}}
 }
 
 // Append records a fact.
@@ -43,6 +45,14 @@ func (l *recordingLog) Append(ctx context.Context, f event.Fact, last uint64) (e
 		l.history = append(l.history, l.newest[f.Key])
 	}
 	return pos, err
+}
+
+// lose loses the log, as a bus does that loses its disk.
+func (l *recordingLog) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.store.Lose()
+	l.newest = map[event.Key]event.Recorded{}
 }
 
 // fail makes every Append give err; nil ends that.

@@ -97,6 +97,8 @@ type Main struct {
 	config    Config
 	manager   ctrl.Manager
 	publisher *publisher.Publisher
+	// injector is nil without a webhook.
+	injector *webhook.Injector
 }
 
 // New puts the manager together, or says what is wrong. It asks the API server
@@ -181,17 +183,18 @@ func (m *Main) addWebhook() error {
 	if m.config.WithoutWebhook {
 		return m.manager.AddReadyzCheck("ping", healthz.Ping)
 	}
-	injector, err := webhook.New(webhook.Config{
+	var err error
+	m.injector, err = webhook.New(webhook.Config{
 		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
 		Metrics: metrics.Registry, Log: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)
 	}
-	if err := m.manager.Add(injector); err != nil {
+	if err := m.manager.Add(m.injector); err != nil {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
-	return m.manager.AddReadyzCheck("webhook", injector.Ready)
+	return m.manager.AddReadyzCheck("webhook", m.injector.Ready)
 }
 
 // onLeader is something that runs on the leader only.
@@ -209,6 +212,24 @@ func (m *Main) Client() client.Client { return m.manager.GetClient() }
 // LogReady says why the routing log is not whole, nil when it is. On a replica
 // that is not the leader it always says that it is away.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
+
+// WebhookReady says why pods cannot be reviewed, nil when they can. It is the
+// check of readiness.
+func (m *Main) WebhookReady() error {
+	if m.injector == nil {
+		return errors.New("this manager has no webhook")
+	}
+	return m.injector.Ready(nil)
+}
+
+// WebhookAddress is where the webhook listens, as host:port; empty before it
+// does.
+func (m *Main) WebhookAddress() string {
+	if m.injector == nil {
+		return ""
+	}
+	return m.injector.Addr()
+}
 
 // Run runs the manager until ctx ends. It gives an error when a part ends before
 // that, such as by losing the lease; the process is to end then.

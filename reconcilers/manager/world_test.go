@@ -234,3 +234,6 @@ func edit[T client.Object](c *cluster, o T, change func(o T)) {
 
 // named is metadata with a name alone.
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
+
+// contains says whether a text has a part.
+func contains(text, part string) bool { return strings.Contains(text, part) }

@@ -11,11 +11,13 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 )
 
@@ -28,6 +30,14 @@ type Publisher interface {
 	// to state.
 	Settle(key event.Key)
 }
+
+// ReasonFactRefused is the reason of a condition about an object whose fact the
+// log will never take.
+const ReasonFactRefused = "FactRefused"
+
+// Refused says whether the error of a Put means that the log will never take
+// this fact, so that trying again does not help until the object changes.
+func Refused(err error) bool { return errors.Is(err, eventbus.ErrRefused) }
 
 // PutTimeout bounds one Put, so that a log that cannot be reached does not hold
 // a worker for ever.

@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // Published is what became of the declaration.
@@ -17,6 +18,8 @@ type Published struct {
 	Pos event.Pos
 	// Err is why it is not there; nil when it is.
 	Err error
+	// Refused is true when it never will be, however often it is tried.
+	Refused bool
 }
 
 // Conclude gives the RoutingConfig with its new status. now is taken as the
@@ -45,6 +48,9 @@ func published(in Input, d Decision, p Published) finding.Finding {
 	case d.Declaration == nil:
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
 			in.Config.RoutingKey(), in.holder().Name))
+	case p.Refused:
+		return finding.No(publish.ReasonFactRefused, fmt.Sprintf(
+			"The routing log does not take this declaration: %v. Make it smaller: fewer members or middlewares.", p.Err))
 	case p.Err != nil:
 		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", p.Err))
 	default:

@@ -78,6 +78,8 @@ func TestConditions(t *testing.T) {
 		{"the place in the log is told", nil, published, crdv1.ConditionPublished, "True", "Published", "e/9"},
 		{"the log cannot be written", nil, routingconfig.Published{Err: errors.New("away")},
 			crdv1.ConditionReady, "False", "LogUnavailable", "away"},
+		{"the log will never take it", nil, routingconfig.Published{Err: errors.New("too large"), Refused: true},
+			crdv1.ConditionReady, "False", "FactRefused", "too large"},
 		{"an older one has the key", func(in *routingconfig.Input) {
 			in.SameKey = append(in.SameKey, config("older", "k", -1))
 		}, published, crdv1.ConditionReady, "False", "RoutingKeyTaken", "RoutingConfig older"},

@@ -70,7 +70,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
 	after := Conclude(in, d, p, metav1.NewTime(r.config.Now()))
-	return apply.Again(errors.Join(p.Err, r.writer.Status(ctx, c, after)))
+	err = r.writer.Status(ctx, c, after)
+	if !p.Refused {
+		err = errors.Join(p.Err, err)
+	}
+	return apply.Again(err)
 }
 
 // publish puts the declaration on the log, having noted first, on the object,
@@ -89,7 +93,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 		return Published{Err: err}
 	}
 	pos, err := r.put(ctx, Declared(in.Config, d.Declaration))
-	return Published{Pos: pos, Err: err}
+	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
 }
 
 // delete withdraws what the object has declared and lets it go.

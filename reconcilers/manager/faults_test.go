@@ -1,0 +1,221 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/inject"
+)
+
+func TestALogThatIsLostIsFilledAgain(t *testing.T) {
+	const ns = "lost"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("lost", forkOf("lost-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	before, err := c.log.Tip(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	c.log.lose()
+	c.eventually("every fact is on a new log", func() error {
+		tip, err := c.log.Tip(t.Context())
+		if err != nil || tip.Epoch == before.Epoch {
+			return fmt.Errorf("the log is at %v: %w", tip, errors.Join(err))
+		}
+		_, declared := c.log.fact(event.RoutingKey("lost-key")).(*factv1.RoutingDeclared)
+		_, observed := c.log.fact(forkedworkload.Key(ns, fw.Name)).(*factv1.WorkloadObserved)
+		if !declared || !observed {
+			return fmt.Errorf("declared: %t, observed: %t", declared, observed)
+		}
+		return c.main.LogReady()
+	})
+	complete, ok, err := c.log.Newest(t.Context(), event.Log)
+	if err != nil || !ok {
+		t.Fatalf("the new log is not complete: %v", err)
+	}
+	if _, is := complete.Fact.Data.(*factv1.Complete); !is {
+		t.Errorf("%v", complete.Fact.Data)
+	}
+	config := &crdv1.RoutingConfig{ObjectMeta: named("lost-key")}
+	c.eventually("the RoutingConfig tells the new place", func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(config), config); err != nil {
+			return err
+		}
+		published := crdv1.FindCondition(config.Status.Conditions, crdv1.ConditionPublished)
+		if published == nil || published.Status != "True" || published.Message == "" ||
+			!contains(published.Message, complete.Pos.Epoch) {
+			return fmt.Errorf("%+v", published)
+		}
+		return nil
+	})
+}
+
+func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
+	const ns = "away"
+	c := world(t, ns)
+	stop := c.manage(manager.Config{})
+	c.baseline(ns, "a", withSidecar)
+	s := c.sandbox("away", forkOf("away-key", ns, "a"))
+	fw, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	byHand := &crdv1.RoutingConfig{}
+	c.create(byHand, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: away-by-hand}, spec: {sandboxedWorkloads: []}}`)
+	c.condition(byHand, crdv1.ConditionPublished, "True", "Published")
+	stop()
+
+	// One object goes without its finalizer, one in the ordinary way, one changes.
+	edit(c, byHand, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
+	c.remove(byHand)
+	second := c.sandbox("away-second", `{id: away-second}`)
+	c.remove(s)
+
+	c.manage(manager.Config{})
+	c.gone(s)
+	c.gone(fw)
+	c.nothingLeft(ns, "away-key")
+	c.condition(second, crdv1.ConditionReady, "True", "Ready")
+	c.eventually("the key of the object that is gone is withdrawn", func() error {
+		if _, ok := c.log.fact(event.RoutingKey("away-by-hand")).(*factv1.RoutingWithdrawn); !ok {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	if _, ok := c.log.fact(event.RoutingKey("away-second")).(*factv1.RoutingDeclared); !ok {
+		t.Error("the new sandbox is not declared")
+	}
+}
+
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	const ns = "leader"
+	c := world(t, ns)
+	stop := c.manage(manager.Config{LeaderElect: true})
+	c.eventually("the first leads", func() error { return c.main.LogReady() })
+	c.manage(manager.Config{LeaderElect: true})
+	second := c.main
+	if second.LogReady() == nil {
+		t.Error("two managers write the log")
+	}
+	stop()
+	c.eventually("the second leads", second.LogReady)
+	s := c.sandbox("led", `{id: led}`)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
+
+// BenchmarkRoutingConfigToLog tells how long it takes from the making of a
+// RoutingConfig by hand to its declaration on the log.
+func BenchmarkRoutingConfigToLog(b *testing.B) {
+	c := start(b, "bench")
+	c.baseline("bench", "a", withSidecar)
+	c.sandbox("bench", forkOf("bench-key", "bench", "a"))
+	fw, fork := c.fork("bench")
+	c.available(fork)
+	for i := 0; b.Loop(); i++ {
+		key := fmt.Sprintf("bench-%d-%d", b.N, i)
+		c.create(&crdv1.RoutingConfig{}, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+key+`},
+  spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: bench, name: `+fw.Name+`}]}}`)
+		deadline := time.Now().Add(patience)
+		for c.log.fact(event.RoutingKey(key)) == nil {
+			if time.Now().After(deadline) {
+				b.Fatalf("%s is not on the log", key)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}
+
+func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
+	const ns = "stale"
+	c := world(t, ns)
+	writer := apply.Writer{Client: c.client, Live: c.client}
+	yes := true
+	service := func(owner types.UID) *corev1.Service {
+		return &corev1.Service{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+			ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns, OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "ConfigMap", Name: "same-name", UID: owner, Controller: &yes},
+			}},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+	}
+	first, err := apply.Apply(c.ctx, writer, service("first"), nil)
+	if err != nil || first.UID == "" || first.Spec.ClusterIP == "" {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	// The cache has not heard of it: for its owner it is the same object again.
+	again, err := apply.Apply(c.ctx, writer, service("first"), nil)
+	if err != nil || again.UID != first.UID {
+		t.Errorf("%v, %v", again, err)
+	}
+	// For an owner of the same name in another life it is somebody else's.
+	var refusal *apply.Refusal
+	if _, err := apply.Apply(c.ctx, writer, service("second"), nil); !errors.As(err, &refusal) || refusal.Reason != apply.ReasonNameTaken {
+		t.Errorf("%v", err)
+	}
+	if _, err := apply.Apply(c.ctx, writer, service("second"), first); !errors.As(err, &refusal) {
+		t.Errorf("%v", err)
+	}
+	// The cache still knows one that is gone: nothing is made in its place.
+	gone := first.DeepCopy()
+	gone.UID = "gone"
+	gone.Annotations = nil
+	if _, err := apply.Apply(c.ctx, writer, service("first"), gone); !apierrors.IsConflict(err) {
+		t.Errorf("%v", err)
+	}
+	if err := writer.Delete(c.ctx, gone); err != nil {
+		t.Error(err)
+	}
+	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(first), first); err != nil {
+		t.Errorf("another object of the same name was deleted: %v", err)
+	}
+}
+
+func TestTheManagerServesTheWebhook(t *testing.T) {
+	c := world(t, "signadot")
+	c.create(&corev1.Secret{}, `{metadata: {name: webhook-server-cert, namespace: signadot}}`)
+	injected := inject.Config{Sidecar: inject.Container{Image: "sidecar:1"}, Redirect: inject.Container{Image: "init:1"}}
+	main, err := manager.New(t.Context(), manager.Config{
+		REST: server, Log: c.log, Inject: injected, WebhookAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0",
+		SeveralInProcess: true, Logger: quiet,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- main.Run(ctx) }()
+	c.eventually("the webhook listens", func() error {
+		if main.WebhookAddress() == "" {
+			return main.WebhookReady()
+		}
+		return nil
+	})
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	var position corev1.ConfigMap
+	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: "signadot", Name: publish.EpochConfigMap}, &position); err != nil {
+		t.Errorf("the position of the log is not kept: %v", err)
+	}
+}
