@@ -37,7 +37,8 @@ type upstream struct {
 
 // run follows the route server until ctx ends, whatever happens to it.
 func (u *upstream) run(ctx context.Context) error {
-	conn, err := grpc.NewClient("dns:///"+u.address,
+	// passthrough: the name is looked up for each attempt, and not kept.
+	conn, err := grpc.NewClient("passthrough:///"+u.address,
 		// The token is for this one server, valid for an hour, and good for
 		// reading one workload's routes.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -52,15 +53,19 @@ func (u *upstream) run(ctx context.Context) error {
 		return fmt.Errorf("route server %s: %w", u.address, err)
 	}
 	defer conn.Close()
+	said := ""
 	for wait := retryMin; ; {
 		served, err := u.follow(ctx, conn)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if served {
-			wait = retryMin
+			wait, said = retryMin, ""
 		}
-		u.logger.Warn("the route server is away; the last routes stay", "address", u.address, "error", err)
+		if why := fmt.Sprint(err); why != said { // once for each reason
+			u.logger.Warn("the route server is away; the last routes stay", "address", u.address, "error", err)
+			said = why
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -79,7 +84,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token)))
-	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
+	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err != nil {
 		return false, err
 	}
