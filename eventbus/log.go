@@ -6,8 +6,9 @@
 // filled again from the objects (eventbus/publisher) under a new epoch.
 //
 // The other packages: event is what a fact is and how it is written down;
-// embedded is the server that keeps a JetStream log; connect reaches it from
-// another pod; caller tells who is calling; cmd/eventbus is the program.
+// embedded is the NATS server that keeps a JetStream log; connect reaches it from
+// another pod; caller tells who is calling; server, with cmd/eventbus, is the
+// program of the event bus pod.
 package eventbus
 
 import (

@@ -13,8 +13,9 @@ import (
 
 const (
 	// putWait is how long Put waits for a log that is away, or for another Put of
-	// the key, before it asks its caller to come again.
-	putWait = 2 * time.Second
+	// the key, before it asks its caller to come again: long enough for the start
+	// of a leader, and short, because a controller's worker waits with it.
+	putWait = 500 * time.Millisecond
 	// putAttempts bounds how often one Put compares anew after a conflict.
 	putAttempts = 8
 )
