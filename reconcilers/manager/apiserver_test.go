@@ -23,8 +23,12 @@ import (
 // patience is how long a test waits for what has to happen.
 const patience = 30 * time.Second
 
-// server is a real API server that has our CRDs, for all tests of the package.
-var server *rest.Config
+// The one API server of all tests of the package, which has our CRDs, and the way
+// to it.
+var (
+	environment *envtest.Environment
+	server      *rest.Config
+)
 
 // quiet logs what may be wrong only.
 var quiet = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -37,7 +41,8 @@ func TestMain(m *testing.M) {
 
 func runTests(m *testing.M) int {
 	ctrl.SetLogger(logr.FromSlogHandler(quiet.Handler()))
-	environment, err := apiServer()
+	var err error
+	environment, err = apiServer()
 	if err != nil {
 		slog.Error("cannot start an API server", "error", err)
 		return 1
@@ -121,7 +126,9 @@ func world(t testing.TB, ns string) *cluster {
 // manage starts a manager, which ends when stop is called or the test ends.
 func (c *cluster) manage(config manager.Config) (stop func()) {
 	c.t.Helper()
-	config.REST = rest.CopyConfig(server)
+	if config.REST == nil {
+		config.REST = rest.CopyConfig(server)
+	}
 	config.REST.Wrap(c.writes.wrap)
 	config.Log = c.log
 	config.WithoutWebhook, config.SeveralInProcess = true, true
