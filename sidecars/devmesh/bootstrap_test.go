@@ -1,18 +1,24 @@
 package devmesh_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tools/envoy"
 )
+
+var update = flag.Bool("update", false, "write the golden file anew")
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
@@ -48,6 +54,36 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// Limits and hands-off settings are easily lost; the golden file shows each.
+func TestTheBootstrapIsTheOneThatWasReviewed(t *testing.T) {
+	bootstrap, err := devmesh.Bootstrap(devmesh.Config{Workload: customer, CustomHeaders: []string{"X-Team"}, ListenIPv6: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loose, err := protojson.Marshal(bootstrap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := json.Indent(&text, loose, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	text.WriteByte('\n')
+	const golden = "testdata/bootstrap.golden"
+	if *update {
+		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), text.String()); diff != "" {
+		t.Errorf("go test -update writes it anew (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -102,6 +103,9 @@ func bringUp(device, cidr string) error {
 	if err != nil {
 		return err
 	}
+	if address.IP.To4() == nil {
+		address.Flags = unix.IFA_F_NODAD // usable at once
+	}
 	if err := netlink.AddrAdd(link, address); err != nil && !errors.Is(err, syscall.EEXIST) {
 		return fmt.Errorf("give %s the address %s: %w", device, cidr, err)
 	}
@@ -114,6 +118,7 @@ type rig struct {
 	t       *testing.T
 	pod     netns.NsHandle
 	address string // of the pod
+	ipv6    string // of the pod
 	node    string // address of the node
 	run     string // the sidecar's folder
 	Board   *xdstest.Board
@@ -136,6 +141,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{
 		t: t, run: run, Board: xdstest.NewBoard(t),
 		address: fmt.Sprintf("10.79.%d.2", i), node: fmt.Sprintf("10.79.%d.1", i),
+		ipv6: fmt.Sprintf("fd79:%d::2", i),
 	}
 	if err := os.WriteFile(filepath.Join(run, "token"), []byte("pod@customer\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,8 +163,9 @@ func newRig(t *testing.T) *rig {
 	r.must(netlink.LinkAdd(veth))
 	t.Cleanup(func() { _ = netlink.LinkDel(veth) })
 	r.must(bringUp(cable, r.node+"/24"))
+	r.must(bringUp(cable, fmt.Sprintf("fd79:%d::1/64", i)))
 	r.inPod(func() error {
-		if err := errors.Join(bringUp("lo", ""), bringUp("eth0", r.address+"/24")); err != nil {
+		if err := errors.Join(bringUp("lo", ""), bringUp("eth0", r.address+"/24"), bringUp("eth0", r.ipv6+"/64")); err != nil {
 			return err
 		}
 		if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(r.node)}); err != nil {
@@ -203,7 +210,7 @@ func (r *rig) app(port int) net.Listener {
 	r.t.Helper()
 	var l net.Listener
 	r.inPod(func() (err error) {
-		l, err = net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
+		l, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
 		return err
 	})
 	r.t.Cleanup(func() { _ = l.Close() })

@@ -172,6 +172,20 @@ func TestAPortWithoutAMappingStaysWithTheBaseline(t *testing.T) {
 	r.expect("fork", 8081, key("k1"))
 }
 
+func TestIPv6IsRoutedLikeIPv4(t *testing.T) {
+	r := start(t, sandbox("k1", "10.96.1.8:80", 8080))
+	r.serveHTTP(r.fork("10.96.1.8:80"), "fork")
+	for side, k := range map[string]string{"fork": "k1", "baseline": "unknown"} {
+		request, err := http.NewRequest(http.MethodGet, "http://["+r.ipv6+"]:8080/", http.NoBody)
+		r.must(err)
+		request.Header.Set("baggage", "sd-routing-key="+k)
+		got, err := do(http.DefaultTransport, request)
+		if err != nil || got.Side != side {
+			t.Errorf("key %s: %v, %+v", k, err, got)
+		}
+	}
+}
+
 // still is a view of a table that does not change.
 type still struct{ table table.Table }
 
