@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +57,7 @@ func refusalOf(o client.Object, err error) error {
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return &Refusal{ReasonFieldConflict, fmt.Sprintf(
 			"%s has fields that somebody else has set (%v): undo that change, or ask for it in the sandbox", Describe(o), err)}
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
 		return &Refusal{ReasonRejected, fmt.Sprintf("the API server does not take %s: %v", Describe(o), err)}
 	case apierrors.IsForbidden(err):
 		return &Refusal{ReasonForbidden, fmt.Sprintf("%s may not be written: %v", Describe(o), err)}
@@ -66,6 +67,12 @@ func refusalOf(o client.Object, err error) error {
 	default:
 		return err
 	}
+}
+
+// isUntyped says whether server-side apply cannot make sense of the object,
+// which the API server calls an internal error.
+func isUntyped(err error) bool {
+	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 // hasCause says whether the API server gives a cause like this.

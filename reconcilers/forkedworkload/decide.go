@@ -72,7 +72,7 @@ func Decide(in Input) Decision {
 	if problem != nil {
 		d.Findings[crdv1.ConditionAccepted] = finding.No(problem.Reason, problem.Message+in.stillRunning())
 	} else {
-		d.Fork, pod = clone, clone.Spec.Template.Spec
+		d.Fork, pod = fork.Writable(clone), clone.Spec.Template.Spec
 		d.SurplusForks = otherForks(in, clone.Name)
 	}
 	d.Services = fork.Services(in.Baseline.Spec.Template, pod, in.neighbours(), id)

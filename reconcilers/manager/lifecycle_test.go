@@ -223,3 +223,23 @@ func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 	c.gone(s)
 	c.nothingLeft(ns, "order-key")
 }
+
+func TestABaselineWithEntriesThatStandTwiceCanBeForked(t *testing.T) {
+	const ns = "dup"
+	c := start(t, ns)
+	d := &appsv1.Deployment{}
+	c.create(d, `
+metadata: {name: a, namespace: `+ns+`}
+spec:
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}, annotations: {sidecar.signadot.com/inject: "true"}}
+    spec:
+      containers:
+      - {name: main, image: "a:1", env: [{name: A, value: "1"}, {name: A, value: "2"}], ports: [{name: http, containerPort: 8080}, {name: metrics, containerPort: 8080}]}`)
+	s := c.sandbox("dup", forkOf("dup-key", ns, "a"))
+	c.condition(s, crdv1.ConditionReady, "False", "ForkProgressing")
+	if got := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionAccepted); got.Status != "True" {
+		t.Errorf("%+v", got)
+	}
+}

@@ -30,8 +30,8 @@ type Plan struct {
 }
 
 // Clone gives the Deployment that runs the fork of a baseline, ready to be
-// applied: without status and without what the API server fills in. The
-// baseline is not changed. A Problem means that there is no such Deployment.
+// applied once it is Writable: without status and without what the API server
+// fills in. The baseline is not changed. A Problem means that there is no such Deployment.
 func Clone(baseline *appsv1.Deployment, plan Plan) (*appsv1.Deployment, *Problem) {
 	keep, p := keepLabels(plan.PreservedLabels)
 	if p != nil {

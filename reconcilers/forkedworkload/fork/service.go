@@ -32,7 +32,7 @@ type Mapping struct {
 }
 
 // Services gives a Mapping for each Service that selects the baseline's pods
-// (template of the baseline), sorted by name, for the fork with the given pod.
+// (template of the baseline), sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out.
 func Services(baseline corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
@@ -59,12 +59,16 @@ func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) M
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
 		target, known := listensOn(baseline, p)
-		if _, answered := listensOn(fork, p); !known || !answered {
+		answers, answered := listensOn(fork, p)
+		if !known || !answered {
 			m.Missing = append(m.Missing, p.Port)
 			continue
 		}
 		if p.TargetPort == (intstr.IntOrString{}) {
 			p.TargetPort = intstr.FromInt32(p.Port) // As the API server writes it.
+		}
+		if p.TargetPort.Type == intstr.String && declarations(fork, answers, p.Protocol) > 1 {
+			p.TargetPort = intstr.FromInt32(answers) // Writable may have left this name out.
 		}
 		ports = append(ports, corev1.ServicePort{
 			Name: p.Name, Protocol: protocolOf(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: p.TargetPort,
@@ -98,6 +102,16 @@ func listensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
 		}
 	}
 	return 0, false
+}
+
+// declarations counts how often the pod declares a port.
+func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n int) {
+	eachPort(pod, func(k portKey, _, _ string) {
+		if k == (portKey{port, protocolOf(protocol)}) {
+			n++
+		}
+	})
+	return n
 }
 
 // protocolOf gives the protocol, which is TCP when none is written.

@@ -148,3 +148,31 @@ func TestMappingsAreSortedByName(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestAPortWithTwoNamesIsWrittenOnceAndServedUnderBoth(t *testing.T) {
+	b := baseline(t)
+	main := &b.Spec.Template.Spec.Containers[0]
+	main.Ports = append(main.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: 8081})
+	main.Env = append(main.Env, corev1.EnvVar{Name: "COLOR", Value: "red"})
+	b.Spec.Template.Spec.HostAliases = []corev1.HostAlias{{IP: "1.1.1.1", Hostnames: []string{"a"}}, {IP: "1.1.1.1", Hostnames: []string{"b"}}}
+	b.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}, {Name: "s"}}
+	c, problem := fork.Clone(b, fork.Plan{Identity: identity()})
+	if problem != nil {
+		t.Fatal(problem.Message)
+	}
+	written := fork.Writable(c).Spec.Template.Spec
+	if diff := cmp.Diff([]corev1.ContainerPort{{Name: "http", ContainerPort: 8081}, {ContainerPort: 9090}}, written.Containers[0].Ports); diff != "" {
+		t.Error("ports:", diff)
+	}
+	if env := written.Containers[0].Env; len(env) != 3 || env[2].Value != "red" {
+		t.Errorf("of a variable that is given twice the last counts: %v", env)
+	}
+	if diff := cmp.Diff([]corev1.HostAlias{{IP: "1.1.1.1", Hostnames: []string{"a", "b"}}}, written.HostAliases); diff != "" || len(written.ImagePullSecrets) != 1 {
+		t.Error("aliases and secrets:", diff, written.ImagePullSecrets)
+	}
+	s := service(t, `{metadata: {name: x}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: metrics, protocol: TCP}]}}`)
+	m := fork.Services(b.Spec.Template, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
+	if m.Service == nil || m.Service.Spec.Ports[0].TargetPort.IntVal != 8081 || m.Ports[0].TargetPort != 8081 {
+		t.Errorf("%+v", m)
+	}
+}
