@@ -2,6 +2,8 @@ package xdstest
 
 import (
 	"context"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -52,10 +54,11 @@ func Open(t *testing.T, conn *grpc.ClientConn, token string) *Client {
 // Close ends the stream from the client's side.
 func (c *Client) Close() { c.cancel() }
 
-// Send sends a request as it is.
+// Send sends a request as it is. If the server has ended the stream, Next or
+// Ended tells why.
 func (c *Client) Send(r *discoveryv3.DeltaDiscoveryRequest) {
 	c.t.Helper()
-	if err := c.rpc.Send(r); err != nil {
+	if err := c.rpc.Send(r); err != nil && !errors.Is(err, io.EOF) {
 		c.t.Fatal(err)
 	}
 }
