@@ -22,6 +22,7 @@ const (
 	ReasonForkMissing      = "ForkMissing"
 	ReasonForkFailed       = "ForkFailed"
 	ReasonScaledToZero     = "ScaledToZero"
+	ReasonServiceSilent    = "ServiceSilent"
 	ReasonServicesMissing  = "ServicesMissing"
 	ReasonSidecarAbsent    = "SidecarAbsent"
 	ReasonSidecarNotReady  = "SidecarNotReady"

@@ -23,6 +23,9 @@ type Made struct {
 	Services map[string]*corev1.Service
 	// ForkRefusal is why the Deployment was not written; nil when it was.
 	ForkRefusal *apply.Refusal
+	// Silent is a Service of the fork that does not answer yet although the
+	// fork's pods are ready; empty when there is none.
+	Silent string
 	// ServiceRefusals are why Services were not written, by the name of the
 	// baseline's.
 	ServiceRefusals map[string]*apply.Refusal
@@ -112,6 +115,8 @@ func forkFinding(made Made) finding.Finding {
 		return finding.No(ReasonScaledToZero, fmt.Sprintf("Deployment %s has 0 replicas: a patch says so; ask for at least 1", name))
 	case s.ObservedGeneration < d.Generation:
 		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s was written and has not been looked at yet.", name))
+	case made.Silent != "":
+		return finding.No(ReasonServiceSilent, fmt.Sprintf("Deployment %s: pods are ready; Service %s does not answer yet.", name, made.Silent))
 	case s.UpdatedReplicas >= wanted && s.AvailableReplicas >= wanted && s.Replicas == s.UpdatedReplicas:
 		return finding.Yes("ForkAvailable", fmt.Sprintf("Deployment %s: pods ready: %d of %d.", name, s.AvailableReplicas, wanted))
 	case failed != "":

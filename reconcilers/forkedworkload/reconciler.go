@@ -19,7 +19,7 @@ import (
 // change that we could see, such as of rights or of somebody else's object.
 const refusedAgain = 15 * time.Second
 
-// Config is what a Reconciler needs. All fields are required.
+// Config is what a Reconciler needs. All fields but Dial are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -29,6 +29,8 @@ type Config struct {
 	Publisher publish.Publisher
 	// Now gives the time for conditions and facts.
 	Now func() time.Time
+	// Dial tries whether the fork's Services answer; DialTCP when it is nil.
+	Dial Dial
 }
 
 // Validate names what is missing.
@@ -49,6 +51,9 @@ type Reconciler struct {
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
+	}
+	if c.Dial == nil {
+		c.Dial = DialTCP
 	}
 	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
 }
@@ -77,6 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
+	made.Silent = r.silent(ctx, w, made)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	stated := r.publish(ctx, after, decision, made)
 	if publish.Refused(stated) {
@@ -85,10 +91,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := errors.Join(acted, stated, r.writer.Status(ctx, w, after)); err != nil {
 		return apply.Again(err)
 	}
-	if made.ForkRefusal != nil || len(made.ServiceRefusals) > 0 {
-		return reconcile.Result{RequeueAfter: refusedAgain}, nil
+	return reconcile.Result{RequeueAfter: lookAgain(made)}, nil
+}
+
+// lookAgain says after what time to look again although nothing has changed
+// that we are told of; zero for never.
+func lookAgain(made Made) time.Duration {
+	switch {
+	case made.Silent != "":
+		return reachAgain
+	case made.ForkRefusal != nil || len(made.ServiceRefusals) > 0:
+		return refusedAgain
 	}
-	return reconcile.Result{}, nil
+	return 0
 }
 
 // publish states the fact, if there is one to state.
