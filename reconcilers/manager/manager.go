@@ -101,13 +101,16 @@ type Main struct {
 	injector *webhook.Injector
 }
 
-// New puts the manager together, or says what is wrong. It asks the API server
-// for the kinds that it knows, and starts nothing.
+// New puts the manager together, or says what is wrong. It waits for the API
+// server to know our kinds, and starts nothing.
 func New(ctx context.Context, c Config) (*Main, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	m := &Main{config: c.withDefaults()}
+	if err := awaitKinds(ctx, m.config.REST, m.config.Logger); err != nil {
+		return nil, err
+	}
 	options, err := m.options()
 	if err != nil {
 		return nil, err
