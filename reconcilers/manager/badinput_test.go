@@ -157,10 +157,13 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	c.remove(first)
 	c.gone(first)
 	c.condition(second, crdv1.ConditionAccepted, "True", "Accepted")
-	declared, ok := c.log.fact(event.RoutingKey("same")).(*factv1.RoutingDeclared)
-	if !ok || declared.Owner.Name != "zz-second" {
-		t.Errorf("declared: %v", declared)
-	}
+	c.eventually("the second declares the key", func() error {
+		declared, ok := c.log.fact(event.RoutingKey("same")).(*factv1.RoutingDeclared)
+		if !ok || declared.Owner.Name != "zz-second" {
+			return fmt.Errorf("declared: %v", declared)
+		}
+		return nil
+	})
 	c.remove(second)
 	c.gone(second)
 	c.nothingLeft(ns, "same")

@@ -101,6 +101,16 @@ func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
 		}
 		return nil
 	})
+	// A fork without a baseline has nothing to state, and must not keep the log
+	// from being whole.
+	c.condition(c.sandbox("away-nowhere", forkOf("away-nowhere", ns, "nowhere")), crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound")
+	c.log.lose()
+	c.eventually("a new log is whole", func() error {
+		if c.log.fact(event.RoutingKey("away-second")) == nil {
+			return errors.New("it is not filled")
+		}
+		return c.main.LogReady()
+	})
 	if _, ok := c.log.fact(event.RoutingKey("away-second")).(*factv1.RoutingDeclared); !ok {
 		t.Error("the new sandbox is not declared")
 	}
@@ -210,12 +220,12 @@ func TestTheManagerServesTheWebhook(t *testing.T) {
 		}
 		return nil
 	})
+	c.eventually("the position of the log is kept", func() error {
+		key := client.ObjectKey{Namespace: "signadot", Name: publish.EpochConfigMap}
+		return c.client.Get(c.ctx, key, &corev1.ConfigMap{})
+	})
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
-	}
-	var position corev1.ConfigMap
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: "signadot", Name: publish.EpochConfigMap}, &position); err != nil {
-		t.Errorf("the position of the log is not kept: %v", err)
 	}
 }
