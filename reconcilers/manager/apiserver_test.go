@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/crd"
 )
 
@@ -71,19 +71,7 @@ func apiServer() (*envtest.Environment, error) {
 	if err != nil {
 		return nil, err
 	}
-	folder := os.Getenv("KUBEBUILDER_ASSETS")
-	if folder == "" {
-		cache := os.Getenv("SWITCHYARD_CACHE")
-		if cache == "" {
-			user, err := os.UserCacheDir()
-			if err != nil {
-				return nil, err
-			}
-			cache = filepath.Join(user, "switchyard")
-		}
-		folder = filepath.Join(cache, "bin", "current")
-	}
-	return &envtest.Environment{BinaryAssetsDirectory: folder, CRDs: crds}, nil
+	return &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries(), CRDs: crds}, nil
 }
 
 // cluster is an API server with all controllers at work on it, and a log.
