@@ -34,6 +34,8 @@ var (
 		"xds/translate",
 		"xds/routingkey",
 		"sidecars/inject",
+		"reconcilers/finding",
+		"reconcilers/forkedworkload/fork",
 		"workflows/engine",
 	}
 	pureFiles = regexp.MustCompile(`^reconcilers/[^/]+/(decide|render)[a-z_]*\.go$`)
