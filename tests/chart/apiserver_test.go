@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -27,6 +28,7 @@ const patience = 2 * time.Minute
 // apiServer is a real API server with its etcd, for one test.
 type apiServer struct {
 	client.Client
+	config     *rest.Config
 	kubeconfig string
 	warnings   *warnings
 }
@@ -90,7 +92,7 @@ func startAPIServer(t *testing.T, namespaces ...string) apiServer {
 			t.Fatal(err)
 		}
 	}
-	return apiServer{c, kubeconfig, seen}
+	return apiServer{c, config, kubeconfig, seen}
 }
 
 // helm runs helm against the API server.

@@ -50,8 +50,8 @@ var services = map[string]struct {
 	labelled bool // carries its selector as labels
 	ignored  bool // is kept out of sandbox routing
 }{
-	"signadot-webhook-service":            {[]port{{"", 443, 9443}}, manager, false, false},
-	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, manager, true, false},
+	"signadot-webhook-service":            {[]port{{"", 443, 9443}}, managerPods, false, false},
+	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, managerPods, true, false},
 	"routeserver": {[]port{
 		{"grpc", 7777, 7777}, {"http-api", 7778, 7778}, {"grpc-xds", 7779, 7779}}, app("routeserver"), true, true},
 	"routeserver-metrics": {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
@@ -59,7 +59,7 @@ var services = map[string]struct {
 	"eventbus-metrics":    {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
 }
 
-var manager = map[string]string{"control-plane": "controller-manager"}
+var managerPods = map[string]string{"control-plane": "controller-manager"}
 
 func app(name string) map[string]string { return map[string]string{"app": name} }
 
@@ -91,7 +91,7 @@ func TestServicesHaveThePublishedPortsAndSelectors(t *testing.T) {
 
 func TestWorkloadsHaveThePublishedNamesAndSelectors(t *testing.T) {
 	want := map[string]map[string]string{
-		"Deployment signadot-controller-manager": manager,
+		"Deployment signadot-controller-manager": managerPods,
 		"Deployment routeserver":                 app("routeserver"),
 		"StatefulSet eventbus":                   app("eventbus"),
 	}

@@ -9,7 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"switchyard.dev/routeserver/server"
+	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/connect"
+	eventbus "switchyard.dev/eventbus/server"
+	"switchyard.dev/reconcilers/manager"
+	routeserver "switchyard.dev/routeserver/server"
 )
 
 // pod of a workload, by its name.
@@ -89,16 +93,101 @@ func TestTheRouteServerTakesItsArguments(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := mustRender(t, values).podOf(t, "routeserver")
-			settings, err := server.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+			settings, err := routeserver.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
 			if err != nil {
 				t.Fatal(err)
 			}
 			listensOn(t, spec, settings.GRPCAddress, settings.RESTAddress, settings.XDSAddress, settings.MetricsAddress)
-			for _, file := range []string{settings.Bus.TokenFile, settings.Bus.CredentialsFile, settings.Bus.CAFile} {
-				if file != "" {
-					mounted(t, spec, file)
-				}
+			readsItsFiles(t, spec, settings.Bus)
+		})
+	}
+}
+
+func TestTheManagerTakesItsArguments(t *testing.T) {
+	for name, values := range cases(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := mustRender(t, values).podOf(t, "signadot-controller-manager")
+			settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			listensOn(t, spec, settings.MetricsAddress, settings.HealthAddress, settings.WebhookAddress)
+			readsItsFiles(t, spec, settings.Bus)
+			mounted(t, spec, settings.ClusterConfig)
+			if !settings.LeaderElect {
+				t.Error("replicas do not elect a leader")
 			}
 		})
+	}
+}
+
+// readsItsFiles checks that what a program shows to the bus is mounted, and that
+// it shows something to our own.
+func readsItsFiles(t *testing.T, spec corev1.PodSpec, bus connect.Config) {
+	t.Helper()
+	for _, file := range []string{bus.TokenFile, bus.CredentialsFile, bus.CAFile} {
+		if file != "" {
+			mounted(t, spec, file)
+		}
+	}
+	if bus.TokenFile == "" && strings.Contains(bus.URL, "eventbus.signadot.svc") {
+		t.Error("no token for our own bus")
+	}
+}
+
+func TestTheInjectorGetsImagesAndResourcesFromTheValues(t *testing.T) {
+	careful := cases(t)["careful"]
+	spec := mustRender(t, careful).podOf(t, "signadot-controller-manager")
+	settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	redirect, sidecar := settings.Inject.Redirect, settings.Inject.Sidecar
+	if redirect.Image != "mirror.example/switchyard/route-sidecar-init:0.1.0" || redirect.PullSecret != "mirror" ||
+		redirect.Resources.Limits.Memory().String() != "64Mi" {
+		t.Errorf("redirecting container: %+v", redirect)
+	}
+	if sidecar.Image != "mirror.example/envoy-sidecar:7" || sidecar.PullPolicy != corev1.PullNever ||
+		sidecar.Resources.Requests.Cpu().String() != "10m" {
+		t.Errorf("sidecar: %+v", sidecar)
+	}
+}
+
+func TestTheEventBusTakesItsArgumentsAndKnowsItsClients(t *testing.T) {
+	all := mustRender(t, "")
+	spec := all.podOf(t, "eventbus")
+	settings, err := eventbus.ParseSettings(spec.Containers[0].Args, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listensOn(t, spec, settings.Listen, settings.Health, settings.Metrics)
+	if mount := spec.Containers[0].VolumeMounts[0]; mount.MountPath != settings.StoreDir || mount.Name != "data" {
+		t.Errorf("the log goes to %s, which is not the volume at %s", settings.StoreDir, mount.MountPath)
+	}
+	for name, want := range map[string]connect.Role{"signadot-controller-manager": connect.Writer, "routeserver": connect.Follower} {
+		client := all.podOf(t, name)
+		role, err := settings.RoleOf(caller.Identity{Namespace: namespace, ServiceAccount: client.ServiceAccountName})
+		if err != nil || role != want {
+			t.Errorf("%s has role %v at the bus, want %v: %v", name, role, want, err)
+		}
+		for _, volume := range client.Volumes {
+			if volume.Name == "eventbus-token" && volume.Projected.Sources[0].ServiceAccountToken.Audience != settings.Audience {
+				t.Errorf("%s shows a token for %q, the bus wants %q", name, volume.Projected.Sources[0].ServiceAccountToken.Audience, settings.Audience)
+			}
+		}
+	}
+}
+
+func TestTheLogLeavesRoomOnItsVolume(t *testing.T) {
+	for size, want := range map[string]int64{"1Gi": 751619276, "500M": 350000000, "1.5Gi": 1127428915} {
+		spec := mustRender(t, "eventBus: {persistence: {size: "+size+"}}").podOf(t, "eventbus")
+		settings, err := eventbus.ParseSettings(spec.Containers[0].Args, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if settings.MaxStore != want {
+			t.Errorf("of %s the log may take %d bytes, want %d", size, settings.MaxStore, want)
+		}
 	}
 }

@@ -2,14 +2,8 @@ package chart
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -25,29 +19,9 @@ import (
 )
 
 // webhooks reads the live webhook configuration.
-func (s apiServer) webhooks(t *testing.T) *registrationv1.MutatingWebhookConfiguration {
-	t.Helper()
+func (s apiServer) webhooks(ctx context.Context) (*registrationv1.MutatingWebhookConfiguration, error) {
 	config := &registrationv1.MutatingWebhookConfiguration{}
-	if err := s.Get(t.Context(), client.ObjectKey{Name: webhookConfiguration}, config); err != nil {
-		t.Fatal(err)
-	}
-	return config
-}
-
-// testCA makes a certificate authority's certificate, as PEM.
-func testCA(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true,
-		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return config, s.Get(ctx, client.ObjectKey{Name: webhookConfiguration}, config)
 }
 
 // asked is a webhook that keeps which pods it was asked about, on which paths.

@@ -1,0 +1,189 @@
+package chart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/reconcilers/manager"
+)
+
+const webhookConfiguration = "signadot-mutating-webhook-configuration"
+
+// runManager runs the manager of an installed release under its own service
+// account, so with the rights that the chart gives and no others, until the
+// returned function is called. The log is in memory, and instead of the pod's
+// ports it takes any.
+func (s apiServer) runManager(t *testing.T, spec corev1.PodSpec, namespaces []string) (stop func()) {
+	t.Helper()
+	settings, err := manager.ParseSettings(spec.Containers[0].Args, getenv(spec), t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := rest.CopyConfig(s.config)
+	access.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	main, err := manager.New(ctx, manager.Config{
+		REST: access, Log: memory.New(), Inject: settings.Inject, LeaderElect: settings.LeaderElect, Namespaces: namespaces,
+		MetricsAddress: "0", HealthAddress: "0", WebhookAddress: "127.0.0.1:0", SeveralInProcess: true,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- main.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// expectManagerWorks runs the manager through the life of one sandbox.
+func (s apiServer) expectManagerWorks(t *testing.T, spec corev1.PodSpec, namespaces []string) {
+	t.Helper()
+	log.SetLogger(logr.Discard())
+	stop := s.runManager(t, spec, namespaces)
+	defer stop()
+	baseline := s.create(t, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: customer, namespace: shop, labels: {app: customer}}
+spec:
+  selector: {matchLabels: {app: customer}}
+  template:
+    metadata: {labels: {app: customer}, annotations: {sidecar.signadot.com/inject: "true"}}
+    spec: {containers: [{name: main, image: customer, ports: [{containerPort: 8080}]}]}`)
+	service := s.create(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: customer, namespace: shop}
+spec: {selector: {app: customer}, ports: [{port: 80, targetPort: 8080}]}`)
+	sandbox := s.create(t, `
+apiVersion: signadot.com/v1
+kind: SignadotSandbox
+metadata: {name: new-customer}
+spec:
+  id: new-customer
+  customization:
+    patches:
+      - target: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: customer}
+        strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:new"}]}}}}`)
+	s.eventually(t, "the sandbox is forked and routed", func() error {
+		return errors.Join(s.expectCount("apps/v1", "Deployment", 2), s.expectCount("v1", "Service", 2),
+			s.expectCount("signadot.com/v1", "ForkedWorkload", 1), s.routed())
+	})
+	s.eventually(t, "the manager's state is in the chart's objects", func() error { return s.kept(t.Context()) })
+	if err := s.Delete(t.Context(), sandbox); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(t, "the sandbox is gone with all it made", func() error {
+		return errors.Join(s.expectCount("apps/v1", "Deployment", 1), s.expectCount("v1", "Service", 1),
+			s.expectCount("signadot.com/v1", "ForkedWorkload", 0), s.expectCount("signadot.com/v1", "RoutingConfig", 0),
+			s.expectCount("signadot.com/v1", "SignadotSandbox", 0))
+	})
+	for _, o := range []*unstructured.Unstructured{baseline, service} {
+		if err := s.Delete(t.Context(), o); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// create makes an object from YAML.
+func (s apiServer) create(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Create(t.Context(), o); err != nil {
+		t.Fatalf("%s: %v", title(o), err)
+	}
+	return o
+}
+
+// eventually waits until holds gives nil.
+func (s apiServer) eventually(t *testing.T, what string, holds func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := holds()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not so after %s: %v", what, patience, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// expectCount says whether namespace shop, or the cluster for a kind that has no
+// namespace, holds that many objects of a kind.
+func (s apiServer) expectCount(apiVersion, kind string, want int) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(apiVersion)
+	list.SetKind(kind + "List")
+	options := []client.ListOption{client.InNamespace("shop")}
+	if kind == "RoutingConfig" || kind == "SignadotSandbox" {
+		options = nil
+	}
+	if err := s.List(context.Background(), list, options...); err != nil {
+		return err
+	}
+	if len(list.Items) != want {
+		return fmt.Errorf("%d objects of kind %s, want %d", len(list.Items), kind, want)
+	}
+	return nil
+}
+
+// routed says whether the sandbox's routing key leads to its fork.
+func (s apiServer) routed() error {
+	return s.expectCount("signadot.com/v1", "RoutingConfig", 1)
+}
+
+// kept says what the manager has not yet written into the chart's objects.
+func (s apiServer) kept(ctx context.Context) error {
+	var missing []error
+	at := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
+	secret, position, lease := &corev1.Secret{}, &corev1.ConfigMap{}, &coordinationv1.Lease{}
+	if err := s.Get(ctx, at("webhook-server-cert"), secret); err != nil || len(secret.Data) == 0 {
+		missing = append(missing, fmt.Errorf("Secret webhook-server-cert holds no certificate: %w", err))
+	}
+	if err := s.Get(ctx, at("switchyard-routing-log"), position); err != nil || len(position.Data) == 0 {
+		missing = append(missing, fmt.Errorf("ConfigMap switchyard-routing-log holds no position: %w", err))
+	}
+	if err := s.Get(ctx, at("42470b05.signadot.com"), lease); err != nil || lease.Spec.RenewTime == nil {
+		missing = append(missing, fmt.Errorf("Lease 42470b05.signadot.com has had no leader: %w", err))
+	}
+	config, err := s.webhooks(ctx)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	for _, hook := range config.Webhooks {
+		if len(hook.ClientConfig.CABundle) == 0 {
+			missing = append(missing, fmt.Errorf("webhook %s has no CA bundle", hook.Name))
+		}
+	}
+	return errors.Join(missing...)
+}
