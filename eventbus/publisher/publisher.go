@@ -102,11 +102,11 @@ func (p *Publisher) Position() event.Pos {
 // state compares and appends until the log says f, or an error decides.
 func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) {
 	for range putAttempts {
-		pos, last, said := p.said(f)
-		if said {
-			return pos, nil
+		pos, last, said, err := p.said(f)
+		if said || err != nil {
+			return pos, err
 		}
-		pos, err := p.append(ctx, f, last)
+		pos, err = p.append(ctx, f, last)
 		if err == nil || !errors.Is(err, eventbus.ErrConflict) {
 			return pos, err
 		}
@@ -118,17 +118,21 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 }
 
 // said tells whether the log says f already, and where the newest fact of its
-// key is.
-func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool) {
+// key is. ErrAway when the log went away since the key was taken: then nobody
+// knows what it says.
+func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.mirror.epoch == "" {
+		return event.Pos{}, 0, false, ErrAway
+	}
 	newest, ok := p.mirror.newest[f.Key]
 	if !ok {
 		// What is not in the log need not be withdrawn.
-		return event.Pos{Epoch: p.mirror.epoch}, 0, f.Tombstone()
+		return event.Pos{Epoch: p.mirror.epoch}, 0, f.Tombstone(), nil
 	}
 	same := event.Same(newest.Fact, f) || f.Tombstone() && newest.Fact.Tombstone()
-	return newest.Pos, newest.Pos.Seq, same
+	return newest.Pos, newest.Pos.Seq, same, nil
 }
 
 // append appends to the log, and says what an error means.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -331,5 +332,49 @@ func TestWhatIsMissingInTheConfigurationIsSaid(t *testing.T) {
 		if _, err := publisher.New(c); err == nil {
 			t.Errorf("without %s: no error", what)
 		}
+	}
+}
+
+// vanishing is a log that goes away for good right after it has answered what
+// the newest fact of a key is, to somebody whose append was a conflict.
+type vanishing struct {
+	eventbus.Log
+	store *memory.Store
+	left  func() // waits until the publisher has noticed
+	gone  atomic.Bool
+}
+
+func (v *vanishing) Begin(ctx context.Context) (event.Pos, error) {
+	if v.gone.Load() {
+		return event.Pos{}, errors.New("the bus is down")
+	}
+	return v.Log.Begin(ctx)
+}
+
+func (v *vanishing) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
+	if f.Tombstone() {
+		return event.Pos{}, eventbus.ErrConflict
+	}
+	return v.Log.Append(ctx, f, last)
+}
+
+func (v *vanishing) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
+	r, ok, err := v.Log.Newest(ctx, key)
+	v.gone.Store(true)
+	v.store.Lose()
+	v.left()
+	return r, ok, err
+}
+
+func TestAnEndThatWasNotRecordedBecauseTheLogWentAwayIsNotSaidToBe(t *testing.T) {
+	store := memory.NewStore()
+	log := &vanishing{Log: store.Open(), store: store}
+	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
+	ready(t, w)
+	log.left = func() {
+		await(t, "the log is away", func() bool { return errors.Is(w.publisher.Ready(), publisher.ErrAway) })
+	}
+	if pos, err := w.publisher.Put(t.Context(), logtest.Withdrawn("a")); !errors.Is(err, publisher.ErrAway) {
+		t.Errorf("the end of a is said to be at %v, with error %v", pos, err)
 	}
 }
