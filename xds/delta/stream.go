@@ -93,6 +93,7 @@ func (s *Stream) Receive(r *discoveryv3.DeltaDiscoveryRequest) (settled bool, er
 	}
 	for _, name := range r.GetResourceNamesUnsubscribe() {
 		delete(subs.names, name)
+		subs.overtake(name)
 	}
 	return subs.settle(r), nil
 }
@@ -108,6 +109,7 @@ func (s *Stream) subscribe(subs *subscriptions, r *discoveryv3.DeltaDiscoveryReq
 		if k, asked := subs.names[name]; asked {
 			// Asked for again: it is sent again, unless it was refused.
 			k.acked, k.toldAbsent = "", false
+			subs.overtake(name)
 			continue
 		}
 		if len(subs.names) >= MaxNames {
@@ -116,6 +118,14 @@ func (s *Stream) subscribe(subs *subscriptions, r *discoveryv3.DeltaDiscoveryReq
 		subs.names[name] = &known{}
 	}
 	return nil
+}
+
+// overtake makes the answer to the response under way say nothing about a name:
+// the client has changed its mind about it since.
+func (s *subscriptions) overtake(name string) {
+	if s.pending != nil {
+		delete(s.pending.versions, name)
+	}
 }
 
 // settle takes in the client's answer to the response under way.

@@ -273,3 +273,23 @@ func TestAnyClientConverges(t *testing.T) {
 		}
 	})
 }
+
+func TestANameThatIsAskedForAnewIsSentAnewWhateverWasUnderWay(t *testing.T) {
+	all := []translate.Resource{resource("a", "1")}
+	unsubscribe := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResourceNamesUnsubscribe: []string{"a"}}
+	for name, again := range map[string][]*discoveryv3.DeltaDiscoveryRequest{
+		"after it was given up": {unsubscribe, subscribe("a")},
+		"without giving it up":  {subscribe("a")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open()
+			must(t, s, subscribe("a"))
+			r := expect(t, s, all, "a=1")
+			for _, request := range again {
+				must(t, s, request)
+			}
+			must(t, s, answer(r, ""))
+			expect(t, s, all, "a=1")
+		})
+	}
+}
