@@ -139,30 +139,26 @@ func TestWhichPortsAreRedirected(t *testing.T) {
 		change func(*corev1.Pod)
 		want   spec.Spec
 	}{
-		"those that are declared": {func(*corev1.Pod) {}, spec.Spec{Ports: []uint16{8081}}},
-		"all where none is declared": {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil },
-			spec.Spec{All: true}},
+		"all, and not only those that are declared: a Service may lead to any": {func(*corev1.Pod) {}, spec.Spec{}},
+		"all where none is declared": {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = nil }, spec.Spec{}},
 		"all but those excluded": {func(p *corev1.Pod) {
-			p.Spec.Containers[0].Ports, p.Annotations[AnnotationExcludePorts] = nil, "9000"
-		}, spec.Spec{All: true, Except: []uint16{9000}}},
-		"only those of TCP": {func(p *corev1.Pod) {
-			p.Spec.Containers[0].Ports = append(p.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: 53, Protocol: "UDP"})
-		}, spec.Spec{Ports: []uint16{8081}}},
-		"those of every container, once, and not those excluded": {func(p *corev1.Pod) {
-			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "b", Ports: []corev1.ContainerPort{
-				{ContainerPort: 9090}, {ContainerPort: 80}, {ContainerPort: 8081}}})
-			p.Annotations[AnnotationExcludePorts] = "9090"
-		}, spec.Spec{Ports: []uint16{80, 8081}, Except: []uint16{9090}}},
-		"those of restarting init containers": {func(p *corev1.Pod) {
+			p.Annotations[AnnotationExcludePorts] = "9443,9000"
+		}, spec.Spec{Except: []uint16{9000, 9443}}},
+		"those of UDP say nothing": {func(p *corev1.Pod) {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 53, Protocol: "UDP"}}
+			p.Annotations[AnnotationExcludePorts] = "53"
+		}, spec.Spec{Except: []uint16{53}}},
+		"some of the declared ones are left": {func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{
 				{Name: "once", Ports: []corev1.ContainerPort{{ContainerPort: 1}}},
 				{Name: "stays", Ports: []corev1.ContainerPort{{ContainerPort: 2}},
 					RestartPolicy: new(corev1.ContainerRestartPolicyAlways)}}
-		}, spec.Spec{Ports: []uint16{2, 8081}}},
+			p.Annotations[AnnotationExcludePorts] = "8081"
+		}, spec.Spec{Except: []uint16{8081}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.want.To = devmesh.ListenerPort
+			c.want.All, c.want.To = true, devmesh.ListenerPort
 			c.want.Except = spec.Normalize(append(c.want.Except, own...))
 			got := Decide(baseline(c.change), Namespace{Name: "shop"}, testConfig())
 			if diff := cmp.Diff(c.want, got.Ports); diff != "" || !got.Inject {

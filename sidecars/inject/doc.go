@@ -39,11 +39,10 @@
 //
 // # Which ports
 //
-// With declared container ports: the TCP ones, and no others, so that what
-// the workload never offered keeps out of the proxy's way. Without any: every
-// inbound TCP port, since a declaration is only information in Kubernetes and a
-// Service may lead to a port that nobody declared; not redirecting it would let
-// requests with a routing key reach the baseline in silence. Ports in the
-// annotation sidecar.signadot.com/exclude-ports ("9090,9443") and the sidecar's
-// own always stay untouched.
+// Every inbound TCP port, declared or not: a declaration is only information in
+// Kubernetes, and a Service may lead to a port that nobody declared, beside
+// others that somebody did. Not redirecting it would let requests with a routing
+// key reach the baseline in silence. Ports in the annotation
+// sidecar.signadot.com/exclude-ports ("9090,9443") and the sidecar's own stay
+// untouched.
 package inject

@@ -9,9 +9,9 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// redirected says which inbound connections of a pod go to its sidecar, whose
-// own ports are own and which listens on to. When none can, it returns the
-// reason, for people.
+// redirected says which inbound connections of a pod go to its sidecar, which
+// listens on to and whose own ports are own: all but those excluded. When there
+// is a reason against it, it returns that, for people.
 func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
 	excluded, err := spec.Split(pod.Annotations[AnnotationExcludePorts])
 	if err != nil {
@@ -23,16 +23,11 @@ func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
 			return spec.Spec{}, fmt.Sprintf("container port %d is the sidecar's own: use another for the workload", port)
 		}
 	}
-	s := spec.Spec{To: to, Except: spec.Normalize(slices.Concat(excluded, own)), All: len(declared) == 0}
-	for _, port := range declared {
-		if !slices.Contains(excluded, port) {
-			s.Ports = append(s.Ports, port)
-		}
-	}
-	if !s.All && len(s.Ports) == 0 {
+	if len(declared) > 0 && !slices.ContainsFunc(declared, func(p uint16) bool { return !slices.Contains(excluded, p) }) {
 		return spec.Spec{}, fmt.Sprintf("annotation %s excludes every container port: no traffic is left to route",
 			AnnotationExcludePorts)
 	}
+	s := spec.Spec{All: true, Except: spec.Normalize(slices.Concat(excluded, own)), To: to}
 	if err := s.Validate(); err != nil {
 		return spec.Spec{}, err.Error()
 	}
