@@ -8,10 +8,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +26,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook/certs"
+	"switchyard.dev/tests/apiserver"
 )
 
 const registrationName = "signadot-mutating-webhook-configuration"
@@ -38,36 +38,13 @@ type cluster struct {
 	client client.Client
 }
 
-// binaries is where kube-apiserver and etcd are.
-func binaries(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("KUBEBUILDER_ASSETS")
-	if dir == "" {
-		cache := os.Getenv("SWITCHYARD_CACHE")
-		if cache == "" {
-			base, err := os.UserCacheDir()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cache = filepath.Join(base, "switchyard")
-		}
-		dir = filepath.Join(cache, "bin", "current")
-	}
-	for _, name := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Fatal("no kube-apiserver and etcd; run: go run -C tools/cluster . build --only apiserver")
-		}
-	}
-	return dir
-}
-
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: binaries(t)}
+	env := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
 	cfg, err := env.Start()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal("start an API server (go run -C tools/cluster . build --only apiserver makes the programs):", err)
 	}
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
@@ -208,6 +185,59 @@ func (k *cluster) start(i *Injector) (stop func()) {
 			k.t.Error(err)
 		}
 	})
+}
+
+// flaky is a client of an API server that cannot be reached now and then.
+type flaky struct {
+	client.Client
+	away   atomic.Bool
+	failed atomic.Int32
+}
+
+func (f *flaky) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if f.away.Load() {
+		f.failed.Add(1)
+		return errors.New("the API server is away")
+	}
+	return f.Client.Get(ctx, key, o, options...)
+}
+
+// Readiness takes the replica out of the webhook's Service, and pods that are
+// made meanwhile come without a sidecar.
+func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T) {
+	k := newCluster(t)
+	api := &flaky{Client: k.client}
+	api.away.Store(true)
+	keeper, err := certs.NewKeeper(certs.Config{
+		Client: api, Every: 10 * time.Millisecond, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- keeper.Run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	looks := func() {
+		from := api.failed.Load()
+		k.eventually("it has looked in vain", func() error {
+			if api.failed.Load() < from+2 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	looks()
+	if keeper.Ready() == nil {
+		t.Error("it is ready without ever having had a certificate")
+	}
+	api.away.Store(false)
+	k.eventually("the certificate is served", keeper.Ready)
+	api.away.Store(true)
+	looks()
+	if err := keeper.Ready(); err != nil {
+		t.Errorf("with a certificate of 24 hours: %v", err)
+	}
 }
 
 func TestPodsOfARealCluster(t *testing.T) {

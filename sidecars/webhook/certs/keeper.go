@@ -83,9 +83,10 @@ func (c Config) Validate() error {
 type Keeper struct {
 	cfg Config
 
-	mu     sync.Mutex
-	served *tls.Certificate
-	err    error
+	mu      sync.Mutex
+	served  *tls.Certificate
+	settled bool  // a look found or made all as it is to be
+	err     error // of the last look
 }
 
 // NewKeeper gives a Keeper that has not looked yet.
@@ -124,15 +125,16 @@ func (k *Keeper) report(err error) {
 	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
 		k.cfg.Log.Error("the webhook's certificate cannot be kept; trying again", "error", err)
 	}
-	k.err = err
+	k.err, k.settled = err, k.settled || err == nil
 }
 
 // Ready returns nil while a valid certificate is served and the API server has
-// been told whom to trust, else what is in the way.
+// been told whom to trust, else what is in the way. That a later look fails does
+// not matter while the certificate is valid: the API server goes on trusting it.
 func (k *Keeper) Ready() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.served != nil && k.cfg.Now().Before(k.served.Leaf.NotAfter) && k.err == nil {
+	if k.served != nil && k.cfg.Now().Before(k.served.Leaf.NotAfter) && k.settled {
 		return nil
 	}
 	return errors.Join(errors.New("the webhook has no usable certificate"), k.err)
