@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -91,7 +90,10 @@ spec:
         strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:new"}]}}}}`)
 	s.eventually(t, "the sandbox is forked and routed", func() error {
 		return errors.Join(s.expectCount("apps/v1", "Deployment", 2), s.expectCount("v1", "Service", 2),
-			s.expectCount("signadot.com/v1", "ForkedWorkload", 1), s.routed())
+			s.expectCount("signadot.com/v1", "ForkedWorkload", 1), s.expectCount("signadot.com/v1", "RoutingConfig", 1))
+	})
+	s.eventually(t, "every object has its conditions", func() error {
+		return errors.Join(s.expectConditions("SignadotSandbox"), s.expectConditions("ForkedWorkload"), s.expectConditions("RoutingConfig"))
 	})
 	s.eventually(t, "the manager's state is in the chart's objects", func() error { return s.kept(t.Context()) })
 	if err := s.Delete(t.Context(), sandbox); err != nil {
@@ -141,6 +143,26 @@ func (s apiServer) eventually(t *testing.T, what string, holds func() error) {
 // expectCount says whether namespace shop, or the cluster for a kind that has no
 // namespace, holds that many objects of a kind.
 func (s apiServer) expectCount(apiVersion, kind string, want int) error {
+	items, err := s.list(apiVersion, kind)
+	if err == nil && len(items) != want {
+		return fmt.Errorf("%d objects of kind %s, want %d", len(items), kind, want)
+	}
+	return err
+}
+
+// expectConditions says whether every object of a kind of ours has conditions.
+func (s apiServer) expectConditions(kind string) error {
+	items, err := s.list("signadot.com/v1", kind)
+	for _, o := range items {
+		if conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions"); len(conditions) == 0 {
+			err = errors.Join(err, fmt.Errorf("%s has no conditions", title(&o)))
+		}
+	}
+	return err
+}
+
+// list lists a kind in namespace shop, or in the cluster when it has no namespace.
+func (s apiServer) list(apiVersion, kind string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(apiVersion)
 	list.SetKind(kind + "List")
@@ -148,41 +170,33 @@ func (s apiServer) expectCount(apiVersion, kind string, want int) error {
 	if kind == "RoutingConfig" || kind == "SignadotSandbox" {
 		options = nil
 	}
-	if err := s.List(context.Background(), list, options...); err != nil {
-		return err
-	}
-	if len(list.Items) != want {
-		return fmt.Errorf("%d objects of kind %s, want %d", len(list.Items), kind, want)
-	}
-	return nil
+	err := s.List(context.Background(), list, options...)
+	return list.Items, err
 }
 
-// routed says whether the sandbox's routing key leads to its fork.
-func (s apiServer) routed() error {
-	return s.expectCount("signadot.com/v1", "RoutingConfig", 1)
-}
-
-// kept says what the manager has not yet written into the chart's objects.
+// kept says what the manager has not written into the chart's objects.
 func (s apiServer) kept(ctx context.Context) error {
-	var missing []error
 	at := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
 	secret, position, lease := &corev1.Secret{}, &corev1.ConfigMap{}, &coordinationv1.Lease{}
-	if err := s.Get(ctx, at("webhook-server-cert"), secret); err != nil || len(secret.Data) == 0 {
-		missing = append(missing, fmt.Errorf("Secret webhook-server-cert holds no certificate: %w", err))
-	}
-	if err := s.Get(ctx, at("switchyard-routing-log"), position); err != nil || len(position.Data) == 0 {
-		missing = append(missing, fmt.Errorf("ConfigMap switchyard-routing-log holds no position: %w", err))
-	}
-	if err := s.Get(ctx, at("42470b05.signadot.com"), lease); err != nil || lease.Spec.RenewTime == nil {
-		missing = append(missing, fmt.Errorf("Lease 42470b05.signadot.com has had no leader: %w", err))
-	}
 	config, err := s.webhooks(ctx)
-	if err != nil && !apierrors.IsNotFound(err) {
+	err = errors.Join(err, s.Get(ctx, at("webhook-server-cert"), secret), s.Get(ctx, at("switchyard-routing-log"), position),
+		s.Get(ctx, at("42470b05.signadot.com"), lease))
+	if err != nil {
 		return err
+	}
+	var missing []error
+	if len(secret.Data) == 0 {
+		missing = append(missing, errors.New("no certificate in the Secret"))
+	}
+	if len(position.Data) == 0 {
+		missing = append(missing, errors.New("no position of the log in the ConfigMap"))
+	}
+	if lease.Spec.RenewTime == nil {
+		missing = append(missing, errors.New("no leader in the Lease"))
 	}
 	for _, hook := range config.Webhooks {
 		if len(hook.ClientConfig.CABundle) == 0 {
-			missing = append(missing, fmt.Errorf("webhook %s has no CA bundle", hook.Name))
+			missing = append(missing, fmt.Errorf("no CA bundle in webhook %s", hook.Name))
 		}
 	}
 	return errors.Join(missing...)
