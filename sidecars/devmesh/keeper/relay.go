@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -69,20 +70,29 @@ func (r *relay) offerFirst() error {
 		return nil
 	}
 	r.logger.Warn("the route server has not answered yet; starting without it")
-	return r.fallBack()
+	return r.fallBack("")
 }
 
 // fallBack gives Envoy what it accepted last, or else what is on disk, or else
-// the baseline alone. The lock is held.
-func (r *relay) fallBack() error {
-	routes, err := r.good, error(nil)
+// the baseline alone; not the version that it has just refused, if any. The lock
+// is held.
+func (r *relay) fallBack(refused string) error {
+	if len(r.good) > 0 && r.good[0].Version == refused {
+		r.good = nil
+	}
+	routes := r.good
 	if routes == nil {
-		if routes, err = r.store.load(translate.RouteName(r.workload)); err != nil {
-			r.logger.Warn("no routes on disk; everything goes to the baseline", "reason", err)
-			if routes, err = translate.Baseline(r.workload); err != nil {
+		kept, err := r.store.load(translate.RouteName(r.workload))
+		if err == nil && kept[0].Version == refused {
+			err = errors.New("Envoy refuses those on disk")
+		}
+		if err != nil {
+			r.logger.Warn("no usable routes on disk; everything goes to the baseline", "reason", err)
+			if kept, err = translate.Baseline(r.workload); err != nil {
 				return err
 			}
 		}
+		routes = kept
 	}
 	r.routes = routes
 	r.wake()
@@ -165,7 +175,7 @@ func (r *relay) settle(s serve.Status) (keep *translate.Resource) {
 			r.verdict = verdict{settled: true, refusal: cmp.Or(s.Error, "refused without a reason")}
 		}
 		r.logger.Error("Envoy refused routes; it keeps the last good ones", "version", s.Rejected, "error", s.Error)
-		if err := r.fallBack(); err != nil {
+		if err := r.fallBack(s.Rejected); err != nil {
 			r.logger.Error("there are no routes to fall back to", "error", err)
 		}
 	}

@@ -55,11 +55,13 @@ func (u *upstream) run(ctx context.Context) error {
 	defer conn.Close()
 	said := ""
 	for wait := retryMin; ; {
+		began := time.Now()
 		served, err := u.follow(ctx, conn)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if served {
+		// A stream that lasted was a good one, also when there was nothing to send.
+		if served || time.Since(began) > retryMax {
 			wait, said = retryMin, ""
 		}
 		if why := fmt.Sprint(err); why != said { // once for each reason
