@@ -49,7 +49,7 @@ const FollowerAPI = "FACTS.API"
 
 // Config says where the bus is and who is calling.
 type Config struct {
-	// URL of the bus, like nats://signadot-eventbus.signadot.svc:4222; several of
+	// URL of the bus, like nats://eventbus.signadot.svc:4222; several of
 	// a cluster are separated by commas.
 	URL string
 	// Role is what the client wants to do, and what the server must grant.

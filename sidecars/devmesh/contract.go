@@ -39,8 +39,8 @@ const (
 	// EnvCustomHeaders lists further request headers whose whole value is a
 	// routing key, separated by commas, in order of precedence. Default none.
 	EnvCustomHeaders = "CUSTOM_HEADERS"
-	// EnvLogLevel is debug, info, warn or error. Default info. Annotation
-	// sidecar.signadot.com/log-level on the pod may set it.
+	// EnvLogLevel is debug, info, warn or error. Default info. The annotation
+	// signadot.com/log-level on the pod may set it.
 	EnvLogLevel = "LOG_LEVEL"
 	// EnvPodName, EnvPodNamespace and EnvPodUID come from the downward API
 	// (metadata.name, metadata.namespace, metadata.uid). They are for logs and

@@ -120,7 +120,7 @@ func explain(err error) error {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("no right to change the pod's network rules: the init container needs the capability NET_ADMIN and user 0: %w", err)
 	case unsupported(err), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("this node's kernel lacks nf_tables with NAT: set routing.iptablesMode to legacy, or load the modules nf_tables and nft_redir on the node: %w", err)
+		return fmt.Errorf("this node's kernel lacks nf_tables with NAT: load the modules nf_tables, nft_chain_nat and nft_redir on the node: %w", err)
 	}
 	return fmt.Errorf("nftables: %w", err)
 }

@@ -16,10 +16,14 @@
 // workload sends, and what stays within the pod, never passes here, so the
 // sidecar's own connections to the workload need no exception, and a
 // port-forward reaches the workload directly. The first packet of a connection
-// decides, so connections that stand are not touched. Only TCP is redirected. Kubelet probes of the workload's ports go through the sidecar,
-// which has no route for them and passes them on: the source address of a probe
-// cannot be told from that of a request that came in through a node port, and
-// leaving those alone would send their routing keys to the baseline.
+// decides, so connections that stand are not touched. Only TCP is redirected.
+//
+// Kubelet probes of the workload's ports go through the sidecar, which has no
+// route for them and passes them on: the source address of a probe cannot be
+// told from that of a request that came in through a node port, and leaving
+// those alone would send their routing keys to the baseline. A probe that only
+// opens a connection (tcpSocket) finds the sidecar listening, and so says
+// nothing about the workload: use one that asks something.
 //
 // The inet family covers IPv4 and IPv6 in one table. A kernel that cannot do NAT
 // there (before 5.2) gets the same rules in a table of each family.
