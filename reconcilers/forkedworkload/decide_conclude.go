@@ -170,7 +170,7 @@ func servicesFinding(d Decision, made Made) finding.Finding {
 	}
 	message := fmt.Sprintf("Services of the baseline that have one of the fork beside them: %d.", count)
 	if len(unmapped) > 0 {
-		message += " Ports that no container has, and that are not routed: " + strings.Join(unmapped, "; ") + "."
+		message += " Ports whose named target no container has, so that requests to them fail: " + strings.Join(unmapped, "; ") + "."
 	}
 	return finding.Yes("ServicesReady", message)
 }

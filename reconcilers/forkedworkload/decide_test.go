@@ -257,8 +257,6 @@ func TestObserved(t *testing.T) {
 				s := o.Services[0]
 				return []any{s.From, s.To, s.ClusterIp, s.Ports[0].Port, s.Ports[0].WorkloadPort, o.Ready, o.DevMeshPresent}
 			}, []any{"a", "sb-a-x", "10.0.0.2", uint32(80), uint32(8080), true, true}},
-		{"a headless Service has no address", func(w *world) { w.made.Services["a"].Spec.ClusterIP = "None" },
-			func(o *factv1.WorkloadObserved) any { return o.Services[0].ClusterIp }, ""},
 		{"an old pod still serves while the new one starts", func(w *world) { w.made.Fork.Status.UpdatedReplicas = 0 },
 			func(o *factv1.WorkloadObserved) any { return o.Ready }, true},
 		{"no pod serves", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
@@ -271,12 +269,15 @@ func TestObserved(t *testing.T) {
 			w.remembers()
 			w.in.Baseline = nil
 		}, func(o *factv1.WorkloadObserved) any { return []any{o.Baseline.Uid, len(o.Services), o.Ready} }, []any{"base", 1, true}},
-		{"a Service that is refused does not hold back the others", func(w *world) {
+		{"a Service that is refused leaves its requests to fail, and does not hold back the others", func(w *world) {
 			second := w.in.Services[0]
 			second.Name = "b"
 			w.in.Services = append(w.in.Services, second)
 			w.made.ServiceRefusals["b"] = &apply.Refusal{Reason: apply.ReasonForbidden}
-		}, func(o *factv1.WorkloadObserved) any { return len(o.Services) }, 1},
+		}, func(o *factv1.WorkloadObserved) any {
+			b := o.Services[1]
+			return []any{len(o.Services), o.Services[0].ClusterIp, b.From, b.To != "", b.ClusterIp, b.Ports[0].WorkloadPort}
+		}, []any{2, "10.0.0.2", "b", true, "", uint32(8080)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

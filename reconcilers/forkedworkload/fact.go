@@ -18,9 +18,9 @@ func Key(namespace, name string) event.Key {
 
 // Observed gives the fact that the fork exists and how it is reached; w has the
 // status that Conclude gave. False as long as no baseline was ever seen, or a
-// Service that is wanted has no address yet and nothing tells that it never
-// will: a fact with half of the Services would send the other half of the
-// requests to the baseline.
+// Service that is wanted has no address yet: a fact with half of the Services
+// would send the other half of the requests to the baseline. A Service that is
+// refused is stated by its name, without an address: its requests fail.
 func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
 	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
 		return event.Fact{}, false
@@ -39,7 +39,9 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 	}
 	for _, m := range d.Services {
 		have := made.Services[m.From]
-		if m.Service != nil && !reachable(have) && made.ServiceRefusals[m.From] == nil {
+		if have == nil && made.ServiceRefusals[m.From] != nil {
+			have = m.Service
+		} else if m.Service != nil && !reachable(have) {
 			return event.Fact{}, false
 		}
 		if have != nil {
@@ -65,10 +67,7 @@ func workloadRef(w *crdv1.ForkedWorkload) *factv1.ObjectRef {
 
 // pair says which Service stands for a baseline Service.
 func pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
-	p := &factv1.ServicePair{From: from, To: to.Name}
-	if to.Spec.ClusterIP != corev1.ClusterIPNone {
-		p.ClusterIp = to.Spec.ClusterIP
-	}
+	p := &factv1.ServicePair{From: from, To: to.Name, ClusterIp: to.Spec.ClusterIP}
 	for _, port := range ports {
 		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
 	}

@@ -26,8 +26,10 @@ type Mapping struct {
 	// the port on which the baseline's pods listen, by which its sidecar knows
 	// a connection; the fork may listen on another one behind the same name.
 	Ports []crdv1.MappedPort
-	// Missing are the ports that cannot be mapped, sorted: their target is a
-	// name that no container has, or the fork has not.
+	// Missing are the ports that do not lead to the fork, sorted: their target is a
+	// name that no container has. Where the baseline has it and only the fork has
+	// not, the port is in Ports all the same, so that its requests fail instead of
+	// being served by the baseline.
 	Missing []int32
 }
 
@@ -62,6 +64,8 @@ func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) M
 		answers, answered := listensOn(fork, p)
 		if !known || !answered {
 			m.Missing = append(m.Missing, p.Port)
+		}
+		if !known {
 			continue
 		}
 		if p.TargetPort == (intstr.IntOrString{}) {
@@ -122,8 +126,9 @@ func protocolOf(p corev1.Protocol) corev1.Protocol {
 	return p
 }
 
-// service makes the Service of a fork. It is reached inside the cluster only,
-// whatever the baseline's is; a headless one stays headless.
+// service makes the Service of a fork. It has an address inside the cluster,
+// whatever the baseline's is: that of a headless one too, because sidecars send
+// requests to an address.
 func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -138,9 +143,6 @@ func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1
 			Ports:                    ports,
 			PublishNotReadyAddresses: s.Spec.PublishNotReadyAddresses,
 		},
-	}
-	if s.Spec.ClusterIP == corev1.ClusterIPNone {
-		out.Spec.ClusterIP = corev1.ClusterIPNone
 	}
 	id.mark(&out.ObjectMeta)
 	out.Annotations[AnnotationBaselineService] = s.Namespace + "/" + s.Name

@@ -1,6 +1,7 @@
 package fork_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,10 +47,16 @@ func TestServicesThatAreMapped(t *testing.T) {
 			missing: []int32{81},
 		},
 		{
-			name:    "a name that the fork lost is missing",
+			name:    "a name that the fork lost is missing, and mapped so that nothing reaches the baseline",
 			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`,
 			patches: `[{json: [{op: remove, path: /spec/template/spec/containers/0/ports/0/name}]}]`,
+			ports:   []crdv1.MappedPort{{Port: 80, TargetPort: 8081}},
 			missing: []int32{80},
+		},
+		{
+			name:    "a name that no container has is all that there is",
+			service: `{metadata: {name: customer}, spec: {selector: {app: customer}, ports: [{port: 81, targetPort: nowhere, protocol: TCP}]}}`,
+			missing: []int32{81},
 		},
 		{
 			name:    "a name behind which the fork has another number is known by the number of the baseline",
@@ -77,15 +84,16 @@ func TestServicesThatAreMapped(t *testing.T) {
 			if diff := cmp.Diff(tt.missing, m.Missing); diff != "" {
 				t.Error("missing:", diff)
 			}
-			wantService := len(s.Spec.Ports) > len(tt.missing)
-			if (m.Service != nil) != wantService {
+			if (m.Service != nil) != (len(tt.ports) > 0) {
 				t.Fatalf("a Service was made: %t", m.Service != nil)
 			}
-			if !wantService {
+			if m.Service == nil {
 				return
 			}
-			if len(m.Service.Spec.Ports) != len(s.Spec.Ports)-len(tt.missing) {
-				t.Errorf("the Service has ports %v", m.Service.Spec.Ports)
+			for _, p := range tt.ports {
+				if !slices.ContainsFunc(m.Service.Spec.Ports, func(have corev1.ServicePort) bool { return have.Port == p.Port }) {
+					t.Errorf("the Service has ports %v", m.Service.Spec.Ports)
+				}
 			}
 			if diff := cmp.Diff(identity().Selector(), m.Service.Spec.Selector); diff != "" {
 				t.Error("selector:", diff)
@@ -94,7 +102,7 @@ func TestServicesThatAreMapped(t *testing.T) {
 	}
 }
 
-func TestServiceOfAForkIsLikeTheBaselines(t *testing.T) {
+func TestServiceOfAForkIsLikeTheBaselinesWithAnAddress(t *testing.T) {
 	s := service(t, `
 metadata: {name: customer, namespace: hotrod, labels: {a: b}}
 spec:
@@ -115,7 +123,6 @@ metadata:
   ownerReferences: [{apiVersion: signadot.com/v1, kind: ForkedWorkload, name: sb1-customer-0000aaaa, uid: fw-uid}]
 spec:
   type: ClusterIP
-  clusterIP: None
   publishNotReadyAddresses: true
   selector: {signadot.com/forked-workload: sb1-customer-0000aaaa}
   ports: [{name: web, port: 80, targetPort: http, protocol: TCP, appProtocol: kubernetes.io/h2c}]`)

@@ -518,7 +518,8 @@ type ServicePair struct {
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
 	// The sandbox's Service, in the same namespace.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	// The cluster IP of `to` (no brackets for IPv6); empty for a headless one.
+	// The cluster IP of `to` (no brackets for IPv6); empty when it has none, and
+	// then its requests fail visibly.
 	ClusterIp string `protobuf:"bytes,3,opt,name=cluster_ip,json=clusterIp,proto3" json:"cluster_ip,omitempty"`
 	// Sorted by port.
 	Ports         []*PortPair `protobuf:"bytes,4,rep,name=ports,proto3" json:"ports,omitempty"`
