@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +16,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"switchyard.dev/tests/apiserver"
 )
 
 // server is a real API server that has our CRDs.
@@ -47,50 +46,20 @@ func TestInAnAPIServer(t *testing.T) {
 // them when the test ends.
 func startServer(t *testing.T) *server {
 	t.Helper()
-	binaries := binaryFolder(t)
-	crds := renderAll(t, nil)
-	environment := &envtest.Environment{BinaryAssetsDirectory: binaries}
-	for _, c := range crds {
-		environment.CRDs = append(environment.CRDs, c)
-	}
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	config.QPS, config.Burst = 1000, 1000
-	client, err := dynamic.NewForConfig(config)
+	running, err := apiserver.Start()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &server{config: config, client: client, crds: crds}
-}
-
-// binaryFolder finds etcd and kube-apiserver.
-func binaryFolder(t *testing.T) string {
-	t.Helper()
-	folder := os.Getenv("KUBEBUILDER_ASSETS")
-	if folder == "" {
-		cache := os.Getenv("SWITCHYARD_CACHE")
-		if cache == "" {
-			user, err := os.UserCacheDir() // honours XDG_CACHE_HOME
-			if err != nil {
-				t.Fatal(err)
-			}
-			cache = filepath.Join(user, "switchyard")
+	t.Cleanup(func() {
+		if err := running.Stop(); err != nil {
+			t.Errorf("stop the API server: %v", err)
 		}
-		folder = filepath.Join(cache, "bin", "current")
+	})
+	client, err := dynamic.NewForConfig(running.Config)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, program := range []string{"etcd", "kube-apiserver"} {
-		if _, err := os.Stat(filepath.Join(folder, program)); err != nil {
-			t.Fatalf("no %s in %s; run: go run -C tools/cluster . build --only apiserver", program, folder)
-		}
-	}
-	return folder
+	return &server{config: running.Config, client: client, crds: renderAll(t, nil)}
 }
 
 // within gives a context that ends before the test would hang.
@@ -270,7 +239,7 @@ func (s *server) table(t *testing.T, kind string) map[string]map[string]any {
 
 func (s *server) tablesTellTheState(t *testing.T) {
 	want := map[string]map[string]any{
-		"SignadotSandbox":    {"Sandbox": "customer-Feature-1", "Routing-Key": "ltj9s8scupb86", "Forks": 2.0, "Forks-Ready": 1.0},
+		"SignadotSandbox":    {"Sandbox": "customer-Feature-1", "Routing-Key": "ltj9s8scupb86", "Baseline": "customer", "Forks": 2.0, "Forks-Ready": 1.0},
 		"SignadotRouteGroup": {"Routing-Key": "4835rlwxwbwyl", "Sandboxes": 2.0, "Sandboxes-Ready": 1.0},
 		"ForkedWorkload":     {"Baseline": "customer", "Sandbox": "customer-Feature-1", "Routing-Key": "ltj9s8scupb86", "Fork": "sb1-customer-0a1b2c3d"},
 		"RoutingConfig":      {"Routing-Key": "ltj9s8scupb86", "Workload": "sb1-customer-0a1b2c3d", "From": "customer.shop.svc", "To": "sb1-customer-ffc3f8f0.shop.svc"},
