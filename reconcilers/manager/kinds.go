@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -31,16 +32,12 @@ func awaitKinds(ctx context.Context, access *rest.Config, logger *slog.Logger) e
 	}
 	deadline := time.Now().Add(kindsWithin)
 	for told := false; ; told = true {
-		missing, err := missingKinds(client)
-		if err == nil && len(missing) == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the API server does not serve %s of %s: install the chart's CRDs (%v)",
-				strings.Join(missing, ", "), crdv1.GroupVersion(), err)
+		err := servesKinds(client)
+		if err == nil || time.Now().After(deadline) {
+			return err
 		}
 		if !told {
-			logger.Info("waiting for the custom resources", "missing", missing)
+			logger.Info("waiting for the custom resources", "reason", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -50,16 +47,22 @@ func awaitKinds(ctx context.Context, access *rest.Config, logger *slog.Logger) e
 	}
 }
 
-// missingKinds gives the kinds that controllers watch and the API server does
-// not serve, and why it could not be asked.
-func missingKinds(client discovery.DiscoveryInterface) ([]string, error) {
+// servesKinds names the kinds that controllers watch and the API server does
+// not serve, or says why it could not be asked; nil when it serves all.
+func servesKinds(client discovery.DiscoveryInterface) error {
 	served, err := client.ServerResourcesForGroupVersion(crdv1.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("ask the API server for its kinds: %w", err)
+	}
 	missing := []string{crdv1.KindSandbox, crdv1.KindForkedWorkload, crdv1.KindRoutingConfig}
-	if err != nil {
-		return missing, err
+	if err == nil {
+		for _, resource := range served.APIResources {
+			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == resource.Kind })
+		}
 	}
-	for _, resource := range served.APIResources {
-		missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == resource.Kind })
+	if len(missing) > 0 {
+		return fmt.Errorf("the API server does not serve %s of %s: install the chart's CRDs",
+			strings.Join(missing, ", "), crdv1.GroupVersion())
 	}
-	return missing, nil
+	return nil
 }
