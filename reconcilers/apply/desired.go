@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// AnnotationDesired, on an object that we wrote, is a hash of what we wanted it
+// AnnotationDesired on an object that we wrote is a hash of what we wanted it
 // to be.
 const AnnotationDesired = "signadot.com/desired"
 

@@ -94,7 +94,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 		},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(tt.name, func(*testing.T) {
 			s := c.sandbox(tt.name, tt.spec)
 			c.says(c.condition(s, tt.condition, "False", tt.reason), tt.says...)
 			c.condition(s, crdv1.ConditionReady, "False", tt.reason)
@@ -102,7 +102,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 			c.gone(s)
 		})
 	}
-	t.Run("a good fork beside a bad one in the same sandbox", func(t *testing.T) {
+	t.Run("a good fork beside a bad one in the same sandbox", func(*testing.T) {
 		s := c.sandbox("mixed", `{id: mixed, customization: {patches: [
   {`+target(ns, "a")+`, json: [{op: remove, path: /spec/nothing}]},
   {`+target(ns, "b")+`, merge: {spec: {replicas: 3}}}]}}`)

@@ -136,7 +136,7 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 		t.Error(diff, err)
 	}
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
-		{Manager: "m", Time: &when, FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}},
+		{Manager: "m", Time: &when, FieldsV1: metav1.NewFieldsV1("{}")},
 	}}}
 	if _, err := transform(keepManagers)(service); err != nil || service.ManagedFields[0].FieldsV1 != nil || service.ManagedFields[0].Manager != "m" {
 		t.Errorf("%v, %v", service.ManagedFields, err)

@@ -7,7 +7,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// AnnotationDeclaredKey, on a RoutingConfig, is the key for which it has put a
+// AnnotationDeclaredKey on a RoutingConfig is the key for which it has put a
 // declaration on the log.
 const AnnotationDeclaredKey = "signadot.com/declared-key"
 

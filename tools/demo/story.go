@@ -189,7 +189,11 @@ func (s *story) sideBySide(ctx context.Context) error {
 // lookInside shows the rule and the objects.
 func (s *story) lookInside(ctx context.Context) error {
 	s.step("why: the rule, from the route server's REST API")
-	resp, err := s.client.Get(s.rest + "/api/v1/workloads/routing-rules?routingKey=" + routingKey)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.rest+"/api/v1/workloads/routing-rules?routingKey="+routingKey, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("ask the route server: %w", err)
 	}

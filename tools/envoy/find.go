@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"switchyard.dev/tools/cache"
 )
 
 // Find gives the path of an Envoy binary that may be run, fetching it when the
@@ -21,11 +23,7 @@ func Find(ctx context.Context) (string, error) {
 	if path, err := exec.LookPath("envoy"); err == nil && check(ctx, path) == nil {
 		return path, nil
 	}
-	dir, err := cacheDir()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "envoy")
+	path := filepath.Join(cache.Dir(), "envoy", release, "envoy")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	} else if !errors.Is(err, os.ErrNotExist) {
@@ -35,17 +33,4 @@ func Find(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("get Envoy %s: %w (set ENVOY to the path of a binary to use another)", release, err)
 	}
 	return path, nil
-}
-
-// cacheDir is where the fetched binary is kept between runs.
-func cacheDir() (string, error) {
-	root := os.Getenv("SWITCHYARD_CACHE")
-	if root == "" {
-		base, err := os.UserCacheDir()
-		if err != nil {
-			return "", fmt.Errorf("find the cache folder: %w (set SWITCHYARD_CACHE)", err)
-		}
-		root = filepath.Join(base, "switchyard")
-	}
-	return filepath.Join(root, "envoy", release), nil
 }

@@ -53,7 +53,7 @@ func run(root string, check bool) error {
 		fmt.Fprintf(os.Stderr, "stale: %s (%s)\n", c.path, c.what())
 	}
 	if len(changes) > 0 {
-		return errors.New("generated files are stale; run: go run -C tools/gen .")
+		return errors.New("generated files are stale: write them with `go run -C tools/gen .`")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const marker = "// +kubebuilder:rbac:"
 // needs the right. So all markers are gathered here, wherever they stand, into
 // one package that controller-gen then reads. Each has a line directive, so
 // that a complaint names the place where it really is.
-func rules(root string) (Files, error) {
+func rules(root string) (_ Files, err error) {
 	marked, err := markers(root)
 	if err != nil || len(marked) == 0 {
 		return nil, err
@@ -40,9 +40,9 @@ func rules(root string) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	source := append(marked, "package marked\n")
-	if err := os.WriteFile(filepath.Join(dir, "marked.go"), []byte(strings.Join(source, "")), 0o600); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	source := strings.Join(marked, "") + "package marked\n"
+	if err := os.WriteFile(filepath.Join(dir, "marked.go"), []byte(source), 0o600); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module marked\n"), 0o600); err != nil {

@@ -32,14 +32,18 @@ func main() {
 	tag := flag.String("tag", "dev", "tag of the images")
 	registry := flag.String("registry", "switchyard.dev", "registry in the images' names")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	config := build.Config{Out: *out, Tag: *tag, Registry: *registry, Progress: os.Stderr}
 	if *only != "" {
 		config.Only = strings.Split(*only, ",")
 	}
-	if err := build.Run(ctx, config); err != nil {
+	if err := run(config); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
+}
+
+func run(config build.Config) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return build.Run(ctx, config)
 }

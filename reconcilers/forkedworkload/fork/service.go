@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// AnnotationBaselineService, on a Service of a fork, names the baseline Service
+// AnnotationBaselineService on a Service of a fork names the baseline Service
 // that it stands for, as namespace/name.
 const AnnotationBaselineService = "signadot.com/baseline-service"
 

@@ -30,7 +30,7 @@ func Render(root string, values map[string]any) ([]*apiextensionsv1.CustomResour
 		return nil, err
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("no CRDs below %s; run: go run -C tools/gen .", root)
+		return nil, fmt.Errorf("no CRDs below %s: write them with `go run -C tools/gen .`", root)
 	}
 	var out []*apiextensionsv1.CustomResourceDefinition
 	for _, path := range paths {

@@ -32,7 +32,7 @@ func Needed(program string) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is not a Linux program: %w", program, err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // It was only read.
 	loader := interpreter(file)
 	if loader == "" {
 		return nil, nil
@@ -76,7 +76,7 @@ func follow(path, folder string, found map[string]File) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	names, err := file.ImportedLibraries()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -109,8 +109,7 @@ func versions(file *elf.File, path string, found map[string]File) error {
 			return lacking(need.Name, path, err)
 		}
 		defined, err := library.DynamicVersions()
-		library.Close()
-		if err != nil {
+		if err = errors.Join(err, library.Close()); err != nil {
 			return fmt.Errorf("%s: %w", need.Name, err)
 		}
 		for _, want := range need.Needs {

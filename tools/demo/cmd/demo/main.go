@@ -19,15 +19,15 @@ func main() {
 	kind := flag.String("cluster", "node", "where to install: node (a one-node Kubernetes, no Docker) or kind")
 	root := flag.String("root", ".", "the repository's root")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *kind, *root, flag.Arg(0)); err != nil {
+	if err := run(*kind, *root, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kind, root, part string) error {
+func run(kind, root, part string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	if part == "story" {
 		return demo.Story(ctx)
 	}

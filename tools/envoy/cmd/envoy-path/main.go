@@ -13,12 +13,19 @@ import (
 )
 
 func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "envoy-path:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	path, err := envoy.Find(ctx)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "envoy-path:", err)
-		os.Exit(1)
+		return err
 	}
 	fmt.Println(path)
+	return nil
 }
