@@ -2,6 +2,7 @@ package routes
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/server"
 )
 
 // Published clients ping an idle watch every ten seconds; a server that takes
@@ -23,6 +25,7 @@ func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
 	m, _ := serve(t, w.log, anyPort)
+	warm(t, m)
 	c := openWatch(t, m.GRPCAddress())
 	for _, pause := range []time.Duration{0, 0, 0, 5100 * time.Millisecond} {
 		time.Sleep(pause)
@@ -36,6 +39,7 @@ func TestPingsWithoutAPauseAreNot(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
 	m, _ := serve(t, w.log, anyPort)
+	warm(t, m)
 	c := openWatch(t, m.GRPCAddress())
 	for range 4 {
 		if err := c.WritePing(false, [8]byte{1}); err != nil {
@@ -53,6 +57,16 @@ func TestPingsWithoutAPauseAreNot(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// warm waits until watches are served.
+func warm(t *testing.T, m *server.Main) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := m.View().WaitWhole(ctx); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -135,6 +149,10 @@ func (c wire) await(t *testing.T, what string, wanted func(http2.Frame) bool) {
 		switch f := frame.(type) {
 		case *http2.GoAwayFrame:
 			t.Fatalf("no %s but GOAWAY: %v %s", what, f.ErrCode, f.DebugData())
+		case *http2.HeadersFrame:
+			if f.StreamEnded() {
+				t.Fatalf("no %s but trailers: the call has ended", what)
+			}
 		case *http2.RSTStreamFrame:
 			t.Fatalf("no %s but the end of the stream: %v", what, f.ErrCode)
 		case *http2.PingFrame:
