@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
@@ -35,8 +36,13 @@ type Server struct {
 	health, metrics net.Listener
 }
 
-// watchPause is between two looks at whether the store is still there.
-const watchPause = time.Second
+const (
+	// watchPause is between two looks at whether the store is still there.
+	watchPause = time.Second
+	// maxConnections bounds the open connections of each of the two listeners
+	// for HTTP; more wait to be accepted.
+	maxConnections = 256
+)
 
 // Start opens the log and the listeners. Run serves them, Close ends all.
 func Start(c Config) (*Server, error) {
@@ -45,10 +51,10 @@ func Start(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{logger: c.Logger}
-	if s.health, err = net.Listen("tcp", c.Settings.Health); err != nil {
+	if s.health, err = listen(c.Settings.Health); err != nil {
 		return nil, fmt.Errorf("listen for health checks: %w", err)
 	}
-	if s.metrics, err = net.Listen("tcp", c.Settings.Metrics); err != nil {
+	if s.metrics, err = listen(c.Settings.Metrics); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
@@ -125,6 +131,14 @@ func (s *Server) watch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+func listen(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return netutil.LimitListener(l, maxConnections), nil
 }
 
 // serve serves HTTP on the listener until ctx ends.

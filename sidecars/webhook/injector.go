@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,6 +32,9 @@ const (
 	idlePatience     = 90 * time.Second
 	shutdownPatience = 5 * time.Second
 	maxHeader        = 16 << 10
+	// maxConnections bounds the open connections; more wait to be accepted. The
+	// API servers are the only callers, and keep a few each.
+	maxConnections = 512
 )
 
 // nativeSidecars is the first Kubernetes release that has them without a
@@ -157,6 +161,7 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
+	listener = netutil.LimitListener(listener, maxConnections)
 	server := newServer(newReviewer(cfg).handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)

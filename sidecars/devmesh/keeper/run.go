@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
@@ -93,6 +94,9 @@ func listenUnix(path string) (net.Listener, error) {
 	return l, nil
 }
 
+// maxProbes bounds the open connections for readiness; more wait to be accepted.
+const maxProbes = 256
+
 // serveReadiness answers probes until life ends. When serving ends the pod is no
 // longer ready, though Envoy still serves.
 func serveReadiness(life, serving context.Context, address string, p *proxy) error {
@@ -112,6 +116,7 @@ func serveReadiness(life, serving context.Context, address string, p *proxy) err
 	if err != nil {
 		return fmt.Errorf("listen for readiness probes: %w", err)
 	}
+	l = netutil.LimitListener(l, maxProbes)
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 2 * time.Second,
