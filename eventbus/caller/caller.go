@@ -27,6 +27,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
+// Errors of Verify; test with errors.Is.
 var (
 	// ErrUnknown: the token does not say who is calling. Refuse the caller.
 	ErrUnknown = errors.New("the token is not valid here")

@@ -139,9 +139,9 @@ func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	return conn, nil
 }
 
-// ErrStoreGone: the files of the log were removed under the running server. It
-// does not notice by itself and goes on into files that nobody will find again:
-// close it and start another.
+// ErrStoreGone says that the files of the log were removed under the running
+// server. It does not notice by itself and goes on into files that nobody will
+// find again: close it and start another.
 var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
 
 // Ready says why the server cannot serve, nil when it can. It touches no file's

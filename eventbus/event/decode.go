@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// ErrUnknownType: the event is of a type that this version of the program does
-// not know. A newer writer wrote it; pass over it.
+// ErrUnknownType says that the event is of a type that this version of the
+// program does not know. A newer writer wrote it; pass over it.
 var ErrUnknownType = errors.New("unknown type of event")
 
 // Decode reads a fact back. ErrUnknownType for an event of a newer kind, with a

@@ -111,13 +111,12 @@ func (s *Store) record(key event.Key, m event.Message) event.Pos {
 	s.seq++
 	r := &record{pos: event.Pos{Epoch: s.epoch, Seq: s.seq}, message: m}
 	s.events = append(s.events, r)
-	kept := append(s.kept[key], r)
-	if len(kept) > eventbus.History {
+	s.kept[key] = append(s.kept[key], r)
+	if kept := s.kept[key]; len(kept) > eventbus.History {
 		kept[0].dead = true
-		kept = slices.Delete(kept, 0, 1)
+		s.kept[key] = slices.Delete(kept, 0, 1)
 		s.dead++
 	}
-	s.kept[key] = kept
 	if s.dead > len(s.events)/2 {
 		s.events = slices.DeleteFunc(s.events, func(r *record) bool { return r.dead })
 		s.dead = 0

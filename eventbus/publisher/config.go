@@ -30,8 +30,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// ErrAway: the log cannot be written at the moment. Try again later; when it is
-// back, Refill is called as well.
+// ErrAway says that the log cannot be written at the moment. Try again later;
+// when it is back, Refill is called as well.
 var ErrAway = errors.New("the routing log is away")
 
 // EpochStore keeps the position of the log outside of the log, in the API

@@ -231,9 +231,9 @@ func TestOthersAreRefusedAndTheLogSaysWhy(t *testing.T) {
 	p := start(t, ns)
 	_, stranger := open(t, p, connect.Follower, tokenFile(t, ns, "stranger"))
 	await(t, "the stranger is refused", func() bool { return p.log.says("service account " + ns + "/stranger may neither write nor follow") })
-	_, false_ := open(t, p, connect.Writer, tokenFile(t, ns, "reader"))
-	await(t, "the follower that wants to write is let in as a follower", false_.IsConnected)
-	log, err := jetstream.New(jetstream.Config{Conn: false_})
+	_, impostor := open(t, p, connect.Writer, tokenFile(t, ns, "reader"))
+	await(t, "the follower that wants to write is let in as a follower", impostor.IsConnected)
+	log, err := jetstream.New(jetstream.Config{Conn: impostor})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (t *Table) setConflicts(routingKey string, conflicts []Conflict) {
 // are sorted by baseline, with one rule for each.
 func (t *Table) replaceRules(older, newer []*Rule) {
 	for len(older) > 0 || len(newer) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(newer) == 0:
 			order = -1

@@ -15,16 +15,16 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	err := run(ctx, os.Args[1:])
+	err := run(os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		slog.Error("the route server ended", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	settings, err := server.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err

@@ -1,7 +1,5 @@
 package hamt
 
-import "unsafe"
-
 // Change is one key whose value differs between two maps.
 type Change[K comparable, V any] struct {
 	Key K
@@ -136,5 +134,5 @@ func asNode[K comparable, V any](p *pair[K, V], n *node[K, V]) *node[K, V] {
 
 // shared tells whether two arrays are one and the same.
 func shared[T any](a, b []T) bool {
-	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -23,12 +23,16 @@ func main() {
 	}
 	config.Logger = logger
 	config.Proxy.ListenIPv6 = hasIPv6()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := keeper.Run(ctx, config); err != nil {
+	if err := run(config); err != nil {
 		logger.Error("the sidecar ended", "error", err)
 		os.Exit(1)
 	}
+}
+
+func run(config keeper.Config) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return keeper.Run(ctx, config)
 }
 
 // hasIPv6 tells whether the pod's kernel lets anybody listen on IPv6.

@@ -176,7 +176,7 @@ func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
 func TestWebSocketsAreRouted(t *testing.T) {
 	r := newRig(t)
 	upgrade := func(l net.Listener, side string) {
-		server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			c, buffered, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				return
@@ -206,8 +206,10 @@ func TestWebSocketsAreRouted(t *testing.T) {
 			r.must(err)
 			reader := bufio.NewReader(c)
 			response, err := http.ReadResponse(reader, nil)
-			if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("%v, %v", response, err)
+			r.must(err)
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("%v", response)
 			}
 			_, err = io.WriteString(c, "ping\n")
 			r.must(err)

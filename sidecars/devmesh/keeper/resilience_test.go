@@ -153,6 +153,7 @@ func TestAnOrderToEndLetsRequestsFinish(t *testing.T) {
 		response, err := http.Get("http://" + r.address + ":8080/slow")
 		if err == nil {
 			_, err = io.ReadAll(response.Body)
+			_ = response.Body.Close()
 		}
 		slow <- err
 	}()

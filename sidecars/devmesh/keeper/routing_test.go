@@ -53,13 +53,13 @@ func TestAKeyLeadsToItsForkAndNothingElseDoes(t *testing.T) {
 		"the key as whole value": {{"baggage", "k1"}},
 		"a path as key":          {key("8080/k1")},
 	} {
-		t.Run(name, func(t *testing.T) { r.expect("baseline", 8080, lines...) })
+		t.Run(name, func(*testing.T) { r.expect("baseline", 8080, lines...) })
 	}
 	for name, line := range map[string][2]string{
 		"tracestate":    {"tracestate", "a=b,sd-routing-key=k1"},
 		"custom header": {"X-Team", "k1"},
 	} {
-		t.Run(name, func(t *testing.T) { r.expect("fork", 8080, line) })
+		t.Run(name, func(*testing.T) { r.expect("fork", 8080, line) })
 	}
 
 	r.Board.Withdraw("k1")

@@ -36,7 +36,7 @@ func (s store) save(r translate.Resource) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails when all went well
+	defer func() { _ = os.Remove(f.Name()) }() // fails when all went well
 	_, err = f.Write(append(sum[:], body...))
 	if err == nil {
 		err = f.Sync()

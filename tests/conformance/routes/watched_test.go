@@ -2,6 +2,7 @@ package routes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -67,7 +68,7 @@ func (w *watched) watch(ctx context.Context) bool {
 	for {
 		op, err := stream.Recv()
 		if err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				w.violate("the server closed the stream: clients would open it again without a pause")
 			}
 			return synced
