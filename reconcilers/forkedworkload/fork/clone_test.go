@@ -55,6 +55,14 @@ func TestClone(t *testing.T) {
 			t.Errorf("%d replicas", got)
 		}
 	})
+	t.Run("runs while the rollout of the baseline is paused", func(t *testing.T) {
+		b := baseline(t)
+		b.Spec.Paused = true
+		got, problem := fork.Clone(b, fork.Plan{Identity: identity()})
+		if problem != nil || got.Spec.Paused {
+			t.Errorf("paused like the baseline, so that it never gets a pod (%v)", problem)
+		}
+	})
 	t.Run("has the replicas that a patch asks for", func(t *testing.T) {
 		got := clone(t, fork.Plan{Patches: []crdv1.Patch{{Merge: raw(`{"spec":{"replicas":2}}`)}}})
 		if *got.Spec.Replicas != 2 {

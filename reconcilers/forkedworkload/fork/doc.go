@@ -5,8 +5,8 @@
 // # The clone
 //
 // A patch sees the baseline as kubectl get shows it, without status and
-// without what the API server keeps for itself, and with one replica. Patches
-// are applied in order. What the result says is kept, except:
+// without what the API server keeps for itself, with one replica, and not
+// paused. Patches are applied in order. What the result says is kept, except:
 //
 //   - identity: name, owner, selector and the labels that say whose fork it is
 //     are ours, and a patch that changes name, namespace, kind or selector is

@@ -34,7 +34,8 @@ func foreignAnnotations() []string {
 }
 
 // bare gives the baseline as patches see it: what a person wrote, with one
-// replica, because one is enough to test with unless a patch says otherwise.
+// replica, because one is enough to test with unless a patch says otherwise, and
+// not paused, which would leave a new Deployment without any pod.
 func bare(baseline *appsv1.Deployment) *appsv1.Deployment {
 	d := &appsv1.Deployment{
 		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kindDeployment},
@@ -48,7 +49,7 @@ func bare(baseline *appsv1.Deployment) *appsv1.Deployment {
 	}
 	maps.DeleteFunc(d.Annotations, func(key, _ string) bool { return hasAnyPrefix(key, foreignAnnotations()) })
 	one := int32(1)
-	d.Spec.Replicas = &one
+	d.Spec.Replicas, d.Spec.Paused = &one, false
 	return d
 }
 
