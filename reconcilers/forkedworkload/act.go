@@ -38,13 +38,20 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		}
 	}
 	errs = append(errs, made.applyFork(ctx, w, in, d))
+	return made, errors.Join(errs...)
+}
+
+// prune deletes what is not wanted any more. It comes after the fact that does
+// not name it: until then requests are sent there.
+func prune(ctx context.Context, w apply.Writer, d Decision) error {
+	var errs []error
 	for _, s := range d.Surplus {
 		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
 	}
 	for _, old := range d.SurplusForks {
 		errs = append(errs, w.Delete(ctx, old.DeepCopy()))
 	}
-	return made, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // applyService writes one Service. Where that fails, the one that is there

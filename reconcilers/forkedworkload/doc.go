@@ -6,6 +6,7 @@
 //	Decide    which Deployment and Services there should be, or why not decide.go   pure
 //	act       write what is not so already                              act.go
 //	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
+//	prune     delete what the log does not name any more                act.go
 //
 // How a baseline becomes a fork is in the package fork.
 //

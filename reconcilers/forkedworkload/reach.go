@@ -2,7 +2,9 @@ package forkedworkload
 
 import (
 	"context"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,9 +48,10 @@ func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made M
 	if crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionForkAvailable, w.Generation) || !r.justReady(made.Fork) {
 		return ""
 	}
-	for _, service := range made.Services {
+	for _, from := range slices.Sorted(maps.Keys(made.Services)) {
+		service := made.Services[from]
 		for _, port := range service.Spec.Ports {
-			if service.Spec.ClusterIP == "" || service.Spec.ClusterIP == corev1.ClusterIPNone || port.Protocol != corev1.ProtocolTCP {
+			if !reachable(service) || port.Protocol != corev1.ProtocolTCP {
 				continue
 			}
 			address := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port.Port)))

@@ -42,7 +42,7 @@ func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
 		"its Service has been silent for too long":           {"False", fork(1, time.Minute), service("10.0.0.9", corev1.ProtocolTCP), refused, ""},
 		"it is available already":                            {"True", fork(1, time.Second), service("10.0.0.9", corev1.ProtocolTCP), refused, ""},
 		"no pod of it is ready":                              {"False", fork(0, time.Second), service("10.0.0.9", corev1.ProtocolTCP), refused, ""},
-		"its Service is headless":                            {"False", fork(1, time.Second), service(corev1.ClusterIPNone, corev1.ProtocolTCP), refused, ""},
+		"its Service has no address yet":                     {"False", fork(1, time.Second), service("", corev1.ProtocolTCP), refused, ""},
 		"its Service is for datagrams, which nobody answers": {"False", fork(1, time.Second), service("10.0.0.9", corev1.ProtocolUDP), refused, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,5 +61,27 @@ func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
 				t.Errorf("dialled %s", dialled)
 			}
 		})
+	}
+}
+
+func TestOfSeveralSilentServicesItIsAlwaysTheSameOneThatIsNamed(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	d := &appsv1.Deployment{}
+	d.Status.AvailableReplicas = 1
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, LastTransitionTime: metav1.NewTime(now)}}
+	made := Made{Fork: d, Services: map[string]*corev1.Service{}}
+	for _, name := range []string{"d", "c", "b", "a"} {
+		made.Services[name] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sb-" + name}, Spec: corev1.ServiceSpec{
+			ClusterIP: "10.0.0.9", Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},
+		}}
+	}
+	r := &Reconciler{config: Config{
+		Now:  func() time.Time { return now },
+		Dial: func(context.Context, string) error { return errors.New("connection refused") },
+	}}
+	for range 20 { // A status that changes each time is written each time.
+		if got := r.silent(t.Context(), &crdv1.ForkedWorkload{}, made); got != "sb-a" {
+			t.Fatalf("silent: %q", got)
+		}
 	}
 }

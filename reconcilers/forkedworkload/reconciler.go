@@ -84,11 +84,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	made, acted := act(ctx, r.writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	stated := r.publish(ctx, after, decision, made)
-	if publish.Refused(stated) {
-		after, stated = ConcludeRefused(after, stated.Error(), metav1.NewTime(r.config.Now())), nil
+	stated, err := r.publish(ctx, after, decision, made)
+	switch {
+	case publish.Refused(err):
+		after, err = ConcludeRefused(after, err.Error(), metav1.NewTime(r.config.Now())), nil
+	case stated && acted == nil:
+		acted = prune(ctx, r.writer, decision)
 	}
-	if err := errors.Join(acted, stated, r.writer.Status(ctx, w, after)); err != nil {
+	if err := errors.Join(acted, err, r.writer.Status(ctx, w, after)); err != nil {
 		return apply.Again(err)
 	}
 	return reconcile.Result{RequeueAfter: lookAgain(made)}, nil
@@ -106,20 +109,21 @@ func lookAgain(made Made) time.Duration {
 	return 0
 }
 
-// publish states the fact, if there is one to state.
-func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) error {
+// publish states the fact, if there is one to state, and says whether it is on
+// the log.
+func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) (stated bool, err error) {
 	fact, ok := Observed(w, d, made)
 	if !ok {
 		r.config.Publisher.Settle(Key(w.Namespace, w.Name))
-		return nil
+		return false, nil
 	}
 	fact.Time = r.config.Now()
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
 	defer cancel()
 	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
-		return fmt.Errorf("state that the fork exists: %w", err)
+		return false, fmt.Errorf("state that the fork exists: %w", err)
 	}
-	return nil
+	return true, nil
 }
 
 // delete withdraws the routing, removes what was made and lets the object go.

@@ -224,6 +224,37 @@ func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 	c.nothingLeft(ns, "order-key")
 }
 
+func TestAServiceOfAForkStaysUntilTheLogDoesNotNameIt(t *testing.T) {
+	const ns = "surplus"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	second := &corev1.Service{}
+	c.create(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {selector: {app: a}, ports: [{port: 8080}]}}`)
+	s := c.sandbox("surplus", forkOf("surplus-key", ns, "a"))
+	fw, _ := c.fork(ns)
+	c.eventually("both Services are mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
+
+	c.log.fail(errors.New("the bus is away"))
+	c.remove(second)
+	c.eventually("the fork has seen that a Service is gone", func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fw), fw); err != nil {
+			return err
+		}
+		if n := len(fw.Status.RoutingConfig.Services); n != 1 {
+			return fmt.Errorf("%d Services", n)
+		}
+		return nil
+	})
+	var list corev1.ServiceList
+	if err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil || len(list.Items) != 2 {
+		t.Errorf("the log sends requests to two Services, and there are %d (%v)", len(list.Items), err)
+	}
+	c.log.fail(nil)
+	c.eventually("the second goes", func() error { return c.services(ns, fw.Name, "a") })
+	c.remove(s)
+	c.gone(s)
+}
+
 func TestABaselineWithEntriesThatStandTwiceCanBeForked(t *testing.T) {
 	const ns = "dup"
 	c := start(t, ns)
