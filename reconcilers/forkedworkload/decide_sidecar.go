@@ -9,10 +9,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/sidecars/devmesh"
 )
-
-// SidecarContainer is the name of the DevMesh sidecar's container.
-const SidecarContainer = "sd-sidecar"
 
 // ConditionSidecarsReady is a condition that we add to those of a
 // ForkedWorkload: every pod of the baseline has a ready DevMesh sidecar. It is
@@ -72,12 +70,12 @@ func counts(pod *corev1.Pod) bool {
 func sidecarOf(pod *corev1.Pod) (present, ready bool) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for _, s := range statuses {
-			if s.Name == SidecarContainer {
+			if s.Name == devmesh.ContainerName {
 				return true, s.Ready
 			}
 		}
 	}
-	has := func(c corev1.Container) bool { return c.Name == SidecarContainer }
+	has := func(c corev1.Container) bool { return c.Name == devmesh.ContainerName }
 	return slices.ContainsFunc(pod.Spec.Containers, has) || slices.ContainsFunc(pod.Spec.InitContainers, has), false
 }
 

@@ -17,6 +17,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // now is the time of all decisions here.
@@ -67,7 +68,7 @@ func newWorld() *world {
 		in: forkedworkload.Input{
 			Workload: w,
 			Baseline: baseline,
-			Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})},
+			Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})},
 			Services: []corev1.Service{{
 				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"},
 				Spec: corev1.ServiceSpec{Selector: labels, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{
@@ -189,12 +190,12 @@ func checkCondition(t *testing.T, w *crdv1.ForkedWorkload, conditionType string,
 
 func TestSidecars(t *testing.T) {
 	native := pod("native")
-	native.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: forkedworkload.SidecarContainer, Ready: true}}
-	ready := pod("ready", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
-	unready := pod("unready", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer})
+	native.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: devmesh.ContainerName, Ready: true}}
+	ready := pod("ready", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
+	unready := pod("unready", corev1.ContainerStatus{Name: devmesh.ContainerName})
 	plain := pod("plain", corev1.ContainerStatus{Name: "main", Ready: true})
 	starting := pod("starting")
-	starting.Spec.InitContainers = []corev1.Container{{Name: forkedworkload.SidecarContainer}}
+	starting.Spec.InitContainers = []corev1.Container{{Name: devmesh.ContainerName}}
 	deleted := pod("deleted")
 	deleted.DeletionTimestamp = &now
 	failed := pod("failed")

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // target names a Deployment in a patch.
@@ -233,7 +233,7 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 	const ns = "byhand"
 	c := start(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
-	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 	s := c.sandbox("byhand", forkOf("byhand-key", ns, "a"))
 	fw, fork := c.fork(ns)
 	c.available(fork)

@@ -14,13 +14,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 	const ns = "lifecycle"
 	c := start(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)
-	c.pod(base, "customer-h-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+	c.pod(base, "customer-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 
 	s := c.sandbox("lives", forkOf("lives-key", ns, "customer"))
 	fw, fork := c.fork(ns)

@@ -15,6 +15,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/tests/conformance/crd"
@@ -31,7 +32,7 @@ func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	c.manage(config)
 
 	base := c.baseline(ns, "a", withSidecar)
-	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: forkedworkload.SidecarContainer, Ready: true})
+	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 	s := c.sandbox("rights", forkOf("rights-key", ns, "a"))
 	_, fork := c.fork(ns)
 	c.available(fork)
