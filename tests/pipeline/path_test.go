@@ -3,12 +3,12 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +22,7 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 	w := newWorld(t)
 	sandbox := w.sandbox("k7q2m9x4v1tz8")
 
-	t.Run("before the fork is up its key fails visibly and never reaches the baseline", func(t *testing.T) {
+	t.Run("before the fork is up its key fails visibly and never reaches the baseline", func(*testing.T) {
 		w.forkedWorkload("k7q2m9x4v1tz8")
 		w.eventually("the key is answered with 503 and a reason", func() error { return failsVisibly(w, "k7q2m9x4v1tz8") })
 	})
@@ -36,7 +36,7 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 			t.Error(ledger)
 		}
 	})
-	t.Run("the sandbox says that it is ready", func(t *testing.T) {
+	t.Run("the sandbox says that it is ready", func(*testing.T) {
 		w.eventually("Ready", func() error { return isReady(w.ctx, w, sandbox) })
 	})
 	t.Run("the rule is in the routes API", func(t *testing.T) {
@@ -80,10 +80,10 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 		w.eventually("the baseline serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Baseline) })
 		w.eventually("the sandbox is gone", func() error {
 			err := w.client.Get(w.ctx, client.ObjectKeyFromObject(sandbox), sandbox)
-			if !apierrors.IsNotFound(err) {
-				return fmt.Errorf("it is there: %v", err)
+			if err == nil {
+				return errors.New("it is there")
 			}
-			return nil
+			return client.IgnoreNotFound(err)
 		})
 		if rules := rulesOf(t, w, "k7q2m9x4v1tz8"); len(rules) != 0 {
 			t.Errorf("rules: %+v", rules)

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/sidecars/devmesh/keeper"
 	"switchyard.dev/sidecars/redirect"
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tools/envoy"
 )
 
@@ -72,7 +74,11 @@ func (w *world) sidecar() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { os.RemoveAll(run) })
+	w.t.Cleanup(func() {
+		if err := os.RemoveAll(run); err != nil {
+			w.t.Error(err)
+		}
+	})
 	_, port, err := net.SplitHostPort(w.xds)
 	if err != nil {
 		w.t.Fatal(err)
@@ -82,7 +88,7 @@ func (w *world) sidecar() {
 		roleVariable + "=" + sidecarRole, runVariable + "=" + run, tokenVariable + "=" + token, envoyVariable + "=" + binary,
 		devmesh.EnvWorkloadKind + "=Deployment", devmesh.EnvWorkloadNamespace + "=" + namespace, devmesh.EnvWorkloadName + "=" + workload,
 		devmesh.EnvXDSAddress + "=" + net.JoinHostPort(w.pod.Host.String(), port),
-		isolated + "=1",
+		podnet.Isolated + "=1",
 	}
 	cmd.Stdout, cmd.Stderr = w.t.Output(), w.t.Output()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -90,8 +96,7 @@ func (w *world) sidecar() {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() {
-		syscall.Kill(cmd.Process.Pid, syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
+		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			w.t.Errorf("the sidecar: %v", err)
 		}
 	})

@@ -20,6 +20,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/traffic"
 )
 
@@ -43,7 +44,7 @@ type world struct {
 	client client.Client
 	rest   string // the route server's REST API
 	xds    string // host:port of xDS, as the pod reaches it
-	pod    *Pod
+	pod    *podnet.Pod
 	sender traffic.Sender
 }
 
@@ -91,7 +92,7 @@ func (w *world) startAPI() {
 
 func (w *world) startPod() {
 	w.t.Helper()
-	pod, err := NewPod(1)
+	pod, err := podnet.NewPod(1)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -136,10 +137,18 @@ func (w *world) application(listener net.Listener, side traffic.Side) {
 				return
 			}
 		}
-		io.WriteString(rw, string(side))
+		_, _ = io.WriteString(rw, string(side)) // A client that is gone is judged by itself.
 	})}
-	go app.Serve(listener)
-	w.t.Cleanup(func() { app.Close() })
+	done := make(chan error, 1)
+	go func() { done <- app.Serve(listener) }()
+	w.t.Cleanup(func() {
+		if err := app.Close(); err != nil {
+			w.t.Error(err)
+		}
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			w.t.Errorf("the application of the %s: %v", side, err)
+		}
+	})
 }
 
 func judge(body []byte) (traffic.Side, error) {
@@ -185,7 +194,7 @@ func (w *world) fork(sandbox string) *crdv1.ForkedWorkload {
 	service := &corev1.Service{}
 	w.get(service, fork.Status.RoutingConfig.Services[0].To)
 	ip := net.ParseIP(service.Spec.ClusterIP)
-	if err := ServeAddress(ip); err != nil {
+	if err := podnet.ServeAddress(ip); err != nil {
 		w.t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip.String(), fmt.Sprint(service.Spec.Ports[0].Port)))
