@@ -14,10 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tests/conformance/crd"
 )
 
