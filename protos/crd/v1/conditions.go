@@ -19,10 +19,6 @@ const (
 // ReasonPending is the reason of a condition that nothing is known about yet.
 const ReasonPending = "Pending"
 
-// ReasonUnspecified is the reason that ConditionsToMeta gives to a condition
-// that was written without one.
-const ReasonUnspecified = "Unspecified"
-
 // Conditioned is an object with conditions: every kind of this package.
 //
 // +kubebuilder:object:generate=false
@@ -93,28 +89,6 @@ func CompleteConditions(conds []StatusCondition, types []string, generation int6
 		if !slices.Contains(types, c.Type) {
 			out = append(out, c)
 		}
-	}
-	return out
-}
-
-// ConditionsToMeta gives the conditions in the form of Kubernetes' own API. A
-// condition without a reason, which that form does not allow, gets the reason
-// Unspecified.
-func ConditionsToMeta(conds []StatusCondition) []metav1.Condition {
-	out := make([]metav1.Condition, 0, len(conds))
-	for _, c := range conds {
-		reason := c.Reason
-		if reason == "" {
-			reason = ReasonUnspecified
-		}
-		out = append(out, metav1.Condition{
-			Type:               c.Type,
-			Status:             metav1.ConditionStatus(c.Status),
-			ObservedGeneration: c.ObservedGeneration,
-			LastTransitionTime: c.LastTransitionTime,
-			Reason:             reason,
-			Message:            c.Message,
-		})
 	}
 	return out
 }

@@ -110,16 +110,6 @@ func TestCompleteConditionsHasEveryTypeOnceAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestConditionsToMetaGivesAReasonToThoseWithout(t *testing.T) {
-	want := []metav1.Condition{condition("Ready", "True", 1, 1), {Type: "Old", Status: "False", Reason: "Unspecified"}}
-	var conds []crdv1.StatusCondition
-	crdv1.SetCondition(&conds, want[0])
-	conds = append(conds, crdv1.StatusCondition{Type: "Old", Status: "False"})
-	if diff := cmp.Diff(want, crdv1.ConditionsToMeta(conds)); diff != "" {
-		t.Errorf("(-want +have):\n%s", diff)
-	}
-}
-
 // everyKind gives an empty object of each kind that the scheme knows.
 func everyKind(t *testing.T) map[string]crdv1.Conditioned {
 	t.Helper()
