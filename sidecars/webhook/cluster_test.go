@@ -217,7 +217,12 @@ func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- keeper.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
 	looks := func() {
 		from := api.failed.Load()
 		k.eventually("it has looked in vain", func() error {

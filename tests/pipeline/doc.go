@@ -7,5 +7,5 @@
 // runs the baseline's application and the sidecar in it; answers for the fork
 // at the cluster address of its Service; and sets the status that a kubelet and
 // the Deployment controller would. The test process itself runs in a network
-// namespace of its own (Isolate), so nothing reaches the machine's network.
+// namespace of its own (package podnet), so nothing reaches the machine's network.
 package pipeline

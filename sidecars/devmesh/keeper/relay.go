@@ -84,7 +84,7 @@ func (r *relay) fallBack(refused string) error {
 	if routes == nil {
 		kept, err := r.store.load(translate.RouteName(r.workload))
 		if err == nil && kept[0].Version == refused {
-			err = errors.New("Envoy refuses those on disk")
+			err = errors.New("those on disk are refused by Envoy")
 		}
 		if err != nil {
 			r.logger.Warn("no usable routes on disk; everything goes to the baseline", "reason", err)

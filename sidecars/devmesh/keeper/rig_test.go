@@ -9,16 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
-	"github.com/vishvananda/netns"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,16 +23,16 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect"
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tools/envoy"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"
 )
 
-// The test process runs again in a network namespace of its own, as the node;
-// each rig has another one, as the pod, joined to it by a cable.
+// The test process runs in a network namespace of its own, as the node; each rig
+// has another one, as the pod, joined to it by a cable.
 const (
-	isolated    = "SWITCHYARD_TEST_ISOLATED"
 	programPath = "SWITCHYARD_TEST_PROGRAM"
 	patience    = 10 * time.Second
 )
@@ -44,8 +40,8 @@ const (
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(isolated) != "" {
-		if err := bringUp("lo", ""); err != nil {
+	if podnet.Inside() {
+		if err := podnet.Isolate(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -53,7 +49,7 @@ func TestMain(m *testing.M) {
 	}
 	code, err := runIsolated()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need root, to make network namespaces:", err)
+		fmt.Fprintln(os.Stderr, "the tests of the sidecar:", err)
 		code = 1
 	}
 	os.Exit(code)
@@ -66,7 +62,7 @@ func runIsolated() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	program := filepath.Join(dir, "devmesh")
 	if out, err := exec.Command("go", "build", "-o", program, "switchyard.dev/sidecars/cmd/devmesh").CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("build the program: %w: %s", err, out)
@@ -75,48 +71,14 @@ func runIsolated() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.Command(os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), isolated+"=1", programPath+"="+program, "ENVOY="+envoyPath)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil {
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return exit.ExitCode(), nil
-		}
-		return 0, err
-	}
-	return 0, nil
-}
-
-func bringUp(device, cidr string) error {
-	link, err := netlink.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("find %s: %w", device, err)
-	}
-	if err := netlink.LinkSetUp(link); err != nil {
-		return fmt.Errorf("set %s up: %w", device, err)
-	}
-	if cidr == "" {
-		return nil
-	}
-	address, err := netlink.ParseAddr(cidr)
-	if err != nil {
-		return err
-	}
-	if address.IP.To4() == nil {
-		address.Flags = unix.IFA_F_NODAD // usable at once
-	}
-	if err := netlink.AddrAdd(link, address); err != nil && !errors.Is(err, syscall.EEXIST) {
-		return fmt.Errorf("give %s the address %s: %w", device, cidr, err)
-	}
-	return nil
+	return podnet.Rerun(programPath+"="+program, "ENVOY="+envoyPath)
 }
 
 // rig is a pod with a baseline application and a sidecar, and a node with an
 // xDS server and forks.
 type rig struct {
 	t       *testing.T
-	pod     netns.NsHandle
+	pod     *podnet.Pod
 	address string // of the pod
 	ipv6    string // of the pod
 	node    string // address of the node
@@ -132,48 +94,25 @@ var rigs atomic.Int32
 // There is no xDS server and no sidecar yet.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	i := rigs.Add(1)
 	run, err := os.MkdirTemp("", "dm")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(run) })
-	r := &rig{
-		t: t, run: run, Board: xdstest.NewBoard(t),
-		address: fmt.Sprintf("10.79.%d.2", i), node: fmt.Sprintf("10.79.%d.1", i),
-		ipv6: fmt.Sprintf("fd79:%d::2", i),
-	}
-	if err := os.WriteFile(filepath.Join(run, "token"), []byte("pod@customer\n"), 0o600); err != nil {
+	pod, err := podnet.NewPod(byte(rigs.Add(1)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	r.must(onThread(func() error {
-		home, err := netns.Get()
-		if err != nil {
-			return err
-		}
-		defer home.Close()
-		if r.pod, err = netns.New(); err != nil {
-			return err
-		}
-		return netns.Set(home)
-	}))
-	t.Cleanup(func() { _ = r.pod.Close() })
-	cable := fmt.Sprintf("pod%d", i)
-	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: cable}, PeerName: "eth0", PeerNamespace: netlink.NsFd(r.pod)}
-	r.must(netlink.LinkAdd(veth))
-	t.Cleanup(func() { _ = netlink.LinkDel(veth) })
-	r.must(bringUp(cable, r.node+"/24"))
-	r.must(bringUp(cable, fmt.Sprintf("fd79:%d::1/64", i)))
-	r.inPod(func() error {
-		if err := errors.Join(bringUp("lo", ""), bringUp("eth0", r.address+"/24"), bringUp("eth0", r.ipv6+"/64")); err != nil {
-			return err
-		}
-		if err := netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(r.node)}); err != nil {
-			return err
-		}
+	t.Cleanup(func() { _ = pod.Close() })
+	r := &rig{
+		t: t, run: run, Board: xdstest.NewBoard(t), pod: pod,
+		address: pod.IP.String(), node: pod.Host.String(), ipv6: pod.IP6.String(),
+	}
+	r.must(os.WriteFile(filepath.Join(run, "token"), []byte("pod@customer\n"), 0o600))
+	r.must(pod.Do(func() error {
 		_, err := redirect.Apply(spec.Spec{All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
 		return err
-	})
+	}))
 	return r
 }
 
@@ -184,35 +123,11 @@ func (r *rig) must(err error) {
 	}
 }
 
-// inPod runs f on a thread in the pod's network namespace.
-func (r *rig) inPod(f func() error) {
-	r.t.Helper()
-	r.must(onThread(func() error {
-		if err := netns.Set(r.pod); err != nil {
-			return err
-		}
-		return f()
-	}))
-}
-
-// onThread runs f on a thread that nobody else uses afterwards.
-func onThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
-}
-
 // app listens on a port in the pod, as the baseline's application.
 func (r *rig) app(port int) net.Listener {
 	r.t.Helper()
-	var l net.Listener
-	r.inPod(func() (err error) {
-		l, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
-		return err
-	})
+	l, err := r.pod.Listen(port)
+	r.must(err)
 	r.t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -222,7 +137,7 @@ func (r *rig) fork(address string) net.Listener {
 	r.t.Helper()
 	host, _, err := net.SplitHostPort(address)
 	r.must(err)
-	r.must(bringUp("lo", host+"/32"))
+	r.must(podnet.ServeAddress(net.ParseIP(host)))
 	l, err := net.Listen("tcp4", address)
 	r.must(err)
 	r.t.Cleanup(func() { _ = l.Close() })
@@ -279,7 +194,7 @@ func (r *rig) sidecar() *exec.Cmd {
 	)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	r.inPod(cmd.Start)
+	r.must(r.pod.Do(cmd.Start))
 	r.t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()

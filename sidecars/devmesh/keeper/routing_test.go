@@ -2,6 +2,7 @@ package keeper_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"testing"
 	"unicode/utf8"
@@ -9,6 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/podnet"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
@@ -128,7 +130,7 @@ func TestASandboxThatCannotBeReachedFailsVisibly(t *testing.T) {
 		sandbox("gone", "10.96.1.5:80", 8080),
 		sandbox("mute", "10.96.1.6:80", 8080),
 	)
-	r.must(bringUp("lo", "10.96.1.5/32")) // an address at which nobody listens
+	r.must(podnet.ServeAddress(net.ParseIP("10.96.1.5"))) // an address at which nobody listens
 	mute := r.fork("10.96.1.6:80")
 	go func() {
 		for {

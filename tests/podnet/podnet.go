@@ -1,4 +1,4 @@
-package pipeline
+package podnet
 
 import (
 	"errors"
@@ -11,34 +11,51 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
 )
 
-// isolated marks the process that runs in a network namespace of its own.
-const isolated = "SWITCHYARD_ISOLATED"
+// Isolated, in the environment, marks the process that runs in a network
+// namespace of its own. A test that starts its own program again, within, hands
+// it on.
+const Isolated = "SWITCHYARD_ISOLATED"
 
-// Isolate runs this program again in a new network namespace and ends with its
-// exit code; in that second run it brings loopback up and returns. Call it
-// first in TestMain. It needs root.
-func Isolate() error {
-	if os.Getenv(isolated) != "" {
+// Inside tells whether this process runs in the namespace that Isolate made.
+func Inside() bool { return os.Getenv(Isolated) != "" }
+
+// Isolate runs this program again in a new network namespace, with more in its
+// environment, and ends with its exit code; in that second run it brings loopback
+// up and returns. Call it first in TestMain. What is to be done outside, and
+// undone, goes into Rerun instead. It needs root.
+func Isolate(env ...string) error {
+	if Inside() {
 		return furnish()
 	}
+	code, err := Rerun(env...)
+	if err != nil {
+		return err
+	}
+	os.Exit(code)
+	return nil
+}
+
+// Rerun runs this program again in a new network namespace, where it is to call
+// Isolate, and gives its exit code.
+func Rerun(env ...string) (code int, err error) {
 	if os.Geteuid() != 0 {
-		return errors.New("a network namespace can be made only by root: run as root")
+		return 0, errors.New("a network namespace can be made only by root: run as root")
 	}
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), isolated+"=1")
+	cmd.Env = append(append(os.Environ(), env...), Isolated+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	err := cmd.Run()
+	err = cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		os.Exit(exit.ExitCode())
+		return exit.ExitCode(), nil
 	}
 	if err != nil {
-		return fmt.Errorf("run in a network namespace: %w", err)
+		return 0, fmt.Errorf("run in a network namespace: %w", err)
 	}
-	os.Exit(0)
-	return nil
+	return 0, nil
 }
 
 // furnish gives the new network namespace what programs expect of a machine:
@@ -63,10 +80,11 @@ func furnish() error {
 
 // Pod is a network namespace joined to the test's own.
 type Pod struct {
-	// IP is the pod's address; Host is the address of the test's end.
-	IP, Host net.IP
-	ns       netns.NsHandle
-	link     string
+	// IP and IP6 are the pod's addresses; Host and Host6 those of the test's end.
+	IP, Host   net.IP
+	IP6, Host6 net.IP
+	ns         netns.NsHandle
+	link       string
 }
 
 // NewPod makes the namespace number i, from 1 to 254. Its default route leads
@@ -74,6 +92,7 @@ type Pod struct {
 func NewPod(i byte) (*Pod, error) {
 	p := &Pod{
 		IP: net.IPv4(10, 244, i, 2), Host: net.IPv4(10, 244, i, 1),
+		IP6: net.ParseIP(fmt.Sprintf("fd44:%d::2", i)), Host6: net.ParseIP(fmt.Sprintf("fd44:%d::1", i)),
 		link: fmt.Sprintf("pod%d", i),
 	}
 	err := onOwnThread(func() error {
@@ -102,21 +121,23 @@ func (p *Pod) join() error {
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("add veth: %w", err)
 	}
-	if err := address(p.link, p.Host); err != nil {
+	if err := address(p.link, p.Host, p.Host6); err != nil {
 		return err
 	}
 	return p.Do(func() error {
 		if err := address("lo", net.IPv4(127, 0, 0, 1)); err != nil && !errors.Is(err, syscall.EEXIST) {
 			return err
 		}
-		if err := address("eth0", p.IP); err != nil {
+		if err := address("eth0", p.IP, p.IP6); err != nil {
 			return err
 		}
 		return netlink.RouteAdd(&netlink.Route{Gw: p.Host})
 	})
 }
 
-func address(device string, ip net.IP) error {
+// address sets a device up and gives it addresses, each with the network that it
+// is in.
+func address(device string, ips ...net.IP) error {
 	link, err := netlink.LinkByName(device)
 	if err != nil {
 		return fmt.Errorf("find %s: %w", device, err)
@@ -124,12 +145,21 @@ func address(device string, ip net.IP) error {
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fmt.Errorf("set %s up: %w", device, err)
 	}
-	mask := net.CIDRMask(24, 32)
-	if device == "lo" {
-		mask = net.CIDRMask(32, 32)
-	}
-	if err := netlink.AddrAdd(link, &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: mask}}); err != nil {
-		return fmt.Errorf("give %s the address %s: %w", device, ip, err)
+	for _, ip := range ips {
+		mask := net.CIDRMask(24, 32)
+		switch {
+		case device == "lo":
+			mask = net.CIDRMask(32, 32)
+		case ip.To4() == nil:
+			mask = net.CIDRMask(64, 128)
+		}
+		a := &netlink.Addr{IPNet: &net.IPNet{IP: ip, Mask: mask}}
+		if ip.To4() == nil {
+			a.Flags = unix.IFA_F_NODAD // usable at once
+		}
+		if err := netlink.AddrAdd(link, a); err != nil {
+			return fmt.Errorf("give %s the address %s: %w", device, ip, err)
+		}
 	}
 	return nil
 }
@@ -153,11 +183,11 @@ func (p *Pod) Do(f func() error) error {
 	})
 }
 
-// Listen opens a TCP listener inside the pod.
+// Listen opens a TCP listener inside the pod, for IPv4 and IPv6.
 func (p *Pod) Listen(port int) (net.Listener, error) {
 	var listener net.Listener
 	err := p.Do(func() (err error) {
-		listener, err = net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
+		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
 		return err
 	})
 	return listener, err
