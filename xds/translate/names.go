@@ -33,7 +33,8 @@ const (
 	// reach where the request belongs; its value is one of the Reasons.
 	ReasonHeader = "sd-reason"
 	// RoutedHeader says where the request belonged: RoutedBaseline, or
-	// RoutedSandbox and the sandbox's name.
+	// RoutedSandbox and the sandbox's name, escaped with per cent signs where it
+	// is not printable ASCII.
 	RoutedHeader   = "sd-routed"
 	RoutedBaseline = "baseline"
 	RoutedSandbox  = "sandbox="

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"strings"
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
@@ -76,7 +77,7 @@ func matcherOf(byValue map[string]*matcherv3.Matcher_OnMatch) (*matcherv3.Matche
 // routeOf decides where requests with the rule's key to one port go: never to
 // the baseline.
 func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
-	name := RoutedSandbox + rule.Sandbox
+	name := RoutedSandbox + inHeader(rule.Sandbox)
 	if !rule.Ready {
 		return refusal(name, ReasonNotReady, fmt.Sprintf(
 			"sandbox %q holds this routing key and is not ready", rule.Sandbox))
@@ -134,9 +135,25 @@ func toCluster(name string) *routev3.Route_Route {
 	}}
 }
 
+// inHeader writes a name so that it can stand in a header: what is not printable
+// ASCII, and the per cent sign, with a per cent sign and two digits.
+func inHeader(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c > '~' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// header sets a header to a value as it stands: Envoy would read it as a format,
+// and one value that is none would make it refuse the routes of all sandboxes.
 func header(name, value string) *corev3.HeaderValueOption {
 	return &corev3.HeaderValueOption{
-		Header:       &corev3.HeaderValue{Key: name, Value: value},
+		Header:       &corev3.HeaderValue{Key: name, Value: strings.ReplaceAll(value, "%", "%%")},
 		AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
@@ -222,4 +223,29 @@ func TestEveryRuleIsFoundAndNothingElse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Envoy reads header values as formats, and refuses the whole configuration, of
+// all sandboxes, when one is not in order.
+func TestNoNameOfASandboxSpoilsTheRoutesOfOthers(t *testing.T) {
+	for sandbox, want := range map[string]string{
+		"100%":       "sandbox=100%25",
+		"%REQ(x)%":   "sandbox=%25REQ(x)%25",
+		"two\nlines": "sandbox=two%0Alines",
+		"blå":        "sandbox=bl%C3%A5",
+		"feature 7":  "sandbox=feature 7",
+	} {
+		r := rule("k1", sandbox, to(8081, "10.0.0.1"))
+		r.Ready = false
+		got := routeOf(r, r.Mappings[0])
+		var routed string
+		for _, h := range got.ResponseHeadersToAdd {
+			if h.Header.Key == RoutedHeader {
+				routed = h.Header.Value
+			}
+		}
+		if got.Name != want || routed != strings.ReplaceAll(want, "%", "%%") {
+			t.Errorf("sandbox %q: the route is called %q with header %q, want %q", sandbox, got.Name, routed, want)
+		}
+	}
 }
