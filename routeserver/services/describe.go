@@ -11,12 +11,8 @@ import (
 	routesv1 "switchyard.dev/protos/gen/routes"
 )
 
-// annotationBaselineService is on the Services of forks: the baseline Service
-// that they stand for, as namespace/name.
-const annotationBaselineService = "signadot.com/baseline-service"
-
 // annotationsRead are those that Describe looks at.
-var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, annotationBaselineService}
+var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, crdv1.AnnotationBaselineService}
 
 // Describe says Services in the words of the routes API, sorted by hostname.
 // Those without an address of their own are left out.
@@ -50,7 +46,7 @@ func describe(s *corev1.Service) *routesv1.ClusterService {
 // sandboxInfo is nil for a Service that no sandbox made.
 func sandboxInfo(annotations map[string]string) *routesv1.SandboxedClusterService {
 	key := annotations[crdv1.AnnotationRoutingKey]
-	namespace, name, ok := strings.Cut(annotations[annotationBaselineService], "/")
+	namespace, name, ok := strings.Cut(annotations[crdv1.AnnotationBaselineService], "/")
 	if key == "" || !ok {
 		return nil
 	}

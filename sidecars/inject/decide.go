@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -14,17 +15,17 @@ import (
 const (
 	// AnnotationInject on a pod, or the label of the same name on a namespace,
 	// asks for a sidecar.
-	AnnotationInject = "sidecar.signadot.com/inject"
+	AnnotationInject = crdv1.AnnotationInject
 	// AnnotationProcessed on a pod says what became of the request: Injected,
 	// or why not.
-	AnnotationProcessed = "sidecar.signadot.com/processed"
+	AnnotationProcessed = crdv1.AnnotationProcessed
 	// AnnotationExcludePorts lists TCP ports that bypass the sidecar, separated
 	// by commas.
 	AnnotationExcludePorts = "sidecar.signadot.com/exclude-ports"
 	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
 	AnnotationLogLevel = "signadot.com/log-level"
 	// LabelFork marks the pods of forks, which never get a sidecar.
-	LabelFork = "signadot.com/forked-workload"
+	LabelFork = crdv1.LabelForkedWorkload
 	// LabelWebhooks on a namespace, with the value "disabled", keeps our
 	// webhooks out of it.
 	LabelWebhooks = "signadot.com/admission-webhooks"

@@ -26,6 +26,10 @@ const (
 	// kind/namespace/name.
 	AnnotationBaseline = "signadot.com/baseline"
 
+	// AnnotationBaselineService, on a Service of a fork, names the baseline Service
+	// that it stands for, as namespace/name.
+	AnnotationBaselineService = "signadot.com/baseline-service"
+
 	// LabelSandbox is metadata.name of the SignadotSandbox that an object was
 	// made for, made safe with LabelValue.
 	LabelSandbox = "signadot.com/sandbox"

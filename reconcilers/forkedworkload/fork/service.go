@@ -12,10 +12,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// AnnotationBaselineService on a Service of a fork names the baseline Service
-// that it stands for, as namespace/name.
-const AnnotationBaselineService = "signadot.com/baseline-service"
-
 // Mapping is one baseline Service and the Service that stands for it.
 type Mapping struct {
 	// From is the name of the baseline Service.
@@ -145,6 +141,6 @@ func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1
 		},
 	}
 	id.mark(&out.ObjectMeta)
-	out.Annotations[AnnotationBaselineService] = s.Namespace + "/" + s.Name
+	out.Annotations[crdv1.AnnotationBaselineService] = s.Namespace + "/" + s.Name
 	return out
 }
