@@ -9,12 +9,25 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
+
+// IndexOwner is the name of an index that finds objects by the UID of their
+// controller; OwnerOf is what it is made with.
+const IndexOwner = "metadata.controller.uid"
+
+// OwnerOf gives the UID of the controller of an object, when it has one.
+func OwnerOf(o client.Object) []string {
+	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
+		return []string{string(ref.UID)}
+	}
+	return nil
+}
 
 // AddFinalizer puts our finalizer and these annotations on the object, in one
 // write, when they are not there. It has to be there before the first effect

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 )
 
 // gather reads all that counts for a ForkedWorkload from the cache. Lists are
@@ -22,14 +23,15 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Inpu
 	in := Input{Workload: w}
 	inNamespace := client.InNamespace(w.Namespace)
 
-	var services corev1.ServiceList
-	if err := c.List(ctx, &services, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list Services of namespace %s: %w", w.Namespace, err)
+	own := client.MatchingFields{apply.IndexOwner: string(w.UID)}
+	for _, some := range []client.MatchingFields{{indexNotOfFork: "true"}, own} {
+		var services corev1.ServiceList
+		if err := c.List(ctx, &services, inNamespace, some, client.UnsafeDisableDeepCopy); err != nil {
+			return in, fmt.Errorf("list Services of namespace %s: %w", w.Namespace, err)
+		}
+		in.Services = append(in.Services, services.Items...)
 	}
-	in.Services = services.Items
-
 	var deployments appsv1.DeploymentList
-	own := client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(w.Name)}
 	if err := c.List(ctx, &deployments, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list Deployments of namespace %s: %w", w.Namespace, err)
 	}

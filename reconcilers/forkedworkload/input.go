@@ -20,12 +20,13 @@ type Input struct {
 	Baseline *appsv1.Deployment
 	// Pods are those that the baseline's selector selects.
 	Pods []corev1.Pod
-	// Services are all Services of the namespace.
+	// Services are those of the namespace that are not of a fork, and those that
+	// this ForkedWorkload made. One that is both may stand twice.
 	Services []corev1.Service
 	// Fork is the Deployment with the name of the fork, whoever made it; nil
 	// when there is none.
 	Fork *appsv1.Deployment
-	// Deployments are those that carry the workload's label.
+	// Deployments are those that this ForkedWorkload made.
 	Deployments []appsv1.Deployment
 }
 

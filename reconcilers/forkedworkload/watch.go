@@ -2,7 +2,9 @@ package forkedworkload
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,25 +20,47 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/guard"
 	"switchyard.dev/reconcilers/publish"
 )
 
-// indexBaseline finds ForkedWorkloads by the name of their baseline.
-const indexBaseline = "spec.baseline.name"
+// Indexes that gather and the map functions read, beside apply.IndexOwner. With
+// them a look at one fork costs the same however many there are.
+const (
+	// indexBaseline finds ForkedWorkloads by the name of their baseline.
+	indexBaseline = "spec.baseline.name"
+	// indexNotOfFork finds the Services that are not of a fork.
+	indexNotOfFork = "notOfFork"
+)
+
+// index makes the indexes.
+func index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := errors.Join(
+		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexBaseline, func(o client.Object) []string {
+			w, ok := o.(*crdv1.ForkedWorkload)
+			if !ok || w.Spec.Baseline.Name == "" {
+				return nil
+			}
+			return []string{w.Spec.Baseline.Name}
+		}),
+		indexer.IndexField(ctx, &corev1.Service{}, indexNotOfFork, func(o client.Object) []string {
+			return []string{strconv.FormatBool(o.GetLabels()[crdv1.LabelForkedWorkload] == "")}
+		}),
+		indexer.IndexField(ctx, &corev1.Service{}, apply.IndexOwner, apply.OwnerOf),
+		indexer.IndexField(ctx, &appsv1.Deployment{}, apply.IndexOwner, apply.OwnerOf),
+	)
+	if err != nil {
+		return fmt.Errorf("make the indexes of forks: %w", err)
+	}
+	return nil
+}
 
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	err := mgr.GetFieldIndexer().IndexField(ctx, &crdv1.ForkedWorkload{}, indexBaseline, func(o client.Object) []string {
-		w, ok := o.(*crdv1.ForkedWorkload)
-		if !ok || w.Spec.Baseline.Name == "" {
-			return nil
-		}
-		return []string{w.Spec.Baseline.Name}
-	})
-	if err != nil {
-		return fmt.Errorf("index ForkedWorkloads by baseline: %w", err)
+	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("forkedworkload").

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 )
 
 // gather reads all that counts for a sandbox from the cache.
@@ -15,7 +16,7 @@ import (
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, namespaces []string) (Input, error) {
 	in := Input{Sandbox: s, Namespaces: namespaces}
-	owned := client.MatchingFields{indexOwner: string(s.UID)}
+	owned := client.MatchingFields{apply.IndexOwner: string(s.UID)}
 
 	var forks crdv1.ForkedWorkloadList
 	if err := c.List(ctx, &forks, owned, client.UnsafeDisableDeepCopy); err != nil {

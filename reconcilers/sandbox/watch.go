@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,16 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/guard"
 )
 
-// Indexes that gather reads.
-const (
-	// indexOwner finds parts by the UID of their controller.
-	indexOwner = "metadata.controller.uid"
-	// indexID finds sandboxes by spec.id.
-	indexID = "spec.id"
-)
+// indexID finds sandboxes by spec.id.
+const indexID = "spec.id"
 
 // Setup makes the controller part of the manager.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
@@ -43,20 +38,12 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.O
 // index makes the indexes.
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, part := range []client.Object{&crdv1.ForkedWorkload{}, &crdv1.RoutingConfig{}} {
-		if err := indexer.IndexField(ctx, part, indexOwner, byOwner); err != nil {
+		if err := indexer.IndexField(ctx, part, apply.IndexOwner, apply.OwnerOf); err != nil {
 			return fmt.Errorf("index parts of sandboxes: %w", err)
 		}
 	}
 	if err := indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, indexID, byID); err != nil {
 		return fmt.Errorf("index sandboxes: %w", err)
-	}
-	return nil
-}
-
-// byOwner gives the UID of the controller of an object.
-func byOwner(o client.Object) []string {
-	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
-		return []string{string(ref.UID)}
 	}
 	return nil
 }
