@@ -98,13 +98,19 @@ func TestTheProxyLeavesRequestsAsTheyAre(t *testing.T) {
 }
 
 func TestAnAnswerSaysHowItWasRoutedWhenAsked(t *testing.T) {
-	r := start(t, sandbox("k1", "10.96.1.3:80", 8080))
+	odd := sandbox("k2", "10.96.1.3:80", 8080)
+	odd.Sandbox = "50%\n"
+	unready := sandbox("k3", "10.96.1.3:80", 8080)
+	unready.Sandbox, unready.NotReady = "100%", true
+	r := start(t, sandbox("k1", "10.96.1.3:80", 8080), odd, unready)
 	r.serveHTTP(r.fork("10.96.1.3:80"), "fork")
 	newest, _ := r.Board.View.Current()
 	version := newest.HashOf(customer).String()[:16]
 	for routed, lines := range map[string][][2]string{
-		"baseline":      {{"sd-explain", "1"}},
-		"sandbox=sb-k1": {{"sd-explain", "1"}, key("k1")},
+		"baseline":         {{"sd-explain", "1"}},
+		"sandbox=sb-k1":    {{"sd-explain", "1"}, key("k1")},
+		"sandbox=50%25%0A": {{"sd-explain", "1"}, key("k2")},
+		"sandbox=100%25":   {{"sd-explain", "1"}, key("k3")},
 	} {
 		got, err := r.get(8080, lines...)
 		if err != nil {
