@@ -29,13 +29,6 @@ func (t Table) Conflicts() []Conflict {
 	return out
 }
 
-// ConflictsOf gives the conflicts of one routing key, sorted by baseline and
-// loser. The list is shared: read only.
-func (t Table) ConflictsOf(routingKey string) []Conflict {
-	of, _ := t.conflicts.Get(routingKey)
-	return of
-}
-
 func compareConflicts(a, b Conflict) int {
 	return cmp.Or(
 		cmp.Compare(a.RoutingKey, b.RoutingKey),

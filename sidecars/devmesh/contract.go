@@ -74,8 +74,6 @@ const (
 
 // Inside the sidecar image.
 const (
-	// ProgramPath is the image's entry point.
-	ProgramPath = "/devmesh"
 	// EnvoyPath is the Envoy binary.
 	EnvoyPath = "/envoy"
 	// DefaultXDSAddress is where the chart puts the route server's xDS endpoint.

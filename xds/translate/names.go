@@ -1,9 +1,7 @@
 package translate
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 
 	"switchyard.dev/routeserver/table"
 )
@@ -53,16 +51,6 @@ const (
 // RouteName is the name of a workload's RouteConfiguration.
 func RouteName(w table.Workload) string {
 	return "routes/" + w.Kind + "/" + w.Namespace + "/" + w.Name
-}
-
-// ParseRouteName gives the workload whose RouteConfiguration has this name. The
-// error says what a name looks like.
-func ParseRouteName(name string) (table.Workload, error) {
-	parts := strings.Split(name, "/")
-	if len(parts) != 4 || parts[0] != "routes" || parts[1] == "" || parts[2] == "" || parts[3] == "" {
-		return table.Workload{}, fmt.Errorf("resource name %q is not of the form routes/<kind>/<namespace>/<name>", name)
-	}
-	return table.Workload{Kind: parts[1], Namespace: parts[2], Name: parts[3]}, nil
 }
 
 // MatchValue is what a request to one of the workload's ports with a routing key

@@ -107,17 +107,6 @@ func TestTheVersionChangesExactlyWithTheContent(t *testing.T) {
 	}
 }
 
-func TestTheNameOfAResourceNamesItsWorkload(t *testing.T) {
-	if got, err := ParseRouteName(RouteName(customer)); err != nil || got != customer {
-		t.Errorf("got %v, %v", got, err)
-	}
-	for _, name := range []string{"", "*", "routes", "routes/Deployment/hotrod", "routes/Deployment//customer", "x/a/b/c", "routes/a/b/c/d"} {
-		if w, err := ParseRouteName(name); err == nil {
-			t.Errorf("%q was read as %v", name, w)
-		}
-	}
-}
-
 // outcome is what a request meets.
 type outcome struct{ cluster, destination, reason, routed string }
 
