@@ -13,19 +13,21 @@ import (
 )
 
 // Reasons of conditions of a ForkedWorkload, beside those of the packages fork
-// and apply.
+// and apply. NamespaceNotAllowed is only said of one: where the operator may not
+// work it sees no ForkedWorkload.
 const (
-	ReasonUnsupportedKind  = "UnsupportedKind"
-	ReasonInvalidSpec      = "InvalidSpec"
-	ReasonBaselineNotFound = "BaselineNotFound"
-	ReasonForkProgressing  = "ForkProgressing"
-	ReasonForkMissing      = "ForkMissing"
-	ReasonForkFailed       = "ForkFailed"
-	ReasonScaledToZero     = "ScaledToZero"
-	ReasonServiceSilent    = "ServiceSilent"
-	ReasonServicesMissing  = "ServicesMissing"
-	ReasonSidecarAbsent    = "SidecarAbsent"
-	ReasonSidecarNotReady  = "SidecarNotReady"
+	ReasonUnsupportedKind     = "UnsupportedKind"
+	ReasonInvalidSpec         = "InvalidSpec"
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	ReasonBaselineNotFound    = "BaselineNotFound"
+	ReasonForkProgressing     = "ForkProgressing"
+	ReasonForkMissing         = "ForkMissing"
+	ReasonForkFailed          = "ForkFailed"
+	ReasonScaledToZero        = "ScaledToZero"
+	ReasonServiceSilent       = "ServiceSilent"
+	ReasonServicesMissing     = "ServicesMissing"
+	ReasonSidecarAbsent       = "SidecarAbsent"
+	ReasonSidecarNotReady     = "SidecarNotReady"
 )
 
 // Decision is what should be there.

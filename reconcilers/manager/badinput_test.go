@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -272,4 +273,29 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 	}
 	c.remove(second)
 	c.gone(second)
+}
+
+func TestAnOperatorThatIsLimitedToNamespaces(t *testing.T) {
+	const ns = "allowed"
+	c := world(t, ns)
+	c.manage(manager.Config{Namespaces: []string{ns}})
+	c.create(&corev1.Namespace{}, `{metadata: {name: not-allowed}}`)
+	config := &crdv1.RoutingConfig{}
+	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: elsewhere},
+  spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: not-allowed, name: x}]}}`)
+	c.says(c.condition(config, crdv1.ConditionWorkloadsFound, "False", "NamespaceNotAllowed"), "not-allowed/x", "allowedNamespaces")
+	s := c.sandbox("elsewhere", forkOf("elsewhere-key", "not-allowed", "a"))
+	c.says(c.condition(s, crdv1.ConditionAccepted, "False", "NamespaceNotAllowed"), "not-allowed", "allowedNamespaces")
+
+	c.baseline(ns, "a", withSidecar)
+	good := c.sandbox("within", forkOf("within-key", ns, "a"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(good, crdv1.ConditionReady, "True", "Ready")
+	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	for _, o := range []client.Object{good, s, config} {
+		c.remove(o)
+		c.gone(o)
+	}
+	c.nothingLeft(ns, "within-key")
 }

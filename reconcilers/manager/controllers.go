@@ -43,7 +43,9 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	routes, err := routingconfig.New(routingconfig.Config{Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now})
+	routes, err := routingconfig.New(routingconfig.Config{
+		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces,
+	})
 	if err != nil {
 		return err
 	}

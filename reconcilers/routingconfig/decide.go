@@ -69,6 +69,10 @@ func found(in Input) finding.Finding {
 				"%s %s/%s is not routed yet: this version routes to ForkedWorkloads", m.Kind, m.Namespace, m.Name))
 		}
 		switch w := in.Forks[MemberName{m.Namespace, m.Name}]; {
+		case !in.mayRead(m.Namespace):
+			return finding.No(forkedworkload.ReasonNamespaceNotAllowed, fmt.Sprintf(
+				"ForkedWorkload %s/%s is in a namespace where the operator may not work: add it to allowedNamespaces, or remove the member",
+				m.Namespace, m.Name))
 		case w == nil:
 			missing = append(missing, m.Namespace+"/"+m.Name)
 		case w.Status.RoutingConfig == nil:

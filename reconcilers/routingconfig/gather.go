@@ -13,8 +13,8 @@ import (
 // gather reads all that counts for a RoutingConfig from the cache.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig) (Input, error) {
-	in := Input{Config: config, Forks: map[MemberName]*crdv1.ForkedWorkload{}}
+func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, namespaces []string) (Input, error) {
+	in := Input{Config: config, Forks: map[MemberName]*crdv1.ForkedWorkload{}, Namespaces: namespaces}
 	var err error
 	if in.SameKey, err = withKey(ctx, c, config.RoutingKey()); err != nil {
 		return in, err
@@ -25,7 +25,7 @@ func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig) (
 		}
 	}
 	for _, m := range config.Spec.SandboxedWorkloads {
-		if m.Kind != crdv1.KindForkedWorkload {
+		if m.Kind != crdv1.KindForkedWorkload || !in.mayRead(m.Namespace) {
 			continue
 		}
 		w := &crdv1.ForkedWorkload{}

@@ -22,6 +22,14 @@ type Input struct {
 	FormerKey []crdv1.RoutingConfig
 	// Forks are the ForkedWorkloads that are members and exist.
 	Forks map[MemberName]*crdv1.ForkedWorkload
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+}
+
+// mayRead says whether the operator may work in a namespace. Of others the cache
+// knows nothing.
+func (in Input) mayRead(namespace string) bool {
+	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
 }
 
 // MemberName names a member within its kind.

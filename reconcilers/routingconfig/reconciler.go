@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Config is what a Reconciler needs. All fields are required.
+// Config is what a Reconciler needs. All fields but Namespaces are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -24,6 +24,8 @@ type Config struct {
 	Publisher publish.Publisher
 	// Now gives the time for conditions and facts.
 	Now func() time.Time
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
 }
 
 // Validate names what is missing.
@@ -60,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	in, err := gather(ctx, r.config.Client, c)
+	in, err := gather(ctx, r.config.Client, c, r.config.Namespaces)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

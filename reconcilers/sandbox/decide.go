@@ -12,11 +12,10 @@ import (
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
 const (
-	ReasonRoutingKeyTaken     = "RoutingKeyTaken"
-	ReasonRoutingNotReady     = "RoutingNotReady"
-	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
-	ReasonResourcesNotReady   = "ResourcesNotReady"
-	ReasonDeleting            = "Deleting"
+	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
+	ReasonRoutingNotReady   = "RoutingNotReady"
+	ReasonResourcesNotReady = "ResourcesNotReady"
+	ReasonDeleting          = "Deleting"
 )
 
 // Decision is which parts there should be.

@@ -50,7 +50,7 @@ func acceptTarget(in Input, index int, ref crdv1.ObjectRef) finding.Finding {
 	case ref.Namespace == "":
 		return finding.No(forkedworkload.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
 	case len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, ref.Namespace):
-		return finding.No(ReasonNamespaceNotAllowed, fmt.Sprintf(
+		return finding.No(forkedworkload.ReasonNamespaceNotAllowed, fmt.Sprintf(
 			"%s is in namespace %s, where the operator may not work: add it to allowedNamespaces, or fork another workload", at, ref.Namespace))
 	}
 	f := forkedworkload.AcceptKind(ref)
