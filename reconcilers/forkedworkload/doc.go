@@ -15,7 +15,9 @@
 // As soon as the Services exist, WorkloadObserved is put on the routing log,
 // whether the fork's pods are ready or not. That also holds when the patches do
 // not apply: then the Services have no pods behind them, and requests with the
-// key fail visibly instead of being served by the baseline. While an object is
+// key fail visibly instead of being served by the baseline. So do those to a
+// Service that was refused, or to a port that only the baseline has: both are
+// stated. While an object is
 // being deleted, WorkloadWithdrawn is on the log before anything is removed.
 //
 // # When things change
