@@ -73,6 +73,7 @@ gen-check: ## fail when anything generated is stale
 lint: ## golangci-lint, built from its module
 	@go build -C tools/lint -o $(CACHE)/tools/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	$(CACHE)/tools/golangci-lint run ./...
+	@for module in $(MODULES); do (cd $$module && $(CACHE)/tools/golangci-lint run ./...); done
 
 .PHONY: bench-table
 bench-table: ## lookup, change, cold start and memory of the routing table

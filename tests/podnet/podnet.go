@@ -1,6 +1,7 @@
 package podnet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -14,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Isolated, in the environment, marks the process that runs in a network
-// namespace of its own. A test that starts its own program again, within, hands
-// it on.
+// Isolated in the environment marks the process that runs in a network namespace
+// of its own. A test that starts its own program again, within, hands it on.
 const Isolated = "SWITCHYARD_ISOLATED"
 
 // Inside tells whether this process runs in the namespace that Isolate made.
@@ -44,7 +44,7 @@ func Rerun(env ...string) (code int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, errors.New("a network namespace can be made only by root: run as root")
 	}
-	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd := exec.CommandContext(context.Background(), os.Args[0], os.Args[1:]...)
 	cmd.Env = append(append(os.Environ(), env...), Isolated+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
