@@ -51,7 +51,7 @@ func TestKillingAProgramLosesNoRequest(t *testing.T) {
 			key := "e2e-after-" + strings.ReplaceAll(c.name, " ", "-")
 			w.under("e2e-kill", func() {
 				before := w.restarts(c.selector)
-				killed := w.kill(c.program)
+				killed := w.kill(c.program, c.selector)
 				if killed == 0 {
 					t.Fatalf("no process runs %s", c.program)
 				}
@@ -80,7 +80,7 @@ func TestALostLogIsFilledAgainFromTheObjects(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		w.ready("app=eventbus", before+w.kill("/eventbus"))
+		w.ready("app=eventbus", before+w.kill("/eventbus", "app=eventbus"))
 		w.eventually("a new epoch with the same rules", 60*time.Second, func() error {
 			now, rules, err := w.rules("e2e-lost")
 			if err != nil {

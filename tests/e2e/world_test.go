@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -137,10 +138,13 @@ func (w *world) under(key string, body func()) {
 	finished = true
 }
 
-// kill sends SIGKILL to every process in a pod that runs the program, and gives
-// how many there were.
-func (w *world) kill(program string) int {
+// kill sends SIGKILL to every process that runs the program in one of the pods
+// that the selector finds, and gives how many there were. Another cluster on the
+// same machine may run the same program: what counts is the pod's UID in the
+// process's cgroup.
+func (w *world) kill(program, selector string) int {
 	w.t.Helper()
+	uids := strings.Fields(w.kubectl("", "get", "pods", "-n", "signadot", "-l", selector, "-o", "jsonpath={.items[*].metadata.uid}"))
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		w.t.Fatal(err)
@@ -153,13 +157,20 @@ func (w *world) kill(program string) int {
 		}
 		cmdline, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cmdline"))
 		cgroup, _ := os.ReadFile(filepath.Join("/proc", entry.Name(), "cgroup"))
-		if argv0, _, _ := strings.Cut(string(cmdline), "\x00"); argv0 == program && strings.Contains(string(cgroup), "kubepods") {
+		if argv0, _, _ := strings.Cut(string(cmdline), "\x00"); argv0 == program && ofPod(string(cgroup), uids) {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err == nil {
 				killed++
 			}
 		}
 	}
 	return killed
+}
+
+// ofPod tells whether a cgroup is that of a container of one of the pods. With
+// systemd's names the dashes of a UID are underscores.
+func ofPod(cgroup string, uids []string) bool {
+	cgroup = strings.ReplaceAll(cgroup, "_", "-")
+	return slices.ContainsFunc(uids, func(uid string) bool { return strings.Contains(cgroup, "pod"+uid) })
 }
 
 // ready waits until every pod that the selector finds has restarted since and
