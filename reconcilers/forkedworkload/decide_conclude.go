@@ -123,7 +123,8 @@ func forkFinding(made Made) finding.Finding {
 		return finding.No(ReasonForkFailed, fmt.Sprintf("Deployment %s: %s", name, failed))
 	default:
 		ready := min(s.UpdatedReplicas, s.AvailableReplicas)
-		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: new pods ready: %d of %d.", name, ready, wanted))
+		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
+			name, ready, wanted, d.Namespace, crdv1.LabelForkedWorkload, d.Spec.Template.Labels[crdv1.LabelForkedWorkload]))
 	}
 }
 

@@ -141,7 +141,7 @@ func TestConditions(t *testing.T) {
 		{"the fork has just been written", func(w *world) { w.made.Fork.Status = appsv1.DeploymentStatus{} },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "has not been looked at"},
 		{"the fork's pods are not ready", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
-			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1"},
+			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1. If that lasts: kubectl describe pods -n ns -l signadot.com/forked-workload="},
 		{"pods of the fork's last form are still there", func(w *world) { w.made.Fork.Status.Replicas = 2 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "1 of 1"},
 		{"the fork did not get ready in time", func(w *world) {
