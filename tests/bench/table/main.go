@@ -35,7 +35,7 @@ func report(w io.Writer, name string, value float64, unit string, target, naive 
 	}
 	beside := ""
 	if naive > 0 {
-		beside = fmt.Sprintf(" (naive %.4g)", naive)
+		beside = fmt.Sprintf(", naive %.4g", naive)
 	}
-	fmt.Fprintf(w, "%s %.4g %s (target %.4g): %s%s\n", name, value, unit, target, verdict, beside)
+	fmt.Fprintf(w, "%s %.4g %s (target %.4g%s): %s\n", name, value, unit, target, beside, verdict)
 }
