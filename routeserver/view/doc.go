@@ -14,7 +14,8 @@
 //   - A log gives the newest fact of each key, oldest first, so what a key meant
 //     can come after the fact that says "complete". A table is shown once it has
 //     reached the end that the log had when the following began.
-//   - While the log cannot be reached, the last table stays.
+//   - While the log cannot be reached, the last table stays, with a warning.
+//     Before the first table the log says so as information, once for each reason.
 //   - When the log began again (a new epoch), the table of the old one stays
 //     until that of the new one is whole; then one swap. If both say the same,
 //     nobody is woken.

@@ -70,7 +70,7 @@ func (v *View) WaitWhole(ctx context.Context) (table.Table, error) {
 // Run follows the log until ctx ends, whatever happens to it, and returns nil
 // then. Call it once.
 func (v *View) Run(ctx context.Context) error {
-	wait := v.cfg.RetryMin
+	wait, said := v.cfg.RetryMin, ""
 	for {
 		progress, err := v.follow(ctx)
 		v.metrics.following.Set(0)
@@ -85,8 +85,7 @@ func (v *View) Run(ctx context.Context) error {
 			// rewound and written again has other facts at the same places.
 			v.folding = table.Table{}
 		}
-		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
-			"error", err, "retryIn", wait.String(), "position", v.folding.Pos().Seq, "epoch", v.folding.Pos().Epoch)
+		said = v.tellWhy(err, said, wait)
 		select {
 		case <-time.After(wait/2 + rand.N(wait/2+1)):
 		case <-ctx.Done():
@@ -94,6 +93,24 @@ func (v *View) Run(ctx context.Context) error {
 		}
 		wait = min(2*wait, v.cfg.RetryMax)
 	}
+}
+
+// tellWhy logs why the log cannot be followed. Before the first table that is
+// how every start looks until the log has begun: once for each reason is enough.
+// The string said is the reason told last; it gives the new one.
+func (v *View) tellWhy(err error, said string, wait time.Duration) string {
+	if t, _ := v.Current(); t.Whole() {
+		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
+			"error", err, "retryIn", wait.String(), "position", t.Pos().Seq, "epoch", t.Pos().Epoch)
+		return ""
+	}
+	if why := err.Error(); why != said {
+		v.cfg.Logger.Info("there is no routing table yet; nothing is served before the routing log can be followed",
+			"reason", err, "retryIn", wait.String(),
+			"ifThisLasts", "see that the event bus is up and, in the operator's log, that it publishes")
+		return why
+	}
+	return said
 }
 
 // follow reads the log until that fails, and tells whether it got anything.
@@ -157,6 +174,9 @@ func (v *View) fold(facts []event.Recorded, tip event.Pos) error {
 // show makes t the current table, and wakes readers if it serves anything else.
 func (v *View) show(t table.Table) {
 	old := v.shown.Load()
+	if !old.table.Whole() {
+		v.cfg.Logger.Info("serving the first routing table", "epoch", t.Pos().Epoch, "position", t.Pos().Seq, "rules", t.Len())
+	}
 	if was, is := old.table.Pos().Epoch, t.Pos().Epoch; old.table.Whole() && was != is {
 		v.metrics.epochChanges.Inc()
 		v.cfg.Logger.Info("serving the table of a new epoch of the routing log", "oldEpoch", was, "newEpoch", is, "rules", t.Len())
