@@ -24,6 +24,11 @@
 // route server; the relay never answers in its place. A version that Envoy has
 // settled is remembered, so that a new stream does not deliver it again.
 //
+// The log says at its start for which workload the sidecar is and where it looks
+// for the route server, and "routes received" for the first routes. Changes are
+// not told of, so silence after that is good; after each time that the route
+// server was away, the log says that it is back.
+//
 // # Life and death
 //
 // Run starts Envoy and starts it again, within a second, when it ends. Readiness

@@ -69,7 +69,7 @@ func (r *relay) offerFirst() error {
 	if r.routes != nil {
 		return nil
 	}
-	r.logger.Warn("the route server has not answered yet; starting without it")
+	r.logger.Warn("the route server has not answered yet; starting without it until it does")
 	return r.fallBack("")
 }
 
@@ -87,7 +87,7 @@ func (r *relay) fallBack(refused string) error {
 			err = errors.New("those on disk are refused by Envoy")
 		}
 		if err != nil {
-			r.logger.Warn("no usable routes on disk; everything goes to the baseline", "reason", err)
+			r.logger.Warn("no usable routes on disk; everything goes to the baseline until routes are received", "reason", err)
 			if kept, err = translate.Baseline(r.workload); err != nil {
 				return err
 			}

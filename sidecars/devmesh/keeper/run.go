@@ -29,6 +29,8 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	c.Logger.Info("the sidecar starts", "kind", c.Proxy.Workload.Kind, "namespace", c.Proxy.Workload.Namespace,
+		"name", c.Proxy.Workload.Name, "routeServer", c.XDSAddress)
 	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
 	socket, err := listenUnix(c.Proxy.XDSSocket())
 	if err != nil {

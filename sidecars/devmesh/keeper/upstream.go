@@ -33,6 +33,8 @@ type upstream struct {
 	address, tokenFile string
 	relay              *relay
 	logger             *slog.Logger
+	// news tells people that routes come; it belongs to run.
+	news news
 }
 
 // run follows the route server until ctx ends, whatever happens to it.
@@ -64,6 +66,7 @@ func (u *upstream) run(ctx context.Context) error {
 		if served || time.Since(began) > retryMax {
 			wait, said = retryMin, ""
 		}
+		u.news.away()
 		if why := fmt.Sprint(err); why != said { // once for each reason
 			u.logger.Warn("the route server is away; the last routes stay", "address", u.address, "error", err)
 			said = why
@@ -98,6 +101,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	if err := stream.Send(first); err != nil {
 		return false, err
 	}
+	defer u.news.reached(u.logger, u.relay.has, retryMax)()
 	for {
 		response, err := stream.Recv()
 		if err != nil {
@@ -134,7 +138,9 @@ func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscov
 			return nil, err
 		}
 		u.logger.Debug("routes", "version", r.GetVersion(), "refusal", v.refusal)
-		if v.refusal != "" {
+		if v.refusal == "" {
+			u.news.received(u.logger, r.GetVersion())
+		} else {
 			answer.ErrorDetail = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: v.refusal}
 		}
 	}
