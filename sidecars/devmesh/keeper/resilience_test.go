@@ -50,6 +50,8 @@ func TestAPodThatNeverReachedTheControlPlaneServesItsBaseline(t *testing.T) {
 func TestRoutesOutliveTheServerThatGaveThem(t *testing.T) {
 	r := start(t, sandbox("k1", "10.96.4.2:80", 8080))
 	r.serveHTTP(r.fork("10.96.4.2:80"), "fork")
+	r.logged("the sidecar starts", 1)
+	r.logged("routes received", 1)
 	r.grpc.Stop()
 	for range 20 {
 		r.expect("fork", 8080, key("k1"))
@@ -60,6 +62,12 @@ func TestRoutesOutliveTheServerThatGaveThem(t *testing.T) {
 	r.serveXDS()
 	r.acked()
 	r.expect("fork", 8080, key("k2"))
+	r.logged("routes received", 2)
+	// An ordinary change is not told of.
+	r.Board.Declare(sandbox("k3", "10.96.4.2:80", 8080))
+	r.acked()
+	r.expect("fork", 8080, key("k3"))
+	r.logged("routes received", 2)
 }
 
 func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {

@@ -192,14 +192,37 @@ func (r *rig) sidecar() *exec.Cmd {
 		devmesh.EnvPodNamespace+"=hotrod", devmesh.EnvPodName+"=pod",
 		devmesh.EnvRunPath+"="+r.run, devmesh.EnvTokenFile+"="+filepath.Join(r.run, "token"),
 	)
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	log, err := os.OpenFile(r.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	r.must(err)
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	r.must(r.pod.Do(cmd.Start))
 	r.t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
+		if content, err := os.ReadFile(r.logFile()); r.t.Failed() && err == nil {
+			r.t.Logf("the sidecar's log:\n%s", content)
+		}
 	})
 	return cmd
+}
+
+// logFile takes what the sidecars of the rig log.
+func (r *rig) logFile() string { return filepath.Join(r.run, "log") }
+
+// logged waits until a message has been logged so many times, and fails if it
+// was more often.
+func (r *rig) logged(message string, times int) {
+	r.t.Helper()
+	r.eventually(fmt.Sprintf("%q is logged %d times", message, times), func() error {
+		content, err := os.ReadFile(r.logFile())
+		r.must(err)
+		if n := strings.Count(string(content), message); n != times {
+			return fmt.Errorf("%d times", n)
+		}
+		return nil
+	})
 }
 
 // ready waits until the sidecar says that it takes connections.
