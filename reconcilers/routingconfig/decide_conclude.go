@@ -36,7 +36,8 @@ func Conclude(in Input, d Decision, p Published, now metav1.Time) *crdv1.Routing
 	for t, f := range d.Findings {
 		findings[t] = f
 	}
-	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf("Requests with routing key %q reach the sandbox.", c.RoutingKey()),
+	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
+		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey()),
 		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, forkedworkload.ConditionSidecarsReady)
 	finding.Write(c, findings, now)
 	return c

@@ -211,5 +211,5 @@ func routing(d Decision, made Made) finding.Finding {
 				"It is not known yet whether requests to %s/%s meet a sidecar.", w.Namespace, w.Spec.Baseline.Name))
 		}
 	}
-	return finding.Yes("RoutingReady", "Requests with the routing key reach the forks.")
+	return finding.Yes("RoutingReady", "The rules of the routing key are on the routing log, and every baseline has its sidecars.")
 }
