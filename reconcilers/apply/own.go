@@ -78,15 +78,19 @@ func (w Writer) change(ctx context.Context, o client.Object, change func() bool)
 
 // Status writes the status of o when it differs from that of before, the copy
 // of the object from which it was worked out. It is refused with a conflict
-// when the object has changed since.
+// when the object has changed since. A change of the condition Ready is logged.
 func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 	if equality.Semantic.DeepEqual(before, o) {
 		return nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := w.Client.Status().Patch(ctx, o, patch, FieldOwner); err != nil && !apierrors.IsNotFound(err) {
+	if err := w.Client.Status().Patch(ctx, o, patch, FieldOwner); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
 		return fmt.Errorf("write status of %s: %w", Describe(o), err)
 	}
+	logTurn(ctx, before, o)
 	return nil
 }
 

@@ -1,0 +1,38 @@
+package apply
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// logTurn logs what was written when it made the object ready, or not ready, or
+// not ready for another reason. Other changes of a status are too many to log.
+func logTurn(ctx context.Context, before, o client.Object) {
+	if c := turned(before, o); c != nil {
+		log.FromContext(ctx).Info("readiness changed",
+			"object", Describe(o), "ready", c.Status, "reason", c.Reason, "message", c.Message)
+	}
+}
+
+// turned gives the condition Ready of o when its status or reason is another
+// than that of before, else nil.
+func turned(before, o client.Object) *crdv1.StatusCondition {
+	then, now := readiness(before), readiness(o)
+	if now == nil || then != nil && then.Status == now.Status && then.Reason == now.Reason {
+		return nil
+	}
+	return now
+}
+
+// readiness gives the condition Ready; nil when there is none.
+func readiness(o client.Object) *crdv1.StatusCondition {
+	c, ok := o.(crdv1.Conditioned)
+	if !ok {
+		return nil
+	}
+	return crdv1.FindCondition(*c.StatusConditions(), crdv1.ConditionReady)
+}
