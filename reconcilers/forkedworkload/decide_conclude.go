@@ -51,7 +51,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message+in.stillRunning())
 	}
 	findings[crdv1.ConditionForkAvailable] = forkFinding(made)
-	findings[crdv1.ConditionServicesReady] = servicesFinding(d, made)
+	findings[crdv1.ConditionServicesReady] = servicesFinding(in.baselineName(), d, made)
 	findings[ConditionSidecarsReady] = sidecar
 	findings[crdv1.ConditionReady] = findings.Ready("The fork of Deployment "+in.baselineName()+" is available.",
 		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
@@ -145,7 +145,7 @@ func deploymentFailure(d *appsv1.Deployment) string {
 func serves(d *appsv1.Deployment) bool { return d != nil && d.Status.AvailableReplicas > 0 }
 
 // servicesFinding says whether there is a Service for each of the baseline's.
-func servicesFinding(d Decision, made Made) finding.Finding {
+func servicesFinding(baseline string, d Decision, made Made) finding.Finding {
 	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
 	}
@@ -168,6 +168,11 @@ func servicesFinding(d Decision, made Made) finding.Finding {
 	}
 	if len(missing) > 0 {
 		return finding.No(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
+	}
+	if len(d.Services) == 0 {
+		return finding.Yes("ServicesReady", fmt.Sprintf("No Service selects the pods of %s (one with the annotation %s does not count): "+
+			"no request can be led to the fork; consumers of queues use the rule without one. Create a Service to route requests.",
+			baseline, crdv1.AnnotationIgnore))
 	}
 	message := fmt.Sprintf("Services of the baseline that have one of the fork beside them: %d.", count)
 	if len(unmapped) > 0 {

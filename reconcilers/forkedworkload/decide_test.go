@@ -161,6 +161,8 @@ func TestConditions(t *testing.T) {
 		{"a port has no target", func(w *world) {
 			w.in.Services[0].Spec.Ports = append(w.in.Services[0].Spec.Ports, corev1.ServicePort{Port: 81, TargetPort: intstr.FromString("none")})
 		}, crdv1.ConditionServicesReady, "True", "ServicesReady", "a 81"},
+		{"no Service selects the baseline's pods", func(w *world) { w.in.Services = nil },
+			crdv1.ConditionServicesReady, "True", "ServicesReady", "No Service selects the pods of "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
