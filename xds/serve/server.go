@@ -60,7 +60,7 @@ func ServerOptions() []grpc.ServerOption {
 }
 
 // DeltaAggregatedResources serves one stream until it ends. The other form of
-// discovery, which repeats the state of the world, is not implemented.
+// discovery, which repeats the state of the world, is answered with UNIMPLEMENTED.
 func (s *Server) DeltaAggregatedResources(rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
 	token, err := bearer(rpc.Context())
 	if err != nil {
