@@ -13,9 +13,11 @@ import (
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
+	_ "google.golang.org/genproto/googleapis/api/annotations" // google/api/annotations.proto, for descriptorsKnown
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 )
@@ -26,6 +28,21 @@ import (
 var plugins = []struct{ name, parameter string }{
 	{"protoc-gen-go", "module=" + module},
 	{"protoc-gen-go-grpc", "module=" + module},
+	// REST from the same definitions, and the document that describes it. Only
+	// services that say how they are to be had over HTTP get either.
+	{"protoc-gen-grpc-gateway", "module=" + module},
+	{"protoc-gen-openapiv2", "allow_merge=true,merge_file_name=" + openAPI + ",json_names_for_fields=true"},
+}
+
+// openAPI is the document's name, below the generated code, without the ending
+// that its generator adds.
+const openAPI = "protos/gen/routing/v1/routing"
+
+// descriptorsKnown finds the .proto files that are compiled into this program:
+// those of Google's API annotations, whose source no module carries.
+func descriptorsKnown(path string) (protocompile.SearchResult, error) {
+	file, err := protoregistry.GlobalFiles.FindFileByPath(path)
+	return protocompile.SearchResult{Desc: file}, err
 }
 
 // protobufs generates the Go code of every .proto file of the tree at root.
@@ -38,7 +55,9 @@ func protobufs(root string) (Files, error) {
 		return nil, err
 	}
 	compiler := protocompile.Compiler{
-		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{ImportPaths: []string{dir}}),
+		Resolver: protocompile.WithStandardImports(protocompile.CompositeResolver{
+			&protocompile.SourceResolver{ImportPaths: []string{dir}}, protocompile.ResolverFunc(descriptorsKnown),
+		}),
 		SourceInfoMode: protocompile.SourceInfoStandard, // comments become Go comments
 	}
 	compiled, err := compiler.Compile(ctx, names...)

@@ -751,9 +751,13 @@ func (x *WorkloadWithdrawn) GetWorkload() *ObjectRef {
 type Complete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why the log was filled: "first", "epoch", "leader".
-	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	RoutingKeys   uint32 `protobuf:"varint,2,opt,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
-	Workloads     uint32 `protobuf:"varint,3,opt,name=workloads,proto3" json:"workloads,omitempty"`
+	Reason      string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	RoutingKeys uint32 `protobuf:"varint,2,opt,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
+	Workloads   uint32 `protobuf:"varint,3,opt,name=workloads,proto3" json:"workloads,omitempty"`
+	// The sequence of the Floor from which on every fact that counts has been
+	// stated again; 0: since the log began. A table folded from there up to here
+	// is whole.
+	Floor         uint64 `protobuf:"varint,4,opt,name=floor,proto3" json:"floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -807,6 +811,60 @@ func (x *Complete) GetWorkloads() uint32 {
 		return x.Workloads
 	}
 	return 0
+}
+
+func (x *Complete) GetFloor() uint64 {
+	if x != nil {
+		return x.Floor
+	}
+	return 0
+}
+
+// Floor: from here on every fact that counts is stated again, until a Complete
+// that names this place. Then all before it may be forgotten. Key: floor.
+type Floor struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Why: "count", "age" or "size".
+	Reason        string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Floor) Reset() {
+	*x = Floor{}
+	mi := &file_fact_v1_fact_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Floor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Floor) ProtoMessage() {}
+
+func (x *Floor) ProtoReflect() protoreflect.Message {
+	mi := &file_fact_v1_fact_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Floor.ProtoReflect.Descriptor instead.
+func (*Floor) Descriptor() ([]byte, []int) {
+	return file_fact_v1_fact_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Floor) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 var File_fact_v1_fact_proto protoreflect.FileDescriptor
@@ -864,11 +922,14 @@ const file_fact_v1_fact_proto_rawDesc = "" +
 	"\tproxy_pod\x18\x02 \x01(\tR\bproxyPod\x12\x19\n" +
 	"\bproxy_ip\x18\x03 \x01(\tR\aproxyIp\"N\n" +
 	"\x11WorkloadWithdrawn\x129\n" +
-	"\bworkload\x18\x01 \x01(\v2\x1d.switchyard.fact.v1.ObjectRefR\bworkload\"c\n" +
+	"\bworkload\x18\x01 \x01(\v2\x1d.switchyard.fact.v1.ObjectRefR\bworkload\"y\n" +
 	"\bComplete\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
 	"\frouting_keys\x18\x02 \x01(\rR\vroutingKeys\x12\x1c\n" +
-	"\tworkloads\x18\x03 \x01(\rR\tworkloadsB*Z(switchyard.dev/protos/gen/fact/v1;factv1b\x06proto3"
+	"\tworkloads\x18\x03 \x01(\rR\tworkloads\x12\x14\n" +
+	"\x05floor\x18\x04 \x01(\x04R\x05floor\"\x1f\n" +
+	"\x05Floor\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reasonB*Z(switchyard.dev/protos/gen/fact/v1;factv1b\x06proto3"
 
 var (
 	file_fact_v1_fact_proto_rawDescOnce sync.Once
@@ -882,7 +943,7 @@ func file_fact_v1_fact_proto_rawDescGZIP() []byte {
 	return file_fact_v1_fact_proto_rawDescData
 }
 
-var file_fact_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_fact_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_fact_v1_fact_proto_goTypes = []any{
 	(*RoutingDeclared)(nil),       // 0: switchyard.fact.v1.RoutingDeclared
 	(*RoutingWithdrawn)(nil),      // 1: switchyard.fact.v1.RoutingWithdrawn
@@ -896,16 +957,17 @@ var file_fact_v1_fact_proto_goTypes = []any{
 	(*Tunnel)(nil),                // 9: switchyard.fact.v1.Tunnel
 	(*WorkloadWithdrawn)(nil),     // 10: switchyard.fact.v1.WorkloadWithdrawn
 	(*Complete)(nil),              // 11: switchyard.fact.v1.Complete
-	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*Floor)(nil),                 // 12: switchyard.fact.v1.Floor
+	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
 }
 var file_fact_v1_fact_proto_depIdxs = []int32{
 	5,  // 0: switchyard.fact.v1.RoutingDeclared.owner:type_name -> switchyard.fact.v1.ObjectRef
 	2,  // 1: switchyard.fact.v1.RoutingDeclared.members:type_name -> switchyard.fact.v1.Member
-	12, // 2: switchyard.fact.v1.RoutingDeclared.since:type_name -> google.protobuf.Timestamp
+	13, // 2: switchyard.fact.v1.RoutingDeclared.since:type_name -> google.protobuf.Timestamp
 	3,  // 3: switchyard.fact.v1.Member.middlewares:type_name -> switchyard.fact.v1.Middleware
 	4,  // 4: switchyard.fact.v1.Middleware.args:type_name -> switchyard.fact.v1.Argument
 	5,  // 5: switchyard.fact.v1.WorkloadObserved.workload:type_name -> switchyard.fact.v1.ObjectRef
-	12, // 6: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
+	13, // 6: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
 	5,  // 7: switchyard.fact.v1.WorkloadObserved.baseline:type_name -> switchyard.fact.v1.ObjectRef
 	7,  // 8: switchyard.fact.v1.WorkloadObserved.services:type_name -> switchyard.fact.v1.ServicePair
 	9,  // 9: switchyard.fact.v1.WorkloadObserved.tunnel:type_name -> switchyard.fact.v1.Tunnel
@@ -929,7 +991,7 @@ func file_fact_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fact_v1_fact_proto_rawDesc), len(file_fact_v1_fact_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
