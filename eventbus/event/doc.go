@@ -17,8 +17,15 @@
 //	ce-subject      the key: key/alice, workload/ForkedWorkload/shop/customer
 //	ce-time         2026-11-21T08:00:00.123456789Z
 //	ce-datacontenttype  application/json
+//	ce-recordedtime  when the log took it, for "the table at 14:03"
+//	ce-chain         checksum of this event and of all before it (Chain)
 //	ce-causekind, ce-causenamespace, ce-causename, ce-causeuid,
 //	ce-causegeneration, ce-causemanager, ce-traceparent   the Cause
+//
+// ce-recordedtime and ce-chain are added when the fact is recorded (Seal). They
+// make a log that can be audited: Check finds the first event that was
+// altered, dropped, inserted or moved, unless everything behind it was sealed
+// anew, and that shows against a Mark that somebody kept elsewhere.
 //
 // Changing the format: fields may be added to a message; a change that an older
 // reader must not misunderstand needs a new type (…v2), which older readers

@@ -47,4 +47,12 @@ type Fact struct {
 type Recorded struct {
 	Pos  Pos
 	Fact Fact
+	// At is when the log recorded it; it never goes back within an epoch. Like
+	// Fact.Time it is for people: no fold may read it.
+	At time.Time
+	// Chain is the checksum of the log up to here.
+	Chain Chain
 }
+
+// Mark gives the place with its checksum.
+func (r Recorded) Mark() Mark { return Mark{Pos: r.Pos, Chain: r.Chain} }

@@ -12,6 +12,9 @@ type Key string
 // Log is the key of facts about the log itself (Complete).
 const Log Key = "log"
 
+// LogFloor is the key of facts about where the log may begin (Floor).
+const LogFloor Key = "floor"
+
 // keyHead begins the key of a routing key. Routing keys are the only names that
 // may hold any character, a slash too.
 const keyHead = "key"

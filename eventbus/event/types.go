@@ -16,6 +16,7 @@ const (
 	TypeWorkloadObserved  = "dev.switchyard.workload.observed.v1"
 	TypeWorkloadWithdrawn = "dev.switchyard.workload.withdrawn.v1"
 	TypeComplete          = "dev.switchyard.log.complete.v1"
+	TypeFloor             = "dev.switchyard.log.floor.v1"
 )
 
 // Type is the CloudEvents type of the fact, decided by its data; empty when
@@ -32,6 +33,8 @@ func (f Fact) Type() string {
 		return TypeWorkloadWithdrawn
 	case *factv1.Complete:
 		return TypeComplete
+	case *factv1.Floor:
+		return TypeFloor
 	}
 	return ""
 }
@@ -60,6 +63,8 @@ func newData(typ string) proto.Message {
 		return &factv1.WorkloadWithdrawn{}
 	case TypeComplete:
 		return &factv1.Complete{}
+	case TypeFloor:
+		return &factv1.Floor{}
 	}
 	return nil
 }
@@ -76,6 +81,8 @@ func keyOfData(data proto.Message) Key {
 		return keyOfObject(d.GetWorkload())
 	case *factv1.WorkloadWithdrawn:
 		return keyOfObject(d.GetWorkload())
+	case *factv1.Floor:
+		return LogFloor
 	default:
 		return Log
 	}

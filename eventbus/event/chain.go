@@ -1,0 +1,197 @@
+package event
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Chain is the running checksum of a log: the SHA-256 of an event together with
+// the Chain of the event before it. So it stands for the whole log up to there,
+// and nothing before it can be altered, dropped, inserted or reordered without
+// making it another one. Written as 64 hexadecimal digits.
+type Chain [sha256.Size]byte
+
+// String gives the checksum in hexadecimal, 64 digits.
+func (c Chain) String() string { return hex.EncodeToString(c[:]) }
+
+// ParseChain reads what String wrote, and nothing else that means the same: not
+// one byte of an event may change unseen.
+func ParseChain(s string) (Chain, error) {
+	var c Chain
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) != len(c) {
+		return Chain{}, fmt.Errorf("%q is not a checksum of %d hexadecimal digits", s, 2*len(c))
+	}
+	copy(c[:], b)
+	if c.String() != s {
+		return Chain{}, fmt.Errorf("%q is not a checksum: its digits a to f are not in lower case", s)
+	}
+	return c, nil
+}
+
+// Genesis is the checksum before the first event of an epoch.
+func Genesis(epoch string) Chain { return sha256.Sum256([]byte("switchyard routing log " + epoch)) }
+
+// Mark is a place in a log together with the checksum there: what one must
+// remember to be able to tell, later, that the log is still the same one.
+// The zero Mark says that nothing is known.
+type Mark struct {
+	Pos
+	Chain Chain
+}
+
+// Stored is an event in written form, as the log keeps it, with its place.
+type Stored struct {
+	Pos     Pos
+	Message Message
+}
+
+// The headers that the log adds to a fact when it is recorded. Both are
+// CloudEvents extension attributes; recordedtime is a documented one.
+const (
+	headerRecorded = "ce-recordedtime"
+	headerChain    = "ce-chain"
+	// headerPrevious, on a Floor only, is the checksum of the event before it: a
+	// log that begins with it can be verified from its first event on.
+	headerPrevious = "ce-previous"
+)
+
+// attributes begins the name of every header that is part of an event. Other
+// headers belong to the transport and may differ from one copy to another.
+const attributes = "ce-"
+
+// Errors of a log whose events do not fit together; test with errors.Is.
+var (
+	// ErrAltered: the event is not what was recorded at its place after the
+	// event before it.
+	ErrAltered = errors.New("the event does not fit its checksum")
+	// ErrUnsealed: the event carries no readable checksum or time of recording.
+	ErrUnsealed = errors.New("the event has no readable checksum")
+)
+
+// Seal writes a fact down as the event that follows the one at last: with the
+// time at which it was recorded and the checksum that links both. It gives the
+// sealed message and its Mark. The time is for people and for "the table at
+// that moment": the caller sees to it that it never goes back in an epoch.
+func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
+	sealed := Message{Subject: m.Subject, Header: make(map[string]string, len(m.Header)+2), Data: m.Data}
+	for name, value := range m.Header {
+		sealed.Header[name] = value
+	}
+	if m.Header[headerType] == TypeFloor {
+		sealed.Header[headerPrevious] = last.Chain.String()
+	}
+	sealed.Header[headerRecorded] = at.UTC().Format(time.RFC3339Nano)
+	here := Mark{Pos: Pos{Epoch: last.Epoch, Seq: last.Seq + 1}}
+	here.Chain = link(last.Chain, here.Seq, sealed)
+	sealed.Header[headerChain] = here.Chain.String()
+	return sealed, here
+}
+
+// Before gives the Mark in front of the first event of an epoch.
+func Before(epoch string) Mark { return Mark{Pos: Pos{Epoch: epoch}, Chain: Genesis(epoch)} }
+
+// Check tells whether an event follows the one at last, and gives its Mark:
+// ErrAltered when its checksum does not come out, ErrUnsealed when it has none.
+// It looks at the checksum only; whether the places follow each other is for
+// the caller, who knows what may be missing.
+func Check(s Stored, last Chain) (Mark, error) {
+	chain, err := ChainOf(s.Message)
+	if err != nil {
+		return Mark{}, fmt.Errorf("event %d of %q: %w", s.Pos.Seq, s.Message.Subject, err)
+	}
+	if link(last, s.Pos.Seq, s.Message) != chain {
+		return Mark{}, fmt.Errorf("event %d of %q: %w", s.Pos.Seq, s.Message.Subject, ErrAltered)
+	}
+	return Mark{Pos: s.Pos, Chain: chain}, nil
+}
+
+// CheckFirst is Check for the first event of what a log keeps: one at sequence
+// 1, or a Floor. ErrUnsealed for any other: what came before it is missing.
+func CheckFirst(s Stored) (Mark, error) {
+	if s.Pos.Seq == 1 {
+		return Check(s, Genesis(s.Pos.Epoch))
+	}
+	previous, err := ParseChain(s.Message.Header[headerPrevious])
+	if s.Message.Header[headerType] != TypeFloor || err != nil {
+		return Mark{}, fmt.Errorf("event %d of %q: %w, for it is no floor and the events before it are missing", s.Pos.Seq, s.Message.Subject, ErrUnsealed)
+	}
+	return Check(s, previous)
+}
+
+// ChainOf reads the checksum that an event says it has. ErrUnsealed when it
+// says none.
+func ChainOf(m Message) (Chain, error) {
+	c, err := ParseChain(m.Header[headerChain])
+	if err != nil {
+		return Chain{}, fmt.Errorf("%w: %w", ErrUnsealed, err)
+	}
+	return c, nil
+}
+
+// RecordedAt reads when an event was recorded. ErrUnsealed when it does not say.
+func RecordedAt(m Message) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, m.Header[headerRecorded])
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%w: %s: %w", ErrUnsealed, headerRecorded, err)
+	}
+	return t.UTC(), nil
+}
+
+// Open reads an event of a log. As with Decode, ErrUnknownType comes with a
+// Recorded that has all but the fact's data. It does not check the checksum,
+// which needs the event before it: see Check.
+func Open(s Stored) (Recorded, error) {
+	fact, err := Decode(s.Message)
+	if err != nil && !errors.Is(err, ErrUnknownType) {
+		return Recorded{}, err
+	}
+	r := Recorded{Pos: s.Pos, Fact: fact}
+	var sealed error
+	if r.At, sealed = RecordedAt(s.Message); sealed != nil {
+		return Recorded{}, sealed
+	}
+	if r.Chain, sealed = ChainOf(s.Message); sealed != nil {
+		return Recorded{}, sealed
+	}
+	return r, err
+}
+
+// link is the checksum of an event at a place behind another: over all its
+// attributes in the order of their names, its subject and its data, each with
+// its length before it, so that no two events have the same bytes.
+func link(last Chain, seq uint64, m Message) Chain {
+	names := make([]string, 0, len(m.Header))
+	for name := range m.Header {
+		if name != headerChain && strings.HasPrefix(name, attributes) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var room [2048]byte
+	b := bytes.NewBuffer(room[:0])
+	b.Write(last[:])
+	part := func(s string) {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
+		b.Write(size[:])
+		b.WriteString(s)
+	}
+	var number [8]byte
+	binary.BigEndian.PutUint64(number[:], seq)
+	b.Write(number[:])
+	part(m.Subject)
+	for _, name := range names {
+		part(name)
+		part(m.Header[name])
+	}
+	part(string(m.Data))
+	return sha256.Sum256(b.Bytes())
+}
