@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	routesv1 "switchyard.dev/protos/gen/routes"
@@ -14,16 +16,25 @@ import (
 // annotationsRead are those that Describe looks at.
 var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, crdv1.AnnotationBaselineService}
 
-// Describe says Services in the words of the routes API, sorted by hostname.
-// Those without an address of their own are left out.
-func Describe(services []*corev1.Service) []*routesv1.ClusterService {
+// Describe says what can be addressed by name in the words of the routes API,
+// sorted by hostname, then by address: each Service that has an address, and
+// each host with a name of its own behind a headless one. A headless Service
+// itself, which has no address, is left out, as is an ExternalName.
+func Describe(services []*corev1.Service, endpoints []*discoveryv1.EndpointSlice) []*routesv1.ClusterService {
+	behind := byService(endpoints)
 	out := make([]*routesv1.ClusterService, 0, len(services))
 	for _, s := range services {
-		if s.Spec.ClusterIP != "" && s.Spec.ClusterIP != corev1.ClusterIPNone {
+		switch s.Spec.ClusterIP {
+		case "": // ExternalName
+		case corev1.ClusterIPNone:
+			out = append(out, hosts(s, behind[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}])...)
+		default:
 			out = append(out, describe(s))
 		}
 	}
-	slices.SortFunc(out, func(a, b *routesv1.ClusterService) int { return cmp.Compare(a.GetHostname(), b.GetHostname()) })
+	slices.SortFunc(out, func(a, b *routesv1.ClusterService) int {
+		return cmp.Or(cmp.Compare(a.GetHostname(), b.GetHostname()), cmp.Compare(a.GetServiceIp(), b.GetServiceIp()))
+	})
 	return out
 }
 
@@ -34,11 +45,9 @@ func describe(s *corev1.Service) *routesv1.ClusterService {
 		SandboxInfo: sandboxInfo(s.Annotations),
 	}
 	for _, p := range s.Spec.Ports {
-		port := &routesv1.ClusterServicePort{Name: p.Name, Port: uint32(p.Port), Protocol: string(p.Protocol)}
-		if p.AppProtocol != nil {
-			port.AppProtocol = *p.AppProtocol
-		}
-		out.Ports = append(out.Ports, port)
+		out.Ports = append(out.Ports, &routesv1.ClusterServicePort{
+			Name: p.Name, Port: uint32(p.Port), Protocol: string(p.Protocol), AppProtocol: deref(p.AppProtocol),
+		})
 	}
 	return out
 }

@@ -1,23 +1,14 @@
 package services_test
 
 import (
-	"context"
-	"encoding/json"
-	"io"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
+	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/services"
@@ -31,7 +22,7 @@ func TestDescribe(t *testing.T) {
 	fork.Annotations = map[string]string{"signadot.com/routing-key": "4835rlwxwbwyl", "signadot.com/baseline-service": "shop/customer"}
 	odd := service("odd", "10.0.0.4")
 	odd.Annotations = map[string]string{"signadot.com/routing-key": "k", "signadot.com/baseline-service": "without-a-namespace"}
-	got := services.Describe([]*corev1.Service{fork, odd, service("headless", corev1.ClusterIPNone), service("external-name", ""), baseline})
+	got := services.Describe([]*corev1.Service{fork, odd, service("headless", corev1.ClusterIPNone), service("external-name", ""), baseline}, nil)
 	want := []*routesv1.ClusterService{
 		{ServiceIp: "10.0.0.2", Hostname: "customer.shop.svc", Ports: []*routesv1.ClusterServicePort{{Name: "http", Port: 80, Protocol: "TCP", AppProtocol: http2}}},
 		{ServiceIp: "10.0.0.4", Hostname: "odd.shop.svc", Ports: []*routesv1.ClusterServicePort{{Name: "http", Port: 80, Protocol: "TCP"}}},
@@ -43,130 +34,106 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// The Lister speaks HTTP with something that first refuses, as an API server
-// does before the role is bound, and then lists and watches.
-func TestListerSaysWhyItKnowsNothingAndThenWhatThereIs(t *testing.T) {
-	api := &apiServer{refuse: true, events: make(chan []byte, 1)}
-	server := httptest.NewServer(api)
-	defer server.Close()
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-	if err != nil {
-		t.Fatal(err)
+// Hosts are listed as the cluster's DNS has them.
+func TestDescribeHostsOfHeadlessServices(t *testing.T) {
+	const v4, v6 = discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6
+	db := headless("db")
+	copied := headless("sb-db")
+	copied.Annotations = map[string]string{"signadot.com/routing-key": "k1", "signadot.com/baseline-service": "shop/db"}
+	six := headless("six", corev1.IPv6Protocol, corev1.IPv4Protocol)
+	yes, no := true, false
+	for name, c := range map[string]struct {
+		services []*corev1.Service
+		slices   []*discoveryv1.EndpointSlice
+		want     []string
+	}{
+		"a host for each hostname, with the port on which the pod listens": {
+			[]*corev1.Service{db}, []*discoveryv1.EndpointSlice{slice("db", "1", v4, 5432, at("db-1", "10.1.0.2", nil), at("db-0", "10.1.0.1", &yes))},
+			[]string{"db-0.db.shop.svc 10.1.0.1 pg:5432/TCP", "db-1.db.shop.svc 10.1.0.2 pg:5432/TCP"},
+		},
+		"none without a hostname, or not ready": {
+			[]*corev1.Service{db}, []*discoveryv1.EndpointSlice{slice("db", "1", v4, 5432, at("", "10.1.0.1", nil), at("db-1", "10.1.0.2", &no))}, nil,
+		},
+		"none behind a Service that has an address": {
+			[]*corev1.Service{service("db", "10.0.0.9")}, []*discoveryv1.EndpointSlice{slice("db", "1", v4, 5432, at("db-0", "10.1.0.1", nil))},
+			[]string{"db.shop.svc 10.0.0.9 http:80/TCP"},
+		},
+		"none behind a Service that is gone": {
+			nil, []*discoveryv1.EndpointSlice{slice("db", "1", v4, 5432, at("db-0", "10.1.0.1", nil))}, nil,
+		},
+		"those of a sandbox's copy say so": {
+			[]*corev1.Service{copied}, []*discoveryv1.EndpointSlice{slice("sb-db", "1", v4, 5432, at("db-0", "10.1.0.7", nil))},
+			[]string{"db-0.sb-db.shop.svc 10.1.0.7 pg:5432/TCP for k1 of db.shop.svc"},
+		},
+		"several pods of one hostname": {
+			[]*corev1.Service{db}, []*discoveryv1.EndpointSlice{slice("db", "1", v4, 5432, at("db", "10.1.0.2", nil), at("db", "10.1.0.1", nil))},
+			[]string{"db.db.shop.svc 10.1.0.1 pg:5432/TCP", "db.db.shop.svc 10.1.0.2 pg:5432/TCP"},
+		},
+		"an endpoint that moves from one slice to another is one": {
+			[]*corev1.Service{db},
+			[]*discoveryv1.EndpointSlice{slice("db", "2", v4, 5433, at("db-0", "10.1.0.1", nil)), slice("db", "1", v4, 5432, at("db-0", "10.1.0.1", nil))},
+			[]string{"db-0.db.shop.svc 10.1.0.1 pg:5432/TCP"},
+		},
+		"the family that the Service names first": {
+			[]*corev1.Service{six},
+			[]*discoveryv1.EndpointSlice{slice("six", "1", v4, 1, at("a", "10.1.0.1", nil), at("b", "10.1.0.2", nil)), slice("six", "2", v6, 1, at("a", "fd00::1", nil))},
+			[]string{"a.six.shop.svc fd00::1 pg:1/TCP", "b.six.shop.svc 10.1.0.2 pg:1/TCP"},
+		},
+		"addresses that are names are none": {
+			[]*corev1.Service{db}, []*discoveryv1.EndpointSlice{slice("db", "1", discoveryv1.AddressTypeFQDN, 1, at("a", "a.example", nil))}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, s := range services.Describe(c.services, c.slices) {
+				got = append(got, line(s))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
-	lister, err := services.New(client, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { lister.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
-
-	eventually(t, "the reason", func() bool {
-		_, err := lister.List(t.Context())
-		return err != nil && strings.Contains(err.Error(), "forbidden")
-	})
-	api.allow(service("customer", "10.0.0.2"))
-	eventually(t, "the list", func() bool { return hosts(t, lister) == "customer.shop.svc" })
-	added := service("route", "10.0.0.5")
-	added.ResourceVersion = "2"
-	api.events <- encode(t, map[string]any{"type": "ADDED", "object": added})
-	eventually(t, "the watch", func() bool { return hosts(t, lister) == "customer.shop.svc route.shop.svc" })
 }
 
-func hosts(t *testing.T, l *services.Lister) string {
-	list, err := l.List(t.Context())
-	if err != nil {
-		return err.Error()
+// line says a ClusterService in one line.
+func line(s *routesv1.ClusterService) string {
+	out := s.GetHostname() + " " + s.GetServiceIp()
+	for _, p := range s.GetPorts() {
+		out += fmt.Sprintf(" %s:%d/%s%s", p.GetName(), p.GetPort(), p.GetProtocol(), p.GetAppProtocol())
 	}
-	var names []string
-	for _, s := range list {
-		names = append(names, s.GetHostname())
+	if i := s.GetSandboxInfo(); i != nil {
+		out += " for " + i.GetSandboxRoutingKey() + " of " + i.GetBaselineHostname()
 	}
-	return strings.Join(names, " ")
+	return out
+}
+
+func headless(name string, families ...corev1.IPFamily) *corev1.Service {
+	s := service(name, corev1.ClusterIPNone)
+	s.Spec.IPFamilies = families
+	return s
+}
+
+func slice(of, suffix string, family discoveryv1.AddressType, port int32, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	name, tcp := "pg", corev1.ProtocolTCP
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: of + "-" + suffix, Labels: map[string]string{discoveryv1.LabelServiceName: of}},
+		AddressType: family,
+		Endpoints:   endpoints,
+		Ports:       []discoveryv1.EndpointPort{{Name: &name, Port: &port, Protocol: &tcp}},
+	}
+}
+
+func at(hostname, address string, ready *bool) discoveryv1.Endpoint {
+	e := discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: ready}}
+	if hostname != "" {
+		e.Hostname = &hostname
+	}
+	return e
 }
 
 func service(name, ip string) *corev1.Service {
 	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
 		Spec:       corev1.ServiceSpec{ClusterIP: ip, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}},
-	}
-}
-
-// apiServer answers lists and watches of Services, in JSON.
-type apiServer struct {
-	mu     sync.Mutex
-	refuse bool
-	items  []*corev1.Service
-	events chan []byte
-}
-
-func (a *apiServer) allow(items ...*corev1.Service) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.refuse, a.items = false, items
-}
-
-func (a *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	refuse, items := a.refuse, a.items
-	a.mu.Unlock()
-	w.Header().Set("Content-Type", "application/json")
-	switch {
-	case refuse:
-		w.WriteHeader(http.StatusForbidden)
-		write(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"services is forbidden","code":403}`)
-	case r.URL.Query().Get("sendInitialEvents") == "true":
-		// A server without streaming lists; clients fall back to a list.
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		write(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","message":"sendInitialEvents is forbidden","code":422}`)
-	case r.URL.Query().Get("watch") != "":
-		w.WriteHeader(http.StatusOK)
-		w.(http.Flusher).Flush()
-		for {
-			select {
-			case e := <-a.events:
-				write(w, string(e))
-				w.(http.Flusher).Flush()
-			case <-r.Context().Done():
-				return
-			}
-		}
-	default:
-		list := corev1.ServiceList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}}
-		for _, s := range items {
-			list.Items = append(list.Items, *s)
-		}
-		body, err := json.Marshal(list)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		write(w, string(body))
-	}
-}
-
-func write(w io.Writer, body string) {
-	// A client that is gone asks again.
-	_, _ = io.WriteString(w, body)
-}
-
-func encode(t *testing.T, v any) []byte {
-	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
 	}
 }

@@ -1,0 +1,98 @@
+package services
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	routesv1 "switchyard.dev/protos/gen/routes"
+)
+
+// byService sorts EndpointSlices by the Service that they belong to, and those
+// of one Service by name.
+func byService(all []*discoveryv1.EndpointSlice) map[types.NamespacedName][]*discoveryv1.EndpointSlice {
+	out := map[types.NamespacedName][]*discoveryv1.EndpointSlice{}
+	for _, s := range all {
+		if service := s.Labels[discoveryv1.LabelServiceName]; service != "" && len(s.Endpoints) > 0 {
+			name := types.NamespacedName{Namespace: s.Namespace, Name: service}
+			out[name] = append(out[name], s)
+		}
+	}
+	for _, of := range out {
+		slices.SortFunc(of, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return out
+}
+
+// hosts gives the hosts behind a headless Service that have names of their own,
+// as the cluster's DNS has them: <hostname>.<service>.<namespace>.svc, with the
+// address of the pod and the ports on which it listens. A host that has
+// addresses of two families is given with that of the family that the Service
+// names first. Several pods of one hostname are so many hosts.
+func hosts(s *corev1.Service, of []*discoveryv1.EndpointSlice) []*routesv1.ClusterService {
+	var out []*routesv1.ClusterService
+	known := map[string]discoveryv1.AddressType{} // the family in which a hostname is given
+	for _, family := range families(s) {
+		addresses := map[string]bool{} // an endpoint that moves is in two slices for a moment
+		for _, slice := range of {
+			for _, e := range slice.Endpoints {
+				if slice.AddressType != family || !addressable(e) || addresses[e.Addresses[0]] {
+					continue
+				}
+				if in, ok := known[*e.Hostname]; ok && in != family {
+					continue
+				}
+				known[*e.Hostname], addresses[e.Addresses[0]] = family, true
+				out = append(out, &routesv1.ClusterService{
+					ServiceIp:   e.Addresses[0],
+					Hostname:    *e.Hostname + "." + hostname(s.Namespace, s.Name),
+					Ports:       endpointPorts(slice.Ports),
+					SandboxInfo: sandboxInfo(s.Annotations),
+				})
+			}
+		}
+	}
+	return out
+}
+
+// families gives the address families in the order in which the Service has
+// them; one that names none may have either.
+func families(s *corev1.Service) []discoveryv1.AddressType {
+	var out []discoveryv1.AddressType
+	for _, f := range append(slices.Clone(s.Spec.IPFamilies), corev1.IPv4Protocol, corev1.IPv6Protocol) {
+		if family := discoveryv1.AddressType(f); !slices.Contains(out, family) {
+			out = append(out, family)
+		}
+	}
+	return out
+}
+
+// addressable tells whether the cluster's DNS has a name for this endpoint
+// alone: it has a hostname, and it is ready, which an absent condition means too.
+func addressable(e discoveryv1.Endpoint) bool {
+	return e.Hostname != nil && *e.Hostname != "" && len(e.Addresses) > 0 &&
+		(e.Conditions.Ready == nil || *e.Conditions.Ready)
+}
+
+func endpointPorts(ports []discoveryv1.EndpointPort) []*routesv1.ClusterServicePort {
+	var out []*routesv1.ClusterServicePort
+	for _, p := range ports {
+		if p.Port == nil {
+			continue // means every port
+		}
+		out = append(out, &routesv1.ClusterServicePort{
+			Name: deref(p.Name), Port: uint32(*p.Port), Protocol: string(deref(p.Protocol)), AppProtocol: deref(p.AppProtocol),
+		})
+	}
+	return out
+}
+
+func deref[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
