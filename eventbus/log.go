@@ -5,10 +5,20 @@
 // holds order and history; the truth is in Kubernetes, so a log that is lost is
 // filled again from the objects (eventbus/publisher) under a new epoch.
 //
+// What a log keeps is one unbroken stretch of an epoch, from its floor to its
+// tip: every event of it, each linked to the one before by a running checksum
+// (event.Chain). It grows at the tip; Forget raises the floor. What lies below
+// the floor is gone, and reading it says so (ErrGone). Before a writer forgets,
+// it records a Floor and states every key that counts again behind it
+// (publisher), so that the newest fact of each key is always among what is kept,
+// and a table can be folded from the floor. So a log begins with its event
+// number 1 or with a Floor; when it begins otherwise something was lost.
+//
 // The other packages: event is what a fact is and how it is written down;
-// embedded is the NATS server that keeps a JetStream log; connect reaches it from
-// another pod; caller tells who is calling; server, with cmd/eventbus, is the
-// program of the event bus pod.
+// archive keeps a log in a file; audit finds where a log was tampered with;
+// embedded is the NATS server that keeps a JetStream log; connect reaches it
+// from another pod; caller tells who is calling; server, with cmd/eventbus, is
+// the program of the event bus pod.
 package eventbus
 
 import (
@@ -19,6 +29,9 @@ import (
 
 	"switchyard.dev/eventbus/event"
 )
+
+// MaxEvent is the largest event a log takes, headers included, in bytes.
+const MaxEvent = 64 << 10
 
 // Errors that a caller can act on; test with errors.Is.
 var (
@@ -31,11 +44,16 @@ var (
 	// another may have begun. A reader follows again from the start, a writer
 	// calls Begin.
 	ErrEpochEnded = errors.New("this epoch of the routing log has ended")
-	// ErrFull: the log is as large as it may be. Its writer calls Restart: a new
-	// epoch holds only what is true now.
+	// ErrGone: the place asked for lies before what the log keeps. A reader that
+	// needs the present follows again from the start.
+	ErrGone = errors.New("this part of the routing log is no longer kept")
+	// ErrFull: the log is as large as it may be. Its writer forgets what is old,
+	// or calls Restart: a new epoch holds only what is true now.
 	ErrFull = errors.New("the routing log is full")
-	// ErrDamaged: the log holds a record that does not read as it was written.
-	// Its writer calls Restart; a reader keeps what it has until then.
+	// ErrDamaged: the log is not what was recorded: an event does not read, does
+	// not fit its checksum or is missing, or the log ends before a place that is
+	// known to have been there. Its writer calls Restart; a reader keeps what it
+	// has until then.
 	ErrDamaged = errors.New("the routing log is damaged")
 	// ErrRefused: this fact can never be recorded as it is (larger than the log
 	// takes, or not well formed). Trying again does not help.
@@ -57,6 +75,26 @@ type Reader interface {
 	// An event of a newer kind comes as a fact that has a Key and no Data, so
 	// that every place up to the Tip is reached. Pass over it.
 	Follow(ctx context.Context) (Follower, error)
+	// Read gives every event behind a place, in order and as it was written, and
+	// then each new one. Give Pos{} to read from the floor. ErrNoLog when there
+	// is no log, ErrEpochEnded when the place is of another epoch, ErrGone when
+	// the event behind it is no longer kept.
+	Read(ctx context.Context, behind event.Pos) (Cursor, error)
+	// HistoryOf gives every event of one key that is kept, oldest first; none
+	// when there is none. ErrNoLog when there is no log.
+	HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error)
+	// Kept tells what the log keeps. ErrNoLog when there is no log.
+	Kept(ctx context.Context) (Kept, error)
+}
+
+// Kept is the stretch that a log keeps, and how much it is.
+type Kept struct {
+	// Floor is the place of the first event kept, Tip that of the last. When
+	// nothing is kept, Floor is one behind Tip.
+	Floor, Tip event.Pos
+	// Bytes is what the events take, MaxBytes what they may take; MaxBytes is 0
+	// when there is no bound.
+	Bytes, MaxBytes uint64
 }
 
 // Follower reads forward through one epoch. One goroutine at a time uses it;
@@ -64,8 +102,18 @@ type Reader interface {
 type Follower interface {
 	// Next waits for at least one fact and gives all that are there, in log
 	// order, at most a few thousand. ErrEpochEnded when the log began again;
-	// ctx.Err() when ctx ends; any other error means: follow again.
+	// ErrGone when the follower is so far behind that the log has forgotten what
+	// it needs; ErrDamaged when an event does not read; ctx.Err() when ctx ends;
+	// any other error means: follow again.
 	Next(ctx context.Context) ([]event.Recorded, error)
+	// Close ends the reading. Safe to call twice.
+	Close()
+}
+
+// Cursor is a Follower that gives events as they were written, without gaps.
+type Cursor interface {
+	// Next is as Follower.Next says.
+	Next(ctx context.Context) ([]event.Stored, error)
 	// Close ends the reading. Safe to call twice.
 	Close()
 }
@@ -77,29 +125,34 @@ type Follower interface {
 // began again behind the writer's back.
 type Log interface {
 	Reader
-	// Begin starts the log when there is none, under a new epoch, and gives the
-	// tip either way.
-	Begin(ctx context.Context) (event.Pos, error)
-	// Restart ends the present epoch, if any, and begins an empty new one.
-	Restart(ctx context.Context) (event.Pos, error)
+	// Begin starts the log when there is none, under a new epoch. When there is
+	// one it is verified from floor to tip: ErrDamaged when an event is missing
+	// or does not fit its checksum, or when the log has the epoch of known and is
+	// not the log that had that Mark: it ends earlier, or has another checksum
+	// there. It gives the Mark of the tip.
+	Begin(ctx context.Context, known event.Mark) (event.Mark, error)
+	// Restart ends the epoch named, if it is still the present one, and begins an
+	// empty new one, of which it gives the first Mark. With an empty name it ends
+	// whichever there is. ErrEpochEnded when another one has begun already.
+	Restart(ctx context.Context, epoch string) (event.Mark, error)
 	// Append records a fact if the newest one of its key is still at sequence
-	// last (0: there is none), and gives its place once it is on disk.
+	// last (0: there is none), and gives its Mark once it is on disk. Facts that
+	// are appended at the same time share the wait for the disk.
 	// ErrConflict when it is not, ErrNoLog when there is no log or Begin was not
 	// called, ErrEpochEnded when another log has begun, ErrFull, ErrRefused; any
 	// other error leaves open whether it was recorded.
-	Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error)
+	Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error)
 	// Newest gives the newest fact of a key, tombstones included; false when
-	// the key has none. When the newest event is of a kind that this version
-	// does not know, the fact has no Data and only Pos counts.
+	// the key has none that is kept. When the newest event is of a kind that this
+	// version does not know, the fact has no Data and only Pos counts.
 	Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error)
+	// Forget raises the floor to the place of a Floor: what lies before it is
+	// gone. Every fact that counts must have been stated behind it. Nothing
+	// happens when the floor is there already. ErrRefused when no Floor is at that
+	// place; ErrEpochEnded when it is of another epoch than is believed in.
+	Forget(ctx context.Context, floor event.Pos) error
 }
 
-// MaxEvent is the largest event a log takes, headers included, in bytes.
-const MaxEvent = 64 << 10
-
-// History is how many events of one key a log keeps by default.
-const History = 64
-
-// NewEpoch makes a name for a log that begins: 16 random letters and digits
-// (80 bits), so that no two logs ever have the same.
+// NewEpoch makes a name for a log that begins: 16 random letters and digits (80
+// bits), so that no two logs ever have the same.
 func NewEpoch() string { return strings.ToLower(rand.Text()[:16]) }

@@ -127,6 +127,7 @@ func permissionsOf(role connect.Role) *server.Permissions {
 			api + ".STREAM.CREATE." + stream,
 			api + ".STREAM.UPDATE." + stream,
 			api + ".STREAM.DELETE." + stream,
+			api + ".STREAM.PURGE." + stream,
 		})
 	default:
 		return nil

@@ -111,14 +111,14 @@ func inProcess(t testing.TB, s *embedded.Server) *nats.Conn {
 func begun(t testing.TB, conn *nats.Conn) (*jetstream.Log, event.Pos) {
 	t.Helper()
 	log := open(t, conn)
-	if _, err := log.Begin(t.Context()); err != nil {
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
-	pos, err := log.Append(t.Context(), logtest.Fact("a", 1), 0)
+	mark, err := log.Append(t.Context(), logtest.Fact("a", 1), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log, pos
+	return log, mark.Pos
 }
 
 func TestEveryWriteIsSyncedUnlessAskedOtherwise(t *testing.T) {
@@ -314,10 +314,10 @@ func TestAFollowerThatWasTakenOverCannotChangeTheLog(t *testing.T) {
 				t.Fatal(err)
 			}
 			after, err := log.Append(t.Context(), logtest.Fact("a", 2), pos.Seq)
-			if err != nil || after != (event.Pos{Epoch: pos.Epoch, Seq: 2}) {
+			if err != nil || after.Pos != (event.Pos{Epoch: pos.Epoch, Seq: 2}) {
 				t.Errorf("after the attack the next fact is at %v: %v", after, err)
 			}
-			await(t, "its requests have run out", func() bool { return settled(t, log, after) })
+			await(t, "its requests have run out", func() bool { return settled(t, log, after.Pos) })
 		})
 	}
 }

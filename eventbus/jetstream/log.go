@@ -6,26 +6,27 @@
 // nothing else. So a writer that has not noticed that the log began again
 // publishes to a subject that nobody listens on, and a reader's filter matches
 // nothing of another epoch: the fence holds without a check that could race.
-// Within the epoch each publish names the last sequence of its subject, which
-// is the compare-and-set that also stops a former leader.
+//
+// A writer is a replica of the log: Begin reads and verifies all of it, and from
+// then on the writer knows the tip, its checksum, and where the newest event of
+// each key is (replica). What it publishes names the tip that it knows, so that
+// whatever somebody else has written in between makes it fail, and the writer
+// reads that first and decides anew: this is the compare-and-set, and it also
+// stops a former leader.
 //
 // Readers use ephemeral pull consumers without acknowledgement, and remember
-// themselves how far they are (see follower.go): what a server or a broken
-// connection forgets does not matter.
+// themselves how far they are (reading): what a server or a broken connection
+// forgets does not matter.
 //
-// The stream is bounded in bytes, in events per key and in the size of one
-// event. It is not bounded in age: age would take away the newest fact of a key
-// that has not changed for long, and with it the route. A stream that is full
-// refuses more (ErrFull), rather than dropping what it has; its writer then
-// begins a new epoch, which holds only what is true now.
+// The stream is bounded in bytes and in the size of one event, and nothing is
+// ever dropped from it by the server: a stream that is full refuses more
+// (ErrFull), until its writer forgets what is old.
 package jetstream
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -47,9 +48,6 @@ type Config struct {
 	Replicas int
 	// MaxBytes bounds the stream; 256 MiB when it is 0.
 	MaxBytes int64
-	// History is how many events of one key are kept; eventbus.History when it
-	// is 0.
-	History int64
 }
 
 // Validate says what is wrong with the configuration, if anything.
@@ -61,8 +59,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("jetstream log: Replicas is %d; JetStream takes 1 to 5", c.Replicas)
 	case c.MaxBytes < 0:
 		return fmt.Errorf("jetstream log: MaxBytes is %d; it bounds the stream, so it must be more than 0", c.MaxBytes)
-	case c.History < 0:
-		return fmt.Errorf("jetstream log: History is %d; at least the newest event of a key must be kept", c.History)
 	}
 	return nil
 }
@@ -77,9 +73,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 256 << 20
 	}
-	if c.History == 0 {
-		c.History = eventbus.History
-	}
 	return c
 }
 
@@ -88,8 +81,12 @@ type Log struct {
 	config Config
 	js     jetstream.JetStream
 
-	mu    sync.Mutex
-	epoch string // the one this value writes to; empty before Begin
+	// mu is held while a fact is appended.
+	mu sync.Mutex
+	// replica is of the epoch that this value writes to, the empty one before
+	// Begin. When it is unsure, what was published last may be in the log or not.
+	replica replica
+	unsure  bool
 }
 
 var _ eventbus.Log = (*Log)(nil)
@@ -110,39 +107,30 @@ func New(c Config) (*Log, error) {
 
 // Tip implements eventbus.Reader.
 func (l *Log) Tip(ctx context.Context) (event.Pos, error) {
-	_, pos, err := l.open(ctx)
-	return pos, err
+	kept, err := l.Kept(ctx)
+	return kept.Tip, err
 }
 
-// Append implements eventbus.Log.
-func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
-	m, err := event.Encode(f)
+// Kept implements eventbus.Reader.
+func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
+	look, err := l.look(ctx)
 	if err != nil {
-		return event.Pos{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
+		return eventbus.Kept{}, err
 	}
-	epoch := l.believed()
-	if epoch == "" {
-		return event.Pos{}, fmt.Errorf("%w: Begin was not called", eventbus.ErrNoLog)
-	}
-	msg := toNATS(epoch, m)
-	msg.Header.Set(jetstream.ExpectedStreamHeader, StreamName)
-	msg.Header.Set(jetstream.ExpectedLastSubjSeqHeader, strconv.FormatUint(last, 10))
-	bounded, done := l.attempt(ctx)
-	ack, err := l.js.PublishMsg(bounded, msg, jetstream.WithRetryAttempts(0))
-	if err := done(err); err != nil {
-		return event.Pos{}, l.appendError(ctx, epoch, f.Key, err)
-	}
-	return event.Pos{Epoch: epoch, Seq: ack.Sequence}, nil
+	return eventbus.Kept{
+		Floor: event.Pos{Epoch: look.epoch, Seq: look.floor}, Tip: event.Pos{Epoch: look.epoch, Seq: look.tip},
+		Bytes: look.info.State.Bytes, MaxBytes: uint64(max(look.info.Config.MaxBytes, 0)),
+	}, nil
 }
 
 // Newest implements eventbus.Log.
 func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
-	stream, pos, err := l.open(ctx)
+	look, err := l.look(ctx)
 	if err != nil {
 		return event.Recorded{}, false, err
 	}
 	bounded, done := l.attempt(ctx)
-	raw, err := stream.GetLastMsgForSubject(bounded, subject(pos.Epoch, key.Subject()))
+	raw, err := look.stream.GetLastMsgForSubject(bounded, subject(look.epoch, key.Subject()))
 	err = done(err)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
@@ -152,48 +140,15 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 	case err != nil:
 		return event.Recorded{}, false, fmt.Errorf("read the newest fact of %q: %w", key, err)
 	}
-	at := event.Pos{Epoch: pos.Epoch, Seq: raw.Sequence}
-	fact, err := fromNATS(pos.Epoch, raw.Subject, raw.Header, raw.Data)
+	r, err := open(fromNATS(event.Pos{Epoch: look.epoch, Seq: raw.Sequence}, raw.Subject, raw.Header, raw.Data))
+	return r, err == nil, err
+}
+
+// open reads an event; one of a newer kind has no data.
+func open(s event.Stored) (event.Recorded, error) {
+	r, err := event.Open(s)
 	if err != nil && !errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{}, false, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
+		return event.Recorded{}, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, err)
 	}
-	return event.Recorded{Pos: at, Fact: fact}, true, nil
-}
-
-func (l *Log) believed() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.epoch
-}
-
-func (l *Log) believe(pos event.Pos) event.Pos {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.epoch = pos.Epoch
-	return pos
-}
-
-// subject is where the events of a key are in an epoch.
-func subject(epoch, key string) string { return subjectPrefix + epoch + "." + key }
-
-func toNATS(epoch string, m event.Message) *nats.Msg {
-	msg := &nats.Msg{Subject: subject(epoch, m.Subject), Header: nats.Header{}, Data: m.Data}
-	for name, value := range m.Header {
-		msg.Header[name] = []string{value}
-	}
-	return msg
-}
-
-func fromNATS(epoch, on string, header nats.Header, data []byte) (event.Fact, error) {
-	m := event.Message{
-		Subject: strings.TrimPrefix(on, subjectPrefix+epoch+"."),
-		Header:  make(map[string]string, len(header)),
-		Data:    data,
-	}
-	for name, values := range header {
-		if len(values) > 0 {
-			m.Header[name] = values[0]
-		}
-	}
-	return event.Decode(m)
+	return r, nil
 }

@@ -149,6 +149,15 @@ type log struct {
 
 func (l log) Tip(ctx context.Context) (event.Pos, error)            { return l.reader.Tip(ctx) }
 func (l log) Follow(ctx context.Context) (eventbus.Follower, error) { return l.reader.Follow(ctx) }
+func (l log) Kept(ctx context.Context) (eventbus.Kept, error)       { return l.reader.Kept(ctx) }
+
+func (l log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
+	return l.reader.Read(ctx, behind)
+}
+
+func (l log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
+	return l.reader.HistoryOf(ctx, key)
+}
 
 func (b *bus) open(t *testing.T) eventbus.Log {
 	t.Helper()
@@ -169,16 +178,41 @@ func awaitConnected(t *testing.T, conn *nats.Conn) {
 	}
 }
 
-// appendMessage publishes past the log, as a newer version of it might.
+// appendMessage publishes past the log, as a newer version of it might: sealed,
+// behind what is there.
 func appendMessage(t *testing.T, l *jetstream.Log, conn *nats.Conn, m event.Message) {
 	t.Helper()
-	pos, err := l.Tip(t.Context())
+	kept, err := l.Kept(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	msg := &nats.Msg{Subject: "routing." + pos.Epoch + "." + m.Subject, Header: nats.Header{}, Data: m.Data}
+	tip := event.Before(kept.Tip.Epoch)
+	cursor, err := l.Read(t.Context(), event.Pos{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cursor.Close()
+	for tip.Seq < kept.Tip.Seq {
+		events, err := cursor.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest := events[len(events)-1]
+		tip.Pos = newest.Pos
+		if tip.Chain, err = event.ChainOf(newest.Message); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, _ = event.Seal(m, tip, time.Now())
+	publish(t, conn, tip.Epoch, m)
+}
+
+// publish publishes a message as it is.
+func publish(t *testing.T, conn *nats.Conn, epoch string, m event.Message) {
+	t.Helper()
+	msg := &nats.Msg{Subject: "routing." + epoch + "." + m.Subject, Header: nats.Header{}, Data: m.Data}
 	for name, value := range m.Header {
-		msg.Header.Set(name, value)
+		msg.Header[name] = []string{value}
 	}
 	if _, err := conn.RequestMsgWithContext(t.Context(), msg); err != nil {
 		t.Fatal(err)

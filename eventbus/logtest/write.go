@@ -38,8 +38,8 @@ func beginOnce(t *testing.T, s Store) {
 	for range 4 {
 		log := s.Open(t)
 		all.Go(func() {
-			pos, err := log.Begin(timed(t))
-			epochs.Store(fmt.Sprint(pos, err), true)
+			mark, err := log.Begin(timed(t), event.Mark{})
+			epochs.Store(fmt.Sprint(mark.Pos, err), true)
 		})
 	}
 	all.Wait()
@@ -168,7 +168,7 @@ func restart(t *testing.T, s Store) {
 	last := mustAppend(t, log, Fact("a", 1), 0)
 	f := mustFollow(t, other)
 	until(t, f, 1)
-	second, err := log.Restart(timed(t))
+	second, err := log.Restart(timed(t), "")
 	if err != nil || second.Epoch == first.Epoch || second.Seq != 0 {
 		t.Fatalf("restarted at %v after %v: %v", second, first, err)
 	}
@@ -176,7 +176,7 @@ func restart(t *testing.T, s Store) {
 	if pos := mustAppend(t, log, Fact("a", 2), 0); pos != (event.Pos{Epoch: second.Epoch, Seq: 1}) {
 		t.Errorf("first fact of the new epoch is at %v", pos)
 	}
-	if again, err := other.Begin(timed(t)); err != nil || again != (event.Pos{Epoch: second.Epoch, Seq: 1}) {
+	if again, err := other.Begin(timed(t), event.Mark{}); err != nil || again.Pos != (event.Pos{Epoch: second.Epoch, Seq: 1}) {
 		t.Errorf("the other writer begins at %v: %v", again, err)
 	}
 }

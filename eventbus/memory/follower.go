@@ -16,33 +16,29 @@ const batch = 1000
 // errClosed is what Next gives after Close.
 var errClosed = errors.New("the follower is closed")
 
-type follower struct {
+// cursor reads forward through one epoch of a store.
+type cursor struct {
 	store *Store
 	epoch string
-	// newest is what is left of the newest event of each key when the following
-	// began; seen is the sequence of the last event that was given or was there
-	// already then.
-	newest []*record
-	seen   uint64
+	// first is what is left of the events to give before those behind seen, which
+	// is the place of the last event that was given or passed over.
+	first []event.Stored
+	seen  uint64
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// Next implements eventbus.Follower.
-func (f *follower) Next(ctx context.Context) ([]event.Recorded, error) {
+// Next implements eventbus.Cursor.
+func (c *cursor) Next(ctx context.Context) ([]event.Stored, error) {
 	for {
-		records, changed, err := f.take()
-		if err != nil {
-			return nil, err
-		}
-		facts, err := decode(records)
-		if err != nil || len(facts) > 0 {
-			return facts, err
+		events, changed, err := c.take()
+		if err != nil || len(events) > 0 {
+			return events, err
 		}
 		select {
 		case <-changed:
-		case <-f.closed:
+		case <-c.closed:
 			return nil, errClosed
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -51,38 +47,50 @@ func (f *follower) Next(ctx context.Context) ([]event.Recorded, error) {
 }
 
 // take gives the next events, which may be none, and moves past them.
-func (f *follower) take() ([]*record, <-chan struct{}, error) {
+func (c *cursor) take() ([]event.Stored, <-chan struct{}, error) {
 	select {
-	case <-f.closed:
+	case <-c.closed:
 		return nil, nil, errClosed
 	default:
 	}
-	records, changed, err := f.store.after(f.epoch, f.seen, batch)
+	events, changed, err := c.store.after(c.epoch, c.seen, batch)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(f.newest) > 0 {
-		n := min(batch, len(f.newest))
-		records, f.newest = f.newest[:n], f.newest[n:]
-		return records, changed, nil
+	if len(c.first) > 0 {
+		n := min(batch, len(c.first))
+		events, c.first = c.first[:n], c.first[n:]
+		return events, changed, nil
 	}
-	if len(records) > 0 {
-		f.seen = records[len(records)-1].pos.Seq
+	if len(events) > 0 {
+		c.seen = events[len(events)-1].Pos.Seq
 	}
-	return records, changed, nil
+	return events, changed, nil
 }
 
-// Close implements eventbus.Follower.
-func (f *follower) Close() { f.closing.Do(func() { close(f.closed) }) }
+// Close implements eventbus.Cursor.
+func (c *cursor) Close() { c.closing.Do(func() { close(c.closed) }) }
 
-func decode(records []*record) ([]event.Recorded, error) {
-	facts := make([]event.Recorded, 0, len(records))
-	for _, r := range records {
-		fact, err := event.Decode(r.message)
+// follower is a cursor that reads what is written.
+type follower struct{ *cursor }
+
+// Next implements eventbus.Follower.
+func (f follower) Next(ctx context.Context) ([]event.Recorded, error) {
+	events, err := f.cursor.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return open(events)
+}
+
+func open(events []event.Stored) ([]event.Recorded, error) {
+	facts := make([]event.Recorded, 0, len(events))
+	for _, e := range events {
+		r, err := event.Open(e)
 		if err != nil && !errors.Is(err, event.ErrUnknownType) {
-			return nil, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
+			return nil, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, e.Pos.Seq, err)
 		}
-		facts = append(facts, event.Recorded{Pos: r.pos, Fact: fact})
+		facts = append(facts, r)
 	}
 	return facts, nil
 }

@@ -2,15 +2,13 @@
 // that holds writer and readers in one process and needs no history after it.
 //
 // A Store is what a disk would be; Open gives a Log on it, as another process
-// would have one. Facts are kept in written form, so that they take the same
-// way as through JetStream. Like there, only the last History events of each
-// key are kept. Losing the process loses the log; the publisher then fills a
-// new one.
+// would have one. Facts are kept in written form and sealed, so that they take
+// the same way as through JetStream. Losing the process loses the log; the
+// publisher then fills a new one.
 package memory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -33,10 +31,16 @@ func New() *Log { return NewStore().Open() }
 
 // Tip implements eventbus.Reader.
 func (l *Log) Tip(ctx context.Context) (event.Pos, error) {
+	kept, err := l.Kept(ctx)
+	return kept.Tip, err
+}
+
+// Kept implements eventbus.Reader.
+func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
 	if err := ctx.Err(); err != nil {
-		return event.Pos{}, err
+		return eventbus.Kept{}, err
 	}
-	return l.store.tip()
+	return l.store.kept()
 }
 
 // Follow implements eventbus.Reader.
@@ -44,43 +48,74 @@ func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return l.store.follow()
+	c, err := l.store.follow()
+	if err != nil {
+		return nil, err
+	}
+	return follower{c}, nil
+}
+
+// Read implements eventbus.Reader.
+func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, err := l.store.read(behind)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// HistoryOf implements eventbus.Reader.
+func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	events, err := l.store.of(key)
+	if err != nil {
+		return nil, err
+	}
+	return open(events)
 }
 
 // Begin implements eventbus.Log.
-func (l *Log) Begin(ctx context.Context) (event.Pos, error) {
+func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
 	if err := ctx.Err(); err != nil {
-		return event.Pos{}, err
+		return event.Mark{}, err
 	}
-	return l.believe(l.store.begin(false)), nil
+	return l.believe(l.store.begin(known))
 }
 
 // Restart implements eventbus.Log.
-func (l *Log) Restart(ctx context.Context) (event.Pos, error) {
+func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 	if err := ctx.Err(); err != nil {
-		return event.Pos{}, err
+		return event.Mark{}, err
 	}
-	return l.believe(l.store.begin(true)), nil
+	return l.believe(l.store.restart(epoch))
 }
 
-func (l *Log) believe(pos event.Pos) event.Pos {
+func (l *Log) believe(tip event.Mark, err error) (event.Mark, error) {
+	if err != nil {
+		return event.Mark{}, err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.epoch = pos.Epoch
-	return pos
+	l.epoch = tip.Epoch
+	return tip, nil
 }
 
 // Append implements eventbus.Log.
-func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
+func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	if err := ctx.Err(); err != nil {
-		return event.Pos{}, err
+		return event.Mark{}, err
 	}
 	m, err := event.Encode(f)
 	if err != nil {
-		return event.Pos{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
+		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
 	}
 	if size := sizeOf(m); size > eventbus.MaxEvent {
-		return event.Pos{}, fmt.Errorf("%w: the fact of %q takes %d bytes, more than %d", eventbus.ErrRefused, f.Key, size, eventbus.MaxEvent)
+		return event.Mark{}, fmt.Errorf("%w: the fact of %q takes %d bytes, more than %d", eventbus.ErrRefused, f.Key, size, eventbus.MaxEvent)
 	}
 	l.mu.Lock()
 	epoch := l.epoch
@@ -88,20 +123,28 @@ func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos,
 	return l.store.append(epoch, f.Key, m, last)
 }
 
+// Forget implements eventbus.Log.
+func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return l.store.forget(floor)
+}
+
 // Newest implements eventbus.Log.
 func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
 	if err := ctx.Err(); err != nil {
 		return event.Recorded{}, false, err
 	}
-	r, ok, err := l.store.newestOf(key)
+	e, ok, err := l.store.newestOf(key)
 	if err != nil || !ok {
 		return event.Recorded{}, false, err
 	}
-	fact, err := event.Decode(r.message)
-	if err != nil && !errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{}, false, fmt.Errorf("%w: %w", eventbus.ErrDamaged, err)
+	facts, err := open([]event.Stored{e})
+	if err != nil {
+		return event.Recorded{}, false, err
 	}
-	return event.Recorded{Pos: r.pos, Fact: fact}, true, nil
+	return facts[0], true, nil
 }
 
 // sizeOf counts the bytes of an event as NATS would send it.

@@ -27,7 +27,7 @@ func TestMemoryIsALog(t *testing.T) {
 
 func BenchmarkAppend(b *testing.B) {
 	log := memory.New()
-	if _, err := log.Begin(b.Context()); err != nil {
+	if _, err := log.Begin(b.Context(), event.Mark{}); err != nil {
 		b.Fatal(err)
 	}
 	var last uint64
@@ -43,7 +43,7 @@ func BenchmarkAppend(b *testing.B) {
 func BenchmarkFollow(b *testing.B) {
 	const keys = 10000
 	log := memory.New()
-	if _, err := log.Begin(b.Context()); err != nil {
+	if _, err := log.Begin(b.Context(), event.Mark{}); err != nil {
 		b.Fatal(err)
 	}
 	for n := range keys {

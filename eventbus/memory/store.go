@@ -3,8 +3,8 @@ package memory
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"sync"
+	"time"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
@@ -12,23 +12,16 @@ import (
 
 // Store holds the events of one log at a time. It is safe for concurrent use.
 type Store struct {
-	mu    sync.Mutex
-	epoch string // empty: there is no log
-	seq   uint64
-	// events in the order of their sequence; those that fell out of their key's
-	// history are marked dead, and swept out when they are half of all.
-	events []*record
-	dead   int
-	// kept lists the live events of each key, oldest first.
-	kept map[event.Key][]*record
+	mu  sync.Mutex
+	tip event.Mark // its epoch is empty while there is no log
+	at  time.Time  // when the last event was recorded
+	// events is the stretch that is kept: places without gaps, up to the tip.
+	events []event.Stored
+	bytes  uint64
+	// newest is the place of the newest event of each key, of those kept.
+	newest map[event.Key]uint64
 	// changed is closed, and replaced, whenever anything above changes.
 	changed chan struct{}
-}
-
-type record struct {
-	pos     event.Pos
-	message event.Message
-	dead    bool
 }
 
 // NewStore gives an empty store: no log has begun.
@@ -41,7 +34,25 @@ func (s *Store) Open() *Log { return &Log{store: s} }
 func (s *Store) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clear("")
+	s.clear(event.Mark{})
+}
+
+// Damage changes the event at a place behind the log's back, as a bad disk or a
+// person would.
+func (s *Store) Damage(seq uint64, change func(*event.Message)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.events[s.index(seq)].Message)
+}
+
+// Rewind cuts the log off behind a place, as a store that came back from an
+// older copy.
+func (s *Store) Rewind(to event.Mark) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = s.events[:s.index(to.Seq+1)]
+	s.tip = to
+	s.wake()
 }
 
 // AppendMessage records a message as it is, whatever its type and whatever is
@@ -53,33 +64,35 @@ func (s *Store) AppendMessage(m event.Message) (event.Pos, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch == "" {
+	if s.tip.Epoch == "" {
 		return event.Pos{}, eventbus.ErrNoLog
 	}
-	return s.record(key, m), nil
+	return s.record(key, m).Pos, nil
 }
 
-func (s *Store) tip() (event.Pos, error) {
+// begin begins a log when there is none, and otherwise verifies what is there.
+func (s *Store) begin(known event.Mark) (event.Mark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch == "" {
-		return event.Pos{}, eventbus.ErrNoLog
+	if s.tip.Epoch == "" {
+		s.clear(event.Before(eventbus.NewEpoch()))
 	}
-	return event.Pos{Epoch: s.epoch, Seq: s.seq}, nil
+	return s.tip, eventbus.Verify(s.events, s.tip, known)
 }
 
-func (s *Store) begin(anew bool) event.Pos {
+// restart begins the log anew unless another than the one named has begun.
+func (s *Store) restart(epoch string) (event.Mark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if anew || s.epoch == "" {
-		s.clear(eventbus.NewEpoch())
+	if epoch != "" && s.tip.Epoch != "" && s.tip.Epoch != epoch {
+		return event.Mark{}, fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.tip.Epoch)
 	}
-	return event.Pos{Epoch: s.epoch, Seq: s.seq}
+	s.clear(event.Before(eventbus.NewEpoch()))
+	return s.tip, nil
 }
 
-func (s *Store) clear(epoch string) {
-	s.epoch, s.seq, s.events, s.dead = epoch, 0, nil, 0
-	s.kept = map[event.Key][]*record{}
+func (s *Store) clear(tip event.Mark) {
+	s.tip, s.events, s.bytes, s.newest = tip, nil, 0, map[event.Key]uint64{}
 	s.wake()
 }
 
@@ -88,79 +101,164 @@ func (s *Store) wake() {
 	s.changed = make(chan struct{})
 }
 
-func (s *Store) append(epoch string, key event.Key, m event.Message, last uint64) (event.Pos, error) {
+// present says whether the epoch is the present one. The caller holds mu.
+func (s *Store) present(epoch string) error {
+	switch {
+	case s.tip.Epoch == "" || epoch == "":
+		return eventbus.ErrNoLog
+	case s.tip.Epoch != epoch:
+		return fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.tip.Epoch)
+	}
+	return nil
+}
+
+func (s *Store) append(epoch string, key event.Key, m event.Message, last uint64) (event.Mark, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.epoch == "" || epoch == "":
-		return event.Pos{}, eventbus.ErrNoLog
-	case s.epoch != epoch:
-		return event.Pos{}, fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.epoch)
+	if err := s.present(epoch); err != nil {
+		return event.Mark{}, err
 	}
-	var newest uint64
-	if kept := s.kept[key]; len(kept) > 0 {
-		newest = kept[len(kept)-1].pos.Seq
-	}
-	if newest != last {
-		return event.Pos{}, fmt.Errorf("%w: %q is at %d, not at %d", eventbus.ErrConflict, key, newest, last)
+	if newest := s.newest[key]; newest != last {
+		return event.Mark{}, fmt.Errorf("%w: %q is at %d, not at %d", eventbus.ErrConflict, key, newest, last)
 	}
 	return s.record(key, m), nil
 }
 
-func (s *Store) record(key event.Key, m event.Message) event.Pos {
-	s.seq++
-	r := &record{pos: event.Pos{Epoch: s.epoch, Seq: s.seq}, message: m}
-	s.events = append(s.events, r)
-	s.kept[key] = append(s.kept[key], r)
-	if kept := s.kept[key]; len(kept) > eventbus.History {
-		kept[0].dead = true
-		s.kept[key] = slices.Delete(kept, 0, 1)
-		s.dead++
+func (s *Store) record(key event.Key, m event.Message) event.Mark {
+	if now := time.Now(); now.After(s.at) {
+		s.at = now
 	}
-	if s.dead > len(s.events)/2 {
-		s.events = slices.DeleteFunc(s.events, func(r *record) bool { return r.dead })
-		s.dead = 0
-	}
+	m, s.tip = event.Seal(m, s.tip, s.at)
+	s.events = append(s.events, event.Stored{Pos: s.tip.Pos, Message: m})
+	s.bytes += uint64(sizeOf(m))
+	s.newest[key] = s.tip.Seq
 	s.wake()
-	return r.pos
+	return s.tip
 }
 
-func (s *Store) newestOf(key event.Key) (*record, bool, error) {
+func (s *Store) forget(floor event.Pos) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch == "" {
-		return nil, false, eventbus.ErrNoLog
+	if err := s.present(floor.Epoch); err != nil {
+		return err
 	}
-	kept := s.kept[key]
-	if len(kept) == 0 {
-		return nil, false, nil
+	n := s.index(floor.Seq)
+	switch {
+	case floor.Seq <= s.floor():
+		return nil
+	case n == len(s.events) || s.events[n].Message.Subject != event.LogFloor.Subject():
+		return fmt.Errorf("%w: event %d is no floor to begin at", eventbus.ErrRefused, floor.Seq)
 	}
-	return kept[len(kept)-1], true, nil
+	for _, e := range s.events[:n] {
+		s.bytes -= uint64(sizeOf(e.Message))
+		if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
+			delete(s.newest, key)
+		}
+	}
+	s.events = slices.Clone(s.events[n:])
+	s.wake()
+	return nil
 }
 
-func (s *Store) follow() (*follower, error) {
+// index is where the event of a place is, or would be. The caller holds mu.
+func (s *Store) index(seq uint64) int {
+	floor := s.floor()
+	switch {
+	case seq <= floor:
+		return 0
+	case seq-floor > uint64(len(s.events)):
+		return len(s.events)
+	}
+	return int(seq - floor)
+}
+
+// floor is the place of the first event that is kept. The caller holds mu.
+func (s *Store) floor() uint64 { return s.tip.Seq + 1 - uint64(len(s.events)) }
+
+func (s *Store) kept() (eventbus.Kept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch == "" {
+	if s.tip.Epoch == "" {
+		return eventbus.Kept{}, eventbus.ErrNoLog
+	}
+	return eventbus.Kept{
+		Floor: event.Pos{Epoch: s.tip.Epoch, Seq: s.floor()}, Tip: s.tip.Pos, Bytes: s.bytes,
+	}, nil
+}
+
+// of gives the events of one key, oldest first.
+func (s *Store) of(key event.Key) ([]event.Stored, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tip.Epoch == "" {
 		return nil, eventbus.ErrNoLog
 	}
-	f := &follower{store: s, epoch: s.epoch, seen: s.seq, closed: make(chan struct{})}
-	for _, kept := range s.kept {
-		f.newest = append(f.newest, kept[len(kept)-1])
+	var out []event.Stored
+	for _, e := range s.events {
+		if e.Message.Subject == key.Subject() {
+			out = append(out, e)
+		}
 	}
-	sort.Slice(f.newest, func(i, j int) bool { return f.newest[i].pos.Seq < f.newest[j].pos.Seq })
-	return f, nil
+	return out, nil
+}
+
+func (s *Store) newestOf(key event.Key) (event.Stored, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tip.Epoch == "" {
+		return event.Stored{}, false, eventbus.ErrNoLog
+	}
+	seq, ok := s.newest[key]
+	if !ok {
+		return event.Stored{}, false, nil
+	}
+	return s.events[s.index(seq)], true, nil
+}
+
+// follow gives a cursor that begins with the newest event of each key.
+func (s *Store) follow() (*cursor, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tip.Epoch == "" {
+		return nil, eventbus.ErrNoLog
+	}
+	c := &cursor{store: s, epoch: s.tip.Epoch, seen: s.tip.Seq, closed: make(chan struct{})}
+	for _, e := range s.events {
+		if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
+			c.first = append(c.first, e)
+		}
+	}
+	return c, nil
+}
+
+// read gives a cursor that begins behind a place.
+func (s *Store) read(behind event.Pos) (*cursor, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if behind == (event.Pos{}) {
+		behind = event.Pos{Epoch: s.tip.Epoch, Seq: s.floor() - 1}
+	}
+	if err := s.present(behind.Epoch); err != nil {
+		return nil, err
+	}
+	if behind.Seq+1 < s.floor() {
+		return nil, fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, behind.Seq+1, s.floor())
+	}
+	return &cursor{store: s, epoch: behind.Epoch, seen: behind.Seq, closed: make(chan struct{})}, nil
 }
 
 // after gives at most n events behind seq, and a channel that closes when there
-// may be more. ErrEpochEnded when the epoch is not the present one.
-func (s *Store) after(epoch string, seq uint64, n int) ([]*record, <-chan struct{}, error) {
+// may be more.
+func (s *Store) after(epoch string, seq uint64, n int) ([]event.Stored, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epoch != epoch {
+	if s.tip.Epoch != epoch || seq > s.tip.Seq {
 		return nil, nil, eventbus.ErrEpochEnded
 	}
-	from := sort.Search(len(s.events), func(i int) bool { return s.events[i].pos.Seq > seq })
+	if seq+1 < s.floor() {
+		return nil, nil, fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, seq+1, s.floor())
+	}
+	from := s.index(seq + 1)
 	to := min(len(s.events), from+n)
 	return slices.Clone(s.events[from:to]), s.changed, nil
 }

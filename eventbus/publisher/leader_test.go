@@ -145,7 +145,7 @@ func TestWhatSomebodyElseWroteIsPutRight(t *testing.T) {
 		w, _ := lead(t, open(), &epochs{}, map[string]int{"a": 1})
 		ready(t, w)
 		other := open()
-		if _, err := other.Begin(t.Context()); err != nil {
+		if _, err := other.Begin(t.Context(), event.Mark{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range []event.Fact{logtest.Fact("a", 7), logtest.Fact("stray", 7)} {
@@ -171,7 +171,7 @@ func TestARewoundLogIsBegunAnew(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
 		reader := open()
 		log := open()
-		pos, err := log.Begin(t.Context())
+		pos, err := log.Begin(t.Context(), event.Mark{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestARewoundLogIsBegunAnew(t *testing.T) {
 func TestADamagedLogIsBegunAnew(t *testing.T) {
 	store := memory.NewStore()
 	log := store.Open()
-	if _, err := log.Begin(t.Context()); err != nil {
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	m, err := event.Encode(logtest.Fact("a", 1))
@@ -209,7 +209,7 @@ func TestADamagedLogIsBegunAnew(t *testing.T) {
 
 func TestAFullLogIsBegunAnew(t *testing.T) {
 	b := startBus(t)
-	log := b.open(jetstream.Config{MaxBytes: 32 << 10, History: 1000})
+	log := b.open(jetstream.Config{MaxBytes: 32 << 10})
 	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
 	ready(t, w)
 	first, err := log.Tip(t.Context())

@@ -137,16 +137,17 @@ func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, e
 
 // append appends to the log, and says what an error means.
 func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
-	pos, err := p.config.Log.Append(ctx, f, last)
+	mark, err := p.config.Log.Append(ctx, f, last)
 	switch {
 	case err == nil:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.mirror.take(event.Recorded{Pos: pos, Fact: f})
-		return pos, nil
+		p.mirror.take(event.Recorded{Pos: mark.Pos, Fact: f, Chain: mark.Chain})
+		return mark.Pos, nil
 	case errors.Is(err, eventbus.ErrConflict), errors.Is(err, eventbus.ErrRefused):
 		return event.Pos{}, err
-	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrFull):
+	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrFull),
+		errors.Is(err, eventbus.ErrDamaged):
 		p.end(err)
 	}
 	return event.Pos{}, fmt.Errorf("%w: %w", ErrAway, err)

@@ -344,16 +344,16 @@ type vanishing struct {
 	gone  atomic.Bool
 }
 
-func (v *vanishing) Begin(ctx context.Context) (event.Pos, error) {
+func (v *vanishing) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
 	if v.gone.Load() {
-		return event.Pos{}, errors.New("the bus is down")
+		return event.Mark{}, errors.New("the bus is down")
 	}
-	return v.Log.Begin(ctx)
+	return v.Log.Begin(ctx, known)
 }
 
-func (v *vanishing) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
+func (v *vanishing) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	if f.Tombstone() {
-		return event.Pos{}, eventbus.ErrConflict
+		return event.Mark{}, eventbus.ErrConflict
 	}
 	return v.Log.Append(ctx, f, last)
 }

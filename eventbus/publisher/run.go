@@ -96,17 +96,18 @@ func (p *Publisher) begin(ctx context.Context, last life) (event.Pos, string, er
 	if err != nil {
 		return event.Pos{}, "", fmt.Errorf("read the saved position of the log: %w", err)
 	}
-	pos, err := p.config.Log.Begin(ctx)
-	if err != nil {
+	mark, err := p.config.Log.Begin(ctx, event.Mark{})
+	if err != nil && !errors.Is(err, eventbus.ErrDamaged) {
 		return event.Pos{}, "", err
 	}
-	if why := distrust(pos, saved, last.ended); why != "" {
+	if why := distrust(mark.Pos, saved, errors.Join(err, last.ended)); why != "" {
 		p.config.Logger.Error("the routing log is begun anew; its history up to here is lost",
-			"reason", why, "epoch", pos.Epoch, "tip", pos.Seq, "savedTip", saved.Seq)
-		if pos, err = p.config.Log.Restart(ctx); err != nil {
+			"reason", why, "epoch", mark.Epoch, "tip", mark.Seq, "savedTip", saved.Seq)
+		if mark, err = p.config.Log.Restart(ctx, mark.Epoch); err != nil {
 			return event.Pos{}, "", err
 		}
 	}
+	pos := mark.Pos
 	if pos.Epoch != saved.Epoch {
 		p.config.Logger.Info("a new routing log", "epoch", pos.Epoch, "before", saved.Epoch)
 		p.save(ctx, pos)

@@ -27,6 +27,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/server"
@@ -197,7 +198,7 @@ func TestServiceAccountsWriteAndFollow(t *testing.T) {
 	p := start(t, ns)
 	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
 	await(t, "the writer is connected", conn.IsConnected)
-	if _, err := writer.Begin(t.Context()); err != nil {
+	if _, err := writer.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	pos, err := writer.Append(t.Context(), logtest.Fact("a", 1), 0)
@@ -206,7 +207,7 @@ func TestServiceAccountsWriteAndFollow(t *testing.T) {
 	}
 	reader, conn := open(t, p, connect.Follower, tokenFile(t, ns, "reader"))
 	await(t, "the follower is connected", conn.IsConnected)
-	if tip, err := reader.Tip(t.Context()); err != nil || tip != pos {
+	if tip, err := reader.Tip(t.Context()); err != nil || tip != pos.Pos {
 		t.Errorf("the follower sees %v, %v", tip, err)
 	}
 	for url, want := range map[string]string{
@@ -239,7 +240,7 @@ func TestOthersAreRefusedAndTheLogSaysWhy(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := log.Begin(ctx); err == nil {
+	if _, err := log.Begin(ctx, event.Mark{}); err == nil {
 		t.Error("a follower began a log")
 	}
 	if stranger.IsConnected() {
@@ -252,7 +253,7 @@ func TestWithoutTheAPIServerOldConnectionsLiveOnAndNewOnesWait(t *testing.T) {
 	p := start(t, ns)
 	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
 	await(t, "the writer is connected", conn.IsConnected)
-	if _, err := writer.Begin(t.Context()); err != nil {
+	if _, err := writer.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	token := tokenFile(t, ns, "reader")

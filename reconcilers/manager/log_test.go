@@ -33,18 +33,18 @@ func newRecordingLog() *recordingLog {
 }
 
 // Append records a fact.
-func (l *recordingLog) Append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
+func (l *recordingLog) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fails != nil {
-		return event.Pos{}, l.fails
+		return event.Mark{}, l.fails
 	}
-	pos, err := l.Log.Append(ctx, f, last)
+	mark, err := l.Log.Append(ctx, f, last)
 	if err == nil && f.Key != event.Log {
-		l.newest[f.Key] = event.Recorded{Pos: pos, Fact: f}
+		l.newest[f.Key] = event.Recorded{Pos: mark.Pos, Fact: f}
 		l.history = append(l.history, l.newest[f.Key])
 	}
-	return pos, err
+	return mark, err
 }
 
 // lose loses the log, as a bus does that loses its disk.

@@ -250,7 +250,7 @@ func get(t *testing.T, url string) (int, string) {
 
 func state(t *testing.T, log eventbus.Log, facts ...event.Fact) {
 	t.Helper()
-	if _, err := log.Begin(t.Context()); err != nil {
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range facts {

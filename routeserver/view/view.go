@@ -80,9 +80,10 @@ func (v *View) Run(ctx context.Context) error {
 		if progress {
 			wait = v.cfg.RetryMin
 		}
-		if errors.Is(err, eventbus.ErrEpochEnded) {
+		if errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrGone) {
 			// Fold anew, even if the epoch has the same name: a store that was
-			// rewound and written again has other facts at the same places.
+			// rewound and written again has other facts at the same places, and
+			// what was withdrawn and then forgotten would stay in the table.
 			v.folding = table.Table{}
 		}
 		said = v.tellWhy(err, said, wait)

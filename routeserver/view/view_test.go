@@ -99,7 +99,7 @@ func TestTheOldTableStaysUntilTheNewEpochIsWhole(t *testing.T) {
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
 	v := run(t, log)
 	whole(t, v)
-	if _, err := log.Restart(t.Context()); err != nil {
+	if _, err := log.Restart(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	state(t, log, declare("k2", "w1"), observe("w1"))
@@ -118,7 +118,7 @@ func TestANewEpochThatSaysTheSameWakesNobody(t *testing.T) {
 	v := run(t, log)
 	whole(t, v)
 	_, newer := v.Current()
-	pos, err := log.Restart(t.Context())
+	pos, err := log.Restart(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestMetricsSayWhatIsServed(t *testing.T) {
 	if diff := cmp.Diff(want, values(t, registry)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if _, err := log.Restart(t.Context()); err != nil {
+	if _, err := log.Restart(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	state(t, log, &factv1.Complete{})
@@ -316,7 +316,7 @@ func keys(t table.Table) []string {
 
 func begin(t *testing.T, log eventbus.Log) {
 	t.Helper()
-	if _, err := log.Begin(t.Context()); err != nil {
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -400,6 +400,18 @@ func (s *scripted) Tip(context.Context) (event.Pos, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tip, nil
+}
+
+func (*scripted) Read(context.Context, event.Pos) (eventbus.Cursor, error) {
+	return nil, eventbus.ErrNoLog
+}
+
+func (*scripted) HistoryOf(context.Context, event.Key) ([]event.Recorded, error) {
+	return nil, eventbus.ErrNoLog
+}
+
+func (*scripted) Kept(context.Context) (eventbus.Kept, error) {
+	return eventbus.Kept{}, eventbus.ErrNoLog
 }
 
 func (s *scripted) Follow(context.Context) (eventbus.Follower, error) {

@@ -30,7 +30,7 @@ type Board struct {
 func NewBoard(t *testing.T) *Board {
 	t.Helper()
 	log := memory.New()
-	if _, err := log.Begin(t.Context()); err != nil {
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	v, err := view.New(view.Config{Log: log})

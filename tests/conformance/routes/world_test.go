@@ -34,7 +34,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, log: memory.New()}
-	if _, err := w.log.Begin(t.Context()); err != nil {
+	if _, err := w.log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -1,0 +1,41 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// HistoryOf implements eventbus.Reader: it asks for the first event of the key
+// behind the one it has, until there is none.
+func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
+	seen, err := l.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []event.Recorded
+	for at := seen.floor; at <= seen.tip; {
+		bounded, done := l.attempt(ctx)
+		raw, err := seen.stream.GetMsg(bounded, at, jetstream.WithGetMsgSubject(subject(seen.epoch, key.Subject())))
+		err = done(err)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			return all, nil
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			return nil, eventbus.ErrNoLog
+		case err != nil:
+			return nil, fmt.Errorf("read the history of %q: %w", key, err)
+		}
+		r, err := open(fromNATS(event.Pos{Epoch: seen.epoch, Seq: raw.Sequence}, raw.Subject, raw.Header, raw.Data))
+		if err != nil {
+			return nil, err
+		}
+		all, at = append(all, r), raw.Sequence+1
+	}
+	return all, nil
+}

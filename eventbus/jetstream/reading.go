@@ -1,0 +1,343 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+const (
+	// batch is how many events are asked for at a time, and so the most that one
+	// Next gives. With the largest events it stays under the 64 MiB that a
+	// server keeps for a connection that does not read.
+	batch = 512
+	// idle is how long one request waits for events. A request that ends empty
+	// is followed by a look at the stream, so this also bounds how long the end
+	// of an epoch can go unnoticed.
+	idle = 1500 * time.Millisecond
+	// lost is after how long the server forgets a consumer that nobody asks.
+	lost = 30 * time.Second
+	// pause is between two attempts to go on, patience how many fail in a row,
+	// with the server reached, before Next gives the error to its caller.
+	pause    = 100 * time.Millisecond
+	patience = 50
+)
+
+var errClosed = errors.New("the follower is closed")
+
+// reading reads one epoch through one consumer after another. It trusts no
+// consumer further than it can count: a consumer numbers what it delivers, so a
+// gap shows that something was lost on the way, and after a reconnect nobody
+// knows what was. In both cases a new consumer goes on behind the last event
+// that was taken.
+type reading struct {
+	log   *Log
+	conn  *nats.Conn
+	epoch string
+	// fold is true for a follower, which begins with the newest event of each key.
+	// Up to loose gaps are due to that; from there to strict they may be.
+	fold          bool
+	loose, strict uint64
+	// last is the place of the last event taken, or of the one before the first
+	// that is wanted. Its checksum is the zero one where it is not known.
+	last event.Mark
+
+	// The present consumer, nil when there is none; how many events it gave; the
+	// request that is under way, nil when there is none; whether that has given
+	// anything.
+	consumer  jetstream.Consumer
+	delivered uint64
+	request   jetstream.MessageBatch
+	gave      bool
+	// seen is the tip at the last look at the stream; stuck counts how often the
+	// event behind the last one did not come although it is there.
+	seen     uint64
+	stuck    int
+	failures int
+	// failed is given by the Next after the one that gave the events before it.
+	failed error
+
+	reconnected chan nats.Status
+	closing     sync.Once
+	closed      context.Context
+	cancel      context.CancelFunc
+}
+
+// Read implements eventbus.Reader.
+func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
+	seen, err := l.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if behind == (event.Pos{}) {
+		behind = event.Pos{Epoch: seen.epoch, Seq: seen.floor - 1}
+	}
+	r := l.reading(behind)
+	if err := r.endedAt(seen, nil); err != nil {
+		r.Close()
+		return nil, err
+	}
+	if err := r.consume(ctx); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Follow implements eventbus.Reader.
+func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
+	before, err := l.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := l.reading(event.Pos{Epoch: before.epoch})
+	r.fold, r.loose = true, before.tip
+	err = r.consume(ctx)
+	if err == nil {
+		var after look
+		after, err = l.look(ctx)
+		err = r.endedAt(after, err)
+		r.strict = after.tip
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return follower{r}, nil
+}
+
+// reading gives a reading that begins behind a place.
+func (l *Log) reading(behind event.Pos) *reading {
+	r := &reading{log: l, conn: l.config.Conn, epoch: behind.Epoch, last: event.Mark{Pos: behind}}
+	if behind.Seq == 0 {
+		r.last = event.Before(behind.Epoch)
+	}
+	r.closed, r.cancel = context.WithCancel(context.Background())
+	// Listen before the consumer is made: a reconnect in between must be seen.
+	r.reconnected = r.conn.StatusChanged(nats.CONNECTED)
+	return r
+}
+
+// Close implements eventbus.Cursor. The server forgets the consumer by itself.
+func (r *reading) Close() {
+	r.closing.Do(func() {
+		r.cancel()
+		r.conn.RemoveStatusListener(r.reconnected)
+	})
+}
+
+// Next implements eventbus.Cursor.
+func (r *reading) Next(ctx context.Context) ([]event.Stored, error) {
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	for {
+		events, err := r.step(ctx)
+		switch {
+		case r.closed.Err() != nil:
+			return nil, errClosed
+		case ctx.Err() != nil && len(events) == 0:
+			return nil, ctx.Err()
+		case len(events) > 0:
+			r.failures, r.stuck = 0, 0
+			if final(err) {
+				r.failed = err
+			} else if err != nil {
+				r.reset()
+			}
+			return events, nil
+		case final(err):
+			r.failed = err
+			return nil, err
+		case err != nil:
+			if err := r.recover(ctx, err); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// final says whether an error ends a reading for good.
+func final(err error) bool {
+	return errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrDamaged) || errors.Is(err, eventbus.ErrGone)
+}
+
+// step waits for one thing to happen: events, the end of a request, a reconnect.
+func (r *reading) step(ctx context.Context) ([]event.Stored, error) {
+	if r.consumer == nil {
+		if err := r.resume(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if r.request == nil {
+		if err := r.ask(); err != nil {
+			return nil, err
+		}
+	}
+	select {
+	case msg, ok := <-r.request.Messages():
+		if ok {
+			return r.take(ctx, msg)
+		}
+		return nil, r.endRequest(ctx)
+	case <-r.reconnected:
+		r.reset()
+		return nil, nil
+	case <-r.closed.Done():
+		return nil, errClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (r *reading) reset() { r.consumer, r.request, r.delivered = nil, nil, 0 }
+
+// recover decides after an error whether to try again, and waits a moment.
+func (r *reading) recover(ctx context.Context, err error) error {
+	r.reset()
+	if r.conn.IsConnected() {
+		r.failures++
+	}
+	if r.conn.IsClosed() || r.failures >= patience {
+		return fmt.Errorf("read stream %s: %w", StreamName, err)
+	}
+	select {
+	case <-time.After(pause):
+	case <-r.reconnected:
+	case <-r.closed.Done():
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// resume goes on behind the last event taken, if the log is still the one it was
+// taken from.
+func (r *reading) resume(ctx context.Context) error {
+	seen, err := r.log.look(ctx)
+	if err := r.endedAt(seen, err); err != nil {
+		return err
+	}
+	if r.last.Seq >= seen.floor && r.last.Chain != (event.Chain{}) {
+		// A store that lost its end and was written again counts on from there:
+		// same epoch, same sequence, another event.
+		here, err := r.get(ctx, seen, r.last.Seq)
+		if err != nil {
+			return err
+		}
+		if chain, err := event.ChainOf(here.Message); err != nil || chain != r.last.Chain {
+			return fmt.Errorf("%w: event %d is another one than before; the store was rewound", eventbus.ErrEpochEnded, r.last.Seq)
+		}
+	}
+	return r.consume(ctx)
+}
+
+// get reads one event. ErrDamaged when it is missing although it should be there.
+func (r *reading) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
+	bounded, done := r.log.attempt(ctx)
+	raw, err := seen.stream.GetMsg(bounded, seq)
+	err = done(err)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return event.Stored{}, fmt.Errorf("%w: event %d is missing: %w", eventbus.ErrDamaged, seq, err)
+	case err != nil:
+		return event.Stored{}, err
+	}
+	return fromNATS(event.Pos{Epoch: r.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
+}
+
+// endedAt says whether a look at the stream shows that the epoch has ended, or
+// that what comes next is gone.
+func (r *reading) endedAt(seen look, err error) error {
+	switch {
+	case errors.Is(err, eventbus.ErrNoLog):
+		return fmt.Errorf("%w: stream %s is gone", eventbus.ErrEpochEnded, StreamName)
+	case err != nil:
+		return err
+	case seen.epoch != r.epoch:
+		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, r.epoch, seen.epoch)
+	case seen.tip < r.last.Seq:
+		return fmt.Errorf("%w: it ends at %d and was seen up to %d; the store was rewound", eventbus.ErrEpochEnded, seen.tip, r.last.Seq)
+	case seen.floor > r.last.Seq+1 && !(r.fold && r.last.Seq == 0):
+		return fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, r.last.Seq+1, seen.floor)
+	}
+	return nil
+}
+
+// consume makes a consumer that begins behind the last event taken.
+func (r *reading) consume(ctx context.Context) error {
+	config := jetstream.ConsumerConfig{
+		FilterSubject:     subject(r.epoch, ">"),
+		AckPolicy:         jetstream.AckNonePolicy,
+		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:       r.last.Seq + 1,
+		InactiveThreshold: lost,
+		MaxRequestBatch:   batch,
+		MemoryStorage:     true,
+		Replicas:          1,
+	}
+	if r.fold && r.last.Seq == 0 {
+		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
+	}
+	bounded, done := r.log.attempt(ctx)
+	consumer, err := r.log.js.CreateConsumer(bounded, StreamName, config)
+	if err := done(err); err != nil {
+		if ended := r.endedAt(r.log.look(ctx)); ended != nil {
+			return ended
+		}
+		return fmt.Errorf("create a consumer of stream %s: %w", StreamName, err)
+	}
+	r.consumer, r.delivered, r.request = consumer, 0, nil
+	return nil
+}
+
+// ask sends the next request to the consumer. It lives as long as the reading,
+// not as long as one Next, so that giving up a wait loses nothing.
+func (r *reading) ask() error {
+	ctx, cancel := context.WithTimeout(r.closed, idle)
+	request, err := r.consumer.Fetch(batch, jetstream.FetchContext(ctx))
+	if err != nil {
+		cancel()
+		return err
+	}
+	context.AfterFunc(ctx, cancel)
+	r.request, r.gave = request, false
+	return nil
+}
+
+// endRequest looks why a request ended, and whether the epoch goes on.
+func (r *reading) endRequest(ctx context.Context) error {
+	err, gave := r.request.Error(), r.gave
+	r.request = nil
+	if err != nil {
+		// The consumer is gone or the way to it, or the answer broke off and
+		// nobody knows how much of it is lost. The next step looks closer.
+		r.reset()
+	} else if gave {
+		return nil
+	}
+	seen, err := r.log.look(ctx)
+	if err := r.endedAt(seen, err); err != nil {
+		return err
+	}
+	// An event that was there at the last look, a whole empty request ago, and
+	// has not come, will not come from this consumer.
+	if r.seen > r.last.Seq {
+		r.reset()
+		if r.stuck++; r.stuck > 1 && r.last.Seq+1 >= seen.floor {
+			// It does not come from any: is it there?
+			if _, err := r.get(ctx, seen, r.last.Seq+1); err != nil {
+				return err
+			}
+		}
+	}
+	r.seen = seen.tip
+	return nil
+}

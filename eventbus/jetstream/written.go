@@ -1,0 +1,38 @@
+package jetstream
+
+import (
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"switchyard.dev/eventbus/event"
+)
+
+// subject is where the events of a key are in an epoch.
+func subject(epoch, key string) string { return subjectPrefix + epoch + "." + key }
+
+func toNATS(epoch string, m event.Message) *nats.Msg {
+	msg := &nats.Msg{Subject: subject(epoch, m.Subject), Header: make(nats.Header, len(m.Header)+4), Data: m.Data}
+	for name, value := range m.Header {
+		msg.Header[name] = []string{value}
+	}
+	return msg
+}
+
+// attributes begins the name of every header that is part of an event; the
+// others are the transport's.
+const attributes = "ce-"
+
+func fromNATS(pos event.Pos, on string, header nats.Header, data []byte) event.Stored {
+	m := event.Message{
+		Subject: strings.TrimPrefix(on, subject(pos.Epoch, "")),
+		Header:  make(map[string]string, len(header)),
+		Data:    data,
+	}
+	for name, values := range header {
+		if len(values) > 0 && strings.HasPrefix(name, attributes) {
+			m.Header[name] = values[0]
+		}
+	}
+	return event.Stored{Pos: pos, Message: m}
+}
