@@ -25,18 +25,27 @@ import (
 // plugins are the tools of this module's go.mod that turn descriptors into Go,
 // with the parameter each is given. With module=, a file lands where its
 // go_package says: switchyard.dev/protos/gen/fact/v1 -> protos/gen/fact/v1.
-var plugins = []struct{ name, parameter string }{
-	{"protoc-gen-go", "module=" + module},
-	{"protoc-gen-go-grpc", "module=" + module},
+var plugins = []struct {
+	name, parameter string
+	// only is the one file it is for; "" for all.
+	only string
+}{
+	{name: "protoc-gen-go", parameter: "module=" + module},
+	{name: "protoc-gen-go-grpc", parameter: "module=" + module},
 	// REST from the same definitions, and the document that describes it. Only
 	// services that say how they are to be had over HTTP get either.
-	{"protoc-gen-grpc-gateway", "module=" + module},
-	{"protoc-gen-openapiv2", "allow_merge=true,merge_file_name=" + openAPI + ",json_names_for_fields=true"},
+	{name: "protoc-gen-grpc-gateway", parameter: "module=" + module},
+	{
+		name: "protoc-gen-openapiv2", only: openAPI + ".proto",
+		parameter: "allow_merge=true,merge_file_name=protos/gen/" + openAPI + ",json_names_for_fields=true,openapi_configuration=../../" + protoDir + "/" + openAPI + ".openapi.yaml",
+	},
 }
 
-// openAPI is the document's name, below the generated code, without the ending
-// that its generator adds.
-const openAPI = "protos/gen/routing/v1/routing"
+// openAPI is the definition, without its ending, that is described as OpenAPI.
+// What the document says about itself stands in a file beside it. The document
+// has the same name, below the generated code, and an ending that its generator
+// adds.
+const openAPI = "routing/v1/routing"
 
 // descriptorsKnown finds the .proto files that are compiled into this program:
 // those of Google's API annotations, whose source no module carries.
@@ -67,8 +76,15 @@ func protobufs(root string) (Files, error) {
 	descriptors := withImports(compiled)
 	out := Files{}
 	for _, plugin := range plugins {
+		of := names
+		if plugin.only != "" {
+			if !slices.Contains(names, plugin.only) {
+				continue
+			}
+			of = []string{plugin.only}
+		}
 		made, err := runPlugin(ctx, root, plugin.name, &pluginpb.CodeGeneratorRequest{
-			FileToGenerate: names,
+			FileToGenerate: of,
 			Parameter:      proto.String(plugin.parameter),
 			ProtoFile:      descriptors,
 		})

@@ -2407,11 +2407,12 @@ func (x *WatchRequest) GetFilter() *Filter {
 
 type WatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The version that is reached with these changes.
+	// The version that is reached with these changes: all rules, without a filter,
+	// have its hash then. Unset while more messages of the same version follow.
 	Version *Version `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
-	// Forget all you have: the changes, all of them new rules, are the whole
-	// present. Set on the first message of a watch without a position, and when
-	// the log has begun again.
+	// Forget all you have: the changes from here up to the next version, all of
+	// them new rules, are the whole present. Set on the first message of a watch
+	// without a position, and when the log has begun again.
 	Reset_ bool `protobuf:"varint,2,opt,name=reset,proto3" json:"reset,omitempty"`
 	// The present is reached with this message.
 	Synced        bool      `protobuf:"varint,3,opt,name=synced,proto3" json:"synced,omitempty"`
@@ -2647,9 +2648,11 @@ func (x *StoredEvent) GetData() []byte {
 
 type WaitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The sidecars of every baseline that this key has a rule for; empty: all.
+	// The sidecars of every baseline that this key has a rule for, or had one for
+	// as far as the log is kept: a removal is to be acknowledged too. Empty: all.
 	RoutingKey string `protobuf:"bytes,1,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
-	// The position to be acknowledged; empty: the tip of the log when the request
+	// The position to be acknowledged: by each sidecar the rules of the table at
+	// this position or a later one. Empty: the tip of the log when the request
 	// came.
 	Position *Position `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
 	// How long to wait, in seconds; 10 when it is 0, 300 at most.
@@ -2711,7 +2714,8 @@ func (x *WaitRequest) GetTimeoutSeconds() int32 {
 
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every sidecar has acknowledged.
+	// Every sidecar that is connected has acknowledged. This says nothing about
+	// pods without a sidecar and sidecars that are not connected.
 	Converged bool     `protobuf:"varint,1,opt,name=converged,proto3" json:"converged,omitempty"`
 	Version   *Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How many sidecars were looked at.
@@ -2791,8 +2795,10 @@ func (x *WaitResponse) GetSilent() []string {
 }
 
 type SidecarsRequest struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Filter *Filter                `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The sidecars of these baselines; with a routing key or a sandbox, of those
+	// that have such a rule now.
+	Filter *Filter `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Only those connected to the route server that is asked.
 	Local         bool `protobuf:"varint,2,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2844,9 +2850,10 @@ func (x *SidecarsRequest) GetLocal() bool {
 }
 
 type SidecarsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sidecars      []*Sidecar             `protobuf:"bytes,1,rep,name=sidecars,proto3" json:"sidecars,omitempty"`
-	Silent        []string               `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Sidecars []*Sidecar             `protobuf:"bytes,1,rep,name=sidecars,proto3" json:"sidecars,omitempty"`
+	// Route servers that did not answer, by address: their sidecars are missing.
+	Silent        []string `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2910,7 +2917,11 @@ type Sidecar struct {
 	// What it said when it last refused an update; empty when it did not.
 	Rejected string `protobuf:"bytes,7,opt,name=rejected,proto3" json:"rejected,omitempty"`
 	// The route server it is connected to.
-	RouteServer   string `protobuf:"bytes,8,opt,name=route_server,json=routeServer,proto3" json:"route_server,omitempty"`
+	RouteServer string `protobuf:"bytes,8,opt,name=route_server,json=routeServer,proto3" json:"route_server,omitempty"`
+	// The newest position at which the version that it has acknowledged was the
+	// one due: its rules are those of the table at that position, for its workload.
+	// Unset when that is not known.
+	Reached       *Position `protobuf:"bytes,9,opt,name=reached,proto3" json:"reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2999,6 +3010,13 @@ func (x *Sidecar) GetRouteServer() string {
 		return x.RouteServer
 	}
 	return ""
+}
+
+func (x *Sidecar) GetReached() *Position {
+	if x != nil {
+		return x.Reached
+	}
+	return nil
 }
 
 var File_routing_v1_routing_proto protoreflect.FileDescriptor
@@ -3211,7 +3229,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"f\n" +
 	"\x10SidecarsResponse\x12:\n" +
 	"\bsidecars\x18\x01 \x03(\v2\x1e.switchyard.routing.v1.SidecarR\bsidecars\x12\x16\n" +
-	"\x06silent\x18\x02 \x03(\tR\x06silent\"\x85\x02\n" +
+	"\x06silent\x18\x02 \x03(\tR\x06silent\"\xc0\x02\n" +
 	"\aSidecar\x12\x1c\n" +
 	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12\x10\n" +
 	"\x03pod\x18\x02 \x01(\tR\x03pod\x12;\n" +
@@ -3220,7 +3238,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x03due\x18\x05 \x01(\tR\x03due\x12\x18\n" +
 	"\acurrent\x18\x06 \x01(\bR\acurrent\x12\x1a\n" +
 	"\brejected\x18\a \x01(\tR\brejected\x12!\n" +
-	"\froute_server\x18\b \x01(\tR\vrouteServer*\x94\x02\n" +
+	"\froute_server\x18\b \x01(\tR\vrouteServer\x129\n" +
+	"\areached\x18\t \x01(\v2\x1f.switchyard.routing.v1.PositionR\areached*\x94\x02\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -3397,33 +3416,34 @@ var file_routing_v1_routing_proto_depIdxs = []int32{
 	9,  // 74: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
 	39, // 75: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
 	4,  // 76: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
-	13, // 77: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
-	15, // 78: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
-	18, // 79: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
-	21, // 80: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
-	24, // 81: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
-	26, // 82: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
-	28, // 83: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
-	30, // 84: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
-	32, // 85: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
-	35, // 86: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
-	37, // 87: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
-	14, // 88: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
-	17, // 89: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
-	19, // 90: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
-	22, // 91: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
-	25, // 92: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
-	27, // 93: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
-	29, // 94: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
-	31, // 95: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
-	33, // 96: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
-	36, // 97: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
-	38, // 98: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
-	88, // [88:99] is the sub-list for method output_type
-	77, // [77:88] is the sub-list for method input_type
-	77, // [77:77] is the sub-list for extension type_name
-	77, // [77:77] is the sub-list for extension extendee
-	0,  // [0:77] is the sub-list for field type_name
+	1,  // 77: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
+	13, // 78: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
+	15, // 79: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
+	18, // 80: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
+	21, // 81: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
+	24, // 82: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
+	26, // 83: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
+	28, // 84: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
+	30, // 85: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
+	32, // 86: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
+	35, // 87: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
+	37, // 88: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
+	14, // 89: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
+	17, // 90: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
+	19, // 91: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
+	22, // 92: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
+	25, // 93: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
+	27, // 94: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
+	29, // 95: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
+	31, // 96: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
+	33, // 97: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
+	36, // 98: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
+	38, // 99: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
+	89, // [89:100] is the sub-list for method output_type
+	78, // [78:89] is the sub-list for method input_type
+	78, // [78:78] is the sub-list for extension type_name
+	78, // [78:78] is the sub-list for extension extendee
+	0,  // [0:78] is the sub-list for field type_name
 }
 
 func init() { file_routing_v1_routing_proto_init() }

@@ -1,0 +1,12 @@
+// Package protos carries what is written down about our own APIs, for programs
+// to serve: the definitions are in the folders of this one, and what is generated
+// from them in gen.
+package protos
+
+import _ "embed" // for the document
+
+// RoutingOpenAPI is the OpenAPI 2.0 document, in JSON, of the routing API
+// (protos/routing/v1) as it is served over HTTP. Read only.
+//
+//go:embed gen/routing/v1/routing.swagger.json
+var RoutingOpenAPI []byte
