@@ -34,8 +34,8 @@ const (
 	indexNotOfFork = "notOfFork"
 )
 
-// index makes the indexes.
-func index(ctx context.Context, indexer client.FieldIndexer) error {
+// Index makes the indexes that a Reconciler reads by.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := errors.Join(
 		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexBaseline, func(o client.Object) []string {
 			w, ok := o.(*crdv1.ForkedWorkload)
@@ -59,7 +59,7 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).

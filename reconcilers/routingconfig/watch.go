@@ -28,10 +28,8 @@ const (
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, indexMember: byMember} {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, &crdv1.RoutingConfig{}, name, index); err != nil {
-			return fmt.Errorf("index RoutingConfigs by %s: %w", name, err)
-		}
+	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("routingconfig").
@@ -41,6 +39,16 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.
 		Watches(&crdv1.ForkedWorkload{}, r.enqueue(r.ofMember)).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
 		Complete(r)
+}
+
+// Index makes the indexes that a Reconciler reads by.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, indexMember: byMember} {
+		if err := indexer.IndexField(ctx, &crdv1.RoutingConfig{}, name, index); err != nil {
+			return fmt.Errorf("index RoutingConfigs by %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // enqueue makes a handler of a map function.

@@ -21,7 +21,7 @@ const indexID = "spec.id"
 
 // Setup makes the controller part of the manager.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
-	if err := index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).
@@ -35,8 +35,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.O
 		Complete(r)
 }
 
-// index makes the indexes.
-func index(ctx context.Context, indexer client.FieldIndexer) error {
+// Index makes the indexes that a Reconciler reads by.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, part := range []client.Object{&crdv1.ForkedWorkload{}, &crdv1.RoutingConfig{}} {
 		if err := indexer.IndexField(ctx, part, apply.IndexOwner, apply.OwnerOf); err != nil {
 			return fmt.Errorf("index parts of sandboxes: %w", err)

@@ -1,0 +1,38 @@
+// Package dryrun says what would change if an object were applied or deleted:
+// the facts that the controllers would put on the routing log, the objects that
+// they would write, and what they would find wrong. Nothing is written anywhere.
+//
+//	plan, err := dryrun.Apply(ctx, dryrun.Config{Reader: mine}, sandbox)
+//
+// It works by letting the real controllers (reconcilers/sandbox, forkedworkload
+// and routingconfig) work, to the end, on a world of their own: it reads through
+// the Reader of the caller, with the caller's rights, and what is written stays
+// in memory, on top of what was read. So a plan is what they would do, for the
+// same reasons, in the same words. The statements of a plan, given to the routing
+// API's DryRun, give the decisions of the table that would change.
+//
+//	Apply, Delete  what is asked                                      dryrun.go
+//	world          the cluster as it is read, what is written on top   world.go, write.go
+//	simulation     who looks at what again, until nobody has to        simulation.go
+//	statements     the facts, on a log of their own                    statements.go
+//	plan           what came of it                                     plan.go
+//
+// # What cannot be known
+//
+// Nothing starts: a fork that would be new is not ready, and its Services have no
+// cluster IP yet, so their facts say so (ready false, cluster_ip empty), and
+// objects that would be new have no UID. A fork that is there is taken to stay as
+// ready as it is. What the API server would refuse beyond what the controllers
+// check themselves (other admission webhooks, quotas, a Deployment that is not
+// valid) is not seen: to have that checked too, send the object to the API server
+// with dryRun=All first and give what it answers.
+//
+// # What callers owe
+//
+// A Reader whose scheme knows what Scheme knows, and that reads past caches or
+// from one; it needs no index. It needs the right to get and list
+// SignadotSandboxes, ForkedWorkloads and RoutingConfigs in the whole cluster, and
+// Deployments, Services and pods in the namespaces of the workloads. An error
+// means that there is no plan: what is wrong with the object itself is in the
+// Findings.
+package dryrun

@@ -1,0 +1,202 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Errors that a caller can act on; test with errors.Is.
+var (
+	// ErrNotSupported: this version cannot say what an object of this kind would
+	// change.
+	ErrNotSupported = errors.New("a dry run of this kind is not supported yet")
+	// ErrNoObject: the object that would be deleted does not exist.
+	ErrNoObject = errors.New("there is no such object")
+	// ErrInvalid: the object cannot be read, or lacks its name.
+	ErrInvalid = errors.New("the object is not valid")
+)
+
+// Config is what a dry run works with.
+type Config struct {
+	// Reader reads the cluster with the rights of the caller. Required. Its scheme
+	// has to know what Scheme knows.
+	Reader client.Reader
+	// Namespaces are those in which the operator may work, as its own configuration
+	// says; empty means all.
+	Namespaces []string
+	// Now gives the time of facts and of objects that would be new; time.Now when
+	// it is nil.
+	Now func() time.Time
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Reader == nil {
+		return errors.New("dryrun: Reader is required")
+	}
+	return nil
+}
+
+// Plan is what would change.
+type Plan struct {
+	// Statements are the facts that would be put on the routing log, in order, at
+	// most one for each key: RoutingDeclared, RoutingWithdrawn, WorkloadObserved
+	// and WorkloadWithdrawn. Those that the log says already are among them; it
+	// does not record them again.
+	Statements []event.Fact
+	// Changes are the objects that would be made, changed or deleted, the one
+	// that was asked about first.
+	Changes []Change
+	// Findings are what the controllers would say that people should know, as
+	// conditions of the objects. None means that nothing stands in the way.
+	Findings []Finding
+}
+
+// Action is what would be done to an object.
+type Action string
+
+// The actions.
+const (
+	Create Action = "create"
+	Update Action = "update"
+	Remove Action = "delete"
+)
+
+// Object names a Kubernetes object.
+type Object struct {
+	Kind string
+	// Namespace is empty for an object of the cluster.
+	Namespace string
+	Name      string
+}
+
+// String gives kind and namespace/name, as messages do.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Change is an object that would be written.
+type Change struct {
+	Object Object
+	Action Action
+}
+
+// Finding is a condition that an object would have and that people should know.
+type Finding struct {
+	// Object would have the condition.
+	Object Object
+	// Type and Reason are words for programs, as in conditions.
+	Type, Reason string
+	// Status is False when something stands in the way, Unknown when that cannot
+	// be told, and True for a remark.
+	Status string
+	// Message says what is wrong, with which object, and what to do.
+	Message string
+}
+
+// Scheme knows the kinds that a dry run reads.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("make the scheme: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// Apply says what would change if the object were applied: a SignadotSandbox,
+// RoutingConfig or ForkedWorkload, or an Unstructured that holds one. When one of
+// its name exists, its spec becomes that of the object, and labels and
+// annotations are added to those that are there. ErrNotSupported, ErrInvalid, or
+// why the cluster cannot be read.
+func Apply(ctx context.Context, c Config, object client.Object) (Plan, error) {
+	return run(ctx, c, object, func(ctx context.Context, w *world, o client.Object) error {
+		return w.submit(ctx, o)
+	})
+}
+
+// Delete says what would change if the object were deleted. Only its kind and
+// name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster cannot
+// be read.
+func Delete(ctx context.Context, c Config, object client.Object) (Plan, error) {
+	return run(ctx, c, object, func(ctx context.Context, w *world, o client.Object) error {
+		err := w.Delete(ctx, o)
+		if apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s: %w, so nothing would change", w.name(o), ErrNoObject)
+		}
+		return err
+	})
+}
+
+// run lets something happen to the object in a world of its own, and gives what
+// follows.
+func run(ctx context.Context, c Config, object client.Object, happen func(context.Context, *world, client.Object) error) (Plan, error) {
+	if err := c.Validate(); err != nil {
+		return Plan{}, err
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		return Plan{}, err
+	}
+	subject, gvk, err := typed(scheme, object)
+	if err != nil {
+		return Plan{}, err
+	}
+	now := c.Now()
+	s, err := newSimulation(ctx, c, scheme, now)
+	if err != nil {
+		return Plan{}, err
+	}
+	if err := happen(ctx, s.world, subject); err != nil {
+		return Plan{}, err
+	}
+	id := ours(gvk.Kind, subject.GetNamespace(), subject.GetName())
+	if err := errors.Join(s.begin(ctx, id), s.settle(ctx)); err != nil {
+		return Plan{}, fmt.Errorf("find out what %s would change: %w", id.object(), err)
+	}
+	return s.plan(id), nil
+}
+
+// typed gives the object in its own type, and that type, if it can be asked
+// about.
+func typed(scheme *runtime.Scheme, object client.Object) (client.Object, schema.GroupVersionKind, error) {
+	if object == nil {
+		return nil, schema.GroupVersionKind{}, fmt.Errorf("%w: there is none", ErrInvalid)
+	}
+	gvk, err := kindOf(scheme, object)
+	if err != nil {
+		return nil, gvk, err
+	}
+	out, err := convert(scheme, gvk, object)
+	if err != nil {
+		return nil, gvk, fmt.Errorf("%w: %s %s: %w", ErrInvalid, gvk.Kind, object.GetName(), err)
+	}
+	switch namespaced := gvk.Kind == crdv1.KindForkedWorkload; {
+	case out.GetName() == "":
+		return nil, gvk, fmt.Errorf("%w: a %s has to have a name", ErrInvalid, gvk.Kind)
+	case namespaced && out.GetNamespace() == "":
+		return nil, gvk, fmt.Errorf("%w: %s %s has to have a namespace", ErrInvalid, gvk.Kind, out.GetName())
+	case !namespaced:
+		out.SetNamespace("")
+	}
+	return out, gvk, nil
+}

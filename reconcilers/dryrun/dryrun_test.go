@@ -1,0 +1,292 @@
+package dryrun_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/dryrun"
+)
+
+// known gives the fact as text, without what a dry run cannot know: whether pods
+// are ready, addresses, UIDs and when something was made. What was withdrawn is
+// as if it had never been.
+func known(f event.Fact) string {
+	data := proto.Clone(f.Data)
+	switch d := data.(type) {
+	case *factv1.RoutingDeclared:
+		d.Owner.Uid, d.Since = "", nil
+	case *factv1.WorkloadObserved:
+		d.Workload.Uid, d.Baseline.Uid, d.Created, d.Ready = "", "", nil, false
+		for _, s := range d.GetServices() {
+			s.ClusterIp = ""
+		}
+	default:
+		return ""
+	}
+	text, err := protojson.Marshal(data)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.ReplaceAll(fmt.Sprintf("%s %s %s", text, f.Cause.Kind, f.Cause.Name), " ", "")
+}
+
+// after gives what the log would say once the statements are made.
+func after(said map[event.Key]event.Fact, statements []event.Fact) map[event.Key]string {
+	out := map[event.Key]string{}
+	put := func(f event.Fact) {
+		delete(out, f.Key)
+		if text := known(f); text != "" {
+			out[f.Key] = text
+		}
+	}
+	for _, f := range said {
+		put(f)
+	}
+	for _, f := range statements {
+		put(f)
+	}
+	return out
+}
+
+// come checks that what the plan says comes true when it is done, and nothing
+// else.
+func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
+	c.t.Helper()
+	want := after(before, p.Statements)
+	var diff string
+	c.eventually("what the dry run says comes true", func() error {
+		if diff = gocmp.Diff(want, after(c.said(), nil)); diff != "" {
+			return fmt.Errorf("the log says (+) and the dry run said (-):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// tried asks what applying the object would change, checks that asking changed
+// nothing, and then applies it and sees it come true.
+func (c *cluster) tried(o client.Object) dryrun.Plan {
+	c.t.Helper()
+	before := c.said()
+	p, err := dryrun.Apply(c.t.Context(), c.config(), o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if diff := gocmp.Diff(after(before, nil), after(c.said(), nil)); diff != "" {
+		c.t.Fatalf("asking changed the log:\n%s", diff)
+	}
+	c.apply(o)
+	c.come(p, before)
+	return p
+}
+
+// triedDeletion is tried for a deletion.
+func (c *cluster) triedDeletion(o client.Object) dryrun.Plan {
+	c.t.Helper()
+	before := c.said()
+	p, err := dryrun.Delete(c.t.Context(), c.config(), o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.remove(o)
+	c.come(p, before)
+	return p
+}
+
+func (c *cluster) expect(p dryrun.Plan, changes, findings []string) {
+	c.t.Helper()
+	gotChanges, gotFindings := describe(p)
+	if diff := gocmp.Diff(changes, gotChanges); diff != "" {
+		c.t.Errorf("changes: %s", diff)
+	}
+	if diff := gocmp.Diff(findings, gotFindings); diff != "" {
+		c.t.Errorf("findings: %s", diff)
+	}
+}
+
+func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
+	c := start(t, "dry-life")
+	c.baseline("a")
+	c.baseline("b")
+	p := c.tried(c.sandbox("dry-life", "dry-life-key", "a"))
+	c.expect(p, []string{
+		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
+	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	if len(p.Statements) != 2 {
+		t.Fatalf("%v", p.Statements)
+	}
+	for _, f := range p.Statements {
+		switch d := f.Data.(type) {
+		case *factv1.WorkloadObserved:
+			if s := d.GetServices(); d.GetReady() || d.GetWorkload().GetUid() != "" || d.GetBaseline().GetUid() == "" ||
+				len(s) != 1 || s[0].GetFrom() != "a" || s[0].GetTo() == "" || s[0].GetClusterIp() != "" {
+				t.Errorf("%v", d)
+			}
+		case *factv1.RoutingDeclared:
+			if d.GetRoutingKey() != "dry-life-key" || d.GetOwner().GetUid() != "" {
+				t.Errorf("%v", d)
+			}
+		default:
+			t.Errorf("%v", d)
+		}
+	}
+
+	p = c.tried(c.sandbox("dry-life", "dry-life-key", "b")) // Another baseline.
+	c.expect(p, []string{
+		"create Deployment", "create ForkedWorkload", "create Service", "delete Deployment", "delete ForkedWorkload",
+		"delete Service", "update RoutingConfig", "update SignadotSandbox",
+	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+	c.tried(c.sandbox("dry-life", "dry-other-key", "b")) // Another key.
+	p = c.tried(c.sandbox("dry-life", "dry-other-key", "b"))
+	c.expect(p, nil, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+
+	p = c.triedDeletion(c.sandbox("dry-life", "any"))
+	c.expect(p, []string{
+		"delete Deployment", "delete ForkedWorkload", "delete RoutingConfig", "delete Service", "delete SignadotSandbox",
+	}, nil)
+}
+
+func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {
+	c := start(t, "dry-key")
+	c.baseline("a")
+	c.baseline("b")
+	c.tried(c.sandbox("dry-key-a", "dry-key", "a"))
+	// A second apart, as whole seconds count.
+	c.eventually("time passes", func() error {
+		s := c.sandbox("dry-key-a", "")
+		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+			return err
+		}
+		if time.Since(s.CreationTimestamp.Time) < 1100*time.Millisecond {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	p := c.tried(c.sandbox("dry-key-0", "dry-key", "b"))
+	c.expect(p, []string{"create SignadotSandbox"}, []string{"SignadotSandbox Accepted=False RoutingKeyTaken"})
+	declaredFor := func(want string) {
+		t.Helper()
+		for _, f := range p.Statements {
+			if d, ok := f.Data.(*factv1.RoutingDeclared); ok && d.GetOwner().GetName() != want {
+				t.Errorf("the key would be declared for %s", d.GetOwner())
+			}
+		}
+	}
+	declaredFor("dry-key-a")
+	p = c.triedDeletion(c.sandbox("dry-key-a", ""))
+	declaredFor("dry-key-0")
+}
+
+func TestWhatStandsInTheWayIsSaid(t *testing.T) {
+	c := start(t, "dry-wrong")
+	c.deployment("quiet") // No Service leads to it.
+	c.baseline("taken")
+	badPatch := c.sandbox("dry-bad-patch", "dry-bad-patch", "taken")
+	badPatch.Spec.Customization.Patches[0].Strategic.Raw = []byte(`{"spec":{"template":{"spec":{"containers":"none"}}}}`)
+	elsewhere := c.sandbox("dry-elsewhere", "dry-elsewhere", "a")
+	elsewhere.Spec.Customization.Patches[0].Target.Namespace = "dry-nowhere"
+	tests := []struct {
+		name     string
+		object   client.Object
+		findings []string
+	}{
+		{"the baseline does not exist", c.sandbox("dry-no-baseline", "dry-no-baseline", "nowhere"), []string{
+			"SignadotSandbox WorkloadsReady=False BaselineNotFound",
+		}},
+		{"the namespace does not exist", elsewhere, []string{
+			"SignadotSandbox WorkloadsReady=False BaselineNotFound", "RoutingConfig WorkloadsFound=False WorkloadsNotFound",
+		}},
+		{"no Service selects the baseline", c.sandbox("dry-quiet", "dry-quiet", "quiet"), []string{
+			"ForkedWorkload ServicesReady=True ServicesReady",
+		}},
+		{"a patch does not apply", badPatch, []string{"SignadotSandbox Accepted=False PatchFailed"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := c.tried(tt.object)
+			_, findings := describe(p)
+			for i, want := range tt.findings {
+				if i >= len(findings) || findings[i] != want {
+					t.Errorf("findings are %q, want %q first", findings, tt.findings)
+				}
+			}
+			for _, f := range p.Findings {
+				if f.Message == "" || f.Object.Name == "" {
+					t.Errorf("%+v", f)
+				}
+			}
+		})
+	}
+}
+
+func TestObjectsMadeByHandComeTrueToo(t *testing.T) {
+	c := start(t, "dry-hand")
+	c.baseline("a")
+	fork := &crdv1.ForkedWorkload{}
+	c.read(fork, `
+apiVersion: signadot.com/v1
+kind: ForkedWorkload
+metadata: {name: by-hand, namespace: dry-hand}
+spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: dry-hand, name: a}}`)
+	c.tried(fork)
+	config := &crdv1.RoutingConfig{}
+	c.read(config, `
+apiVersion: signadot.com/v1
+kind: RoutingConfig
+metadata: {name: dry-hand}
+spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: dry-hand, name: by-hand}]}`)
+	c.tried(config)
+	p := c.triedDeletion(fork)
+	c.expect(p, []string{"delete Deployment", "delete ForkedWorkload", "delete Service"},
+		[]string{"RoutingConfig WorkloadsFound=False WorkloadsNotFound"})
+	c.triedDeletion(config)
+}
+
+func TestWhatCannotBeAskedIsSaid(t *testing.T) {
+	c := start(t, "dry-ask")
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "signadot.com/v1", "kind": "SignadotRouteGroup", "metadata": map[string]any{"name": "g"},
+	}}
+	mistyped := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "signadot.com/v1", "kind": "SignadotSandbox", "metadata": map[string]any{"name": "s"},
+		"spec": map[string]any{"id": "s", "customisation": map[string]any{}},
+	}}
+	tests := []struct {
+		name   string
+		object client.Object
+		want   error
+		says   string
+	}{
+		{"a kind that is not known yet", group, dryrun.ErrNotSupported, "SignadotRouteGroup g"},
+		{"a kind of somebody else", &corev1.Service{}, dryrun.ErrNotSupported, "Service"},
+		{"a field that does not exist", mistyped, dryrun.ErrInvalid, "customisation"},
+		{"an object without a name", &crdv1.RoutingConfig{}, dryrun.ErrInvalid, "name"},
+		{"a fork without a namespace", &crdv1.ForkedWorkload{ObjectMeta: c.sandbox("x", "x").ObjectMeta}, dryrun.ErrInvalid, "namespace"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := dryrun.Apply(t.Context(), c.config(), tt.object)
+			if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	if _, err := dryrun.Delete(t.Context(), c.config(), c.sandbox("dry-none", "x")); !errors.Is(err, dryrun.ErrNoObject) {
+		t.Errorf("deleting what is not there: %v", err)
+	}
+	if _, err := dryrun.Apply(t.Context(), dryrun.Config{}, c.sandbox("x", "x")); err == nil {
+		t.Error("without a reader: no error")
+	}
+}

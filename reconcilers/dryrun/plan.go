@@ -1,0 +1,118 @@
+package dryrun
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+// plan gives what came of it all.
+func (s *simulation) plan(subject identity) Plan {
+	p := Plan{}
+	facts := slices.SortedFunc(maps.Values(s.statements.newest), func(a, b event.Recorded) int {
+		return cmp.Compare(a.Pos.Seq, b.Pos.Seq)
+	})
+	for _, r := range facts {
+		p.Statements = append(p.Statements, withoutInventions(r.Fact))
+	}
+	for _, id := range s.world.wrote {
+		if action, ok := actionOf(s.world.read[id], s.world.written[id]); ok {
+			p.Changes = append(p.Changes, Change{id.object(), action})
+		}
+	}
+	p.Findings = s.findings(subject)
+	return p
+}
+
+// actionOf says what was done to an object, besides to its status; nil is one
+// that does not exist.
+func actionOf(before, after client.Object) (Action, bool) {
+	switch {
+	case before == nil:
+		return Create, after != nil
+	case after == nil, after.GetDeletionTimestamp() != nil && before.GetDeletionTimestamp() == nil:
+		return Remove, true
+	}
+	return Update, before.GetGeneration() != after.GetGeneration() ||
+		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
+}
+
+// findings gives what people should know of the object that was asked about, of
+// its parts, and of others that were changed by it. What a part says and its
+// owner repeats is said once.
+func (s *simulation) findings(subject identity) []Finding {
+	var out []Finding
+	about := func(id identity, o client.Object) {
+		for _, f := range findingsOf(id.object(), o) {
+			same := func(g Finding) bool { return g.Reason == f.Reason && g.Message == f.Message }
+			if !slices.ContainsFunc(out, same) {
+				out = append(out, f)
+			}
+		}
+	}
+	whole := s.now(subject)
+	about(subject, whole)
+	for _, id := range s.looked {
+		o := s.now(id)
+		if o == nil {
+			continue
+		}
+		_, written := s.world.written[id]
+		if written || whole != nil && apply.IsOwned(o, whole.GetUID()) {
+			about(id, o)
+		}
+	}
+	return out
+}
+
+// now gives an object as it is in the end; nil when it does not exist.
+func (s *simulation) now(id identity) client.Object {
+	if o, ok := s.world.written[id]; ok {
+		return o
+	}
+	return s.world.read[id]
+}
+
+// findingsOf gives the conditions of an object that people should know: what is
+// not so, what cannot be known when nothing else stands in the way, and remarks.
+// That pods are still to be started is known to everybody.
+func findingsOf(of Object, o client.Object) []Finding {
+	conditioned, ok := o.(crdv1.Conditioned)
+	if !ok {
+		return nil
+	}
+	var no, open []Finding
+	for _, c := range *conditioned.StatusConditions() {
+		f := Finding{Object: of, Type: c.Type, Reason: c.Reason, Status: c.Status, Message: c.Message}
+		switch {
+		case c.Type == crdv1.ConditionReady, c.Reason == forkedworkload.ReasonForkProgressing:
+		case c.Status == string(metav1.ConditionFalse), isRemark(o, c.Type):
+			no = append(no, f)
+		case c.Status == string(metav1.ConditionUnknown):
+			open = append(open, f)
+		}
+	}
+	if len(no) == 0 {
+		return open
+	}
+	return no
+}
+
+// isRemark says whether a condition that is so tells something all the same: a
+// fork that no Service leads to, or some of whose ports lead nowhere.
+func isRemark(o client.Object, conditionType string) bool {
+	w, ok := o.(*crdv1.ForkedWorkload)
+	if !ok || conditionType != crdv1.ConditionServicesReady || w.Status.RoutingConfig == nil {
+		return false
+	}
+	services := w.Status.RoutingConfig.Services
+	return len(services) == 0 || slices.ContainsFunc(services, func(s crdv1.ServiceMapping) bool { return len(s.MissingPorts) > 0 })
+}

@@ -1,0 +1,215 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// mostLooks bounds how often objects are looked at. A sandbox with its parts
+// takes about ten looks for each of its forks.
+const mostLooks = 10_000
+
+// simulation lets the controllers work on a world until they come to rest.
+type simulation struct {
+	world       *world
+	statements  *statements
+	controllers map[string]reconcile.Reconciler
+	// queue are the objects to look at, each once; looked are all that were, in
+	// order.
+	queue  []identity
+	looked []identity
+	// touched are the writes that nobody was told of yet.
+	touched []touch
+}
+
+func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Time) (*simulation, error) {
+	facts, err := newStatements(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &simulation{world: newWorld(c, scheme, now), statements: facts}
+	s.world.changed = s.notify
+	still := func() time.Time { return now }
+	sandboxes, err := sandbox.New(sandbox.Config{Client: s.world, Live: s.world, Now: still, Namespaces: c.Namespaces})
+	if err != nil {
+		return nil, err
+	}
+	forks, err := forkedworkload.New(forkedworkload.Config{
+		Client: s.world, Live: s.world, Publisher: facts, Now: still,
+		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
+	})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := routingconfig.New(routingconfig.Config{Client: s.world, Publisher: facts, Now: still, Namespaces: c.Namespaces})
+	if err != nil {
+		return nil, err
+	}
+	s.controllers = map[string]reconcile.Reconciler{
+		crdv1.KindSandbox: sandboxes, crdv1.KindForkedWorkload: forks, crdv1.KindRoutingConfig: routes,
+	}
+	return s, errors.Join(sandbox.Index(ctx, s.world), forkedworkload.Index(ctx, s.world), routingconfig.Index(ctx, s.world))
+}
+
+// begin has the object looked at, and its parts, also when nothing was changed: a
+// plan is whole, and not the rest of what the controllers are at already.
+func (s *simulation) begin(ctx context.Context, subject identity) error {
+	s.enqueue(subject)
+	o := s.now(subject)
+	if o == nil {
+		return nil
+	}
+	own := client.MatchingFields{apply.IndexOwner: string(o.GetUID())}
+	var forks crdv1.ForkedWorkloadList
+	var configs crdv1.RoutingConfigList
+	if err := errors.Join(s.world.List(ctx, &forks, own), s.world.List(ctx, &configs, own)); err != nil {
+		return err
+	}
+	for i := range forks.Items {
+		s.enqueue(ours(crdv1.KindForkedWorkload, forks.Items[i].Namespace, forks.Items[i].Name))
+	}
+	for i := range configs.Items {
+		s.enqueue(ours(crdv1.KindRoutingConfig, "", configs.Items[i].Name))
+	}
+	return nil
+}
+
+// settle looks at objects until none has to be looked at again.
+func (s *simulation) settle(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, logr.Discard())
+	for range mostLooks {
+		if err := s.spread(ctx); err != nil {
+			return err
+		}
+		if len(s.queue) == 0 {
+			return nil
+		}
+		if err := s.look(ctx); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("the controllers do not come to rest over it; the next to be looked at is %s", s.queue[0].object())
+}
+
+// look has the first object of the queue looked at.
+func (s *simulation) look(ctx context.Context) error {
+	id := s.queue[0]
+	s.queue = s.queue[1:]
+	if !slices.Contains(s.looked, id) {
+		s.looked = append(s.looked, id)
+	}
+	result, err := s.controllers[id.Kind].Reconcile(ctx, reconcile.Request{NamespacedName: id.ObjectKey})
+	if err != nil {
+		return fmt.Errorf("%s: %w", id.object(), err)
+	}
+	if again := result.RequeueAfter; again > 0 && again < time.Second {
+		s.enqueue(id) // The version that was looked at was overtaken.
+	}
+	return nil
+}
+
+// enqueue has an object looked at.
+func (s *simulation) enqueue(id identity) {
+	if id.Group == crdv1.GroupVersion().Group && s.controllers[id.Kind] != nil && !slices.Contains(s.queue, id) {
+		s.queue = append(s.queue, id)
+	}
+}
+
+// notify remembers an object as it was and as it is.
+func (s *simulation) notify(id identity, before, after client.Object) {
+	s.touched = append(s.touched, touch{id, before, after})
+}
+
+// spread has those look at something again who watch what was written.
+func (s *simulation) spread(ctx context.Context) error {
+	touched := s.touched
+	s.touched = nil
+	for _, t := range touched {
+		s.enqueue(t.id)
+		for _, o := range []client.Object{t.before, t.after} {
+			if o == nil {
+				continue
+			}
+			if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.APIVersion == crdv1.APIVersion {
+				s.enqueue(ours(ref.Kind, o.GetNamespace(), ref.Name))
+			}
+			if err := s.concerned(ctx, o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// concerned has the objects looked at that an object is about without owning
+// them: those with its key, and those that name it.
+func (s *simulation) concerned(ctx context.Context, o client.Object) error {
+	var sandboxes crdv1.SignadotSandboxList
+	var configs crdv1.RoutingConfigList
+	if err := errors.Join(s.world.List(ctx, &sandboxes), s.world.List(ctx, &configs)); err != nil {
+		return err
+	}
+	for i := range sandboxes.Items {
+		if key := sandboxes.Items[i].Spec.ID; key != "" && key == keyOf(o) {
+			s.enqueue(ours(crdv1.KindSandbox, "", sandboxes.Items[i].Name))
+		}
+	}
+	for i := range configs.Items {
+		if c := &configs.Items[i]; c.RoutingKey() == keyOf(o) || names(c, o) {
+			s.enqueue(ours(crdv1.KindRoutingConfig, "", c.Name))
+		}
+	}
+	return nil
+}
+
+// keyOf gives the routing key that an object wants for itself; empty when it
+// wants none.
+func keyOf(o client.Object) string {
+	switch o := o.(type) {
+	case *crdv1.SignadotSandbox:
+		return o.Spec.ID
+	case *crdv1.RoutingConfig:
+		return o.RoutingKey()
+	}
+	return ""
+}
+
+// names says whether an object is a member of the RoutingConfig.
+func names(c *crdv1.RoutingConfig, o client.Object) bool {
+	_, isFork := o.(*crdv1.ForkedWorkload)
+	return isFork && slices.ContainsFunc(c.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
+		return m.Kind == crdv1.KindForkedWorkload && m.Namespace == o.GetNamespace() && m.Name == o.GetName()
+	})
+}
+
+// ours is the identity of an object of our group. Only ForkedWorkloads have a
+// namespace.
+func ours(kind, namespace, name string) identity {
+	if kind != crdv1.KindForkedWorkload {
+		namespace = ""
+	}
+	return identity{crdv1.GroupVersion().WithKind(kind).GroupKind(), client.ObjectKey{Namespace: namespace, Name: name}}
+}
+
+// touch is one write: the object before (nil: there was none) and after (nil:
+// there is none any more).
+type touch struct {
+	id            identity
+	before, after client.Object
+}
