@@ -110,7 +110,8 @@ func TestAbsentAndEmptyFiltersMeanTheSame(t *testing.T) {
 }
 
 func TestARuleOfAWorkloadWithoutAServiceIsARule(t *testing.T) {
-	got := published.Rule(&table.Rule{Baseline: table.Workload{Kind: "Deployment", Namespace: "ns", Name: "driver"}, RoutingKey: "k", Sandbox: "sb"})
+	driver := &table.Place{Baseline: table.Workload{Kind: "Deployment", Namespace: "ns", Name: "driver"}}
+	got := published.Rule(&table.Rule{Declaration: &table.Declaration{RoutingKey: "k"}, Serving: &table.Serving{Place: driver}, Sandbox: "sb"})
 	want := &routesv1.WorkloadRoutingRule{
 		RoutingKey: "k", Baseline: &routesv1.BaselineWorkload{Kind: "Deployment", Namespace: "ns", Name: "driver"},
 		DestinationSandbox: &routesv1.DestinationSandbox{Name: "sb"},

@@ -2,139 +2,130 @@ package table
 
 import (
 	"slices"
+	"strings"
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// declared is the newest thing said about a routing key.
-type declared struct {
-	seq uint64
-	// members is empty for a key that was withdrawn.
-	members []declaredMember
-	// rules are those that the key has now, sorted by baseline.
-	rules []*Rule
-}
-
-type declaredMember struct {
-	id      memberID
-	sandbox string
-}
-
-// memberID names a sandboxed workload.
-type memberID struct{ kind, namespace, name string }
-
-// observed is the newest thing said about a sandboxed workload.
-type observed struct {
-	// seq is 0 for a workload that a key names and that nothing was said about.
-	seq     uint64
-	created age
-	// shape has what all rules of this member have in common, or is nil when the
-	// workload is not there. It is one of these rules, if there is one: most
-	// members serve a single key, and need no second copy.
-	shape *Rule
-	// namedBy are the routing keys that name it, sorted.
-	namedBy []string
-}
-
 // Apply gives the table with these facts folded in. See the package comment for
 // what it promises; it reads neither Fact.Time nor anything outside the facts.
 // Giving many facts at once costs less than one after the other.
 func (t Table) Apply(recs ...event.Recorded) Table {
-	t.edit = &hamt.Edit{}
-	touched := make(map[string]struct{})
+	f := folding{Table: t, older: t, edit: &hamt.Edit{}, touched: make(map[string]struct{})}
 	for _, rec := range recs {
-		t.fold(rec, touched)
+		f.fold(rec)
 	}
-	for routingKey := range touched {
-		t.join(routingKey)
+	for routingKey := range f.touched {
+		f.join(routingKey)
 	}
-	t.edit = nil
-	return t
+	return f.Table
 }
 
-// fold takes in one fact and notes the routing keys whose rules may differ now.
-func (t *Table) fold(rec event.Recorded, touched map[string]struct{}) {
+// folding is one Apply at work.
+type folding struct {
+	Table       // as far as it is made
+	older Table // as it was
+	edit  *hamt.Edit
+	// touched are the routing keys whose rules may differ now.
+	touched map[string]struct{}
+}
+
+// fold takes in one fact.
+func (f *folding) fold(rec event.Recorded) {
 	if rec.Pos.Epoch == "" || rec.Pos.Seq == 0 {
 		return // not a place in any log
 	}
-	if t.pos.Epoch == "" {
-		t.pos.Epoch = rec.Pos.Epoch
+	if f.pos.Epoch == "" {
+		f.pos.Epoch = rec.Pos.Epoch
 	}
-	if t.pos.Epoch != rec.Pos.Epoch {
+	if f.pos.Epoch != rec.Pos.Epoch {
 		return
 	}
-	t.pos.Seq = max(t.pos.Seq, rec.Pos.Seq)
+	f.pos.Seq = max(f.pos.Seq, rec.Pos.Seq)
 	switch data := rec.Fact.Data.(type) {
 	case *factv1.RoutingDeclared:
-		t.declare(rec.Pos.Seq, data.GetRoutingKey(), declaredMembers(data), touched)
+		f.declare(rec.Pos.Seq, data.GetRoutingKey(), data.GetMembers())
 	case *factv1.RoutingWithdrawn:
-		t.declare(rec.Pos.Seq, data.GetRoutingKey(), nil, touched)
+		f.declare(rec.Pos.Seq, data.GetRoutingKey(), nil)
 	case *factv1.WorkloadObserved:
-		t.observe(rec.Pos.Seq, idOf(data.GetWorkload()), created(data), shapeOf(data), touched)
+		f.observe(rec.Pos.Seq, data.GetWorkload(), data)
 	case *factv1.WorkloadWithdrawn:
-		t.observe(rec.Pos.Seq, idOf(data.GetWorkload()), age{}, nil, touched)
+		f.observe(rec.Pos.Seq, data.GetWorkload(), nil)
 	case *factv1.Complete:
-		t.whole = t.whole || data != nil
+		f.whole = f.whole || data != nil
 	}
 }
 
-func (t *Table) declare(seq uint64, routingKey string, members []declaredMember, touched map[string]struct{}) {
-	was, known := t.keys.Get(routingKey)
+// declare takes in what a routing key names from now on.
+func (f *folding) declare(seq uint64, routingKey string, members []*factv1.Member) {
+	was, known := f.keys.Get(routingKey)
 	if !known {
-		was = &declared{}
+		was = &Declaration{RoutingKey: strings.Clone(routingKey)}
 	}
-	if routingKey == "" || seq <= was.seq {
+	if routingKey == "" || seq <= was.Declared {
 		return
 	}
+	is := &Declaration{RoutingKey: was.RoutingKey, Declared: seq, members: f.named(members)}
 	for _, m := range was.members {
-		if !names(members, m.id) {
-			t.nameMember(m.id, func(keys []string) []string { return without(keys, routingKey) })
+		if !is.names(m.memberID) {
+			f.changeNames(m, without(f.member(m.memberID).namedBy, is.RoutingKey))
 		}
 	}
-	for _, m := range members {
-		if !names(was.members, m.id) {
-			t.nameMember(m.id, func(keys []string) []string { return with(keys, routingKey) })
+	for _, m := range is.members {
+		if !was.names(m.memberID) {
+			f.changeNames(m, with(f.member(m.memberID).namedBy, is.RoutingKey))
 		}
 	}
-	t.keys = t.keys.With(t.edit, routingKey, &declared{seq: seq, members: members, rules: was.rules})
-	touched[routingKey] = struct{}{}
+	f.keys = f.keys.With(f.edit, is.RoutingKey, is)
+	f.touched[is.RoutingKey] = struct{}{}
 }
 
-// nameMember changes the list of keys that name a member.
-func (t *Table) nameMember(id memberID, change func([]string) []string) {
-	var m observed
-	if was, known := t.members.Get(id); known {
-		m = *was
-	}
-	m.namedBy = change(m.namedBy)
-	if m.seq == 0 && len(m.namedBy) == 0 {
-		t.members = t.members.Without(t.edit, id)
+func (d *Declaration) names(id memberID) bool {
+	return slices.ContainsFunc(d.members, func(m *named) bool { return m.memberID == id })
+}
+
+// changeNames gives a member another list of the keys that name it.
+func (f *folding) changeNames(n *named, namedBy []string) {
+	m := f.member(n.memberID)
+	if m.seq == 0 && len(namedBy) == 0 {
+		f.members = f.members.Without(f.edit, n.memberID)
 		return
 	}
-	t.members = t.members.With(t.edit, id, &m)
+	m.named, m.namedBy = n, namedBy
+	f.members = f.members.With(f.edit, n.memberID, &m)
 }
 
-func (t *Table) observe(seq uint64, id memberID, created age, shape *Rule, touched map[string]struct{}) {
-	was, known := t.members.Get(id)
-	if !known {
-		was = &observed{}
-	}
-	if !id.usable() || seq <= was.seq {
+// observe takes in what is seen of a member; nil when it is gone.
+func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.WorkloadObserved) {
+	id := memberID{ref.GetKind(), ref.GetNamespace(), ref.GetName()}
+	m := f.member(id)
+	if !id.usable() || seq <= m.seq {
 		return
 	}
-	if shape != nil {
-		shape.Observed = seq
+	if m.named == nil {
+		m.named = newNamed(id, "")
 	}
-	t.members = t.members.With(t.edit, id, &observed{seq: seq, created: created, shape: shape, namedBy: was.namedBy})
-	for _, routingKey := range was.namedBy {
-		touched[routingKey] = struct{}{}
+	was := m.serving
+	m.seq, m.serving = seq, f.servingOf(m.named, seq, seen)
+	f.members = f.members.With(f.edit, m.named.memberID, &m)
+	if m.serving != nil {
+		f.standIn(m.serving.Place, 1)
+	}
+	if was != nil {
+		f.standIn(was.Place, -1)
+	}
+	for _, routingKey := range m.namedBy {
+		f.touched[routingKey] = struct{}{}
 	}
 }
 
-func names(members []declaredMember, id memberID) bool {
-	return slices.ContainsFunc(members, func(m declaredMember) bool { return m.id == id })
+// standIn counts the members that stand in for a baseline.
+func (f *folding) standIn(place *Place, more int) {
+	b := f.baseline(place)
+	b.members += more
+	f.setBaseline(&b)
 }
 
 // with and without give changed copies of a sorted list: the old one belongs to

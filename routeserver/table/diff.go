@@ -22,20 +22,20 @@ type Change struct {
 // one table was made from the other, and the number of baselines otherwise.
 func Diff(older, newer Table) []Change {
 	var out []Change
-	for _, b := range hamt.Diff(older.baselines, newer.baselines, sameRuleSet) {
+	for _, b := range hamt.Diff(older.baselines, newer.baselines, sameRules) {
 		out = changesOf(out, b.Key, b.Old, b.New)
 	}
 	slices.SortFunc(out, Change.compare)
 	return out
 }
 
-func sameRuleSet(a, b *ruleSet) bool { return a == b || a.hash == b.hash }
+func sameRules(a, b *baseline) bool { return a == b || a.hash == b.hash }
 
-func (s *ruleSet) rulesByKey() hamt.Map[string, *Rule] {
-	if s == nil {
+func (b *baseline) rulesByKey() hamt.Map[string, *Rule] {
+	if b == nil {
 		return hamt.Map[string, *Rule]{}
 	}
-	return s.byKey
+	return b.byKey
 }
 
 // DiffOf is Diff for one baseline. It costs one comparison when nothing changed
@@ -51,7 +51,7 @@ func DiffOf(older, newer Table, w Workload) []Change {
 	return out
 }
 
-func changesOf(out []Change, w Workload, older, newer *ruleSet) []Change {
+func changesOf(out []Change, w Workload, older, newer *baseline) []Change {
 	for _, c := range hamt.Diff(older.rulesByKey(), newer.rulesByKey(), (*Rule).Equal) {
 		out = append(out, Change{Baseline: w, RoutingKey: c.Key, Old: c.Old, New: c.New})
 	}

@@ -114,11 +114,13 @@ func sortKey(r *Rule) string {
 
 func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObserved) *Rule {
 	rule := &Rule{
-		Baseline:   Workload{o.Baseline.Kind, o.Baseline.Namespace, o.Baseline.Name},
-		RoutingKey: d.RoutingKey,
-		Sandbox:    m.Sandbox,
-		Ready:      o.Ready,
-		Member:     Member{o.Workload.Kind, o.Workload.Namespace, o.Workload.Name, o.Workload.Uid},
+		Declaration: &Declaration{RoutingKey: d.RoutingKey},
+		Sandbox:     m.Sandbox,
+		Serving: &Serving{
+			Place:  &Place{Workload{o.Baseline.Kind, o.Baseline.Namespace, o.Baseline.Name}},
+			Ready:  o.Ready,
+			Member: Member{o.Workload.Kind, o.Workload.Namespace, o.Workload.Name, o.Workload.Uid},
+		},
 	}
 	for port := uint32(1); port < 70_000; port++ {
 		found := map[Destination]bool{}

@@ -17,8 +17,8 @@ type Hash [32]byte
 // String gives the hash in hexadecimal, 64 digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-func (h Hash) plus(r *Rule) Hash  { return h.combine(contentHash(r), bits.Add64) }
-func (h Hash) minus(r *Rule) Hash { return h.combine(contentHash(r), bits.Sub64) }
+func (h Hash) plus(other Hash) Hash  { return h.combine(other, bits.Add64) }
+func (h Hash) minus(other Hash) Hash { return h.combine(other, bits.Sub64) }
 
 // combine adds or subtracts two numbers of 256 bits, lowest byte first.
 func (h Hash) combine(other Hash, op func(x, y, carry uint64) (uint64, uint64)) Hash {

@@ -23,12 +23,12 @@ func (t Table) All() iter.Seq[*Rule] {
 // Of gives the rules of one baseline, sorted by routing key.
 func (t Table) Of(w Workload) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
-		set, ok := t.baselines.Get(w)
+		b, ok := t.baselines.Get(w)
 		if !ok {
 			return
 		}
-		rules := make([]*Rule, 0, set.byKey.Len())
-		for _, r := range set.byKey.All() {
+		rules := make([]*Rule, 0, b.byKey.Len())
+		for _, r := range b.byKey.All() {
 			rules = append(rules, r)
 		}
 		slices.SortFunc(rules, func(a, b *Rule) int { return cmp.Compare(a.RoutingKey, b.RoutingKey) })
@@ -45,8 +45,10 @@ func (t Table) Of(w Workload) iter.Seq[*Rule] {
 func (t Table) Baselines() iter.Seq[Workload] {
 	return func(yield func(Workload) bool) {
 		all := make([]Workload, 0, t.baselines.Len())
-		for w := range t.baselines.All() {
-			all = append(all, w)
+		for w, b := range t.baselines.All() {
+			if b.byKey.Len() > 0 {
+				all = append(all, w)
+			}
 		}
 		slices.SortFunc(all, Workload.Compare)
 		for _, w := range all {

@@ -7,85 +7,91 @@ import (
 
 // claim is a member that would serve a baseline under some key.
 type claim struct {
-	sandbox string
-	member  *observed
+	named   *named
+	serving *Serving
 }
 
 // compare puts claims of the same baseline together, the winner first.
 func (c claim) compare(other claim) int {
-	a, b := c.member.shape, other.member.shape
+	a, b := c.serving, other.serving
 	return cmp.Or(
 		a.Baseline.Compare(b.Baseline),
-		c.member.created.compare(other.member.created),
+		a.older(b),
 		cmp.Compare(a.Member.Namespace, b.Member.Namespace),
 		cmp.Compare(a.Member.Name, b.Member.Name),
 		cmp.Compare(a.Member.Kind, b.Member.Kind),
 	)
 }
 
-// join works out the rules of one routing key from what is known now, and puts
-// them in the place of those it had.
-func (t *Table) join(routingKey string) {
-	key, _ := t.keys.Get(routingKey)
-	var claims []claim
-	for _, m := range key.members {
-		if o, known := t.members.Get(m.id); known && o.shape != nil {
-			claims = append(claims, claim{m.sandbox, o})
+// claimsOf gives the members of a key that are there, the winner of each
+// baseline before those that lose it.
+func (t *Table) claimsOf(key *Declaration) []claim {
+	out := make([]claim, 0, len(key.members))
+	for _, n := range key.members {
+		if s := t.member(n.memberID).serving; s != nil {
+			out = append(out, claim{n, s})
 		}
 	}
-	slices.SortFunc(claims, claim.compare)
+	slices.SortFunc(out, claim.compare)
+	return out
+}
 
-	var rules []*Rule
+// join works out the rules of one routing key from what is known now, and puts
+// them in the place of those it had.
+func (f *folding) join(routingKey string) {
+	key, _ := f.keys.Get(routingKey)
+	claims := f.claimsOf(key)
+	rules := make([]*Rule, 0, len(claims))
 	var conflicts []Conflict
 	for _, c := range claims {
-		if last := len(rules) - 1; last >= 0 && rules[last].Baseline == c.member.shape.Baseline {
+		if last := len(rules) - 1; last >= 0 && rules[last].Place == c.serving.Place {
 			conflicts = append(conflicts, conflict(rules[last], c))
 			continue
 		}
-		rules = append(rules, t.ruleOf(routingKey, key.seq, c))
+		rules = append(rules, &Rule{key, c.serving, c.named.sandbox})
 	}
-	t.replaceRules(key.rules, rules)
-	t.keys = t.keys.With(t.edit, routingKey, &declared{seq: key.seq, members: key.members, rules: rules})
-	t.setConflicts(routingKey, conflicts)
+	f.replaceRules(f.older.rulesOf(routingKey), rules)
+	f.setConflicts(routingKey, conflicts)
 }
 
-// ruleOf gives the rule of a claim. The member's shape becomes the rule itself
-// when it is no other key's yet.
-func (t *Table) ruleOf(routingKey string, declared uint64, c claim) *Rule {
-	shape := c.member.shape
-	if shape.RoutingKey == routingKey && shape.Declared == declared {
-		return shape
+// rulesOf gives the rules of a routing key, sorted by baseline. Nothing lists
+// them: they are those of the baselines that its members stand in for.
+func (t *Table) rulesOf(routingKey string) []*Rule {
+	key, known := t.keys.Get(routingKey)
+	if !known {
+		return nil
 	}
-	rule := *shape
-	rule.RoutingKey, rule.Sandbox, rule.Declared = routingKey, c.sandbox, declared
-	if shape.RoutingKey == "" || shape.RoutingKey == routingKey {
-		member := *c.member
-		member.shape = &rule
-		t.members = t.members.With(t.edit, idOfMember(rule.Member), &member)
+	claims := t.claimsOf(key)
+	out := make([]*Rule, 0, len(claims))
+	for _, c := range claims {
+		r, _ := t.Lookup(c.serving.Baseline, routingKey)
+		if last := len(out) - 1; last < 0 || out[last] != r {
+			out = append(out, r)
+		}
 	}
-	return &rule
+	return out
 }
 
 func conflict(holder *Rule, loser claim) Conflict {
 	return Conflict{
 		RoutingKey: holder.RoutingKey, Baseline: holder.Baseline,
 		Holder: holder.Member, HolderSandbox: holder.Sandbox,
-		Loser: loser.member.shape.Member, LoserSandbox: loser.sandbox,
+		Loser: loser.serving.Member, LoserSandbox: loser.named.sandbox,
 	}
 }
 
-func (t *Table) setConflicts(routingKey string, conflicts []Conflict) {
+func (f *folding) setConflicts(routingKey string, conflicts []Conflict) {
 	if len(conflicts) == 0 {
-		t.conflicts = t.conflicts.Without(t.edit, routingKey)
+		f.conflicts = f.conflicts.Without(f.edit, routingKey)
 		return
 	}
 	slices.SortFunc(conflicts, compareConflicts)
-	t.conflicts = t.conflicts.With(t.edit, routingKey, conflicts)
+	f.conflicts = f.conflicts.With(f.edit, routingKey, conflicts)
 }
 
 // replaceRules takes the old rules of a key out and puts the new ones in. Both
 // are sorted by baseline, with one rule for each.
-func (t *Table) replaceRules(older, newer []*Rule) {
+func (f *folding) replaceRules(older, newer []*Rule) {
 	for len(older) > 0 || len(newer) > 0 {
 		var order int
 		switch {
@@ -103,46 +109,34 @@ func (t *Table) replaceRules(older, newer []*Rule) {
 		if order >= 0 {
 			is, newer = newer[0], newer[1:]
 		}
-		t.replaceRule(was, is)
+		f.replaceRule(was, is)
 	}
 }
 
 // replaceRule puts one rule in the place of another of the same identity.
 // Either may be nil, but not both.
-func (t *Table) replaceRule(was, is *Rule) {
-	if was == is {
+func (f *folding) replaceRule(was, is *Rule) {
+	if was != nil && is != nil && *was == *is {
 		return
 	}
-	baseline, routingKey := identity(was, is)
-	var set ruleSet
-	if old, ok := t.baselines.Get(baseline); ok {
-		set = *old
-	}
-	before := set.byKey.Len()
+	either := cmp.Or(is, was)
+	b := f.baseline(either.Place)
+	before := b.byKey.Len()
 	if is == nil {
-		set.byKey = set.byKey.Without(t.edit, routingKey)
+		b.byKey = b.byKey.Without(f.edit, either.RoutingKey)
 	} else {
-		set.byKey = set.byKey.With(t.edit, routingKey, is)
+		b.byKey = b.byKey.With(f.edit, either.RoutingKey, is)
 	}
-	t.rules += set.byKey.Len() - before
+	f.rules += b.byKey.Len() - before
 	if !was.Equal(is) {
 		if was != nil {
-			set.hash, t.hash = set.hash.minus(was), t.hash.minus(was)
+			content := contentHash(was)
+			b.hash, f.hash = b.hash.minus(content), f.hash.minus(content)
 		}
 		if is != nil {
-			set.hash, t.hash = set.hash.plus(is), t.hash.plus(is)
+			content := contentHash(is)
+			b.hash, f.hash = b.hash.plus(content), f.hash.plus(content)
 		}
 	}
-	if set.byKey.Len() == 0 {
-		t.baselines = t.baselines.Without(t.edit, baseline)
-		return
-	}
-	t.baselines = t.baselines.With(t.edit, baseline, &set)
-}
-
-func identity(was, is *Rule) (Workload, string) {
-	if is != nil {
-		return is.Baseline, is.RoutingKey
-	}
-	return was.Baseline, was.RoutingKey
+	f.setBaseline(&b)
 }

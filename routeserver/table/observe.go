@@ -8,60 +8,59 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// age is when an object was created, to the nanosecond.
-type age struct {
-	seconds int64
-	nanos   int32
-}
-
-func (a age) compare(b age) int {
-	return cmp.Or(cmp.Compare(a.seconds, b.seconds), cmp.Compare(a.nanos, b.nanos))
-}
-
-// created gives the age of an observed workload. One that does not say it
-// cannot claim to be older than another.
-func created(o *factv1.WorkloadObserved) age {
+// created gives the time of creation that an observed workload states. One that
+// states none cannot claim to be older than another.
+func created(o *factv1.WorkloadObserved) (seconds int64, nanos int32) {
 	if o.GetCreated() == nil {
-		return age{seconds: math.MaxInt64}
+		return math.MaxInt64, 0
 	}
-	return age{o.GetCreated().GetSeconds(), o.GetCreated().GetNanos()}
+	return o.GetCreated().GetSeconds(), o.GetCreated().GetNanos()
 }
 
-func idOf(ref *factv1.ObjectRef) memberID {
-	return memberID{ref.GetKind(), ref.GetNamespace(), ref.GetName()}
+// older orders by creation: negative when s is older, 0 when both are as old.
+func (s *Serving) older(other *Serving) int {
+	return cmp.Or(cmp.Compare(s.createdSeconds, other.createdSeconds), cmp.Compare(s.createdNanos, other.createdNanos))
 }
 
-func idOfMember(m Member) memberID { return memberID{m.Kind, m.Namespace, m.Name} }
-
-func (id memberID) usable() bool { return id.kind != "" && id.namespace != "" && id.name != "" }
-
-// declaredMembers gives the members that a declaration names, each once.
-func declaredMembers(d *factv1.RoutingDeclared) []declaredMember {
-	out := make([]declaredMember, 0, len(d.GetMembers()))
-	for _, m := range d.GetMembers() {
-		id := memberID{m.GetKind(), m.GetNamespace(), m.GetName()}
-		if id.usable() && !names(out, id) {
-			out = append(out, declaredMember{id: id, sandbox: m.GetSandbox()})
-		}
-	}
-	return out
-}
-
-// shapeOf gives what all rules of an observed workload have in common: a rule
-// without a key and a sandbox. Nil when it does not say which baseline it
-// stands for.
-func shapeOf(o *factv1.WorkloadObserved) *Rule {
-	w, b := o.GetWorkload(), o.GetBaseline()
-	baseline := Workload{b.GetKind(), b.GetNamespace(), b.GetName()}
-	if baseline.Kind == "" || baseline.Namespace == "" || baseline.Name == "" {
+// servingOf gives what an observed workload serves. Nil when it is gone, or does
+// not say which baseline it stands for.
+func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved) *Serving {
+	b := seen.GetBaseline()
+	w := Workload{b.GetKind(), b.GetNamespace(), b.GetName()}
+	if w.Kind == "" || w.Namespace == "" || w.Name == "" {
 		return nil
 	}
-	return &Rule{
-		Baseline: baseline,
-		Mappings: mappingsOf(o.GetServices(), baseline.Namespace),
-		Ready:    o.GetReady(),
-		Member:   Member{w.GetKind(), w.GetNamespace(), w.GetName(), w.GetUid()},
+	s := servingWith(mappingsOf(seen.GetServices(), w.Namespace))
+	s.Place = f.place(w)
+	s.Ready = seen.GetReady()
+	s.Member = Member{n.kind, n.namespace, n.name, seen.GetWorkload().GetUid()}
+	s.Observed = seq
+	s.createdSeconds, s.createdNanos = created(seen)
+	texts := []*string{&s.Member.UID}
+	for _, m := range s.Mappings {
+		for i := range m.Destinations {
+			texts = append(texts, &m.Destinations[i].Host, &m.Destinations[i].Address)
+		}
 	}
+	pack(texts...)
+	return s
+}
+
+// servingWith gives a Serving with these mappings. Most have one destination,
+// and then all of it is one piece of memory.
+func servingWith(mappings []Mapping) *Serving {
+	if len(mappings) != 1 || len(mappings[0].Destinations) != 1 {
+		return &Serving{Mappings: mappings}
+	}
+	var one struct {
+		Serving
+		mapping     [1]Mapping
+		destination [1]Destination
+	}
+	one.destination[0] = mappings[0].Destinations[0]
+	one.mapping[0] = Mapping{mappings[0].WorkloadPort, one.destination[:]}
+	one.Mappings = one.mapping[:]
+	return &one.Serving
 }
 
 // mappingsOf lists, for each port that the workload listens on, the Service

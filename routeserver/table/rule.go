@@ -1,6 +1,9 @@
 package table
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Workload names a baseline as the routes API does: kind is Deployment or
 // ArgoRollout.
@@ -9,13 +12,33 @@ type Workload struct {
 }
 
 // Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
-// identity is (Baseline, RoutingKey). A rule is shared between table versions
-// and readers: it is read only.
+// identity is (Baseline, RoutingKey). It is where a declaration and an
+// observation meet, and it shares both with the other rules of the same key and
+// of the same member: a hundred thousand rules must fit. Neither is nil, and
+// everything is read only: versions of the table and their readers share it too.
 type Rule struct {
-	Baseline   Workload
-	RoutingKey string
+	*Declaration // RoutingKey, Declared
+	*Serving     // Baseline, Mappings, Ready, Member, Observed
 	// Sandbox is the destination as its users know it (SIGNADOT_SANDBOX_NAME).
 	Sandbox string
+}
+
+// Declaration is the newest thing said about a routing key.
+type Declaration struct {
+	RoutingKey string
+	// Declared is the sequence of the fact, in the epoch of the table: who
+	// declared the key. It is provenance, not content: Equal, Hash and Diff do
+	// not look at it, so that a fact stated again changes nothing.
+	Declared uint64
+
+	// members are those that the key names, each once; none for a key that was
+	// withdrawn.
+	members []*named
+}
+
+// Serving is the newest thing seen of a sandboxed workload that is there.
+type Serving struct {
+	*Place // Baseline
 	// Mappings has one entry for each port of the baseline that a Service leads
 	// to, sorted by port. Empty for a workload without a Service: consumers of
 	// message queues still need the rule.
@@ -23,13 +46,25 @@ type Rule struct {
 	// Ready: the destination can serve now. A rule that is not ready stays: its
 	// requests fail visibly instead of reaching the baseline.
 	Ready bool
-	// Member is the sandboxed workload that serves the rule.
+	// createdNanos and createdSeconds say since when the member's object exists.
+	createdNanos int32
+	// Member is the sandboxed workload itself.
 	Member Member
-	// Declared and Observed are the sequences of the two facts that made the
-	// rule, in the epoch of the table: who declared the key, and who observed
-	// the member. They are provenance, not content: Equal, Hash and Diff do not
-	// look at them, so that a fact stated again changes nothing.
-	Declared, Observed uint64
+	// Observed is the sequence of the fact, in the epoch of the table: who
+	// observed the member. It is provenance, like Declared.
+	Observed uint64
+
+	createdSeconds int64
+}
+
+// Place is where sandboxed workloads stand in: one for each baseline.
+type Place struct {
+	Baseline Workload
+}
+
+// Member names the object that stands behind a rule.
+type Member struct {
+	Kind, Namespace, Name, UID string
 }
 
 // Mapping lists the destinations for one port that the baseline listens on.
@@ -49,20 +84,28 @@ type Destination struct {
 	Address string
 }
 
-// Member names the object that stands behind a rule.
-type Member struct {
-	Kind, Namespace, Name, UID string
-}
-
 // Equal tells whether two rules say the same, whatever facts they came from.
 // Either may be nil, which equals only nil.
 func (r *Rule) Equal(other *Rule) bool {
 	if r == nil || other == nil || r == other {
 		return r == other
 	}
-	return r.Baseline == other.Baseline && r.RoutingKey == other.RoutingKey &&
-		r.Sandbox == other.Sandbox && r.Ready == other.Ready && r.Member == other.Member &&
-		MappingsEqual(r.Mappings, other.Mappings)
+	return r.RoutingKey == other.RoutingKey && r.Sandbox == other.Sandbox && r.Serving.equal(other.Serving)
+}
+
+func (s *Serving) equal(other *Serving) bool {
+	return s == other || s.Baseline == other.Baseline && s.Ready == other.Ready && s.Member == other.Member &&
+		MappingsEqual(s.Mappings, other.Mappings)
+}
+
+// String gives a rule in one line, for people.
+func (r *Rule) String() string {
+	if r == nil {
+		return "no rule"
+	}
+	return fmt.Sprintf("%s %s/%s, key %s -> sandbox %s (%s %s, ready %v)",
+		r.Baseline.Kind, r.Baseline.Namespace, r.Baseline.Name, r.RoutingKey,
+		r.Sandbox, r.Member.Kind, r.Member.Name, r.Ready)
 }
 
 // MappingsEqual tells whether two lists of mappings say the same.

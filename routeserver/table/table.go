@@ -14,20 +14,11 @@ type Table struct {
 	hash  Hash
 
 	// What the log said: the newest fact of each of its keys.
-	keys    hamt.Map[string, *declared]
-	members hamt.Map[memberID, *observed]
+	keys    hamt.Map[string, *Declaration]
+	members hamt.Map[memberID, *member]
 	// What follows from it.
-	baselines hamt.Map[Workload, *ruleSet]
+	baselines hamt.Map[Workload, *baseline]
 	conflicts hamt.Map[string, []Conflict] // by routing key
-
-	// edit is set within Apply only.
-	edit *hamt.Edit
-}
-
-// ruleSet holds the rules of one baseline. It has at least one.
-type ruleSet struct {
-	byKey hamt.Map[string, *Rule]
-	hash  Hash
 }
 
 // Pos is the newest position folded in; its epoch is the table's.
@@ -45,8 +36,8 @@ func (t Table) Hash() Hash { return t.hash }
 // HashOf is the hash of the rules of one baseline. It changes exactly when one
 // of them changes.
 func (t Table) HashOf(w Workload) Hash {
-	if set, ok := t.baselines.Get(w); ok {
-		return set.hash
+	if b, ok := t.baselines.Get(w); ok {
+		return b.hash
 	}
 	return Hash{}
 }
@@ -54,8 +45,8 @@ func (t Table) HashOf(w Workload) Hash {
 // Lookup gives the rule for requests to a baseline that carry a routing key. It
 // does not allocate.
 func (t Table) Lookup(w Workload, routingKey string) (*Rule, bool) {
-	if set, ok := t.baselines.Get(w); ok {
-		return set.byKey.Get(routingKey)
+	if b, ok := t.baselines.Get(w); ok {
+		return b.byKey.Get(routingKey)
 	}
 	return nil, false
 }

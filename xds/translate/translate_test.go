@@ -27,7 +27,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
 func rule(key, sandbox string, mappings ...table.Mapping) *table.Rule {
-	return &table.Rule{Baseline: customer, RoutingKey: key, Sandbox: sandbox, Ready: true, Mappings: mappings}
+	return &table.Rule{
+		Declaration: &table.Declaration{RoutingKey: key}, Sandbox: sandbox,
+		Serving: &table.Serving{Place: &table.Place{Baseline: customer}, Ready: true, Mappings: mappings},
+	}
 }
 
 func to(port uint32, addresses ...string) table.Mapping {

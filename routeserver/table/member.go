@@ -1,0 +1,83 @@
+package table
+
+import (
+	"strings"
+
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// memberID names a sandboxed workload.
+type memberID struct{ kind, namespace, name string }
+
+func (id memberID) usable() bool { return id.kind != "" && id.namespace != "" && id.name != "" }
+
+// named is a member as a routing key names it: the workload, and the sandbox
+// that it is part of. All keys that say the same share one.
+type named struct {
+	memberID
+	sandbox string
+}
+
+// member is what is known of a sandboxed workload: that a key names it, that it
+// was observed, or both.
+type member struct {
+	named *named
+	// seq is that of the newest fact about it, 0 when there was none.
+	seq uint64
+	// serving is nil when it is not there, or stands for no baseline.
+	serving *Serving
+	// namedBy are the routing keys that name it, sorted.
+	namedBy []string
+}
+
+// member gives what is known of a workload; an unknown one is the zero value.
+func (t *Table) member(id memberID) member {
+	if m, known := t.members.Get(id); known {
+		return *m
+	}
+	return member{}
+}
+
+// named gives the members that a declaration names, each once.
+func (f *folding) named(said []*factv1.Member) []*named {
+	out := Declaration{members: make([]*named, 0, len(said))}
+	for _, s := range said {
+		id := memberID{s.GetKind(), s.GetNamespace(), s.GetName()}
+		if !id.usable() || out.names(id) {
+			continue
+		}
+		n := f.member(id).named
+		switch {
+		case n == nil:
+			n = newNamed(id, s.GetSandbox())
+		case n.sandbox != s.GetSandbox():
+			n = &named{n.memberID, strings.Clone(s.GetSandbox())}
+		}
+		out.members = append(out.members, n)
+	}
+	return out.members
+}
+
+func newNamed(id memberID, sandbox string) *named {
+	n := &named{id, sandbox}
+	pack(&n.kind, &n.namespace, &n.name, &n.sandbox)
+	return n
+}
+
+// pack puts copies in the place of strings, all in one piece of memory. A table
+// keeps nothing of the facts alive, and pays for one allocation instead of many.
+func pack(texts ...*string) {
+	size := 0
+	for _, s := range texts {
+		size += len(*s)
+	}
+	var all strings.Builder
+	all.Grow(size)
+	for _, s := range texts {
+		all.WriteString(*s)
+	}
+	rest := all.String()
+	for _, s := range texts {
+		*s, rest = rest[:len(*s)], rest[len(*s):]
+	}
+}
