@@ -1,6 +1,8 @@
 package published
 
 import (
+	"slices"
+
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/table"
 )
@@ -65,7 +67,7 @@ func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp 
 		switch {
 		case was && is && c.Old.Sandbox != c.New.Sandbox:
 			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old), op(routesv1.WatchOp_ADD, c.New))
-		case was && is && !table.MappingsEqual(c.Old.Mappings, c.New.Mappings):
+		case was && is && !slices.EqualFunc(c.Old.Mappings, c.New.Mappings, readsTheSame):
 			out = append(out, op(routesv1.WatchOp_REPLACE, c.New))
 		case was && !is:
 			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old))
@@ -74,6 +76,14 @@ func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp 
 		}
 	}
 	return out
+}
+
+// readsTheSame tells whether two mappings are the same in the published words,
+// which leave out the address of a destination.
+func readsTheSame(a, b table.Mapping) bool {
+	return a.WorkloadPort == b.WorkloadPort && slices.EqualFunc(a.Destinations, b.Destinations, func(a, b table.Destination) bool {
+		return a.Host == b.Host && a.Port == b.Port
+	})
 }
 
 func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {

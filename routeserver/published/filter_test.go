@@ -121,6 +121,31 @@ func TestARuleOfAWorkloadWithoutAServiceIsARule(t *testing.T) {
 	}
 }
 
+// The published rule has no address, so one that changes is none of its news.
+func TestANewAddressIsNoOp(t *testing.T) {
+	older, newer := atAddress("10.0.0.1"), atAddress("10.0.0.2")
+	if changes := table.Diff(older, newer); len(changes) != 1 {
+		t.Fatalf("%d changes of the table, want 1", len(changes))
+	}
+	if ops := (published.Filter{}).Ops(older, newer); len(ops) != 0 {
+		t.Errorf("ops for a new address: %v", ops)
+	}
+}
+
+func atAddress(ip string) table.Table {
+	member := &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "x", Name: "w"}
+	return table.Table{}.Apply(
+		event.Recorded{Pos: event.Pos{Epoch: "e", Seq: 1}, Fact: event.Fact{Data: &factv1.RoutingDeclared{
+			RoutingKey: "k", Members: []*factv1.Member{{Kind: member.Kind, Namespace: member.Namespace, Name: member.Name, Sandbox: "sb"}},
+		}}},
+		event.Recorded{Pos: event.Pos{Epoch: "e", Seq: 2}, Fact: event.Fact{Data: &factv1.WorkloadObserved{
+			Workload: member,
+			Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: "x", Name: "b"},
+			Services: []*factv1.ServicePair{{To: "s", ClusterIp: ip, Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}},
+		}}},
+	)
+}
+
 func anyFilter(t *rapid.T) published.Filter {
 	pick := func(values ...string) string { return rapid.SampledFrom(append(values, "", "")).Draw(t, "filter") }
 	return published.Filter{

@@ -95,7 +95,7 @@ func (r *Rule) Equal(other *Rule) bool {
 
 func (s *Serving) equal(other *Serving) bool {
 	return s == other || s.Baseline == other.Baseline && s.Ready == other.Ready && s.Member == other.Member &&
-		MappingsEqual(s.Mappings, other.Mappings)
+		mappingsEqual(s.Mappings, other.Mappings)
 }
 
 // String gives a rule in one line, for people.
@@ -108,8 +108,8 @@ func (r *Rule) String() string {
 		r.Sandbox, r.Member.Kind, r.Member.Name, r.Ready)
 }
 
-// MappingsEqual tells whether two lists of mappings say the same.
-func MappingsEqual(a, b []Mapping) bool {
+// mappingsEqual tells whether two lists of mappings say the same.
+func mappingsEqual(a, b []Mapping) bool {
 	return slices.EqualFunc(a, b, func(a, b Mapping) bool {
 		return a.WorkloadPort == b.WorkloadPort && slices.Equal(a.Destinations, b.Destinations)
 	})
