@@ -8,6 +8,37 @@
 // loses everything that was acknowledged in the last two minutes, or the whole
 // stream if it is younger.
 //
+// # What a store goes through
+//
+// JetStream by itself does not tell a log from what is left of it: one flipped
+// bit, and it drops the rest of the log and counts on from there. So the server
+// trusts no store:
+//
+//   - Beside the store it keeps a witness: the epoch, the sequence and the
+//     checksum of the newest event that is on disk, at most about 100 ms behind
+//     while events come, and exact once the server was closed.
+//   - Before it listens it reads the whole log, verifies the chain of checksums,
+//     and holds it against the witness.
+//   - A store that does not verify, is missing, ends early or does not read is
+//     moved aside, into damaged-<time> beside it, and an empty one takes its
+//     place: loudly, and counted (Stats). Nothing is ever built over it. Whoever
+//     writes the log begins a new epoch and states again what is true.
+//   - An opening that never ends, because the NATS server panics or hangs over
+//     what it reads, is known by a file at the next start; after two of them the
+//     store is moved aside unread.
+//
+// When the disk is full, read-only or fails, or the files are taken away, the
+// server notices, says so in Ready, closes the store, and opens it again, with
+// all of the above, as soon as the disk takes files and keeps them. It never
+// syncs a file again whose sync has failed. Clients are disconnected meanwhile
+// and find it again at the same address; so do connections that Conn gave.
+//
+// What the witness cannot see: when power fails and the very last events, of
+// less than 100 ms, are damaged as well. For these there are the marks that the
+// writer keeps (Log.Begin).
+//
+// # Who may do what
+//
 // Over the port each client presents a token, and what it may do follows from
 // the role that Authenticate gives it. A client whose token cannot be checked is
 // refused; it tries again by itself, and connections that are already open live
@@ -61,6 +92,35 @@ const (
 	writeDeadline = 5 * time.Second
 	// startTimeout is how long the server has to read its store and begin.
 	startTimeout = 60 * time.Second
+	// closeTimeout is how long it has to end.
+	closeTimeout = 20 * time.Second
+)
+
+// The rhythm in which the store is kept.
+const (
+	// witnessPause is between two looks at how far the log is: the witness is not
+	// much further behind.
+	witnessPause = 75 * time.Millisecond
+	// watchPause is between two looks at whether the server is well.
+	watchPause = 100 * time.Millisecond
+	// probePause is the least time between two probes of the disk, however often
+	// the server complains.
+	probePause = time.Second
+	// healPause is between two attempts to open a store whose disk has failed.
+	healPause = 250 * time.Millisecond
+	// stall is how long an event may take to come before it is asked for, and
+	// patience how long it may take at all, when the log is verified.
+	stall    = 300 * time.Millisecond
+	patience = 20 * time.Second
+	// attempts is how often the store is opened before that is given up: as it
+	// is, and empty.
+	attempts = 2
+	// settlePause is between two looks at whether the last events have been
+	// recorded when the server ends, settleTimeout bounds them.
+	settlePause   = 5 * time.Millisecond
+	settleTimeout = 2 * time.Second
+	// maxListed bounds the clients that are told to go when the server ends.
+	maxListed = 4096
 )
 
 // Validate says what is wrong with the configuration, if anything.
@@ -77,24 +137,14 @@ func (c Config) Validate() error {
 	if c.Authenticate == nil {
 		return fmt.Errorf("event bus: Listen is %q but Authenticate is missing; a bus with a port must know its clients", c.Listen)
 	}
-	_, _, err := c.address()
-	return err
-}
-
-// address splits Listen into what the server wants: -1 for a free port.
-func (c Config) address() (string, int, error) {
-	host, port, err := net.SplitHostPort(c.Listen)
+	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
-		return "", 0, fmt.Errorf("event bus: Listen: %w", err)
+		return fmt.Errorf("event bus: Listen: %w", err)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil {
-		return "", 0, fmt.Errorf("event bus: Listen is %q: the port must be a number from 0 to 65535", c.Listen)
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Errorf("event bus: Listen is %q: the port must be a number from 0 to 65535", c.Listen)
 	}
-	if n == 0 {
-		return host, -1, nil
-	}
-	return host, int(n), nil
+	return nil
 }
 
 func (c Config) withDefaults() Config {

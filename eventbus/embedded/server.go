@@ -7,164 +7,188 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"switchyard.dev/eventbus"
-	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/event"
 )
 
-// Server is a running server.
+// Server is a running server: one NATS server after another on one store, since
+// after a disk error only a new one can be trusted with the files.
 type Server struct {
 	config Config
-	nats   *server.Server
+	// host and port are where the server listens, port 0 of the configuration
+	// made definite; addr is nil when it does not listen.
+	host string
+	port int
+	addr net.Addr
 	// secret is the token by which connections from inside the process are known.
 	secret string
-	// store is the directory of the streams, as it was at the start.
-	store os.FileInfo
+	// unfinished counts the openings before this one that never ended. Only the
+	// goroutine that opens uses it.
+	unfinished int
+
+	mu sync.Mutex
+	// open is the present NATS server, nil while the store is closed; trouble is
+	// why it is closed.
+	open    *opened
+	trouble error
+	counts  counts
+
+	stop   context.CancelFunc
+	ended  chan struct{}
+	failed chan error
 }
 
-// Start starts the server and waits until it has read its store. Close ends it.
+// counts are what the server counts of its own doings.
+type counts struct {
+	maxBytes  int64
+	witnessed event.Mark
+	aside     map[Damage]uint64
+	lastAside Aside
+	healed    uint64
+}
+
+// Aside tells of a store that was moved aside.
+type Aside struct {
+	// Kind is the kind of damage, Why says what was wrong.
+	Kind Damage
+	Why  string
+	// Path is where it is now, if it is kept.
+	Path string
+	At   time.Time
+}
+
+// ErrStoreGone says that the files of the log were removed under the running
+// server, or that others were put in their place. The server opens what is there
+// now.
+var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
+
+// Start starts the server. It opens the store, reads and verifies the whole log,
+// and only then listens; a store that is damaged is moved aside, and an empty
+// one begins. An error means that the configuration does not work. When the disk
+// is full or fails, the server starts all the same, is not ready, and opens the
+// store as soon as it can. Close ends it.
 func Start(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c = c.withDefaults()
-	if err := os.MkdirAll(c.StoreDir, 0o700); err != nil {
-		return nil, fmt.Errorf("event bus: make the store directory: %w", err)
-	}
-	s := &Server{config: c, secret: rand.Text()}
-	auth := &authenticator{config: c, secret: s.secret}
-	options, err := s.options(auth)
-	if err != nil {
+	s := &Server{config: c.withDefaults(), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s.counts.aside = map[Damage]uint64{}
+	if err := s.reserve(); err != nil {
 		return nil, err
 	}
-	if s.nats, err = server.NewServer(options); err != nil {
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	var err error
+	if s.unfinished, err = openings(c.StoreDir); err != nil && !ofDisk(err) {
+		stop()
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
-	auth.nats = s.nats
-	logger := &logger{to: c.Logger, fatal: make(chan string, 1)}
-	s.nats.SetLoggerV2(logger, false, false, false)
-	s.nats.Start()
-	if err := s.awaitStart(logger.fatal); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("event bus: the server did not start on %s: %w", c.StoreDir, err)
+	o, err := s.reopen(ctx)
+	if err != nil && !ofDisk(err) {
+		stop()
+		return nil, err
 	}
-	if s.store, err = os.Stat(s.storeDir()); err != nil {
-		s.Close()
-		return nil, fmt.Errorf("event bus: %w", err)
-	}
+	s.now(o, err)
+	go s.keep(ctx)
 	return s, nil
 }
 
-// awaitStart waits until the server has read its store and takes connections,
-// or has said why it cannot.
-func (s *Server) awaitStart(fatal <-chan string) error {
-	ready := make(chan bool, 1)
-	go func() { ready <- s.nats.ReadyForConnections(startTimeout) && s.nats.JetStreamEnabled() }()
-	select {
-	case why := <-fatal:
-		return errors.New(why)
-	case ok := <-ready:
-		if !ok {
-			return fmt.Errorf("it was not ready within %s", startTimeout)
-		}
-		return nil
-	}
-}
-
-// options is the whole configuration of the server. What is not set here is off
-// or has no effect.
-func (s *Server) options(auth *authenticator) (*server.Options, error) {
-	c := s.config
-	o := &server.Options{
-		ServerName:             "switchyard-eventbus",
-		DontListen:             c.Listen == "",
-		JetStream:              true,
-		StoreDir:               c.StoreDir,
-		SyncAlways:             !c.Unsynced,
-		JetStreamMaxStore:      c.MaxStore,
-		JetStreamMaxMemory:     64 << 20, // the state of followers' consumers; facts are on disk
-		DisableJetStreamBanner: true,
-		// We log through our own logger and handle our own signals.
-		NoLog:  true,
-		NoSigs: true,
-
-		AuthTimeout:  AuthTimeout.Seconds(),
-		PingInterval: pingInterval, MaxPingsOut: pingsOut,
-		WriteDeadline: writeDeadline,
-		MaxConn:       c.MaxConnections,
-		MaxSubs:       256,
-		// An event, and some room for what a request carries beside it.
-		MaxPayload: eventbus.MaxEvent + 16<<10,
-		MaxPending: 64 << 20,
-
-		CustomClientAuthentication: auth,
-	}
-	if err := o.ProcessConfigString(accounts()); err != nil {
-		return nil, fmt.Errorf("event bus: accounts: %w", err)
-	}
-	if c.Listen != "" {
-		host, port, err := c.address()
-		if err != nil {
-			return nil, err
-		}
-		o.Host, o.Port = host, port
-	}
-	return o, nil
-}
-
-// Addr is the address that the server listens on; nil when it does not.
-func (s *Server) Addr() net.Addr {
+// reserve finds out where the server will listen, and whether it may.
+func (s *Server) reserve() error {
 	if s.config.Listen == "" {
 		return nil
 	}
-	return s.nats.Addr()
+	l, err := net.Listen("tcp", s.config.Listen)
+	if err != nil {
+		return fmt.Errorf("event bus: %w", err)
+	}
+	s.addr = l.Addr()
+	var port string
+	if s.host, _, err = net.SplitHostPort(s.config.Listen); err == nil {
+		_, port, err = net.SplitHostPort(s.addr.String())
+	}
+	if err == nil {
+		s.port, err = strconv.Atoi(port)
+	}
+	return errors.Join(err, l.Close())
 }
 
+// Addr is the address that the server listens on; nil when it does not. It stays
+// the same for the life of the server.
+func (s *Server) Addr() net.Addr { return s.addr }
+
 // Conn gives a connection from inside the process, with the rights of a writer
-// and followers both. The caller closes it.
+// and followers both. It connects again by itself when the store was closed and
+// opened. The caller closes it.
 func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	conn, err := nats.Connect("", nats.InProcessServer(s.nats), nats.Name("in-process"), nats.Token(s.secret),
-		nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
+	conn, err := nats.Connect("", nats.InProcessServer(door{s}), nats.Name("in-process"), nats.Token(s.secret),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return nil, fmt.Errorf("event bus: connect from inside the process: %w", err)
 	}
 	return conn, nil
 }
 
-// ErrStoreGone says that the files of the log were removed under the running
-// server. It does not notice by itself and goes on into files that nobody will
-// find again: close it and start another.
-var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
+// door leads connections from inside the process to the present NATS server.
+type door struct{ to *Server }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (d door) InProcessConn() (net.Conn, error) {
+	o, err := d.to.present()
+	if err != nil {
+		return nil, err
+	}
+	return o.nats.InProcessConn()
+}
+
+// present gives the present NATS server, or why there is none.
+func (s *Server) present() (*opened, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open, s.trouble
+}
+
+// now sets the present NATS server, or why there is none.
+func (s *Server) now(o *opened, trouble error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open, s.trouble = o, trouble
+}
+
+// count changes the counts.
+func (s *Server) count(change func(*counts)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.counts)
+}
 
 // Ready says why the server cannot serve, nil when it can. It touches no file's
 // content, so a slow disk does not hold it up.
 func (s *Server) Ready() error {
-	switch {
-	case !s.nats.Running():
-		return errors.New("event bus: the server is not running")
-	case !s.nats.JetStreamEnabled():
-		return errors.New("event bus: JetStream has been switched off; see the log for the disk error before this")
+	o, err := s.present()
+	if err != nil {
+		return err
 	}
-	if now, err := os.Stat(s.storeDir()); err != nil || !os.SameFile(now, s.store) {
-		return fmt.Errorf("%w: %s", ErrStoreGone, s.storeDir())
-	}
-	return nil
+	return o.quick()
 }
 
-// storeDir is where the server keeps its streams.
-func (s *Server) storeDir() string { return filepath.Join(s.config.StoreDir, "jetstream") }
+// Failed gives the reason, once, when the server cannot heal itself: its NATS
+// server hangs and holds the files. Then the process must be started again.
+func (s *Server) Failed() <-chan error { return s.failed }
 
 // Stats counts what the server holds and who is connected.
 type Stats struct {
-	// Events and Bytes are what is kept on disk, over all streams.
+	// Events and Bytes are what is kept on disk, over all streams; 0 while the
+	// store is closed.
 	Events, Bytes uint64
 	// LastSeq is the sequence of the log's last event; 0 when there is no log.
 	LastSeq uint64
@@ -174,30 +198,58 @@ type Stats struct {
 	Connections int
 	// Synced says whether every write is on disk before it is acknowledged.
 	Synced bool
+	// Witnessed is what the witness holds: the newest event known to be on disk.
+	Witnessed event.Mark
+	// MovedAside counts the stores that were moved aside, by their damage, and
+	// LastAside tells of the last one.
+	MovedAside map[Damage]uint64
+	LastAside  Aside
+	// Healed counts how often the store was opened again after the disk failed.
+	Healed uint64
 }
 
 // Stats reads the counts of this moment.
 func (s *Server) Stats() (Stats, error) {
-	info, err := s.nats.Jsz(&server.JSzOptions{Account: factsAccount, Streams: true})
-	if err != nil {
-		return Stats{}, fmt.Errorf("event bus: %w", err)
-	}
+	s.mu.Lock()
+	o, c := s.open, s.counts
 	stats := Stats{
-		Events: info.Messages, Bytes: info.Bytes, MaxBytes: uint64(info.Config.MaxStore),
-		Connections: s.nats.NumClients(), Synced: info.Config.SyncAlways,
+		MaxBytes: uint64(c.maxBytes), Synced: !s.config.Unsynced, Witnessed: c.witnessed,
+		MovedAside: make(map[Damage]uint64, len(c.aside)), LastAside: c.lastAside, Healed: c.healed,
 	}
+	for kind, n := range c.aside {
+		stats.MovedAside[kind] = n
+	}
+	s.mu.Unlock()
+	if o == nil {
+		return stats, nil
+	}
+	info, err := o.nats.Jsz(&server.JSzOptions{Account: factsAccount, Streams: true})
+	if err != nil {
+		return stats, fmt.Errorf("event bus: %w", err)
+	}
+	stats.Events, stats.Bytes, stats.Synced = info.Messages, info.Bytes, info.Config.SyncAlways
+	stats.Connections = max(o.nats.NumClients()-1, 0) // without our own
 	for _, account := range info.AccountDetails {
-		for _, stream := range account.Streams {
-			if stream.Name == jetstream.StreamName {
-				stats.LastSeq = stream.State.LastSeq
+		for _, one := range account.Streams {
+			if one.Name == stream {
+				stats.LastSeq = one.State.LastSeq
 			}
 		}
 	}
 	return stats, nil
 }
 
-// Close ends the server and waits until its files are closed.
+// Close ends the server and waits until its files are closed. The witness is
+// exact then.
 func (s *Server) Close() {
-	s.nats.Shutdown()
-	s.nats.WaitForShutdown()
+	s.stop()
+	<-s.ended
+}
+
+// makeStoreDir makes the store directory if it is not there.
+func (s *Server) makeStoreDir() error {
+	if err := os.MkdirAll(s.config.StoreDir, 0o700); err != nil {
+		return fmt.Errorf("event bus: make the store directory: %w", err)
+	}
+	return nil
 }

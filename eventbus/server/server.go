@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,34 +32,41 @@ type Config struct {
 
 // Server is the running program.
 type Server struct {
-	logger          *slog.Logger
-	bus             *embedded.Server
+	// bus is nil until the store is open for the first time.
+	bus             atomic.Pointer[embedded.Server]
 	health, metrics net.Listener
+	// serving ends with the first of its goroutines that fails, or with stop.
+	serving *errgroup.Group
+	ctx     context.Context
+	stop    context.CancelFunc
 }
 
-const (
-	// watchPause is between two looks at whether the store is still there.
-	watchPause = time.Second
-	// maxConnections bounds the open connections of each of the two listeners
-	// for HTTP; more wait to be accepted.
-	maxConnections = 256
-)
+// maxConnections bounds the open connections of each of the two listeners for
+// HTTP; more wait to be accepted.
+const maxConnections = 256
 
-// Start opens the log and the listeners. Run serves them, Close ends all.
+// Start opens the listeners and the log. Health and metrics are served from the
+// beginning, since reading a large log takes a while. Run goes on, Close ends
+// all.
 func Start(c Config) (*Server, error) {
 	verifier, err := caller.New(caller.Config{Reviews: c.Reviews, Audience: c.Settings.Audience})
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{logger: c.Logger}
+	s := &Server{}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.serving, s.ctx = errgroup.WithContext(ctx)
 	if s.health, err = listen(c.Settings.Health); err != nil {
+		s.Close()
 		return nil, fmt.Errorf("listen for health checks: %w", err)
 	}
 	if s.metrics, err = listen(c.Settings.Metrics); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
-	s.bus, err = embedded.Start(embedded.Config{
+	s.serve()
+	bus, err := embedded.Start(embedded.Config{
 		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
 			who, err := verifier.Verify(ctx, token)
@@ -72,65 +80,72 @@ func Start(c Config) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	c.Logger.Info("the event bus is open", "listen", s.bus.Addr().String(), "store", c.Settings.StoreDir)
+	s.bus.Store(bus)
+	c.Logger.Info("the event bus has started", "listen", bus.Addr().String(), "store", c.Settings.StoreDir, "ready", s.ready() == nil)
 	return s, nil
 }
 
 // Addresses are where the program listens.
 func (s *Server) Addresses() (bus, health, metrics net.Addr) {
-	return s.bus.Addr(), s.health.Addr(), s.metrics.Addr()
+	return s.bus.Load().Addr(), s.health.Addr(), s.metrics.Addr()
+}
+
+// serve begins to serve HTTP.
+func (s *Server) serve() {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{s})
+	health := http.NewServeMux()
+	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	health.HandleFunc("GET /readyz", s.answerReady)
+	metrics := http.NewServeMux()
+	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	s.serving.Go(func() error { return serve(s.ctx, s.health, health) })
+	s.serving.Go(func() error { return serve(s.ctx, s.metrics, metrics) })
 }
 
 // Run serves until ctx ends, and returns nil then, or until something fails.
 func (s *Server) Run(ctx context.Context) error {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{s.bus})
-	health := http.NewServeMux()
-	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	health.HandleFunc("GET /readyz", s.ready)
-	metrics := http.NewServeMux()
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return serve(ctx, s.health, health) })
-	group.Go(func() error { return serve(ctx, s.metrics, metrics) })
-	group.Go(func() error { return s.watch(ctx) })
-	return group.Wait()
+	ended := context.AfterFunc(ctx, s.stop)
+	defer ended()
+	s.serving.Go(func() error {
+		select {
+		case <-s.ctx.Done():
+			return nil
+		case err := <-s.bus.Load().Failed():
+			return err
+		}
+	})
+	return s.serving.Wait()
 }
 
 // Close ends all that Start began. Facts that were acknowledged are on disk.
 func (s *Server) Close() {
+	s.stop()
 	for _, l := range []net.Listener{s.health, s.metrics} {
 		if l != nil {
-			_ = l.Close() // closed already when Run has served it
+			_ = l.Close() // closed already when it has been served
 		}
 	}
-	if s.bus != nil {
-		s.bus.Close()
+	if bus := s.bus.Load(); bus != nil {
+		bus.Close()
 	}
 }
 
-func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
-	if err := s.bus.Ready(); err != nil {
+// ready says why the log cannot be served, nil when it can.
+func (s *Server) ready() error {
+	bus := s.bus.Load()
+	if bus == nil {
+		return errors.New("the store is being opened and verified")
+	}
+	return bus.Ready()
+}
+
+func (s *Server) answerReady(w http.ResponseWriter, _ *http.Request) {
+	if err := s.ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
-}
-
-// watch fails when the store is taken away.
-func (s *Server) watch(ctx context.Context) error {
-	ticker := time.NewTicker(watchPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			if err := s.bus.Ready(); errors.Is(err, embedded.ErrStoreGone) {
-				return err
-			}
-		}
-	}
 }
 
 func listen(address string) (net.Listener, error) {

@@ -89,11 +89,17 @@ type program struct {
 	store, url, health, metrics string
 	log                         *output
 	ended                       chan error
+	end                         func()
 }
 
 func start(t *testing.T, namespace string) *program {
 	t.Helper()
-	p := &program{store: filepath.Join(t.TempDir(), "store"), log: &output{}, ended: make(chan error, 1)}
+	return startOn(t, namespace, filepath.Join(t.TempDir(), "store"))
+}
+
+func startOn(t *testing.T, namespace, store string) *program {
+	t.Helper()
+	p := &program{store: store, log: &output{}, ended: make(chan error, 1)}
 	settings, err := server.ParseSettings([]string{
 		"--store", p.store, "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--writer-service-account", namespace + "/writer", "--follower-service-account", namespace + "/reader," + namespace + "/other",
@@ -118,11 +124,12 @@ func start(t *testing.T, namespace string) *program {
 		s.Close()
 		close(p.ended)
 	}()
-	t.Cleanup(func() {
+	p.end = func() {
 		cancel()
 		for range p.ended {
 		}
-	})
+	}
+	t.Cleanup(p.end)
 	return p
 }
 
@@ -268,17 +275,56 @@ func TestWithoutTheAPIServerOldConnectionsLiveOnAndNewOnesWait(t *testing.T) {
 	await(t, "the follower is in once the API server is back", reader.IsConnected)
 }
 
-func TestTheProgramEndsWhenItsStoreIsTakenAway(t *testing.T) {
-	p := start(t, namespace(t))
+func TestAStoreThatIsTakenAwayIsReplacedAndTheProgramLives(t *testing.T) {
+	ns := namespace(t)
+	p := start(t, ns)
+	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
+	await(t, "the writer is connected", conn.IsConnected)
+	first, err := writer.Begin(t.Context(), event.Mark{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(p.store); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "it is not ready", func() bool {
+	await(t, "it has said that the store is gone", func() bool { return p.log.says(embedded.ErrStoreGone.Error()) })
+	await(t, "it is ready again", func() bool {
 		code, _ := get(t, p.health+"/readyz")
-		return code == http.StatusServiceUnavailable
+		return code == http.StatusOK && conn.IsConnected()
 	})
-	if err := <-p.ended; !errors.Is(err, embedded.ErrStoreGone) {
-		t.Errorf("it ended with %v", err)
+	if second, err := writer.Begin(t.Context(), first); err != nil || second.Epoch == first.Epoch {
+		t.Errorf("on the new store the log begins at %v, %v; before it was %v", second, err, first)
+	}
+	if _, text := get(t, p.metrics+"/metrics"); !strings.Contains(text, "switchyard_eventbus_store_healed_total 1\n") {
+		t.Error("the metrics do not tell that the store was opened again")
+	}
+}
+
+func TestADamagedStoreIsMovedAsideAndCounted(t *testing.T) {
+	ns := namespace(t)
+	store := filepath.Join(t.TempDir(), "store")
+	p := startOn(t, ns, store)
+	writer, conn := open(t, p, connect.Writer, tokenFile(t, ns, "writer"))
+	await(t, "the writer is connected", conn.IsConnected)
+	if _, err := writer.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	p.end()
+	if err := os.RemoveAll(filepath.Join(store, "jetstream")); err != nil {
+		t.Fatal(err)
+	}
+	p = startOn(t, ns, store)
+	if code, _ := get(t, p.health+"/readyz"); code != http.StatusOK || !p.log.says("moved aside") {
+		t.Errorf("ready: %d; the log tells of the damage: %v", code, p.log.says("moved aside"))
+	}
+	_, text := get(t, p.metrics+"/metrics")
+	for _, want := range []string{
+		`stores_moved_aside_total{damage="missing"} 1`, `stores_moved_aside_total{damage="altered"} 0`,
+		`last_store_moved_aside_timestamp_seconds{damage="missing"} `,
+	} {
+		if !strings.Contains(text, "switchyard_eventbus_"+want) {
+			t.Errorf("the metrics lack %q", want)
+		}
 	}
 }
 

@@ -1,0 +1,174 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// keep keeps the store open until ctx ends: when the disk has failed it closes
+// it, waits until the disk works again, and opens it.
+func (s *Server) keep(ctx context.Context) {
+	defer close(s.ended)
+	for {
+		o, trouble := s.present()
+		if o == nil {
+			if o = s.heal(ctx, trouble); o == nil {
+				return
+			}
+		}
+		trouble = s.attend(ctx, o)
+		if trouble == nil {
+			s.end(o)
+			return
+		}
+		s.config.Logger.Error("the event bus stops serving, because the store of the routing log has failed; "+
+			"it goes on by itself once the disk works again", "reason", trouble)
+		s.now(nil, trouble)
+		if err := o.close(); err != nil {
+			s.now(nil, err)
+			s.failed <- err
+			return
+		}
+	}
+}
+
+// heal opens the store as soon as the disk lets it, and gives nil when ctx ended
+// before, or when it cannot be done in this process.
+func (s *Server) heal(ctx context.Context, trouble error) *opened {
+	began := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(healPause):
+		}
+		o, err := s.reopen(ctx)
+		if err == nil {
+			s.now(o, nil)
+			s.count(func(c *counts) { c.healed++ })
+			s.config.Logger.Info("the store of the routing log is open again and verified; the event bus serves",
+				"after", time.Since(began).Round(time.Millisecond).String())
+			return o
+		}
+		if errors.Is(err, errStuck) {
+			s.now(nil, err)
+			s.failed <- err
+			return nil
+		}
+		if err.Error() != trouble.Error() {
+			s.config.Logger.Warn("the store of the routing log cannot be opened yet; trying again", "reason", err)
+		}
+		trouble = err
+		s.now(nil, err)
+	}
+}
+
+// attend keeps the witness and watches over an open store. It gives what has
+// failed, or nil when ctx ended.
+func (s *Server) attend(ctx context.Context, o *opened) error {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	witness := make(chan error, 1)
+	go func() { witness <- s.witness(within, o) }()
+	ticker := time.NewTicker(watchPause)
+	defer ticker.Stop()
+	var probed time.Time
+	for {
+		alarmed := false
+		select {
+		case <-ctx.Done():
+			<-witness
+			return nil
+		case err := <-witness:
+			if ctx.Err() != nil {
+				return nil
+			}
+			return errors.Join(o.check(), err) // the one may be why the other
+		case <-o.log.alarm:
+			alarmed = true
+		case <-ticker.C:
+		}
+		err := o.check()
+		if err == nil && alarmed && time.Since(probed) > probePause {
+			probed, err = time.Now(), probe(o.dir, 1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// witness writes down how far the log is on disk whenever it has gone further,
+// until ctx ends or the disk fails.
+func (s *Server) witness(ctx context.Context, o *opened) error {
+	ticker := time.NewTicker(witnessPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		// What goes wrong in asking is for attend to judge.
+		kept, err := o.mine.Kept(ctx)
+		if err != nil || kept.Tip == s.witnessed().Pos {
+			continue
+		}
+		tip, err := o.tip(ctx)
+		if err != nil {
+			continue
+		}
+		if err := s.note(tip); err != nil {
+			return err
+		}
+	}
+}
+
+// note writes the witness, if it says something new.
+func (s *Server) note(tip event.Mark) error {
+	before := s.witnessed()
+	if tip == before {
+		return nil
+	}
+	if tip.Epoch != before.Epoch {
+		// A log that has just begun: the directories that lead to it are new.
+		if err := syncDirs(s.config.StoreDir); err != nil {
+			return err
+		}
+	}
+	if err := writeWitness(s.config.StoreDir, tip); err != nil {
+		return err
+	}
+	s.count(func(c *counts) { c.witnessed = tip })
+	return nil
+}
+
+func (s *Server) witnessed() event.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.witnessed
+}
+
+// end closes the store with an exact witness.
+func (s *Server) end(o *opened) {
+	s.now(nil, errClosed)
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	o.dismiss()
+	tip, err := o.settle(ctx)
+	if err == nil {
+		err = s.note(tip)
+	}
+	if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
+		s.config.Logger.Warn("the witness of the routing log may be a moment behind", "error", err)
+	}
+	if err := o.close(); err != nil {
+		s.config.Logger.Error("the event bus did not end", "error", err)
+	}
+}
+
+var errClosed = errors.New("event bus: the server is closed")

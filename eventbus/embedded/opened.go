@@ -1,0 +1,244 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
+)
+
+// opened is one NATS server on the open store. When the disk has failed it is
+// closed for good and another one is opened: a file whose sync has failed must
+// not be synced again, because the kernel may have dropped what was to be
+// written and would say that all is well.
+type opened struct {
+	dir  string
+	nats *server.Server
+	log  *logger
+	// store is the directory of the streams, as it was when it was opened.
+	store os.FileInfo
+	// conn is a connection of our own, for reading.
+	conn *nats.Conn
+	js   natsjs.JetStream
+	mine *jetstream.Log
+}
+
+// errStuck says that a NATS server neither works nor ends. It holds the files of
+// the store, so no other may open them in this process.
+var errStuck = errors.New("event bus: the NATS server does not let go of its store; the process must be started again")
+
+// run starts a NATS server on the store, without a listener.
+func (s *Server) run(maxStore int64) (*opened, error) {
+	auth := &authenticator{config: s.config, secret: s.secret}
+	options, err := s.options(auth, maxStore)
+	if err != nil {
+		return nil, err
+	}
+	o := &opened{dir: s.config.StoreDir, log: newLogger(s.config.Logger)}
+	if o.nats, err = server.NewServer(options); err != nil {
+		return nil, fmt.Errorf("event bus: %w", err)
+	}
+	auth.nats = o.nats
+	o.nats.SetLoggerV2(o.log, false, false, false)
+	go o.nats.Start()
+	err = o.awaitStart()
+	if err == nil {
+		o.store, err = os.Stat(filepath.Join(o.dir, storeName))
+	}
+	if err == nil {
+		err = o.connect(s.secret)
+	}
+	if err != nil {
+		err = damageError{Unreadable, fmt.Errorf("the server did not start on %s: %w", o.dir, err)}
+		return nil, errors.Join(err, o.close())
+	}
+	return o, nil
+}
+
+// awaitStart waits until the server has read its store, or has said why it
+// cannot.
+func (o *opened) awaitStart() error {
+	ready := make(chan bool, 1)
+	go func() { ready <- o.nats.ReadyForConnections(startTimeout) && o.nats.JetStreamEnabled() }()
+	select {
+	case why := <-o.log.fatal:
+		return errors.New(why)
+	case ok := <-ready:
+		if !ok {
+			return fmt.Errorf("it was not ready within %s", startTimeout)
+		}
+		return nil
+	}
+}
+
+func (o *opened) connect(secret string) error {
+	conn, err := nats.Connect("", nats.InProcessServer(o.nats), nats.Name("store keeper"), nats.Token(secret), nats.NoReconnect())
+	if err != nil {
+		return err
+	}
+	o.conn = conn
+	if o.js, err = natsjs.New(conn); err != nil {
+		return err
+	}
+	o.mine, err = jetstream.New(jetstream.Config{Conn: conn})
+	return err
+}
+
+// options is the whole configuration of the server. What is not set here is off
+// or has no effect.
+func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, error) {
+	o := &server.Options{
+		ServerName: "switchyard-eventbus",
+		// Whether there is a listener is decided once the store is verified.
+		DontListen: true,
+		Host:       s.host, Port: s.port,
+		JetStream:              true,
+		StoreDir:               s.config.StoreDir,
+		SyncAlways:             !s.config.Unsynced,
+		JetStreamMaxStore:      maxStore,
+		JetStreamMaxMemory:     64 << 20, // the state of followers' consumers; facts are on disk
+		DisableJetStreamBanner: true,
+		// We log through our own logger and handle our own signals.
+		NoLog:  true,
+		NoSigs: true,
+
+		AuthTimeout:  AuthTimeout.Seconds(),
+		PingInterval: pingInterval, MaxPingsOut: pingsOut,
+		WriteDeadline: writeDeadline,
+		MaxConn:       s.config.MaxConnections,
+		MaxSubs:       256,
+		// An event, and some room for what a request carries beside it.
+		MaxPayload: eventbus.MaxEvent + 16<<10,
+		MaxPending: 64 << 20,
+
+		CustomClientAuthentication: auth,
+	}
+	if err := o.ProcessConfigString(accounts()); err != nil {
+		return nil, fmt.Errorf("event bus: accounts: %w", err)
+	}
+	return o, nil
+}
+
+// listen opens the listener and gives its address.
+func (o *opened) listen() (net.Addr, error) {
+	listening := make(chan struct{})
+	o.nats.AcceptLoop(listening)
+	<-listening
+	select {
+	case why := <-o.log.fatal:
+		return nil, fmt.Errorf("event bus: %s", why)
+	default:
+	}
+	if o.nats.Addr() == nil {
+		return nil, errors.New("event bus: the server was closed before it listened")
+	}
+	return o.nats.Addr(), nil
+}
+
+// check says why the server cannot serve, nil when it can.
+func (o *opened) check() error {
+	if err := o.quick(); err != nil {
+		return err
+	}
+	v, err := volumeOf(o.dir)
+	if err != nil {
+		return err
+	}
+	if v.readOnly {
+		return fmt.Errorf("event bus: the volume of %s has become read-only", o.dir)
+	}
+	// A stream that is just being made or removed counts as unhealthy too, and is
+	// not: only what could not be written matters.
+	health := o.nats.Healthz(&server.HealthzOptions{Account: factsAccount, Stream: stream})
+	if strings.Contains(health.Error, writeError) {
+		return fmt.Errorf("event bus: %s", health.Error)
+	}
+	return nil
+}
+
+// writeError is how the server says that a stream could not be written, and
+// takes no more.
+const writeError = "write error:"
+
+// quick is as much of check as touches no lock that a slow disk holds.
+func (o *opened) quick() error {
+	switch {
+	case !o.nats.Running():
+		return errors.New("event bus: the server is not running")
+	case !o.nats.JetStreamEnabled():
+		return errors.New("event bus: JetStream has switched itself off; see the log for the disk error before this")
+	}
+	if now, err := os.Stat(filepath.Join(o.dir, storeName)); err != nil || !os.SameFile(now, o.store) {
+		return fmt.Errorf("%w: %s", ErrStoreGone, filepath.Join(o.dir, storeName))
+	}
+	return nil
+}
+
+// dismiss ends the connections of all clients, so that nothing more is
+// acknowledged to anybody. The listener must be closed or refuse them by then.
+func (o *opened) dismiss() {
+	own, err := o.conn.GetClientID()
+	if err != nil {
+		return
+	}
+	list, err := o.nats.Connz(&server.ConnzOptions{Limit: maxListed})
+	if err != nil {
+		return
+	}
+	for _, c := range list.Conns {
+		if c.Cid != own {
+			_ = o.nats.DisconnectClientByID(c.Cid) // it may have gone by itself
+		}
+	}
+}
+
+// close ends the server and waits until its files are closed; errStuck when it
+// does not end.
+func (o *opened) close() error {
+	if o.conn != nil {
+		o.conn.Close()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		o.nats.Shutdown()
+		o.nats.WaitForShutdown()
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(closeTimeout):
+		return errStuck
+	}
+}
+
+// settle waits until the events that clients have sent before they were
+// dismissed are recorded, and gives the Mark of the tip.
+func (o *opened) settle(ctx context.Context) (event.Mark, error) {
+	before, err := o.tip(ctx)
+	for err == nil {
+		select {
+		case <-time.After(settlePause):
+		case <-ctx.Done():
+			return before, ctx.Err()
+		}
+		var now event.Mark
+		if now, err = o.tip(ctx); err == nil && now == before {
+			return now, nil
+		}
+		before = now
+	}
+	return before, err
+}

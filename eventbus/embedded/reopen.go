@@ -1,0 +1,178 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"switchyard.dev/eventbus/event"
+)
+
+// reopen opens the store: it makes sure of the disk, verifies the log, moves a
+// damaged store aside, and listens. An error of the disk (ofDisk) may pass; any
+// other is the configuration's, or errStuck.
+func (s *Server) reopen(ctx context.Context) (*opened, error) {
+	if err := s.makeStoreDir(); err != nil {
+		return nil, err
+	}
+	if err := s.makeRoom(); err != nil {
+		return nil, err
+	}
+	maxStore, err := s.bound()
+	if err != nil {
+		return nil, err
+	}
+	for range attempts {
+		var o *opened
+		if o, err = s.openOnce(ctx, maxStore); err == nil {
+			return o, nil
+		}
+		var damage damageError
+		if errors.Is(err, errStuck) || !errors.As(err, &damage) {
+			return nil, err
+		}
+		// Is it the store that is bad, or the disk under it?
+		if bad := probe(s.config.StoreDir, probeSize); bad != nil {
+			return nil, bad
+		}
+		if err := s.moveAside(damage, maxStore); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("event bus: even an empty store does not open: %w", err)
+}
+
+// makeRoom makes sure that the disk can be written. A damaged store that was
+// moved aside is given up when it takes the room that the log needs.
+func (s *Server) makeRoom() error {
+	err := probe(s.config.StoreDir, probeSize)
+	if !errors.Is(err, unix.ENOSPC) {
+		return err
+	}
+	old, _ := asides(s.config.StoreDir)
+	if len(old) == 0 {
+		return err
+	}
+	s.config.Logger.Warn("the volume is full; damaged stores that were kept aside are removed", "count", len(old))
+	for _, name := range old {
+		if err := os.RemoveAll(name); err != nil {
+			return fmt.Errorf("event bus: make room: %w", err)
+		}
+	}
+	return probe(s.config.StoreDir, probeSize)
+}
+
+// bound gives how much the log may take on its volume.
+func (s *Server) bound() (int64, error) {
+	v, err := volumeOf(s.config.StoreDir)
+	if err != nil {
+		return 0, fmt.Errorf("event bus: %w", err)
+	}
+	most := v.quota(s.config.MaxStore)
+	if before := s.counts.maxBytes; most < s.config.MaxStore && most != before {
+		s.config.Logger.Info("the routing log is bounded by its volume", "asked", s.config.MaxStore,
+			"volume", v.size, "percent", quotaPercent, "bytes", most)
+	}
+	s.count(func(c *counts) { c.maxBytes = most })
+	return most, nil
+}
+
+// openOnce opens what is there. A damageError says that it cannot be used.
+func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) {
+	dir := s.config.StoreDir
+	known, unknown := readWitness(dir)
+	if ofDisk(unknown) {
+		return nil, unknown
+	}
+	if s.unfinished >= openingsTried {
+		return nil, damageError{Unfinished, fmt.Errorf("the last %d openings of the store never ended", s.unfinished)}
+	}
+	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, os.ErrNotExist) && known.Epoch != "" {
+		return nil, damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
+	}
+	if err := beginOpening(dir, s.unfinished+1); err != nil {
+		return nil, err
+	}
+	o, tip, err := s.runVerified(ctx, maxStore, known)
+	if errors.Is(err, errStuck) {
+		return nil, err // it has not ended
+	}
+	s.unfinished = 0
+	if err := errors.Join(err, endOpening(dir)); err != nil {
+		return nil, s.giveUp(o, err)
+	}
+	if err := s.confirm(tip, known, unknown); err != nil {
+		return nil, s.giveUp(o, err)
+	}
+	if s.addr != nil {
+		if _, err := o.listen(); err != nil {
+			return nil, s.giveUp(o, err)
+		}
+	}
+	return o, nil
+}
+
+// runVerified starts a NATS server on the store and verifies the log.
+func (s *Server) runVerified(ctx context.Context, maxStore int64, known event.Mark) (*opened, event.Mark, error) {
+	o, err := s.run(maxStore)
+	if err != nil {
+		return nil, event.Mark{}, err
+	}
+	tip, err := o.verify(ctx, known)
+	if err != nil {
+		return nil, event.Mark{}, s.giveUp(o, err)
+	}
+	return o, tip, nil
+}
+
+// giveUp closes a server that is not to be used, if there is one.
+func (s *Server) giveUp(o *opened, why error) error {
+	if o == nil {
+		return why
+	}
+	return errors.Join(why, o.close())
+}
+
+// confirm brings the witness to what was verified.
+func (s *Server) confirm(tip, known event.Mark, unknown error) error {
+	s.count(func(c *counts) { c.witnessed = known })
+	if tip.Epoch == "" {
+		return nil // there is no log yet
+	}
+	switch {
+	case errors.Is(unknown, errNoWitness):
+		s.config.Logger.Warn("the routing log has no witness beside it; the log verifies by itself, and gets a new one", "sequence", tip.Seq)
+	case unknown != nil:
+		s.config.Logger.Error("the witness beside the routing log is of no use; the log verifies by itself, and gets a new one",
+			"why", unknown, "sequence", tip.Seq)
+	}
+	return s.note(tip)
+}
+
+// moveAside takes a damaged store out of the way, and says so.
+func (s *Server) moveAside(d damageError, maxStore int64) error {
+	s.unfinished = 0
+	at := time.Now()
+	to, err := moveAside(s.config.StoreDir, at, maxStore)
+	if err != nil {
+		return fmt.Errorf("event bus: the store is damaged (%w), but: %w", d, err)
+	}
+	kept := true
+	if _, err := os.Stat(to); err != nil {
+		kept, to = false, ""
+	}
+	s.config.Logger.Error("THE STORE OF THE ROUTING LOG IS DAMAGED and was moved aside. An empty log takes its place: the controllers "+
+		"begin a new epoch and state again what is true now. Routes stay served meanwhile; older history is lost.",
+		"damage", string(d.kind), "why", d.why, "movedTo", to, "kept", kept)
+	s.count(func(c *counts) {
+		c.aside[d.kind]++
+		c.lastAside = Aside{Kind: d.kind, Why: d.why.Error(), Path: to, At: at}
+		c.witnessed = event.Mark{}
+	})
+	return nil
+}

@@ -1,0 +1,168 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
+)
+
+// verify reads the log from its floor to its tip and holds it against what the
+// witness knows, and gives the Mark of the tip; the zero Mark when there is no
+// log, and there was none. A damageError says that the store cannot be used.
+func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, error) {
+	kept, err := o.mine.Kept(ctx)
+	if errors.Is(err, eventbus.ErrNoLog) {
+		return event.Mark{}, o.verifyNone(known)
+	}
+	if err != nil {
+		return event.Mark{}, o.unreadable(ctx, err)
+	}
+	cursor, err := o.mine.Read(ctx, event.Pos{})
+	if err != nil {
+		return event.Mark{}, o.unreadable(ctx, err)
+	}
+	defer cursor.Close()
+	v := eventbus.NewVerifier(kept.Tip.Epoch, known)
+	if err := o.readAll(ctx, cursor, kept, v); err != nil {
+		return event.Mark{}, err
+	}
+	tip, err := v.Done(kept.Tip)
+	if err != nil {
+		return event.Mark{}, damageError{kindOf(kept.Tip, known), err}
+	}
+	return tip, nil
+}
+
+// kindOf tells what it means that a log is not whole up to its tip.
+func kindOf(tip event.Pos, known event.Mark) Damage {
+	if tip.Epoch == known.Epoch && tip.Seq < known.Seq {
+		return Rewound
+	}
+	return Altered
+}
+
+// readAll takes every event up to the tip. The server does not always say when
+// it cannot read an event, it may just not give it: so one that does not come
+// is asked for by its number.
+func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept eventbus.Kept, v *eventbus.Verifier) error {
+	next, moved := kept.Floor.Seq, time.Now()
+	for next <= kept.Tip.Seq {
+		bounded, cancel := context.WithTimeout(ctx, stall)
+		events, err := cursor.Next(bounded)
+		cancel()
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			if err := o.there(ctx, next, time.Since(moved)); err != nil {
+				return err
+			}
+		case errors.Is(err, eventbus.ErrDamaged):
+			return damageError{Altered, err}
+		case err != nil:
+			return o.unreadable(ctx, err)
+		}
+		for _, e := range events {
+			if err := v.Take(e); err != nil {
+				return damageError{Altered, err}
+			}
+			next, moved = e.Pos.Seq+1, time.Now()
+		}
+	}
+	return nil
+}
+
+// there says whether an event that does not come can be expected to.
+func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) error {
+	if waited > patience {
+		return damageError{Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience)}
+	}
+	bounded, cancel := context.WithTimeout(ctx, patience-waited+stall)
+	defer cancel()
+	s, err := o.js.Stream(bounded, stream)
+	if err == nil {
+		_, err = s.GetMsg(bounded, seq)
+	}
+	if errors.Is(err, natsjs.ErrMsgNotFound) {
+		return damageError{Altered, fmt.Errorf("event %d is missing or does not read", seq)}
+	}
+	if err != nil {
+		return o.unreadable(ctx, err)
+	}
+	return nil
+}
+
+// unreadable is the damage of a store that the server does not read, unless we
+// gave it up ourselves.
+func (o *opened) unreadable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return damageError{Unreadable, err}
+}
+
+// verifyNone tells whether it is right that there is no log.
+func (o *opened) verifyNone(known event.Mark) error {
+	streams := filepath.Join(o.dir, storeName, factsAccount, "streams")
+	entries, err := os.ReadDir(streams)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return damageError{Unreadable, err}
+	}
+	for _, e := range entries {
+		// One that begins with a dot is a stream whose removal was cut short.
+		if !strings.HasPrefix(e.Name(), ".") {
+			return damageError{Unreadable, fmt.Errorf("the server finds no stream in %s", filepath.Join(streams, e.Name()))}
+		}
+	}
+	if known.Epoch != "" {
+		return damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and is gone", known.Seq, known.Epoch)}
+	}
+	return nil
+}
+
+// tip gives the Mark of the newest event that is on disk. It asks for the event
+// itself: what the server says of the stream can be ahead of the disk while a
+// batch is written. ErrNoLog when there is no log.
+func (o *opened) tip(ctx context.Context) (event.Mark, error) {
+	s, err := o.js.Stream(ctx, stream)
+	if errors.Is(err, natsjs.ErrStreamNotFound) {
+		return event.Mark{}, eventbus.ErrNoLog
+	}
+	if err != nil {
+		return event.Mark{}, err
+	}
+	last, err := s.GetLastMsgForSubject(ctx, ">")
+	if errors.Is(err, natsjs.ErrMsgNotFound) {
+		kept, err := o.mine.Kept(ctx)
+		if err != nil || kept.Tip.Seq > 0 {
+			return event.Mark{}, err
+		}
+		return event.Before(kept.Tip.Epoch), nil
+	}
+	if err != nil {
+		return event.Mark{}, err
+	}
+	epoch, _, ok := strings.Cut(strings.TrimPrefix(last.Subject, strings.TrimSuffix(jetstream.Subjects, ">")), ".")
+	if !ok {
+		return event.Mark{}, fmt.Errorf("event %d on %q has no epoch", last.Sequence, last.Subject)
+	}
+	header := make(map[string]string, len(last.Header))
+	for name := range last.Header {
+		header[name] = last.Header.Get(name)
+	}
+	chain, err := event.ChainOf(event.Message{Header: header})
+	if err != nil {
+		return event.Mark{}, fmt.Errorf("event %d on %q: %w", last.Sequence, last.Subject, err)
+	}
+	return event.Mark{Pos: event.Pos{Epoch: epoch, Seq: last.Sequence}, Chain: chain}, nil
+}

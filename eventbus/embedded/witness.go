@@ -1,0 +1,81 @@
+package embedded
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/eventbus/event"
+)
+
+// The witness is a small file beside the store. It holds the Mark of the newest
+// event that the server knows to be on disk, and so shows that there was a log
+// and how far it reached: what JetStream itself does not tell after its files
+// were damaged, because it begins again with what still reads.
+const (
+	witnessFile = "witness"
+	// witnessForm is its first line. A later form gets another.
+	witnessForm = "switchyard witness 1"
+)
+
+// errNoWitness: there is no witness file.
+var errNoWitness = errors.New("there is no witness of the log")
+
+// writtenWitness is the witness in written form: lines that a person can read,
+// the last of which is a checksum over those before it.
+func writtenWitness(m event.Mark) []byte {
+	text := fmt.Sprintf("%s\nepoch %s\nsequence %d\nchain %s\n", witnessForm, m.Epoch, m.Seq, m.Chain)
+	sum := sha256.Sum256([]byte(text))
+	return []byte(text + "sum " + hex.EncodeToString(sum[:]) + "\n")
+}
+
+// parseWitness reads what writtenWitness wrote. An error means that it did not.
+func parseWitness(text string) (event.Mark, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 6 || lines[0] != witnessForm {
+		return event.Mark{}, errors.New("it does not have the form of a witness")
+	}
+	m := event.Mark{Pos: event.Pos{Epoch: strings.TrimPrefix(lines[1], "epoch ")}}
+	var err error
+	if m.Seq, err = strconv.ParseUint(strings.TrimPrefix(lines[2], "sequence "), 10, 64); err != nil {
+		return event.Mark{}, fmt.Errorf("its sequence does not read: %w", err)
+	}
+	if m.Chain, err = event.ParseChain(strings.TrimPrefix(lines[3], "chain ")); err != nil {
+		return event.Mark{}, fmt.Errorf("its chain does not read: %w", err)
+	}
+	// Written again it must come out the same: this checks the checksum too.
+	if string(writtenWitness(m)) != text {
+		return event.Mark{}, errors.New("it does not fit its checksum")
+	}
+	return m, nil
+}
+
+// readWitness reads the witness in a directory; errNoWitness when there is none.
+func readWitness(dir string) (event.Mark, error) {
+	text, err := os.ReadFile(filepath.Join(dir, witnessFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return event.Mark{}, errNoWitness
+	}
+	if err != nil {
+		return event.Mark{}, fmt.Errorf("read the witness of the log: %w", err)
+	}
+	m, err := parseWitness(string(text))
+	if err != nil {
+		return event.Mark{}, fmt.Errorf("the witness of the log is damaged: %w", err)
+	}
+	return m, nil
+}
+
+// writeWitness puts a witness in the place of the one before, or leaves that.
+func writeWitness(dir string, m event.Mark) error {
+	if err := writeSynced(filepath.Join(dir, witnessFile), writtenWitness(m)); err != nil {
+		return fmt.Errorf("write the witness of the log: %w", err)
+	}
+	return nil
+}
