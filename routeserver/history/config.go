@@ -1,0 +1,68 @@
+package history
+
+import (
+	"errors"
+	"log/slog"
+	"time"
+
+	"switchyard.dev/eventbus"
+)
+
+// Config is what a History needs.
+type Config struct {
+	// Log is the log to read. Required.
+	Log eventbus.Reader
+	// Checkpoints is how many tables are kept ready, to begin rebuilding at.
+	// Default 32.
+	Checkpoints int
+	// Every is the least number of events between two checkpoints. Default 256.
+	Every int
+	// Rebuilds is how many versions are rebuilt at the same time; more wait.
+	// Default 2.
+	Rebuilds int
+	// Recent is how many rebuilt versions are kept, for those who ask for them
+	// again: the pages of a table. Default 8.
+	Recent int
+	// Patience bounds the wait until the past has been read up to a version that
+	// is asked for. Default 30 s.
+	Patience time.Duration
+	// RetryMin and RetryMax bound the wait before the log is read again. It
+	// doubles from one to the other. Default: 100 ms and 5 s.
+	RetryMin, RetryMax time.Duration
+	// Logger is told when the log cannot be read. Default: none.
+	Logger *slog.Logger
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Log == nil:
+		return errors.New("history: Config.Log is missing: say which log to read")
+	case c.Checkpoints < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
+		return errors.New("history: numbers in Config must not be negative")
+	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
+		return errors.New("history: Config.RetryMin must not be negative nor exceed RetryMax")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	for field, value := range map[*int]int{&c.Checkpoints: 32, &c.Every: 256, &c.Rebuilds: 2, &c.Recent: 8} {
+		if *field == 0 {
+			*field = value
+		}
+	}
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
+	}
+	if c.RetryMin == 0 {
+		c.RetryMin = 100 * time.Millisecond
+	}
+	if c.RetryMax == 0 {
+		c.RetryMax = max(5*time.Second, c.RetryMin)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,88 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/routeserver/table"
+)
+
+// Between gives every event behind one place up to and with another, in order,
+// in parts. An error of each ends it and comes back. A Gone when the stretch is
+// not kept.
+func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func([]event.Recorded) error) error {
+	if behind.Epoch != upTo.Epoch {
+		return h.gone(behind, true)
+	}
+	err := h.stretch(ctx, behind, upTo, func(events []event.Stored) error {
+		opened := make([]event.Recorded, 0, len(events))
+		for _, e := range events {
+			r, err := event.Open(e)
+			if err != nil && !errors.Is(err, event.ErrUnknownType) {
+				return damaged(fmt.Errorf("event %d: %w", e.Pos.Seq, err))
+			}
+			opened = append(opened, r)
+		}
+		return each(opened)
+	})
+	if errors.Is(err, eventbus.ErrGone) || errors.Is(err, eventbus.ErrEpochEnded) {
+		return h.gone(behind, errors.Is(err, eventbus.ErrEpochEnded))
+	}
+	return err
+}
+
+// Of gives the events of one key that are kept, oldest first, up to and with a
+// place; the zero Pos asks for all. None are given when the log is of another
+// epoch than the place.
+func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]event.Recorded, error) {
+	all, err := h.cfg.Log.HistoryOf(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of %q: %w", key, err)
+	}
+	if upTo == (event.Pos{}) {
+		return all, nil
+	}
+	var out []event.Recorded
+	for _, e := range all {
+		if e.Pos.Epoch == upTo.Epoch && e.Pos.Seq <= upTo.Seq {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// MembersOf gives the keys of all members that have stood for a baseline, as far
+// as the log is kept, sorted.
+func (h *History) MembersOf(w table.Workload) []event.Key {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.past.places.membersOf(w)
+}
+
+// Places gives what a destination leads to, as was known at a version, sorted:
+// every port of a Service that some member of a baseline was observed behind. A
+// destination that is an address has none: find its Service first.
+func (h *History) Places(d explain.Destination, at event.Pos) []explain.Place {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if h.past.epoch != at.Epoch {
+		return nil
+	}
+	return h.past.places.of(d, at.Seq)
+}
+
+// Checkpoints tells how many tables are kept ready, and at how many events the
+// farthest place lies behind the one before it.
+func (h *History) Checkpoints() (n int, farthest uint64) {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	last := h.past.first
+	for _, f := range h.past.checkpoints {
+		farthest, last = max(farthest, f.Mark().Seq-last), f.Mark().Seq
+	}
+	return len(h.past.checkpoints), max(farthest, h.past.tip()-last)
+}

@@ -1,0 +1,136 @@
+// Package fold replays a log: it takes the events of one epoch, in order and as
+// they were written, and says what they amount to at each place.
+//
+// A Fold is a value, like the table it holds: taking more events gives a new one
+// and leaves the old one as it was, so each can be kept as a checkpoint. The
+// same events give the same Fold, on any machine: the hash of its table, and the
+// bytes of Text, are equal.
+//
+// Where a table is whole. A log keeps a stretch of an epoch. When that begins
+// with event number 1, the first Complete says that every object has been
+// stated. When it begins with a Floor, only a Complete that names this Floor, or
+// a later one, says so: an older statement may lie before the stretch. So a
+// place of which another reader once had a whole table may not be whole for one
+// who begins at the floor; such a version is gone.
+//
+// What users owe: events without gaps. One that does not link to the one before
+// it is refused, and the Fold stays as it was.
+package fold
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// Fold is what a stretch of a log amounts to. The zero value has taken nothing.
+type Fold struct {
+	table table.Table
+	mark  event.Mark
+	// first is the place at which the stretch begins.
+	first    uint64
+	recorded time.Time
+	whole    bool
+}
+
+// Table is the table at the place that was reached.
+func (f Fold) Table() table.Table { return f.table }
+
+// Mark is the place that was reached, with the checksum there. The zero Mark
+// when nothing was taken.
+func (f Fold) Mark() event.Mark { return f.mark }
+
+// Recorded is when the newest event was recorded.
+func (f Fold) Recorded() time.Time { return f.recorded }
+
+// Whole tells whether everything that counted at that place is in the table.
+func (f Fold) Whole() bool { return f.whole }
+
+// Take gives the Fold with these events taken. An error means that one of them
+// does not follow the one before it, or does not read; it names the event.
+func (f Fold) Take(events ...event.Stored) (Fold, error) {
+	opened, err := f.Read(events...)
+	if err != nil {
+		return Fold{}, err
+	}
+	return f.Apply(opened...), nil
+}
+
+// Read reads events and verifies that they follow what was taken, but takes
+// nothing. An event of a newer kind is read as one without data.
+func (f Fold) Read(events ...event.Stored) ([]event.Recorded, error) {
+	opened := make([]event.Recorded, 0, len(events))
+	last := f.mark
+	for _, e := range events {
+		mark, err := follows(e, last)
+		if err != nil {
+			return nil, err
+		}
+		r, err := event.Open(e)
+		if err != nil && !errors.Is(err, event.ErrUnknownType) {
+			return nil, fmt.Errorf("event %d: %w", e.Pos.Seq, err)
+		}
+		opened, last = append(opened, r), mark
+	}
+	return opened, nil
+}
+
+// follows verifies that an event is the next one behind last.
+func follows(e event.Stored, last event.Mark) (event.Mark, error) {
+	switch {
+	case last == (event.Mark{}):
+		return event.CheckFirst(e)
+	case e.Pos.Epoch != last.Epoch || e.Pos.Seq != last.Seq+1:
+		return event.Mark{}, fmt.Errorf("event %d of epoch %s comes behind event %d of epoch %s: the events between them are missing",
+			e.Pos.Seq, e.Pos.Epoch, last.Seq, last.Epoch)
+	}
+	return event.Check(e, last.Chain)
+}
+
+// Apply takes events that Read gave.
+func (f Fold) Apply(events ...event.Recorded) Fold {
+	if len(events) == 0 {
+		return f
+	}
+	if f.first == 0 {
+		f.first = events[0].Pos.Seq
+	}
+	for _, e := range events {
+		if c, ok := e.Fact.Data.(*factv1.Complete); ok {
+			f.whole = f.whole || Counts(c, f.first)
+		}
+	}
+	f.table = f.table.Apply(events...)
+	newest := events[len(events)-1]
+	f.mark, f.recorded = newest.Mark(), newest.At
+	return f
+}
+
+// Counts tells whether a Complete says that a table is whole that was folded
+// from first, the sequence of the first event of a log.
+func Counts(c *factv1.Complete, first uint64) bool {
+	if c.GetFloor() == 0 {
+		return first == 1
+	}
+	return c.GetFloor() >= first
+}
+
+// Rebuild takes the events of a stored log up to and with the one at sequence
+// upTo; 0 takes all. An error means that an event is damaged or missing.
+func Rebuild(events []event.Stored, upTo uint64) (Fold, error) {
+	if upTo > 0 {
+		n := 0
+		for n < len(events) && events[n].Pos.Seq <= upTo {
+			n++
+		}
+		if n == 0 || events[n-1].Pos.Seq != upTo {
+			return Fold{}, fmt.Errorf("there is no event %d in this log", upTo)
+		}
+		events = events[:n]
+	}
+	return Fold{}.Take(events...)
+}

@@ -1,0 +1,126 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/routeserver/table"
+)
+
+// places knows what observations have said of baselines: which Services lead to
+// them, and which members have stood for them. It holds no more than what the
+// log that is kept says, so that whoever reads the log from its floor knows the
+// same.
+type places struct {
+	services map[service]map[target][]span
+	members  map[table.Workload]map[event.Key]uint64 // the newest place that says so
+}
+
+type service struct{ namespace, name string }
+
+// target is a port of a Service, as it leads to a baseline.
+type target struct {
+	baseline table.Workload
+	port     uint32
+}
+
+// span is a stretch of the log in which all that was said of a target was this
+// port.
+type span struct {
+	since, last  uint64
+	workloadPort uint32
+}
+
+func newPlaces() *places {
+	return &places{services: map[service]map[target][]span{}, members: map[table.Workload]map[event.Key]uint64{}}
+}
+
+// take learns from one event.
+func (p *places) take(e event.Recorded) {
+	o, ok := e.Fact.Data.(*factv1.WorkloadObserved)
+	if !ok || o.GetBaseline().GetName() == "" {
+		return
+	}
+	baseline := table.Workload{Kind: o.GetBaseline().GetKind(), Namespace: o.GetBaseline().GetNamespace(), Name: o.GetBaseline().GetName()}
+	members := p.members[baseline]
+	if members == nil {
+		members = map[event.Key]uint64{}
+		p.members[baseline] = members
+	}
+	members[e.Fact.Key] = e.Pos.Seq
+	for _, pair := range o.GetServices() {
+		for _, port := range pair.GetPorts() {
+			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), e.Pos.Seq)
+		}
+	}
+}
+
+func (p *places) said(s service, t target, workloadPort uint32, seq uint64) {
+	targets := p.services[s]
+	if targets == nil {
+		targets = map[target][]span{}
+		p.services[s] = targets
+	}
+	spans := targets[t]
+	if n := len(spans); n > 0 && spans[n-1].workloadPort == workloadPort {
+		spans[n-1].last = seq
+		return
+	}
+	targets[t] = append(spans, span{since: seq, last: seq, workloadPort: workloadPort})
+}
+
+// forget drops what was said before the floor only.
+func (p *places) forget(floor uint64) {
+	for s, targets := range p.services {
+		for t, spans := range targets {
+			spans = slices.DeleteFunc(spans, func(s span) bool { return s.last < floor })
+			if targets[t] = spans; len(spans) == 0 {
+				delete(targets, t)
+			}
+		}
+		if len(targets) == 0 {
+			delete(p.services, s)
+		}
+	}
+	for w, members := range p.members {
+		maps.DeleteFunc(members, func(_ event.Key, last uint64) bool { return last < floor })
+		if len(members) == 0 {
+			delete(p.members, w)
+		}
+	}
+}
+
+// of gives the places that a destination named at a version leads to, sorted.
+// Without a namespace it gives those of every Service of that name.
+func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
+	var out []explain.Place
+	for s, targets := range p.services {
+		if s.name != d.Service || d.Namespace != "" && s.namespace != d.Namespace {
+			continue
+		}
+		for t, spans := range targets {
+			for _, span := range slices.Backward(spans) {
+				if span.since <= upTo {
+					out = append(out, explain.Place{
+						Namespace: s.namespace, Service: s.name, Port: t.port,
+						Baseline: t.baseline, WorkloadPort: span.workloadPort,
+					})
+					break
+				}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b explain.Place) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Port, b.Port), a.Baseline.Compare(b.Baseline))
+	})
+	return out
+}
+
+// membersOf gives the members that have stood for a baseline, sorted.
+func (p *places) membersOf(w table.Workload) []event.Key {
+	return slices.Sorted(maps.Keys(p.members[w]))
+}

@@ -1,0 +1,143 @@
+// Package sandboxes makes up what happens in a cluster over time, as facts:
+// sandboxes come, change and go, their forks get ready and fail, route groups
+// name forks that others hold, and what is known is stated again. The same seed
+// gives the same facts.
+package sandboxes
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// Cluster is a cluster in which things happen. Make one with New.
+type Cluster struct {
+	// Forks, Keys and Baselines are how many different ones there can be.
+	Forks, Keys, Baselines int
+
+	random *rand.Rand
+	now    time.Time
+	said   map[event.Key]event.Fact
+	writes map[event.Key]int64
+}
+
+// New gives an empty cluster of ordinary size: 300 forks, 200 routing keys, 40
+// baselines.
+func New(seed uint64) *Cluster {
+	return &Cluster{
+		Forks: 300, Keys: 200, Baselines: 40,
+		random: rand.New(rand.NewPCG(seed, 0x5a)),
+		now:    time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC),
+		said:   map[event.Key]event.Fact{}, writes: map[event.Key]int64{},
+	}
+}
+
+// Next gives what is stated next.
+func (c *Cluster) Next() event.Fact {
+	c.now = c.now.Add(time.Duration(c.random.IntN(3000)) * time.Millisecond)
+	switch n := c.random.IntN(100); {
+	case n < 40:
+		return c.observe(c.random.IntN(c.Forks))
+	case n < 50:
+		return c.withdraw(event.Workload(kind, namespace, forkName(c.random.IntN(c.Forks))))
+	case n < 80:
+		return c.declare(c.random.IntN(c.Keys))
+	case n < 90:
+		return c.withdraw(event.RoutingKey(keyName(c.random.IntN(c.Keys))))
+	}
+	return c.again()
+}
+
+// Present gives the newest fact of each key that is not withdrawn, sorted by
+// key: what a writer states when it states everything again.
+func (c *Cluster) Present() []event.Fact {
+	var out []event.Fact
+	for _, key := range slices.Sorted(maps.Keys(c.said)) {
+		if f := c.said[key]; !f.Tombstone() {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// Complete gives the fact that a table is whole which is folded from a floor; 0
+// for the beginning of the log.
+func Complete(floor uint64) event.Fact {
+	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first", Floor: floor}}
+}
+
+// Floor gives the fact at which a log may begin.
+func Floor() event.Fact {
+	return event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}}
+}
+
+const (
+	kind      = "ForkedWorkload"
+	namespace = "shop"
+)
+
+func forkName(i int) string     { return fmt.Sprintf("feature-%d-service", i) }
+func keyName(i int) string      { return fmt.Sprintf("k%012d", i) }
+func baselineName(i int) string { return fmt.Sprintf("service-%d", i) }
+
+// say remembers a fact and says who made it so.
+func (c *Cluster) say(key event.Key, data proto.Message) event.Fact {
+	c.writes[key]++
+	f := event.Fact{Key: key, Data: data, Time: c.now, Cause: event.Cause{
+		Kind: "SignadotSandbox", Name: fmt.Sprintf("feature-%d", c.random.IntN(c.Keys)),
+		UID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", c.random.IntN(c.Keys)), Generation: c.writes[key],
+		Manager: []string{"kubectl-client-side-apply", "signadot-cli", "argocd-controller"}[c.random.IntN(3)],
+	}}
+	c.said[key] = f
+	return f
+}
+
+func (c *Cluster) again() event.Fact {
+	if len(c.said) == 0 {
+		return c.declare(0)
+	}
+	keys := slices.Sorted(maps.Keys(c.said))
+	f := c.said[keys[c.random.IntN(len(keys))]]
+	f.Time = c.now
+	return f
+}
+
+func (c *Cluster) withdraw(key event.Key) event.Fact {
+	data, _ := event.Withdrawal(key)
+	return c.say(key, data)
+}
+
+func (c *Cluster) declare(i int) event.Fact {
+	d := &factv1.RoutingDeclared{RoutingKey: keyName(i), Owner: &factv1.ObjectRef{Kind: "SignadotSandbox", Name: fmt.Sprintf("feature-%d", i)}}
+	for range 1 + c.random.IntN(4) {
+		fork := c.random.IntN(c.Forks)
+		d.Members = append(d.Members, &factv1.Member{
+			Kind: kind, Namespace: namespace, Name: forkName(fork), Sandbox: fmt.Sprintf("feature-%d", fork),
+		})
+	}
+	return c.say(event.RoutingKey(d.GetRoutingKey()), d)
+}
+
+func (c *Cluster) observe(i int) event.Fact {
+	baseline := baselineName(i % c.Baselines)
+	o := &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: kind, Namespace: namespace, Name: forkName(i), Uid: fmt.Sprintf("%08d-1111-4000-8000-000000000000", i)},
+		Created:  &timestamppb.Timestamp{Seconds: int64(i)},
+		Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: namespace, Name: baseline},
+		Services: []*factv1.ServicePair{{
+			From: baseline, To: fmt.Sprintf("feature-%d-%s", i, baseline),
+			ClusterIp: fmt.Sprintf("10.1.%d.%d", c.random.IntN(256), c.random.IntN(256)),
+			Ports:     []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
+		}},
+		Ready: c.random.IntN(4) > 0, DevMeshPresent: true,
+	}
+	return c.say(event.Workload(kind, namespace, forkName(i)), o)
+}
