@@ -79,6 +79,10 @@ lint: ## golangci-lint, built from its module
 bench-table: ## lookup, change, cold start and memory of the routing table
 	$(GO) run ./tests/bench/table
 
+.PHONY: bench-log
+bench-log: ## durable publishing beside the raw fdatasync of the same disk
+	$(GO) run ./tests/bench/log
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -2,114 +2,128 @@ package jetstream
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
+	"runtime"
 	"time"
-
-	"github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 )
 
-// decisions bounds how often one Append decides anew because others wrote.
-const decisions = 64
+const (
+	// maxBatch and maxBatchBytes bound what is committed at a time.
+	maxBatch      = 256
+	maxBatchBytes = 4 << 20
+	// gathering is how long a commit waits, at the longest, for those who were
+	// answered by the last one to come back with their next fact.
+	gathering = 300 * time.Microsecond
+)
 
-// Append implements eventbus.Log.
+// waiting is a fact that somebody waits for to be recorded.
+type waiting struct {
+	ctx   context.Context
+	epoch string
+	m     event.Message
+	last  uint64
+	size  int
+	// answered takes the one answer.
+	answered chan answer
+}
+
+type answer struct {
+	mark event.Mark
+	err  error
+}
+
+func (w *waiting) answer(mark event.Mark, err error) { w.answered <- answer{mark, err} }
+
+// Append implements eventbus.Log. The fact waits in a queue; whoever finds that
+// nobody commits the queue starts a goroutine that does, until it is empty.
 func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
 	m, err := event.Encode(f)
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
 	}
+	if err := ctx.Err(); err != nil {
+		return event.Mark{}, err
+	}
+	w := &waiting{ctx: ctx, m: m, last: last, size: sizeOf(m), answered: make(chan answer, 1)}
+	if err := l.enqueue(w); err != nil {
+		return event.Mark{}, err
+	}
+	select {
+	case a := <-w.answered:
+		return a.mark, a.err
+	case <-ctx.Done():
+		return event.Mark{}, fmt.Errorf("append a fact of %q: %w", f.Key, ctx.Err())
+	}
+}
+
+func (l *Log) enqueue(w *waiting) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.replica.tip.Epoch == "" {
-		return event.Mark{}, fmt.Errorf("%w: Begin was not called", eventbus.ErrNoLog)
+	if l.epoch == "" {
+		return fmt.Errorf("%w: Begin was not called", eventbus.ErrNoLog)
 	}
-	for range decisions {
-		// Somebody else may have written what the caller has seen and we have not.
-		if l.unsure || l.replica.newest[m.Subject] != last {
-			if err := l.catchUp(ctx); err != nil {
-				return event.Mark{}, err
-			}
-		}
-		if newest := l.replica.newest[m.Subject]; newest != last {
-			return event.Mark{}, fmt.Errorf("%w: %q is at %d, not at %d", eventbus.ErrConflict, f.Key, newest, last)
-		}
-		mark, err := l.record(ctx, m)
-		if err == nil || !l.unsure || !errors.Is(err, eventbus.ErrConflict) {
-			return mark, err
-		}
-	}
-	return event.Mark{}, fmt.Errorf("append a fact of %q: others kept writing through %d attempts", f.Key, decisions)
-}
-
-// record publishes a fact behind the tip.
-func (l *Log) record(ctx context.Context, m event.Message) (event.Mark, error) {
-	at := l.replica.now(time.Now())
-	sealed, mark := event.Seal(m, l.replica.tip, at)
-	msg := toNATS(mark.Epoch, sealed)
-	if msg.Size() > eventbus.MaxEvent {
-		return event.Mark{}, fmt.Errorf("%w: the fact on %s takes %d bytes, more than %d", eventbus.ErrRefused, m.Subject, msg.Size(), eventbus.MaxEvent)
-	}
-	msg.Header.Set(jetstream.ExpectedStreamHeader, StreamName)
-	msg.Header.Set(jetstream.ExpectedLastSeqHeader, strconv.FormatUint(l.replica.tip.Seq, 10))
-	bounded, done := l.attempt(ctx)
-	ack, err := l.js.PublishMsg(bounded, msg, jetstream.WithRetryAttempts(0))
-	if err := done(err); err != nil {
-		l.unsure = true
-		return event.Mark{}, l.appendError(ctx, mark.Epoch, m.Subject, err)
-	}
-	if ack.Sequence != mark.Seq {
-		l.unsure = true
-		return event.Mark{}, fmt.Errorf("%w: event %d was recorded as %d", eventbus.ErrDamaged, mark.Seq, ack.Sequence)
-	}
-	return mark, l.replica.add(event.Stored{Pos: mark.Pos, Message: sealed}, mark)
-}
-
-// catchUp reads what is behind the known tip.
-func (l *Log) catchUp(ctx context.Context) error {
-	seen, err := l.look(ctx)
-	switch {
-	case errors.Is(err, eventbus.ErrNoLog):
-		return err
-	case err != nil:
-		return fmt.Errorf("read what others wrote: %w", err)
-	case seen.epoch != l.replica.tip.Epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, l.replica.tip.Epoch, seen.epoch)
-	case seen.tip < l.replica.tip.Seq:
-		return fmt.Errorf("%w: it ends at %d and had reached %d; its store was rewound", eventbus.ErrDamaged, seen.tip, l.replica.tip.Seq)
-	}
-	err = l.readTo(ctx, l.replica.tip.Pos, seen.tip, l.replica.take)
-	if err == nil {
-		l.replica.forget(seen.floor)
-		l.unsure = false
-	}
-	return err
-}
-
-// readTo gives every event behind a place up to a sequence to take.
-func (l *Log) readTo(ctx context.Context, behind event.Pos, to uint64, take func(event.Stored) error) error {
-	if behind.Seq >= to {
-		return nil
-	}
-	c, err := l.Read(ctx, behind)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	for at := behind.Seq; at < to; {
-		events, err := c.Next(ctx)
-		if err != nil {
-			return err
-		}
-		for _, e := range events {
-			if err := take(e); err != nil {
-				return err
-			}
-			at = e.Pos.Seq
-		}
+	w.epoch = l.epoch
+	l.queue = append(l.queue, w)
+	if !l.committing {
+		l.committing = true
+		go l.commitAll()
 	}
 	return nil
+}
+
+// commitAll commits the queue until it is empty.
+func (l *Log) commitAll() {
+	for {
+		l.gather()
+		batch := l.dequeue()
+		if len(batch) == 0 {
+			return
+		}
+		l.commit(batch)
+	}
+}
+
+// gather waits a moment for the queue to grow as long as the last batch was: who
+// was answered by it is about to come back, and each commit costs the disk the
+// same, however much it holds. After a lone fact nobody is waited for.
+func (l *Log) gather() {
+	began := time.Now()
+	for {
+		l.mu.Lock()
+		enough := len(l.queue) >= l.lastBatch
+		l.mu.Unlock()
+		if enough || time.Since(began) > gathering {
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// dequeue takes the next batch. When there is none, nobody commits any more.
+func (l *Log) dequeue() []*waiting {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, size := 0, 0
+	for n < len(l.queue) && n < maxBatch && (n == 0 || size+l.queue[n].size <= maxBatchBytes) {
+		size += l.queue[n].size
+		n++
+	}
+	batch := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	if n == 0 {
+		l.queue, l.committing = nil, false
+	} else {
+		l.lastBatch = n
+	}
+	return batch
+}
+
+// answerAll gives the same error to all.
+func answerAll(batch []*waiting, err error) {
+	for _, w := range batch {
+		w.answer(event.Mark{}, fmt.Errorf("append a fact on %s: %w", w.m.Subject, err))
+	}
 }

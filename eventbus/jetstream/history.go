@@ -39,3 +39,17 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 	}
 	return all, nil
 }
+
+// get reads one event. ErrDamaged when it is missing although it should be there.
+func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
+	bounded, done := l.attempt(ctx)
+	raw, err := seen.stream.GetMsg(bounded, seq)
+	err = done(err)
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return event.Stored{}, fmt.Errorf("%w: event %d is missing: %w", eventbus.ErrDamaged, seq, err)
+	case err != nil:
+		return event.Stored{}, err
+	}
+	return fromNATS(event.Pos{Epoch: seen.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
+}

@@ -81,12 +81,24 @@ type Log struct {
 	config Config
 	js     jetstream.JetStream
 
-	// mu is held while a fact is appended.
-	mu sync.Mutex
-	// replica is of the epoch that this value writes to, the empty one before
-	// Begin. When it is unsure, what was published last may be in the log or not.
+	// state is held by whoever commits. The replica is of the epoch that this
+	// value writes to, the empty one before Begin; when it is unsure, what was
+	// published last may be in the log or not.
+	state   sync.Mutex
 	replica replica
 	unsure  bool
+	// id and batches name the atomic batches.
+	id      string
+	batches uint64
+
+	// mu guards what follows; it is never held while anything is waited for.
+	mu    sync.Mutex
+	epoch string // the replica's
+	// queue holds the facts that wait to be committed; committing says that a
+	// goroutine does that, lastBatch how many it took the last time.
+	queue      []*waiting
+	committing bool
+	lastBatch  int
 }
 
 var _ eventbus.Log = (*Log)(nil)
@@ -102,7 +114,7 @@ func New(c Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jetstream log: %w", err)
 	}
-	return &Log{config: c, js: js}, nil
+	return &Log{config: c, js: js, id: eventbus.NewEpoch()}, nil
 }
 
 // Tip implements eventbus.Reader.

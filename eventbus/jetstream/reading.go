@@ -228,7 +228,7 @@ func (r *reading) resume(ctx context.Context) error {
 	if r.last.Seq >= seen.floor && r.last.Chain != (event.Chain{}) {
 		// A store that lost its end and was written again counts on from there:
 		// same epoch, same sequence, another event.
-		here, err := r.get(ctx, seen, r.last.Seq)
+		here, err := r.log.get(ctx, seen, r.last.Seq)
 		if err != nil {
 			return err
 		}
@@ -237,20 +237,6 @@ func (r *reading) resume(ctx context.Context) error {
 		}
 	}
 	return r.consume(ctx)
-}
-
-// get reads one event. ErrDamaged when it is missing although it should be there.
-func (r *reading) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
-	bounded, done := r.log.attempt(ctx)
-	raw, err := seen.stream.GetMsg(bounded, seq)
-	err = done(err)
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return event.Stored{}, fmt.Errorf("%w: event %d is missing: %w", eventbus.ErrDamaged, seq, err)
-	case err != nil:
-		return event.Stored{}, err
-	}
-	return fromNATS(event.Pos{Epoch: r.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
 }
 
 // endedAt says whether a look at the stream shows that the epoch has ended, or
@@ -333,7 +319,7 @@ func (r *reading) endRequest(ctx context.Context) error {
 		r.reset()
 		if r.stuck++; r.stuck > 1 && r.last.Seq+1 >= seen.floor {
 			// It does not come from any: is it there?
-			if _, err := r.get(ctx, seen, r.last.Seq+1); err != nil {
+			if _, err := r.log.get(ctx, seen, r.last.Seq+1); err != nil {
 				return err
 			}
 		}

@@ -51,6 +51,12 @@ func (r *replica) add(s event.Stored, mark event.Mark) error {
 	return nil
 }
 
+// own takes an event that was sealed behind the tip and has been recorded.
+func (r *replica) own(s sealed) {
+	r.tip, r.at = s.mark, s.at
+	r.newest[s.event.Message.Subject] = s.mark.Seq
+}
+
 // now is when an event that is recorded now is said to be: never before the one
 // at the tip, whatever the clock says.
 func (r *replica) now(clock time.Time) time.Time {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
@@ -129,9 +128,12 @@ func (l *Log) verify(ctx context.Context, seen look, known event.Mark) (event.Ma
 }
 
 func (l *Log) believe(r replica, tip event.Mark) event.Mark {
+	l.state.Lock()
+	defer l.state.Unlock()
+	l.replica, l.unsure = r, false
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.replica, l.unsure = r, false
+	l.epoch = tip.Epoch
 	return tip
 }
 
@@ -189,8 +191,8 @@ func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 
 // Forget implements eventbus.Log.
 func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.state.Lock()
+	defer l.state.Unlock()
 	seen, err := l.look(ctx)
 	switch {
 	case err != nil:
@@ -216,53 +218,5 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 		return fmt.Errorf("forget what lies before %d: %w", floor.Seq, err)
 	}
 	l.replica.forget(floor.Seq)
-	return nil
-}
-
-// The server's error codes that decide what a failed publish means.
-const (
-	codeMessageTooLarge jetstream.ErrorCode = 10054
-	codeHeaderTooLarge  jetstream.ErrorCode = 10097
-	codeStoreFailed     jetstream.ErrorCode = 10077
-)
-
-// appendError says what a failed publish means to the writer.
-func (l *Log) appendError(ctx context.Context, epoch string, key string, err error) error {
-	var api *jetstream.APIError
-	if errors.As(err, &api) {
-		switch {
-		case api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence,
-			api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
-			return fmt.Errorf("%w: %q: %s", eventbus.ErrConflict, key, api.Description)
-		case api.ErrorCode == codeMessageTooLarge, api.ErrorCode == codeHeaderTooLarge:
-			return fmt.Errorf("%w: the fact of %q is larger than %d bytes", eventbus.ErrRefused, key, eventbus.MaxEvent)
-		case api.ErrorCode == codeStoreFailed && api.Description == maximumBytes:
-			return fmt.Errorf("%w: stream %s holds %d bytes", eventbus.ErrFull, StreamName, l.config.MaxBytes)
-		}
-	}
-	if errors.Is(err, nats.ErrMaxPayload) {
-		return fmt.Errorf("%w: the fact of %q is larger than the server takes", eventbus.ErrRefused, key)
-	}
-	if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders) {
-		if ended := l.endedError(ctx, epoch); ended != nil {
-			return ended
-		}
-	}
-	return fmt.Errorf("append a fact of %q: %w", key, err)
-}
-
-// maximumBytes is how the server says that a stream is full.
-const maximumBytes = "maximum bytes exceeded"
-
-// endedError says how the epoch has ended; nil when it goes on, or cannot be
-// seen.
-func (l *Log) endedError(ctx context.Context, epoch string) error {
-	seen, err := l.look(ctx)
-	switch {
-	case errors.Is(err, eventbus.ErrNoLog):
-		return fmt.Errorf("%w: stream %s is gone", eventbus.ErrNoLog, StreamName)
-	case err == nil && seen.epoch != epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, epoch, seen.epoch)
-	}
 	return nil
 }

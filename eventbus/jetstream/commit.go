@@ -1,0 +1,180 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// commit records a batch of facts, and answers each one. It takes no longer than
+// one answer may.
+func (l *Log) commit(batch []*waiting) {
+	l.state.Lock()
+	defer l.state.Unlock()
+	ctx, cancel := context.WithTimeoutCause(context.Background(), answerTimeout, errNoAnswer)
+	defer cancel()
+	if l.unsure || l.stale(batch) {
+		if err := l.catchUp(ctx, l.replica.take); err != nil {
+			answerAll(batch, err)
+			return
+		}
+	}
+	limit := len(batch)
+	for todo := l.decide(batch); len(todo) > 0; {
+		n := min(limit, len(todo))
+		err := l.publish(ctx, todo[:n])
+		switch {
+		case err == nil:
+			l.recorded(todo[:n])
+			todo = todo[n:]
+		case isCertain(err) && n > 1:
+			limit = n / 2 // one of them does not go; find out which
+		case isCertain(err):
+			todo[0].answer(event.Mark{}, err)
+			todo = l.decideAgain(todo[1:])
+		case errors.Is(err, errAway): // so nothing was sent
+			answerSealed(todo, err)
+			return
+		default:
+			l.unsure = true
+			left, failed := l.findOut(ctx, todo)
+			if failed != nil {
+				answerSealed(left, fmt.Errorf("%w (after %w)", failed, err))
+				return
+			}
+			todo = left
+		}
+	}
+}
+
+// recorded takes over what was recorded, and says so to those who wait.
+func (l *Log) recorded(todo []sealed) {
+	for _, s := range todo {
+		l.replica.own(s)
+	}
+	for _, s := range todo {
+		s.answer(s.mark, nil)
+	}
+}
+
+// findOut reads what is in the log behind the known tip, after somebody else has
+// written there or an answer was unclear. It answers for those facts of ours that
+// are in the log, and gives the rest to be published: as they are, if they still
+// follow the tip, so that a copy that is still on its way and this one can never
+// be recorded both.
+func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
+	was := l.replica.tip
+	for {
+		err := l.catchUp(ctx, func(s event.Stored) error {
+			err := l.replica.take(s)
+			if err == nil && len(todo) > 0 && l.replica.tip == todo[0].mark {
+				todo[0].answer(todo[0].mark, nil)
+				todo = todo[1:]
+			}
+			return err
+		})
+		if err == nil && l.replica.tip != was {
+			break
+		}
+		if err != nil && (ctx.Err() != nil || isEnd(err)) {
+			return todo, err
+		}
+		// The server is not there, or it is and the log has not moved.
+		select {
+		case <-time.After(pauseBetween):
+		case <-ctx.Done():
+			return todo, context.Cause(ctx)
+		}
+		if err == nil {
+			return todo, nil
+		}
+	}
+	if len(todo) == 0 || todo[0].mark.Seq == l.replica.tip.Seq+1 && todo[0].follows == l.replica.tip.Chain {
+		return todo, nil
+	}
+	return l.decideAgain(todo), nil
+}
+
+// pauseBetween is between two attempts to publish the same.
+const pauseBetween = 20 * time.Millisecond
+
+// isEnd says whether an error says that there is nothing to be written to.
+func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }
+
+func answerSealed(todo []sealed, err error) {
+	for _, s := range todo {
+		answerAll([]*waiting{s.waiting}, err)
+	}
+}
+
+// few is how many events are read one by one rather than by a consumer.
+const few = 16
+
+// catchUp gives every event behind the known tip to take, which is to bring the
+// replica up to them.
+func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error {
+	seen, err := l.look(ctx)
+	switch {
+	case errors.Is(err, eventbus.ErrNoLog):
+		return err
+	case err != nil:
+		return fmt.Errorf("read what is in the log: %w", err)
+	case seen.epoch != l.replica.tip.Epoch:
+		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, l.replica.tip.Epoch, seen.epoch)
+	case seen.tip < l.replica.tip.Seq:
+		return fmt.Errorf("%w: it ends at %d and had reached %d; its store was rewound", eventbus.ErrDamaged, seen.tip, l.replica.tip.Seq)
+	case seen.tip-l.replica.tip.Seq <= few:
+		err = l.readEach(ctx, seen, l.replica.tip.Seq+1, take)
+	default:
+		err = l.readTo(ctx, l.replica.tip.Pos, seen.tip, take)
+	}
+	if err != nil {
+		return err
+	}
+	l.replica.forget(seen.floor)
+	l.unsure = false
+	return nil
+}
+
+// readEach gives every event from a place up to the tip seen to take.
+func (l *Log) readEach(ctx context.Context, seen look, from uint64, take func(event.Stored) error) error {
+	for seq := from; seq <= seen.tip; seq++ {
+		e, err := l.get(ctx, seen, seq)
+		if err != nil {
+			return err
+		}
+		if err := take(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTo gives every event behind a place up to a sequence, or further, to take.
+func (l *Log) readTo(ctx context.Context, behind event.Pos, to uint64, take func(event.Stored) error) error {
+	if behind.Seq >= to {
+		return nil
+	}
+	c, err := l.Read(ctx, behind)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for at := behind.Seq; at < to; {
+		events, err := c.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := take(e); err != nil {
+				return err
+			}
+			at = e.Pos.Seq
+		}
+	}
+	return nil
+}
