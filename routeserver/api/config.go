@@ -1,0 +1,126 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/table"
+)
+
+// Tables gives the newest routing table. A *view.View is one.
+type Tables interface {
+	// Current gives the newest whole table, and a channel that is closed when
+	// there is one with other rules. Before the first one it gives a table that
+	// is not whole.
+	Current() (table.Table, <-chan struct{})
+	// WaitFor waits until the newest table has reached a position, and gives that
+	// table. An error when ctx ends before, or the epoch of the position does.
+	WaitFor(ctx context.Context, pos event.Pos) (table.Table, error)
+}
+
+// Sidecars knows the DevMesh sidecars that are connected to this route server.
+type Sidecars interface {
+	// Sidecars gives one entry for each sidecar, sorted by namespace and pod.
+	Sidecars() []Sidecar
+}
+
+// Sidecar is what one connected sidecar has acknowledged.
+type Sidecar struct {
+	// Namespace and Pod name its pod; Baseline is the workload of that pod.
+	Namespace, Pod string
+	Baseline       table.Workload
+	// Acknowledged is the version of its workload's rules that it acknowledged
+	// last, Due the one it is to have; "" for none.
+	Acknowledged, Due string
+	// Rejected is what it said when it last refused an update, or "".
+	Rejected string
+	// Reached is the newest position at which the version that it has
+	// acknowledged was the one due: its rules are those of the table at that
+	// position, for its workload. Zero when that is not known.
+	Reached event.Pos
+}
+
+// Peers are the other route servers of the same log.
+type Peers interface {
+	// Sidecars asks each of them for the sidecars connected to it, and gives
+	// what they said and the addresses of those that did not answer in time.
+	Sidecars(ctx context.Context, filter *routingv1.Filter) (sidecars []*routingv1.Sidecar, silent []string)
+}
+
+// Config is what a Server needs.
+type Config struct {
+	// Tables is the newest table. Required.
+	Tables Tables
+	// Log is the log that the table follows. Required.
+	Log eventbus.Reader
+	// History gives older versions, of the same log and tables. Required.
+	History *history.History
+	// Sidecars are those connected here. Without it this route server serves no
+	// xDS, and has none.
+	Sidecars Sidecars
+	// Peers are the other route servers. Without it there are none.
+	Peers Peers
+	// Name is what this route server is called in what it says about sidecars,
+	// usually the name of its pod. Default: routeserver.
+	Name string
+	// Logger is told about what goes wrong on this side. Default: none.
+	Logger *slog.Logger
+	// Metrics gets the collectors of the API. Default: none.
+	Metrics prometheus.Registerer
+
+	// CallWithin bounds each call that answers once, but Wait, which says itself
+	// how long. Default: 30 s.
+	CallWithin time.Duration
+	// WriteWithin is how long the client of a stream may take nothing. Default:
+	// 1 min.
+	WriteWithin time.Duration
+	// WatchNews is how often a watch whose rules do not change is told of the
+	// newest position. Default: 1 min.
+	WatchNews time.Duration
+	// MaxCalls, MaxStreams and MaxWaits bound how many calls that answer once,
+	// streams (Watch and ReadLog) and Waits there are at a time; more are
+	// RESOURCE_EXHAUSTED. Default: 256, 4096 and 128.
+	MaxCalls, MaxStreams, MaxWaits int
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	switch {
+	case c.Tables == nil || c.Log == nil || c.History == nil:
+		return errors.New("api: Config needs Tables, Log and History")
+	case c.CallWithin < 0 || c.WriteWithin < 0 || c.WatchNews < 0:
+		return errors.New("api: durations in Config must not be negative")
+	case c.MaxCalls < 0 || c.MaxStreams < 0 || c.MaxWaits < 0:
+		return fmt.Errorf("api: limits must not be negative: MaxCalls %d, MaxStreams %d, MaxWaits %d", c.MaxCalls, c.MaxStreams, c.MaxWaits)
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Name == "" {
+		c.Name = "routeserver"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	for field, is := range map[*time.Duration]time.Duration{&c.CallWithin: 30 * time.Second, &c.WriteWithin: time.Minute, &c.WatchNews: time.Minute} {
+		if *field == 0 {
+			*field = is
+		}
+	}
+	for field, is := range map[*int]int{&c.MaxCalls: 256, &c.MaxStreams: 4096, &c.MaxWaits: 128} {
+		if *field == 0 {
+			*field = is
+		}
+	}
+	return c
+}

@@ -1,0 +1,146 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/history"
+)
+
+// Domain is the domain of every ErrorInfo of this API.
+const Domain = "switchyard.dev"
+
+// The reasons of errors: ErrorInfo.Reason. They are part of the API.
+const (
+	// ReasonInvalid (INVALID_ARGUMENT): the request makes no sense; a BadRequest
+	// names the field.
+	ReasonInvalid = "INVALID_REQUEST"
+	// ReasonGone (OUT_OF_RANGE): the position or time is before what is kept.
+	// Metadata, here and in the next one: oldest_epoch and oldest_sequence, the
+	// oldest place that is kept, when there is one.
+	ReasonGone = "POSITION_GONE"
+	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch; the log
+	// has begun again since.
+	ReasonOtherEpoch = "OTHER_EPOCH"
+	// ReasonNotReached (NOT_FOUND): the log has not come to the position yet.
+	ReasonNotReached = "POSITION_NOT_REACHED"
+	// ReasonNotWhole (UNAVAILABLE): there is no whole table yet.
+	ReasonNotWhole = "TABLE_NOT_WHOLE"
+	// ReasonLog (UNAVAILABLE): the log cannot be read at the moment.
+	ReasonLog = "LOG_UNAVAILABLE"
+	// ReasonStopping (UNAVAILABLE): this route server is stopping.
+	ReasonStopping = "STOPPING"
+	// ReasonTooMany (RESOURCE_EXHAUSTED): as many such calls as may be are under
+	// way on this route server.
+	ReasonTooMany = "TOO_MANY_CALLS"
+	// ReasonTimedOut (DEADLINE_EXCEEDED): what was waited for did not happen in
+	// time.
+	ReasonTimedOut = "TIMED_OUT"
+	// ReasonSlow (DEADLINE_EXCEEDED): the client of a stream has taken nothing
+	// for too long.
+	ReasonSlow = "SLOW_READER"
+)
+
+// failure makes an error of the API. The metadata are pairs of name and value.
+func failure(code codes.Code, reason, message string, metadata ...string) *status.Status {
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: map[string]string{}}
+	for i := 0; i+1 < len(metadata); i += 2 {
+		info.Metadata[metadata[i]] = metadata[i+1]
+	}
+	return detailed(status.New(code, message), info)
+}
+
+// detailed adds a detail to a status. A detail that cannot be written is left
+// out: the status itself must reach the client.
+func detailed(s *status.Status, detail protoadapt.MessageV1) *status.Status {
+	with, err := s.WithDetails(detail)
+	if err != nil {
+		return s
+	}
+	return with
+}
+
+// again adds that the same call may be made again after a while.
+func again(s *status.Status, after time.Duration) error {
+	return detailed(s, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}).Err()
+}
+
+// invalid says what is wrong with one field of a request. The field is written
+// as in the .proto file: at.position.
+func invalid(field, format string, args ...any) error {
+	what := fmt.Sprintf(format, args...)
+	return detailed(failure(codes.InvalidArgument, ReasonInvalid, field+": "+what), &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: what}},
+	}).Err()
+}
+
+// notWhole says that there is no table to answer from.
+func notWhole() error {
+	return again(failure(codes.Unavailable, ReasonNotWhole, "the routing table is not whole yet: try again"), time.Second)
+}
+
+// gone says that what was asked for is no longer kept; oldest is the oldest
+// place that is, and zero when there is none.
+func gone(reason, message string, oldest event.Pos) error {
+	if oldest == (event.Pos{}) {
+		return failure(codes.OutOfRange, reason, message).Err()
+	}
+	return failure(codes.OutOfRange, reason, message,
+		"oldest_epoch", oldest.Epoch, "oldest_sequence", strconv.FormatUint(oldest.Seq, 10)).Err()
+}
+
+// notReached says that the log has not come to a position.
+func notReached(message string) error {
+	return failure(codes.NotFound, ReasonNotReached, message).Err()
+}
+
+// timedOut says that what was waited for did not happen in time.
+func timedOut(what string) error {
+	return failure(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
+}
+
+// failed gives the status of an error of the log, of History or of a context.
+// What is a status already stays as it is.
+func (s *Server) failed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	var is interface{ GRPCStatus() *status.Status }
+	var past *history.Gone
+	switch {
+	case err == nil, errors.As(err, &is):
+		return err
+	case errors.As(err, &past) && past.OtherEpoch:
+		return gone(ReasonOtherEpoch, past.Error()+": positions of different epochs do not compare; ask without a position", past.Oldest)
+	case errors.As(err, &past):
+		return gone(ReasonGone, past.Error()+": ask from there on, or without a position", past.Oldest)
+	case errors.Is(err, eventbus.ErrGone):
+		return gone(ReasonGone, err.Error(), event.Pos{})
+	case errors.Is(err, eventbus.ErrEpochEnded):
+		return gone(ReasonOtherEpoch, err.Error(), event.Pos{})
+	case errors.Is(err, history.ErrNotReached):
+		return notReached(err.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		return timedOut("the answer")
+	case errors.Is(err, context.Canceled):
+		return status.Error(codes.Canceled, "the caller has gone")
+	case errors.Is(err, eventbus.ErrNoLog):
+		return again(failure(codes.Unavailable, ReasonLog, "the routing log has not begun: try again"), time.Second)
+	}
+	s.cfg.Logger.Warn("a call of the routing API failed: the log cannot be read", "error", err)
+	return again(failure(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment: %v", err)), time.Second)
+}
+
+// errStopping ends what is under way when the server does.
+var errStopping = again(failure(codes.Unavailable, ReasonStopping, "this route server is stopping: ask again"), 100*time.Millisecond)

@@ -1,0 +1,109 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Bounds of one message of ReadLog.
+const (
+	logEvents = 256
+	logBytes  = 1 << 20
+)
+
+// ReadLog implements routingv1.RoutingServer. It ends at what was the tip when
+// the call came, unless it is to follow.
+func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStreamingServer[routingv1.ReadLogResponse]) error {
+	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
+		kept, err := s.cfg.Log.Kept(ctx)
+		if err != nil {
+			return s.failed(ctx, err)
+		}
+		behind, err := beginning(req.GetBehind(), kept)
+		if err != nil {
+			return err
+		}
+		upTo := kept.Tip.Seq
+		if req.GetFollow() {
+			upTo = ^uint64(0)
+		}
+		return s.failed(ctx, s.passOn(ctx, behind, upTo, func(events []*routingv1.StoredEvent) error {
+			return p.send(func() error { return stream.Send(&routingv1.ReadLogResponse{Events: events}) })
+		}))
+	})
+}
+
+// beginning gives the place behind which to read.
+func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
+	behind := event.Pos{Epoch: p.GetEpoch(), Seq: p.GetSequence()}
+	switch {
+	case behind == event.Pos{}:
+		return event.Pos{Epoch: kept.Floor.Epoch, Seq: kept.Floor.Seq - 1}, nil
+	case behind.Epoch == "":
+		behind.Epoch = kept.Tip.Epoch
+	case behind.Epoch != kept.Tip.Epoch:
+		return behind, gone(ReasonOtherEpoch, fmt.Sprintf(
+			"epoch %s of the routing log has ended, now it is %s: read without a position", behind.Epoch, kept.Tip.Epoch), kept.Floor)
+	}
+	switch {
+	case behind.Seq > kept.Tip.Seq:
+		return behind, notReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", behind.Seq, kept.Tip.Seq))
+	case behind.Seq+1 < kept.Floor.Seq:
+		return behind, gone(ReasonGone, fmt.Sprintf(
+			"event %d is no longer kept, the first one is %d: read without a position", behind.Seq+1, kept.Floor.Seq), kept.Floor)
+	}
+	return behind, nil
+}
+
+// passOn sends the events behind a place, up to and with a sequence.
+func (s *Server) passOn(ctx context.Context, behind event.Pos, upTo uint64, send func([]*routingv1.StoredEvent) error) error {
+	if behind.Seq >= upTo {
+		return nil
+	}
+	cursor, err := s.cfg.Log.Read(ctx, behind)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	for {
+		events, err := cursor.Next(ctx)
+		if err != nil {
+			return err
+		}
+		for len(events) > 0 && events[0].Pos.Seq <= upTo {
+			part := firstOf(events, upTo)
+			events = events[len(part):]
+			if err := send(part); err != nil {
+				return err
+			}
+			if part[len(part)-1].GetPosition().GetSequence() == upTo {
+				return nil
+			}
+		}
+	}
+}
+
+// firstOf gives as many events as one message holds, at least one.
+func firstOf(events []event.Stored, upTo uint64) []*routingv1.StoredEvent {
+	var out []*routingv1.StoredEvent
+	size := 0
+	for _, e := range events {
+		size += len(e.Message.Subject) + len(e.Message.Data)
+		for name, value := range e.Message.Header {
+			size += len(name) + len(value)
+		}
+		if e.Pos.Seq > upTo || len(out) == logEvents || size > logBytes && len(out) > 0 {
+			break
+		}
+		out = append(out, &routingv1.StoredEvent{
+			Position: positionOf(e.Pos), Subject: e.Message.Subject, Header: e.Message.Header, Data: e.Message.Data,
+		})
+	}
+	return out
+}

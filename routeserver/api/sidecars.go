@@ -1,0 +1,79 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// Sidecars implements routingv1.RoutingServer.
+func (s *Server) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest) (*routingv1.SidecarsResponse, error) {
+	passes, err := s.baselinesWith(filterOf(req.GetFilter()))
+	if err != nil {
+		return nil, err
+	}
+	var peers Peers
+	if !req.GetLocal() {
+		peers = s.cfg.Peers
+	}
+	sidecars, silent := s.sidecars(ctx, peers, req.GetFilter(), passes)
+	return &routingv1.SidecarsResponse{Sidecars: sidecars, Silent: silent}, nil
+}
+
+// baselinesWith tells which baselines a filter means: with a routing key or a
+// sandbox, those that have such a rule now.
+func (s *Server) baselinesWith(f filter) (func(table.Workload) bool, error) {
+	if f.routingKey == "" && f.sandbox == "" {
+		return f.baseline, nil
+	}
+	t, _ := s.cfg.Tables.Current()
+	if !t.Whole() {
+		return nil, notWhole()
+	}
+	with := map[table.Workload]bool{}
+	for r := range t.All() {
+		if f.rule(r) {
+			with[r.Baseline] = true
+		}
+	}
+	return func(w table.Workload) bool { return with[w] }, nil
+}
+
+// sidecars gives those of the baselines that pass, sorted by pod: those connected
+// here and, unless peers is nil, those that the other route servers tell of when
+// asked with this filter.
+func (s *Server) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filter, passes func(table.Workload) bool) (all []*routingv1.Sidecar, silent []string) {
+	if peers != nil {
+		var theirs []*routingv1.Sidecar
+		theirs, silent = peers.Sidecars(ctx, ask)
+		for _, c := range theirs {
+			// One that goes by our name is this route server, asked by another address.
+			if c.GetRouteServer() != s.cfg.Name && passes(tableWorkload(c.GetBaseline())) {
+				all = append(all, c)
+			}
+		}
+	}
+	if s.cfg.Sidecars != nil {
+		for _, c := range s.cfg.Sidecars.Sidecars() {
+			if passes(c.Baseline) {
+				all = append(all, s.sidecarOf(c))
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *routingv1.Sidecar) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetPod(), b.GetPod()), cmp.Compare(a.GetRouteServer(), b.GetRouteServer()))
+	})
+	slices.Sort(silent)
+	return all, silent
+}
+
+func (s *Server) sidecarOf(c Sidecar) *routingv1.Sidecar {
+	return &routingv1.Sidecar{
+		Namespace: c.Namespace, Pod: c.Pod, Baseline: workloadOf(c.Baseline),
+		Acknowledged: c.Acknowledged, Due: c.Due, Current: c.Due != "" && c.Acknowledged == c.Due,
+		Rejected: c.Rejected, RouteServer: s.cfg.Name, Reached: positionOf(c.Reached),
+	}
+}

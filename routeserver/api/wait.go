@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// Bounds of a wait.
+const (
+	waitDefault = 10 * time.Second
+	waitMax     = 300 * time.Second
+	// Between two looks at what the sidecars have acknowledged.
+	lookFirst, lookLast = 20 * time.Millisecond, 250 * time.Millisecond
+)
+
+// Wait implements routingv1.RoutingServer.
+//
+// A sidecar has acknowledged a position when the version that it acknowledged
+// last is the one that follows, for its workload, from the table at that position
+// or at a later one (Sidecar.Reached). What that proves: the routes that this
+// sidecar's Envoy has accepted are those of a table that holds everything up to
+// the position. What it does not prove: anything about pods that have no sidecar,
+// or one that is not connected just now; nor that a request which was under way
+// before has been routed anew.
+//
+// With a routing key the sidecars of those baselines count for which the key has
+// a rule, or had one as far as the log is kept.
+func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
+	within := time.Duration(req.GetTimeoutSeconds()) * time.Second
+	if within < 0 || within > waitMax {
+		return nil, invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
+	}
+	if within == 0 {
+		within = waitDefault
+	}
+	ended, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	pos, err := s.toWaitFor(ended, req.GetPosition())
+	if err != nil {
+		return nil, s.failed(ended, err)
+	}
+	if _, err := s.reach(ended, pos); err != nil {
+		return nil, s.failed(ended, err)
+	}
+	who, err := s.concerned(ended, req.GetRoutingKey())
+	if err != nil {
+		return nil, s.failed(ended, err)
+	}
+	for pause := lookFirst; ; pause = min(2*pause, lookLast) {
+		// Asking goes on to its end, also when time is up: the last answer counts.
+		out, err := s.look(ctx, pos, who)
+		if err != nil || out.GetConverged() {
+			return out, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-s.stopping:
+			return nil, errStopping
+		case <-ended.Done():
+			if ctx.Err() != nil {
+				return nil, s.failed(ctx, ctx.Err())
+			}
+			return out, nil
+		}
+	}
+}
+
+// toWaitFor gives the position that is to be acknowledged.
+func (s *Server) toWaitFor(ctx context.Context, p *routingv1.Position) (event.Pos, error) {
+	tip, err := s.cfg.Log.Tip(ctx)
+	if err != nil || p == nil {
+		return tip, err
+	}
+	pos, err := s.posOf("position", p)
+	if err == nil && pos.Epoch == tip.Epoch && pos.Seq > tip.Seq {
+		err = notReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", pos.Seq, tip.Seq))
+	}
+	return pos, err
+}
+
+// look tells who has acknowledged a position by now.
+func (s *Server) look(ctx context.Context, pos event.Pos, who concerned) (*routingv1.WaitResponse, error) {
+	t, _ := s.cfg.Tables.Current()
+	if t.Pos().Epoch != pos.Epoch {
+		return nil, gone(ReasonOtherEpoch, "the routing log began again while this was waited for: wait again", event.Pos{})
+	}
+	out := &routingv1.WaitResponse{Version: s.versionOf(t)}
+	var sidecars []*routingv1.Sidecar
+	sidecars, out.Silent = s.sidecars(ctx, s.cfg.Peers, who.filter(), who.passes)
+	out.Sidecars = int32(len(sidecars))
+	for _, c := range sidecars {
+		if r := c.GetReached(); r.GetEpoch() != pos.Epoch || r.GetSequence() < pos.Seq {
+			out.Lagging = append(out.Lagging, c)
+		}
+	}
+	out.Converged = len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0
+	return out, nil
+}
+
+// concerned are the baselines whose sidecars count; nil: all.
+type concerned map[table.Workload]bool
+
+func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }
+
+// filter narrows what is asked of others, as far as a filter can say it.
+func (c concerned) filter() *routingv1.Filter {
+	if len(c) == 1 {
+		for w := range c {
+			return &routingv1.Filter{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
+		}
+	}
+	return nil
+}
+
+// concerned gives the baselines that a routing key has a rule for, or had one as
+// far as the log is kept: the members that it ever named, and the baselines that
+// each ever stood for. Without a key: all there are.
+func (s *Server) concerned(ctx context.Context, routingKey string) (concerned, error) {
+	if routingKey == "" {
+		return nil, nil
+	}
+	out := concerned{}
+	declared, err := s.cfg.Log.HistoryOf(ctx, event.RoutingKey(routingKey))
+	if err != nil {
+		return nil, err
+	}
+	members := map[event.Key]bool{}
+	for _, d := range declared {
+		if said, ok := d.Fact.Data.(*factv1.RoutingDeclared); ok {
+			for _, m := range said.GetMembers() {
+				members[event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())] = true
+			}
+		}
+	}
+	for member := range members {
+		observed, err := s.cfg.Log.HistoryOf(ctx, member)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range observed {
+			if said, ok := o.Fact.Data.(*factv1.WorkloadObserved); ok {
+				b := said.GetBaseline()
+				out[table.Workload{Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName()}] = true
+			}
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,117 @@
+package api
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// Bounds of one message of a watch: more changes go out as several messages.
+const (
+	watchChanges = 1000
+	watchBytes   = 1 << 20
+)
+
+// Watch implements routingv1.RoutingServer.
+//
+// It holds the table that its client was told of last; when there is another it
+// sends the difference. Versions that came and went while the client was slow are
+// never sent. While nothing changes, the client is told of the newest position
+// every Config.WatchNews, so that the one it would go on from does not grow old.
+func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingServer[routingv1.WatchResponse]) error {
+	w := &watcher{Server: s, filter: filterOf(req.GetFilter())}
+	if req.GetBehind() != nil {
+		var err error
+		if w.told, err = s.tableBehind(stream.Context(), req.GetBehind()); err != nil {
+			return err
+		}
+	}
+	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
+		return w.run(ctx, func(m *routingv1.WatchResponse) error {
+			return p.send(func() error { return stream.Send(m) })
+		})
+	})
+}
+
+// tableBehind gives the table that a client has who was told of everything up to
+// a position, once the newest table has reached it too.
+func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.Table, error) {
+	behind, err := s.posOf("behind", p)
+	if err != nil {
+		return table.Table{}, err
+	}
+	t, err := s.tableOf(ctx, behind)
+	if err == nil {
+		_, err = s.reach(ctx, behind)
+	}
+	return t, s.failed(ctx, err)
+}
+
+// watcher is one watch.
+type watcher struct {
+	*Server
+	filter filter
+	// told is the table that the client knows; one without an epoch at first.
+	told table.Table
+}
+
+func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) error) error {
+	news := time.NewTicker(w.cfg.WatchNews)
+	defer news.Stop()
+	for first, idle := true, false; ; first = false {
+		t, newer := w.cfg.Tables.Current()
+		if !t.Whole() {
+			return notWhole()
+		}
+		for m := range w.next(t, first, idle) {
+			if err := send(m); err != nil {
+				return err
+			}
+		}
+		w.told, idle = t, false
+		select {
+		case <-newer:
+		case <-news.C:
+			idle = true
+		case <-ctx.Done():
+			return w.failed(ctx, ctx.Err())
+		}
+	}
+}
+
+// next gives the messages that bring the client from the table it knows to t.
+// There are none when it knows all that passes its filter, unless this is the
+// first time, or idle is set and the position has moved.
+func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.WatchResponse] {
+	known := w.told
+	reset := known.Pos().Epoch != t.Pos().Epoch
+	if reset {
+		known = table.Table{}
+	}
+	changes := w.filter.diff(known, t)
+	moved := idle && t.Pos() != w.told.Pos()
+	return func(yield func(*routingv1.WatchResponse) bool) {
+		if len(changes) == 0 && !first && !reset && !moved {
+			return
+		}
+		m, size := &routingv1.WatchResponse{Reset_: reset}, 0
+		for _, c := range changes {
+			change := changeOf(c)
+			if size += proto.Size(change); len(m.GetChanges()) == watchChanges || size > watchBytes && len(m.GetChanges()) > 0 {
+				if !yield(m) {
+					return
+				}
+				m, size = &routingv1.WatchResponse{}, proto.Size(change)
+			}
+			m.Changes = append(m.Changes, change)
+		}
+		m.Synced, m.Version = first, w.versionOf(t)
+		yield(m)
+	}
+}
