@@ -60,7 +60,7 @@ func (f *folding) fold(rec event.Recorded) {
 
 // declare takes in what a routing key names from now on.
 func (f *folding) declare(seq uint64, routingKey string, members []*factv1.Member) {
-	was, known := f.keys.Get(routingKey)
+	was, known := f.keys.Get(hamt.Text(routingKey))
 	if !known {
 		was = &Declaration{RoutingKey: strings.Clone(routingKey)}
 	}
@@ -78,7 +78,7 @@ func (f *folding) declare(seq uint64, routingKey string, members []*factv1.Membe
 			f.changeNames(m, with(f.member(m.memberID).namedBy, is.RoutingKey))
 		}
 	}
-	f.keys = f.keys.With(f.edit, is.RoutingKey, is)
+	f.keys = f.keys.With(f.edit, is)
 	f.touched[is.RoutingKey] = struct{}{}
 }
 
@@ -94,7 +94,7 @@ func (f *folding) changeNames(n *named, namedBy []string) {
 		return
 	}
 	m.named, m.namedBy = n, namedBy
-	f.members = f.members.With(f.edit, n.memberID, &m)
+	f.members = f.members.With(f.edit, &m)
 }
 
 // observe takes in what is seen of a member; nil when it is gone.
@@ -109,7 +109,7 @@ func (f *folding) observe(seq uint64, ref *factv1.ObjectRef, seen *factv1.Worklo
 	}
 	was := m.serving
 	m.seq, m.serving = seq, f.servingOf(m.named, seq, seen)
-	f.members = f.members.With(f.edit, m.named.memberID, &m)
+	f.members = f.members.With(f.edit, &m)
 	if m.serving != nil {
 		f.standIn(m.serving.Place, 1)
 	}

@@ -7,7 +7,7 @@ type baseline struct {
 	*Place
 	// members counts those that stand in for it. It is forgotten with the last.
 	members int
-	byKey   hamt.Map[string, *Rule]
+	byKey   hamt.Map[hamt.Text, *Rule]
 	hash    Hash
 }
 
@@ -33,5 +33,8 @@ func (f *folding) setBaseline(b *baseline) {
 		f.baselines = f.baselines.Without(f.edit, b.Baseline)
 		return
 	}
-	f.baselines = f.baselines.With(f.edit, b.Baseline, b)
+	f.baselines = f.baselines.With(f.edit, b)
 }
+
+// ID makes it findable.
+func (b *baseline) ID() Workload { return b.Baseline }

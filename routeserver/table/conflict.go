@@ -3,6 +3,8 @@ package table
 import (
 	"cmp"
 	"slices"
+
+	"switchyard.dev/routeserver/table/hamt"
 )
 
 // Conflict says that two members of one routing key stand for the same
@@ -19,11 +21,20 @@ type Conflict struct {
 	LoserSandbox string
 }
 
+// contested has the conflicts of one routing key.
+type contested struct {
+	routingKey string
+	all        []Conflict
+}
+
+// ID makes it findable.
+func (c *contested) ID() hamt.Text { return hamt.Text(c.routingKey) }
+
 // Conflicts gives every conflict, sorted by routing key, baseline and loser.
 func (t Table) Conflicts() []Conflict {
 	var out []Conflict
-	for _, of := range t.conflicts.All() {
-		out = append(out, of...)
+	for of := range t.conflicts.All() {
+		out = append(out, of.all...)
 	}
 	slices.SortFunc(out, compareConflicts)
 	return out

@@ -23,7 +23,7 @@ type Change struct {
 func Diff(older, newer Table) []Change {
 	var out []Change
 	for _, b := range hamt.Diff(older.baselines, newer.baselines, sameRules) {
-		out = changesOf(out, b.Key, b.Old, b.New)
+		out = changesOf(out, b.Old, b.New)
 	}
 	slices.SortFunc(out, Change.compare)
 	return out
@@ -31,9 +31,9 @@ func Diff(older, newer Table) []Change {
 
 func sameRules(a, b *baseline) bool { return a == b || a.hash == b.hash }
 
-func (b *baseline) rulesByKey() hamt.Map[string, *Rule] {
+func (b *baseline) rulesByKey() hamt.Map[hamt.Text, *Rule] {
 	if b == nil {
-		return hamt.Map[string, *Rule]{}
+		return hamt.Map[hamt.Text, *Rule]{}
 	}
 	return b.byKey
 }
@@ -46,14 +46,15 @@ func DiffOf(older, newer Table, w Workload) []Change {
 	if a == b || older.HashOf(w) == newer.HashOf(w) {
 		return nil
 	}
-	out := changesOf(nil, w, a, b)
+	out := changesOf(nil, a, b)
 	slices.SortFunc(out, Change.compare)
 	return out
 }
 
-func changesOf(out []Change, w Workload, older, newer *baseline) []Change {
+func changesOf(out []Change, older, newer *baseline) []Change {
 	for _, c := range hamt.Diff(older.rulesByKey(), newer.rulesByKey(), (*Rule).Equal) {
-		out = append(out, Change{Baseline: w, RoutingKey: c.Key, Old: c.Old, New: c.New})
+		either := cmp.Or(c.New, c.Old)
+		out = append(out, Change{Baseline: either.Baseline, RoutingKey: either.RoutingKey, Old: c.Old, New: c.New})
 	}
 	return out
 }

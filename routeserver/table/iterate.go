@@ -28,7 +28,7 @@ func (t Table) Of(w Workload) iter.Seq[*Rule] {
 			return
 		}
 		rules := make([]*Rule, 0, b.byKey.Len())
-		for _, r := range b.byKey.All() {
+		for r := range b.byKey.All() {
 			rules = append(rules, r)
 		}
 		slices.SortFunc(rules, func(a, b *Rule) int { return cmp.Compare(a.RoutingKey, b.RoutingKey) })
@@ -45,9 +45,9 @@ func (t Table) Of(w Workload) iter.Seq[*Rule] {
 func (t Table) Baselines() iter.Seq[Workload] {
 	return func(yield func(Workload) bool) {
 		all := make([]Workload, 0, t.baselines.Len())
-		for w, b := range t.baselines.All() {
+		for b := range t.baselines.All() {
 			if b.byKey.Len() > 0 {
-				all = append(all, w)
+				all = append(all, b.Baseline)
 			}
 		}
 		slices.SortFunc(all, Workload.Compare)

@@ -3,6 +3,8 @@ package table
 import (
 	"cmp"
 	"slices"
+
+	"switchyard.dev/routeserver/table/hamt"
 )
 
 // claim is a member that would serve a baseline under some key.
@@ -39,7 +41,7 @@ func (t *Table) claimsOf(key *Declaration) []claim {
 // join works out the rules of one routing key from what is known now, and puts
 // them in the place of those it had.
 func (f *folding) join(routingKey string) {
-	key, _ := f.keys.Get(routingKey)
+	key, _ := f.keys.Get(hamt.Text(routingKey))
 	claims := f.claimsOf(key)
 	rules := make([]*Rule, 0, len(claims))
 	var conflicts []Conflict
@@ -57,7 +59,7 @@ func (f *folding) join(routingKey string) {
 // rulesOf gives the rules of a routing key, sorted by baseline. Nothing lists
 // them: they are those of the baselines that its members stand in for.
 func (t *Table) rulesOf(routingKey string) []*Rule {
-	key, known := t.keys.Get(routingKey)
+	key, known := t.keys.Get(hamt.Text(routingKey))
 	if !known {
 		return nil
 	}
@@ -82,11 +84,11 @@ func conflict(holder *Rule, loser claim) Conflict {
 
 func (f *folding) setConflicts(routingKey string, conflicts []Conflict) {
 	if len(conflicts) == 0 {
-		f.conflicts = f.conflicts.Without(f.edit, routingKey)
+		f.conflicts = f.conflicts.Without(f.edit, hamt.Text(routingKey))
 		return
 	}
 	slices.SortFunc(conflicts, compareConflicts)
-	f.conflicts = f.conflicts.With(f.edit, routingKey, conflicts)
+	f.conflicts = f.conflicts.With(f.edit, &contested{routingKey, conflicts})
 }
 
 // replaceRules takes the old rules of a key out and puts the new ones in. Both
@@ -123,9 +125,9 @@ func (f *folding) replaceRule(was, is *Rule) {
 	b := f.baseline(either.Place)
 	before := b.byKey.Len()
 	if is == nil {
-		b.byKey = b.byKey.Without(f.edit, either.RoutingKey)
+		b.byKey = b.byKey.Without(f.edit, either.ID())
 	} else {
-		b.byKey = b.byKey.With(f.edit, either.RoutingKey, is)
+		b.byKey = b.byKey.With(f.edit, is)
 	}
 	f.rules += b.byKey.Len() - before
 	if !was.Equal(is) {

@@ -4,12 +4,16 @@ import (
 	"strings"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/table/hamt"
 )
 
 // memberID names a sandboxed workload.
 type memberID struct{ kind, namespace, name string }
 
 func (id memberID) usable() bool { return id.kind != "" && id.namespace != "" && id.name != "" }
+
+// Key makes it an identity.
+func (id memberID) Key() hamt.Key { return hamt.Hashed(id.kind, id.namespace, id.name) }
 
 // named is a member as a routing key names it: the workload, and the sandbox
 // that it is part of. All keys that say the same share one.
@@ -29,6 +33,9 @@ type member struct {
 	// namedBy are the routing keys that name it, sorted.
 	namedBy []string
 }
+
+// ID makes it findable.
+func (m *member) ID() memberID { return m.named.memberID }
 
 // member gives what is known of a workload; an unknown one is the zero value.
 func (t *Table) member(id memberID) member {

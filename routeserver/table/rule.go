@@ -3,6 +3,8 @@ package table
 import (
 	"fmt"
 	"slices"
+
+	"switchyard.dev/routeserver/table/hamt"
 )
 
 // Workload names a baseline as the routes API does: kind is Deployment or
@@ -10,6 +12,9 @@ import (
 type Workload struct {
 	Kind, Namespace, Name string
 }
+
+// Key is for the table's own maps.
+func (w Workload) Key() hamt.Key { return hamt.Hashed(w.Kind, w.Namespace, w.Name) }
 
 // Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
 // identity is (Baseline, RoutingKey). It is where a declaration and an
@@ -35,6 +40,9 @@ type Declaration struct {
 	// withdrawn.
 	members []*named
 }
+
+// ID is for the table's own maps: what finds a rule among those of its baseline.
+func (d *Declaration) ID() hamt.Text { return hamt.Text(d.RoutingKey) }
 
 // Serving is the newest thing seen of a sandboxed workload that is there.
 type Serving struct {

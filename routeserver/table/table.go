@@ -14,11 +14,11 @@ type Table struct {
 	hash  Hash
 
 	// What the log said: the newest fact of each of its keys.
-	keys    hamt.Map[string, *Declaration]
+	keys    hamt.Map[hamt.Text, *Declaration]
 	members hamt.Map[memberID, *member]
 	// What follows from it.
 	baselines hamt.Map[Workload, *baseline]
-	conflicts hamt.Map[string, []Conflict] // by routing key
+	conflicts hamt.Map[hamt.Text, *contested]
 }
 
 // Pos is the newest position folded in; its epoch is the table's.
@@ -46,7 +46,7 @@ func (t Table) HashOf(w Workload) Hash {
 // does not allocate.
 func (t Table) Lookup(w Workload, routingKey string) (*Rule, bool) {
 	if b, ok := t.baselines.Get(w); ok {
-		return b.byKey.Get(routingKey)
+		return b.byKey.Get(hamt.Text(routingKey))
 	}
 	return nil, false
 }

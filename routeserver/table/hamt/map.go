@@ -1,85 +1,98 @@
 package hamt
 
-import (
-	"hash/maphash"
-	"iter"
-)
+import "iter"
 
-// seed is chosen once for the process: maps that are compared must agree on it.
-var seed = maphash.MakeSeed()
-
-// Map is a persistent map from K to V. The zero value is empty and ready to
-// use. A Map is two words: copy it freely, and use it from many goroutines.
-type Map[K comparable, V any] struct {
-	root *node[K, V]
-	size int
+// Identity is what values are found by.
+type Identity interface {
+	comparable
+	// Key gives the same for the same identity, within one process.
+	Key() Key
 }
 
-// Len gives the number of keys.
-func (m Map[K, V]) Len() int { return m.size }
+// Identified is a value that knows its own identity.
+type Identified[K Identity] interface {
+	comparable
+	ID() K
+}
 
-// Get gives the value of a key, and whether there is one. It does not allocate.
-func (m Map[K, V]) Get(key K) (V, bool) {
+// Map is a persistent set of values, each found by its identity. The zero value
+// is empty and ready to use. A Map is one word: copy it freely, and use it from
+// many goroutines. The zero value of V is no value, and not for a Map.
+type Map[K Identity, V Identified[K]] struct {
+	root *node[K, V]
+}
+
+// Len gives the number of values.
+func (m Map[K, V]) Len() int {
+	if m.root == nil {
+		return 0
+	}
+	return m.root.size
+}
+
+// Get gives the value with this identity, and whether there is one. It does not
+// allocate.
+func (m Map[K, V]) Get(id K) (V, bool) {
 	if m.root == nil {
 		var none V
 		return none, false
 	}
-	return m.root.get(maphash.Comparable(seed, key), key)
+	key := id.Key()
+	return m.root.get(key.hash(), key, id)
 }
 
 // Edit is one run of changes of which only the result counts. With and Without
-// copy a node once for each Edit and then change the copy in place, which makes
-// many changes cheap. So of maps made with the same Edit use only the newest;
-// maps made before the Edit, or without one, are never changed. One goroutine
-// uses an Edit, and drops it when it is done.
+// copy what they change once for each Edit, and then change the copy in place,
+// which makes many changes cheap. So of maps made with the same Edit use only
+// the newest; maps made before the Edit, or without one, are never changed. One
+// goroutine uses an Edit, and drops it when it is done.
 type Edit struct{ _ byte } // not of size 0: each must have an address of its own
 
-// With gives the map in which key has this value, and all else is as in m. A nil
-// edit leaves every map as it was.
-func (m Map[K, V]) With(edit *Edit, key K, value V) Map[K, V] {
-	return m.with(edit, hashOf[K], key, value)
+// With gives the map that has this value, in the place of one with the same
+// identity if m has one, and all else as in m. A nil edit leaves every map as it
+// was.
+func (m Map[K, V]) With(edit *Edit, value V) Map[K, V] {
+	root, edit := m.editable(edit)
+	key := value.ID().Key()
+	root.put(edit, 0, slot[K, V]{key, value})
+	return Map[K, V]{root}
 }
 
-// Without gives the map in which key has no value. It is m itself when m has
-// none. A nil edit leaves every map as it was.
-func (m Map[K, V]) Without(edit *Edit, key K) Map[K, V] {
-	return m.without(edit, hashOf[K], key)
-}
-
-// All gives each pair once, in no particular order.
-func (m Map[K, V]) All() iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		if m.root != nil {
-			m.root.each(yield)
-		}
-	}
-}
-
-func hashOf[K comparable](key K) uint64 { return maphash.Comparable(seed, key) }
-
-// with and without take the hash function, so that a test can make keys collide.
-func (m Map[K, V]) with(edit *Edit, hash func(K) uint64, key K, value V) Map[K, V] {
-	if m.root == nil {
-		m.root = &node[K, V]{}
-	}
-	root, grew := m.root.with(edit, hash, 0, hash(key), key, value)
-	if grew {
-		m.size++
-	}
-	return Map[K, V]{root: &root, size: m.size}
-}
-
-func (m Map[K, V]) without(edit *Edit, hash func(K) uint64, key K) Map[K, V] {
-	if m.root == nil {
+// Without gives the map that has no value of this identity. It is m itself when
+// m has none. A nil edit leaves every map as it was.
+func (m Map[K, V]) Without(edit *Edit, id K) Map[K, V] {
+	if _, there := m.Get(id); !there {
 		return m
 	}
-	h := hash(key)
-	if _, there := m.root.get(h, key); !there {
-		return m
-	}
-	if m.size == 1 {
+	if m.root.size == 1 {
 		return Map[K, V]{}
 	}
-	root := m.root.without(edit, 0, h, key)
-	return Map[K, V]{root: &root, size: m.size - 1}
+	root, edit := m.editable(edit)
+	root.take(edit, 0, id.Key(), id)
+	return Map[K, V]{root}
+}
+
+// editable gives a root that may be changed, and the edit to do it with.
+func (m Map[K, V]) editable(edit *Edit) (*node[K, V], *Edit) {
+	if edit == nil {
+		edit = &Edit{}
+	}
+	switch {
+	case m.root == nil:
+		return &node[K, V]{owner: edit}, edit
+	case m.root.owner == edit:
+		return m.root, edit
+	default:
+		root := *m.root
+		return &root, edit
+	}
+}
+
+// All gives each value once, in no particular order.
+func (m Map[K, V]) All() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		if m.root != nil {
+			m.root.visit(func(s *slot[K, V]) bool { return yield(s.value) })
+		}
+	}
 }

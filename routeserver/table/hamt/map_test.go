@@ -3,213 +3,258 @@ package hamt
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-// hashes are the real one and three bad ones: a map must be right with any.
-var hashes = map[string]func(int) uint64{
-	"the real hash":                       hashOf[int],
-	"all keys collide":                    func(int) uint64 { return 1<<64 - 1 },
-	"keys collide in threes":              func(k int) uint64 { return uint64(k/3) << 40 },
-	"keys differ only in the last 4 bits": func(k int) uint64 { return uint64(k) << 60 },
+// id is an identity whose key the test chooses.
+type id struct {
+	n     int
+	keyOf func(int) Key
 }
 
-func TestMapAgreesWithAGoMap(t *testing.T) {
-	for name, hash := range hashes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				var m Map[int, int]
-				want := map[int]int{}
-				for i, n := 0, rapid.IntRange(0, 200).Draw(t, "steps"); i < n; i++ {
-					before, wantBefore := m, maps.Clone(want)
-					m = step(t, m, want, hash, nil)
-					check(t, before, wantBefore, hash)
-				}
-				check(t, m, want, hash)
-			})
-		})
-	}
+// thing is a value of the tests.
+type thing struct {
+	id    *id
+	value int
 }
 
-// step makes one random change to both maps.
-func step(t *rapid.T, m Map[int, int], want map[int]int, hash func(int) uint64, edit *Edit) Map[int, int] {
-	key := rapid.IntRange(0, 40).Draw(t, "key")
-	if rapid.Bool().Draw(t, "remove") {
-		delete(want, key)
-		return m.without(edit, hash, key)
-	}
-	value := rapid.IntRange(0, 3).Draw(t, "value")
-	want[key] = value
-	return m.with(edit, hash, key, value)
+func (i *id) Key() Key          { return i.keyOf(i.n) }
+func (t *thing) ID() *id        { return t.id }
+func (t *thing) String() string { return fmt.Sprintf("%d=%d", t.id.n, t.value) }
+
+// keyings are ways to give identities keys. A map must be right with any.
+var keyings = map[string]func(int) Key{
+	"texts":                     func(n int) Key { return Text(fmt.Sprint("key", n)).Key() },
+	"texts of many lengths":     func(n int) Key { return Text(fmt.Sprintf("%0*d", 3+n%16, n)).Key() },
+	"all keys collide":          func(int) Key { return Key{7, hashed << 56} },
+	"keys collide in hundreds":  func(n int) Key { return Key{uint64(n / 100), hashed << 56} },
+	"keys collide in threes":    func(n int) Key { return Key{uint64(n / 3), hashed << 56} },
+	"three texts":               func(n int) Key { return Hashed("Deployment", fmt.Sprint("ns", n%7), fmt.Sprint("name", n)) },
+	"hashes differ in few bits": func(n int) Key { return Key{seedA ^ uint64(n+1), hashed<<56 | uint64(n&1)} },
 }
 
-// Runs of changes, each with an Edit of its own or none: what is made in a run
-// must be right at its end, and what was there before it must stay.
-func TestAnEditChangesOnlyWhatItMade(t *testing.T) {
-	for name, hash := range hashes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				type version struct {
-					m    Map[int, int]
-					want map[int]int
-				}
-				versions := []version{{want: map[int]int{}}}
-				for range rapid.IntRange(1, 6).Draw(t, "runs") {
-					from := rapid.SampledFrom(versions).Draw(t, "from")
-					m, want := from.m, maps.Clone(from.want)
-					edit := rapid.SampledFrom([]*Edit{nil, new(Edit), new(Edit)}).Draw(t, "edit")
-					for range rapid.IntRange(0, 60).Draw(t, "steps") {
-						m = step(t, m, want, hash, edit)
-					}
-					versions = append(versions, version{m, want})
-				}
-				for _, v := range versions {
-					check(t, v.m, v.want, hash)
-				}
-			})
-		})
-	}
-}
+// known are the identities that the tests use: enough for branches over leaves.
+const known = 700
 
-func check(t *rapid.T, m Map[int, int], want map[int]int, hash func(int) uint64) {
-	t.Helper()
-	if diff := cmp.Diff(want, maps.Collect(m.All())); diff != "" {
-		t.Fatalf("All (-want +got):\n%s", diff)
-	}
-	if m.Len() != len(want) {
-		t.Fatalf("Len is %d, want %d", m.Len(), len(want))
-	}
-	for key := range 41 {
-		var got int
-		var ok bool
-		if m.root != nil {
-			got, ok = m.root.get(hash(key), key)
-		}
-		wantValue, wantOK := want[key]
-		if got != wantValue || ok != wantOK {
-			t.Fatalf("Get(%d) is %d, %v, want %d, %v", key, got, ok, wantValue, wantOK)
-		}
-	}
-}
-
-func TestTheShapeFollowsFromTheKeysAlone(t *testing.T) {
-	for name, hash := range hashes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				var m Map[int, int]
-				var edit Edit
-				want := map[int]int{}
-				for range rapid.IntRange(0, 100).Draw(t, "steps") {
-					m = step(t, m, want, hash, &edit)
-				}
-				var direct Map[int, int]
-				for k, v := range want {
-					direct = direct.with(nil, hash, k, v)
-				}
-				if a, b := shape(m.root), shape(direct.root); a != b {
-					t.Fatalf("after detours:\n%s\ndirectly:\n%s", a, b)
-				}
-			})
-		})
-	}
-}
-
-// shape draws the tree without the order inside a list of colliding keys.
-func shape(n *node[int, int]) string {
-	if n == nil {
-		return "-"
-	}
-	s := fmt.Sprintf("[%x %x %d", n.pairMap, n.nodeMap, len(n.pairs))
-	for i := range n.nodes {
-		s += shape(&n.nodes[i])
-	}
-	return s + "]"
-}
-
-func TestDiffAgreesWithComparingEverything(t *testing.T) {
-	same := func(a, b int) bool { return a == b }
-	for name, hash := range hashes {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				var older, newer Map[int, int]
-				var before Edit
-				between := rapid.SampledFrom([]*Edit{nil, {}}).Draw(t, "edit")
-				a := map[int]int{}
-				for range rapid.IntRange(0, 60).Draw(t, "steps before") {
-					older = step(t, older, a, hash, &before)
-				}
-				b := map[int]int{}
-				if rapid.Bool().Draw(t, "related") {
-					newer, b = older, maps.Clone(a)
-				}
-				for range rapid.IntRange(0, 60).Draw(t, "steps between") {
-					newer = step(t, newer, b, hash, between)
-				}
-				got := map[int]Change[int, int]{}
-				for _, c := range Diff(older, newer, same) {
-					if _, twice := got[c.Key]; twice {
-						t.Fatalf("key %d is reported twice", c.Key)
-					}
-					got[c.Key] = c
-				}
-				if diff := cmp.Diff(bruteDiff(a, b), got); diff != "" {
-					t.Fatalf("(-want +got):\n%s", diff)
-				}
-			})
-		})
-	}
-}
-
-func bruteDiff(a, b map[int]int) map[int]Change[int, int] {
-	out := map[int]Change[int, int]{}
-	for k := range 41 {
-		was, wasIn := a[k]
-		is, isIn := b[k]
-		if wasIn != isIn || was != is {
-			out[k] = Change[int, int]{Key: k, Old: was, New: is, WasIn: wasIn, IsInNow: isIn}
-		}
+func identities(keyOf func(int) Key) []*id {
+	out := make([]*id, known)
+	for i := range out {
+		out[i] = &id{i, keyOf}
 	}
 	return out
 }
 
-func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
-	var m Map[string, int]
-	for i := range 20_000 {
-		m = m.With(nil, fmt.Sprint(i), i)
+// world is a map and what it should have.
+type world struct {
+	ids  []*id
+	m    Map[*id, *thing]
+	want map[int]*thing
+}
+
+func begin(keyOf func(int) Key) world { return world{ids: identities(keyOf), want: map[int]*thing{}} }
+
+// changed makes random changes, most of them to few identities or to all.
+func (w world) changed(t *rapid.T, edit *Edit) world {
+	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+	steps := rapid.SampledFrom([]int{0, 1, 3, 40, 300, 1500}).Draw(t, "steps")
+	among := rapid.SampledFrom([]int{3, 40, known}).Draw(t, "among")
+	removes := rapid.SampledFrom([]int{0, 3, 5, 9}).Draw(t, "removes of ten")
+	w.want = maps.Clone(w.want)
+	for range steps {
+		id := w.ids[rng.IntN(among)]
+		if rng.IntN(10) < removes {
+			w.m = w.m.Without(edit, id)
+			delete(w.want, id.n)
+			continue
+		}
+		v := &thing{id, rng.IntN(4)}
+		w.m, w.want[id.n] = w.m.With(edit, v), v
 	}
+	return w
+}
+
+func (w world) check(t *rapid.T) {
+	t.Helper()
+	got := map[int]*thing{}
+	for v := range w.m.All() {
+		if got[v.id.n] != nil {
+			t.Fatalf("All gives %v twice", v)
+		}
+		got[v.id.n] = v
+	}
+	if !maps.Equal(w.want, got) {
+		t.Fatalf("All gives %v, want %v", got, w.want)
+	}
+	if w.m.Len() != len(w.want) {
+		t.Fatalf("Len is %d, want %d", w.m.Len(), len(w.want))
+	}
+	for _, id := range w.ids {
+		got, ok := w.m.Get(id)
+		want, wantOK := w.want[id.n]
+		if got != want || ok != wantOK {
+			t.Fatalf("Get(%d) is %v, %v, want %v, %v", id.n, got, ok, want, wantOK)
+		}
+	}
+}
+
+// Runs of changes, each with an Edit of its own or none: what is made in a run
+// must be right at its end, and what was there before it must stay.
+func TestEveryVersionAgreesWithAGoMap(t *testing.T) {
+	for name, keyOf := range keyings {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				versions := []world{begin(keyOf)}
+				for range rapid.IntRange(1, 6).Draw(t, "runs") {
+					from := rapid.SampledFrom(versions).Draw(t, "from")
+					edit := rapid.SampledFrom([]*Edit{nil, new(Edit), new(Edit)}).Draw(t, "edit")
+					versions = append(versions, from.changed(t, edit))
+				}
+				for _, v := range versions {
+					v.check(t)
+				}
+			})
+		})
+	}
+}
+
+func TestTheShapeFollowsFromTheKeysAlone(t *testing.T) {
+	for name, keyOf := range keyings {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				w := begin(keyOf).changed(t, new(Edit)).changed(t, nil)
+				var direct Map[*id, *thing]
+				for _, v := range w.want {
+					direct = direct.With(nil, v)
+				}
+				if diff := cmp.Diff(shape(direct.root, 0), shape(w.m.root, 0)); diff != "" {
+					t.Fatalf("(-directly +after detours):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// shape says how many values each node has, and holds each node against its rules.
+func shape(n *node[*id, *thing], level int) []int {
+	if n == nil {
+		return nil
+	}
+	if n.below == nil {
+		if n.size > leafMax && level < bottom {
+			panic(fmt.Sprintf("a leaf of %d at level %d", n.size, level))
+		}
+		return []int{n.size}
+	}
+	out := []int{-n.size}
+	for i := range n.below {
+		out = append(out, shape(&n.below[i], level+1)...)
+	}
+	return out
+}
+
+func TestDiffAgreesWithComparingEverything(t *testing.T) {
+	for name, keyOf := range keyings {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				older := begin(keyOf).changed(t, new(Edit))
+				from := older
+				if rapid.Bool().Draw(t, "unrelated") {
+					from = world{ids: older.ids, want: map[int]*thing{}}
+				}
+				newer := from.changed(t, rapid.SampledFrom([]*Edit{nil, {}}).Draw(t, "edit"))
+				got := map[int]Change[*thing]{}
+				for _, c := range Diff(older.m, newer.m, func(a, b *thing) bool { return a.value == b.value }) {
+					either := c.Old
+					if either == nil {
+						either = c.New
+					}
+					if _, twice := got[either.id.n]; twice {
+						t.Fatalf("%v is reported twice", either)
+					}
+					got[either.id.n] = c
+				}
+				if want := bruteDiff(older.want, newer.want); !maps.Equal(want, got) {
+					t.Fatalf("got %v, want %v", got, want)
+				}
+			})
+		})
+	}
+}
+
+func bruteDiff(a, b map[int]*thing) map[int]Change[*thing] {
+	out := map[int]Change[*thing]{}
+	for n := range known {
+		was, is := a[n], b[n]
+		if was == is || was != nil && is != nil && was.value == is.value {
+			continue
+		}
+		out[n] = Change[*thing]{Old: was, New: is}
+	}
+	return out
+}
+
+// line is a value that is found by its text.
+type line struct{ text string }
+
+func (l *line) ID() Text { return Text(l.text) }
+
+func lines(n int) Map[Text, *line] {
+	var m Map[Text, *line]
+	var edit Edit
+	for i := range n {
+		m = m.With(&edit, &line{fmt.Sprint("line ", i)})
+	}
+	return m
+}
+
+func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
+	m := lines(20_000)
+	newer := m.With(nil, &line{"line 777"}).Without(nil, "line 778")
 	looked := 0
-	changes := Diff(m, m.With(nil, "777", -1).Without(nil, "778"), func(a, b int) bool { looked++; return a == b })
+	changes := Diff(m, newer, func(a, b *line) bool { looked++; return false })
 	if len(changes) != 2 {
 		t.Fatalf("%d changes, want 2: %v", len(changes), changes)
 	}
-	// At most the pairs of the nodes on the two ways down.
-	if looked > 2*4*32 {
-		t.Errorf("Diff compared %d values for two changes among 20,000", looked)
+	if looked != 1 {
+		t.Errorf("Diff compared %d values for two changes among 20,000, of which one is a replacement", looked)
+	}
+}
+
+func TestAChangeCopiesLittle(t *testing.T) {
+	m := lines(100_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 100 {
+		m.With(nil, &line{"line 777"})
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / 100; got > 16<<10 {
+		t.Errorf("one change among 100,000 values takes %d bytes, want at most 16 KB", got)
 	}
 }
 
 func TestGetDoesNotAllocate(t *testing.T) {
-	var m Map[string, int]
-	for i := range 1000 {
-		m = m.With(nil, fmt.Sprint(i), i)
-	}
-	if n := testing.AllocsPerRun(100, func() { m.Get("500") }); n != 0 {
+	m := lines(1000)
+	long := Text("a text that is longer than a key has room for")
+	if n := testing.AllocsPerRun(100, func() { m.Get("line 500"); m.Get(long) }); n != 0 {
 		t.Errorf("Get allocates %v times", n)
 	}
 }
 
-func TestTakingAwayAnAbsentKeyGivesTheSameMap(t *testing.T) {
-	m := Map[string, int]{}.With(nil, "a", 1).With(nil, "b", 2)
+func TestTakingAwayWhatIsNotThereGivesTheSameMap(t *testing.T) {
+	m := lines(2)
 	if got := m.Without(nil, "c"); got != m {
-		t.Error("Without of an absent key made a new map")
+		t.Error("Without of an absent identity made a new map")
 	}
-	if got := (Map[string, int]{}).Without(nil, "c"); got.Len() != 0 {
-		t.Errorf("Without on an empty map: %d keys", got.Len())
+	if got := (Map[Text, *line]{}).Without(nil, "c"); got.Len() != 0 {
+		t.Errorf("Without on an empty map: %d values", got.Len())
 	}
-	if got := m.Without(nil, "a").Without(nil, "b"); got != (Map[string, int]{}) {
-		t.Error("a map with no key left is not the zero value")
+	if got := m.Without(nil, "line 0").Without(nil, "line 1"); got != (Map[Text, *line]{}) {
+		t.Error("a map with no value left is not the zero value")
 	}
 }

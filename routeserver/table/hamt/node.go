@@ -1,231 +1,188 @@
 package hamt
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
-// A hash is used five bits for each level. After the last level all of it is
-// used up, and keys that are still together have the same hash: such a node is
-// a plain list of pairs.
 const (
-	width  = 5
-	mask   = 1<<width - 1
-	bottom = 65 // the first shift that is past the hash
+	// width is how many bits of the hash choose one of the nodes below.
+	width    = 5
+	branches = 1 << width
+	// leafMax is how many values a leaf may have.
+	leafMax = 128
+	// bottom is the level at which the hash is used up: a leaf there has values
+	// that nothing can tell apart but their identities.
+	bottom = 64/width + 1
 )
 
-type pair[K comparable, V any] struct {
-	key   K
+// node is a leaf or a branch. The shape follows from the keys alone: with at most
+// leafMax values below it a node is a leaf, otherwise a branch.
+type node[K Identity, V Identified[K]] struct {
+	// owner is the Edit that made the array, and may change it.
+	owner *Edit
+	// size is the number of values in it and below.
+	size int
+	// slots are those of a leaf, a hash table with open addressing: a value lies
+	// in the slot that its hash says, or in the first free one after it.
+	slots []slot[K, V]
+	// below are the nodes of a branch.
+	below []node[K, V]
+}
+
+// slot is free when its key is the zero value.
+type slot[K Identity, V Identified[K]] struct {
+	key   Key
 	value V
 }
 
-// node has, for each of 32 branches, nothing, one pair or one node below. A
-// node below holds at least two pairs: With and Without keep it so, and the
-// shape of a map follows from its keys alone.
-type node[K comparable, V any] struct {
-	// owner is the Edit that made both arrays, and may change them.
-	owner            *Edit
-	pairMap, nodeMap uint32
-	pairs            []pair[K, V]
-	nodes            []node[K, V]
+// is tells whether the slot has the value of an identity.
+func (s *slot[K, V]) is(key Key, id K) bool {
+	return s.key == key && (key.exact() || s.value.ID() == id)
 }
 
-func branch(hash uint64, shift uint) uint32 { return 1 << (hash >> shift & mask) }
+// rest is what is left of a key's hash at a level.
+func (k Key) rest(level int) uint64 { return k.hash() << (level * width) }
 
-// index is the place of a branch in the dense array that the map describes.
-func index(bitmap, bit uint32) int { return bits.OnesCount32(bitmap & (bit - 1)) }
-
-func (n *node[K, V]) get(hash uint64, key K) (V, bool) {
-	for shift := uint(0); shift < bottom; shift += width {
-		bit := branch(hash, shift)
-		if n.pairMap&bit != 0 {
-			p := &n.pairs[index(n.pairMap, bit)]
-			if p.key == key {
-				return p.value, true
-			}
-			var none V
-			return none, false
-		}
-		if n.nodeMap&bit == 0 {
-			var none V
-			return none, false
-		}
-		n = &n.nodes[index(n.nodeMap, bit)]
+func (n *node[K, V]) get(hash uint64, key Key, id K) (V, bool) {
+	for n.below != nil {
+		n = &n.below[hash>>(64-width)]
+		hash <<= width
 	}
-	for i := range n.pairs {
-		if n.pairs[i].key == key {
-			return n.pairs[i].value, true
-		}
+	if i, found := n.find(hash, key, id); found {
+		return n.slots[i].value, true
 	}
 	var none V
 	return none, false
 }
 
-// with gives the node that also holds the pair, and whether the key is new.
-func (n *node[K, V]) with(edit *Edit, hash func(K) uint64, shift uint, h uint64, key K, value V) (node[K, V], bool) {
-	if shift >= bottom {
-		return n.withInList(key, value)
+// find gives the slot of an identity in a leaf, or the free one where it would
+// go, if there is any slot. At least one of them is free.
+func (n *node[K, V]) find(hash uint64, key Key, id K) (int, bool) {
+	if len(n.slots) == 0 {
+		return 0, false
 	}
-	out, mine := n.edited(edit)
-	bit := branch(h, shift)
+	for i := start(hash, len(n.slots)); ; i++ {
+		if i == len(n.slots) {
+			i = 0
+		}
+		switch s := &n.slots[i]; {
+		case s.is(key, id):
+			return i, true
+		case s.key == Key{}:
+			return i, false
+		}
+	}
+}
+
+// put adds a value or replaces one, and tells whether it is new. The node may be
+// changed, its array only if it is the edit's.
+func (n *node[K, V]) put(edit *Edit, level int, s slot[K, V]) bool {
+	if n.below != nil {
+		n.own(edit)
+		added := n.branch(level, s.key).put(edit, level+1, s)
+		if added {
+			n.size++
+		}
+		return added
+	}
+	i, found := n.find(s.key.rest(level), s.key, s.value.ID())
 	switch {
-	case n.pairMap&bit != 0:
-		i := index(n.pairMap, bit)
-		if n.pairs[i].key == key {
-			out.pairs = replaced(mine, n.pairs, i, pair[K, V]{key, value})
-			out.nodes = kept(mine, n.nodes)
-			return out, false
-		}
-		below := two(edit, hash, shift+width, n.pairs[i], h, pair[K, V]{key, value})
-		out.pairMap &^= bit
-		out.pairs = removed(n.pairs, i)
-		out.nodeMap |= bit
-		out.nodes = inserted(n.nodes, index(n.nodeMap, bit), below)
-		return out, true
-	case n.nodeMap&bit != 0:
-		i := index(n.nodeMap, bit)
-		below, grew := n.nodes[i].with(edit, hash, shift+width, h, key, value)
-		out.pairs = kept(mine, n.pairs)
-		out.nodes = replaced(mine, n.nodes, i, below)
-		return out, grew
+	case found:
+		n.own(edit)
+		n.slots[i].value = s.value
+		return false
+	case n.size == leafMax && level < bottom:
+		n.split(edit, level)
+		return n.put(edit, level, s)
+	case tooFull(n.size+1, len(n.slots)):
+		n.spread(edit, level, append(n.values(), s))
 	default:
-		out.pairMap |= bit
-		out.pairs = inserted(n.pairs, index(n.pairMap, bit), pair[K, V]{key, value})
-		out.nodes = kept(mine, n.nodes)
-		return out, true
-	}
-}
-
-// arrays says what may be done with the arrays of a node.
-type arrays int
-
-const (
-	others   arrays = iota // other maps use them: take them over as they are, change copies
-	forEdit                // other maps use them, and the new node may be changed in place later: copy
-	editable               // the Edit made them: change them in place
-)
-
-// edited begins the node that takes the place of n, without its arrays, and
-// tells what may be done with those of n.
-func (n *node[K, V]) edited(edit *Edit) (node[K, V], arrays) {
-	out := node[K, V]{owner: edit, pairMap: n.pairMap, nodeMap: n.nodeMap}
-	switch {
-	case edit == nil:
-		return out, others
-	case n.owner == edit:
-		return out, editable
-	default:
-		return out, forEdit
-	}
-}
-
-func (n *node[K, V]) withInList(key K, value V) (node[K, V], bool) {
-	for i := range n.pairs {
-		if n.pairs[i].key == key {
-			return node[K, V]{pairs: replaced(others, n.pairs, i, pair[K, V]{key, value})}, false
-		}
-	}
-	return node[K, V]{pairs: inserted(n.pairs, len(n.pairs), pair[K, V]{key, value})}, true
-}
-
-// two gives a node that holds two pairs with different keys; h is the hash of
-// the second one.
-func two[K comparable, V any](edit *Edit, hash func(K) uint64, shift uint, a pair[K, V], h uint64, b pair[K, V]) node[K, V] {
-	if shift >= bottom {
-		return node[K, V]{pairs: []pair[K, V]{a, b}}
-	}
-	bitA, bitB := branch(hash(a.key), shift), branch(h, shift)
-	switch {
-	case bitA == bitB:
-		return node[K, V]{owner: edit, nodeMap: bitA, nodes: []node[K, V]{two(edit, hash, shift+width, a, h, b)}}
-	case bitA < bitB:
-		return node[K, V]{owner: edit, pairMap: bitA | bitB, pairs: []pair[K, V]{a, b}}
-	default:
-		return node[K, V]{owner: edit, pairMap: bitA | bitB, pairs: []pair[K, V]{b, a}}
-	}
-}
-
-// without gives the node that does not hold the key, which n does.
-func (n *node[K, V]) without(edit *Edit, shift uint, h uint64, key K) node[K, V] {
-	if shift >= bottom {
-		i := slices.IndexFunc(n.pairs, func(p pair[K, V]) bool { return p.key == key })
-		return node[K, V]{pairs: removed(n.pairs, i)}
-	}
-	out, mine := n.edited(edit)
-	bit := branch(h, shift)
-	if n.pairMap&bit != 0 {
-		out.pairMap &^= bit
-		out.pairs = removed(n.pairs, index(n.pairMap, bit))
-		out.nodes = kept(mine, n.nodes)
-		return out
-	}
-	i := index(n.nodeMap, bit)
-	below := n.nodes[i].without(edit, shift+width, h, key)
-	if len(below.pairs) != 1 || len(below.nodes) != 0 {
-		out.pairs = kept(mine, n.pairs)
-		out.nodes = replaced(mine, n.nodes, i, below)
-		return out
-	}
-	// One pair alone needs no node of its own: it moves up.
-	out.nodeMap &^= bit
-	out.nodes = removed(n.nodes, i)
-	out.pairMap |= bit
-	out.pairs = inserted(n.pairs, index(n.pairMap, bit), below.pairs[0])
-	return out
-}
-
-// each gives every pair to yield until it returns false, and tells whether it
-// never did.
-func (n *node[K, V]) each(yield func(K, V) bool) bool {
-	for i := range n.pairs {
-		if !yield(n.pairs[i].key, n.pairs[i].value) {
-			return false
-		}
-	}
-	for i := range n.nodes {
-		if !n.nodes[i].each(yield) {
-			return false
-		}
+		n.own(edit)
+		n.slots[i] = s
+		n.size++
 	}
 	return true
 }
 
-// kept, replaced, inserted and removed give arrays of exactly the size needed:
-// nodes live long and are many.
+// take takes out the value of an identity, which is there.
+func (n *node[K, V]) take(edit *Edit, level int, key Key, id K) {
+	if n.below == nil {
+		n.spread(edit, level, slices.DeleteFunc(n.values(), func(s slot[K, V]) bool { return s.is(key, id) }))
+		return
+	}
+	n.own(edit)
+	n.branch(level, key).take(edit, level+1, key, id)
+	n.size--
+	if n.size <= leafMax {
+		n.spread(edit, level, n.values())
+	}
+}
 
-func kept[T any](mine arrays, in []T) []T {
-	if mine != forEdit || len(in) == 0 {
-		return in
+// branch gives the node below that a key belongs to.
+func (n *node[K, V]) branch(level int, key Key) *node[K, V] {
+	return &n.below[key.rest(level)>>(64-width)]
+}
+
+// own makes the array of a node the edit's, by a copy if need be.
+func (n *node[K, V]) own(edit *Edit) {
+	if n.owner == edit {
+		return
+	}
+	n.owner = edit
+	n.slots, n.below = cloned(n.slots), cloned(n.below)
+}
+
+// cloned is slices.Clone of exactly the size needed.
+func cloned[T any](in []T) []T {
+	if in == nil {
+		return nil
 	}
 	out := make([]T, len(in))
 	copy(out, in)
 	return out
 }
 
-func replaced[T any](mine arrays, in []T, i int, v T) []T {
-	out := in
-	if mine != editable {
-		out = make([]T, len(in))
-		copy(out, in)
+// split makes a branch of a leaf.
+func (n *node[K, V]) split(edit *Edit, level int) {
+	leaf := n.slots
+	*n = node[K, V]{owner: edit, below: make([]node[K, V], branches)}
+	for _, s := range leaf {
+		if s.key != (Key{}) {
+			n.put(edit, level, s)
+		}
 	}
-	out[i] = v
+}
+
+// spread makes a leaf of these values.
+func (n *node[K, V]) spread(edit *Edit, level int, values []slot[K, V]) {
+	*n = node[K, V]{owner: edit, size: len(values)}
+	if len(values) == 0 {
+		return
+	}
+	n.slots = make([]slot[K, V], room(len(values)))
+	for _, s := range values {
+		i, _ := n.find(s.key.rest(level), s.key, s.value.ID())
+		n.slots[i] = s
+	}
+}
+
+// values gives the taken slots of a node and of those below, one after another.
+func (n *node[K, V]) values() []slot[K, V] {
+	out := make([]slot[K, V], 0, n.size+1)
+	n.visit(func(s *slot[K, V]) bool { out = append(out, *s); return true })
 	return out
 }
 
-func inserted[T any](in []T, i int, v T) []T {
-	out := make([]T, len(in)+1)
-	copy(out, in[:i])
-	out[i] = v
-	copy(out[i+1:], in[i:])
-	return out
-}
-
-func removed[T any](in []T, i int) []T {
-	if len(in) == 1 {
-		return nil
+// visit gives every taken slot to yield until it returns false, and tells
+// whether it never did.
+func (n *node[K, V]) visit(yield func(*slot[K, V]) bool) bool {
+	for i := range n.slots {
+		if n.slots[i].key != (Key{}) && !yield(&n.slots[i]) {
+			return false
+		}
 	}
-	out := make([]T, len(in)-1)
-	copy(out, in[:i])
-	copy(out[i:], in[i+1:])
-	return out
+	for i := range n.below {
+		if !n.below[i].visit(yield) {
+			return false
+		}
+	}
+	return true
 }
