@@ -22,4 +22,6 @@
 //
 // Readers are woken when rules change, not for each fact: many facts say again
 // what is known. The position of the table moves on without waking.
+//
+// Who must see all that was recorded before waits for the position (WaitFor).
 package view

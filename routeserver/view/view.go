@@ -22,10 +22,11 @@ type View struct {
 	folding table.Table
 }
 
-// version is a table and the channel that is closed when others are served.
+// version is a table, the channel that is closed when other rules are served, and
+// the one that is closed when any other table is: one of a later position too.
 type version struct {
-	table table.Table
-	newer chan struct{}
+	table        table.Table
+	newer, later chan struct{}
 }
 
 // New gives a View that is cold until Run has followed the log to its end.
@@ -34,7 +35,7 @@ func New(cfg Config) (*View, error) {
 		return nil, err
 	}
 	v := &View{cfg: cfg.withDefaults()}
-	v.shown.Store(&version{newer: make(chan struct{})})
+	v.shown.Store(&version{newer: make(chan struct{}), later: make(chan struct{})})
 	m, err := newMetrics(v, v.cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("view: register metrics: %w", err)
@@ -63,6 +64,38 @@ func (v *View) WaitWhole(ctx context.Context) (table.Table, error) {
 		case <-newer:
 		case <-ctx.Done():
 			return t, ctx.Err()
+		}
+	}
+}
+
+// WaitFor waits until the table has reached a position and gives the newest one
+// then, which may be further on. It waits for a log that has begun again until
+// its table is whole. A read that takes the Tip of the log first and then answers
+// from WaitFor of it sees all that was recorded before it came: such reads are
+// linearizable with the appends.
+//
+// eventbus.ErrEpochEnded when the view goes on to another epoch than that of the
+// position: ask for the Tip again. Otherwise ctx's error: give it a deadline, for
+// while the log cannot be followed nothing comes, nor does a position of an epoch
+// that had ended before.
+func (v *View) WaitFor(ctx context.Context, pos event.Pos) (table.Table, error) {
+	began := v.shown.Load().table.Pos().Epoch
+	for {
+		shown := v.shown.Load()
+		t := shown.table
+		switch at := t.Pos(); {
+		case t.Whole() && at.Epoch == pos.Epoch && at.Seq >= pos.Seq:
+			return t, nil
+		case began != "" && at.Epoch != began && at.Epoch != pos.Epoch:
+			return table.Table{}, fmt.Errorf("the table went on to epoch %s before it reached position %d of epoch %s: %w",
+				at.Epoch, pos.Seq, pos.Epoch, eventbus.ErrEpochEnded)
+		default:
+			began = at.Epoch
+		}
+		select {
+		case <-shown.later:
+		case <-ctx.Done():
+			return table.Table{}, fmt.Errorf("the table has not reached position %d of epoch %s: %w", pos.Seq, pos.Epoch, ctx.Err())
 		}
 	}
 }
@@ -178,14 +211,18 @@ func (v *View) show(t table.Table) {
 	if !old.table.Whole() {
 		v.cfg.Logger.Info("serving the first routing table", "epoch", t.Pos().Epoch, "position", t.Pos().Seq, "rules", t.Len())
 	}
-	if was, is := old.table.Pos().Epoch, t.Pos().Epoch; old.table.Whole() && was != is {
+	if was, now := old.table.Pos().Epoch, t.Pos().Epoch; old.table.Whole() && was != now {
 		v.metrics.epochChanges.Inc()
-		v.cfg.Logger.Info("serving the table of a new epoch of the routing log", "oldEpoch", was, "newEpoch", is, "rules", t.Len())
+		v.cfg.Logger.Info("serving the table of a new epoch of the routing log", "oldEpoch", was, "newEpoch", now, "rules", t.Len())
 	}
-	if old.table.Whole() && old.table.Hash() == t.Hash() {
-		v.shown.Store(&version{table: t, newer: old.newer})
-		return
+	is := &version{table: t, newer: old.newer, later: make(chan struct{})}
+	changed := !old.table.Whole() || old.table.Hash() != t.Hash()
+	if changed {
+		is.newer = make(chan struct{})
 	}
-	v.shown.Store(&version{table: t, newer: make(chan struct{})})
-	close(old.newer)
+	v.shown.Store(is)
+	close(old.later)
+	if changed {
+		close(old.newer)
+	}
 }
