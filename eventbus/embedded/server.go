@@ -239,6 +239,18 @@ func (s *Server) Stats() (Stats, error) {
 	return stats, nil
 }
 
+// MovedAside gives how many damaged stores were moved aside, and tells of the
+// last one.
+func (s *Server) MovedAside() (uint64, Aside) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var n uint64
+	for _, of := range s.counts.aside {
+		n += of
+	}
+	return n, s.counts.lastAside
+}
+
 // Close ends the server and waits until its files are closed. The witness is
 // exact then.
 func (s *Server) Close() {

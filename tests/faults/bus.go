@@ -1,0 +1,237 @@
+package faults
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/jetstream"
+)
+
+// BusConfig is what a bus under test runs with.
+type BusConfig struct {
+	// Store is the directory of its log.
+	Store string
+	// Unsynced lets it acknowledge what is not on disk yet.
+	Unsynced bool
+	// Listen is its address; empty for a free port of loopback.
+	Listen string
+}
+
+// Status is what a bus says of itself.
+type Status struct {
+	Addr string
+	// Ready, or why not.
+	Ready  bool
+	Reason string
+	// MovedAside counts the damaged stores, Why tells of the last one.
+	MovedAside uint64
+	Damage     embedded.Damage
+	Why        string
+	// Unusable is why it did not start at all.
+	Unusable string
+}
+
+// Bus is a bus under test: a process of its own.
+type Bus struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+
+	mu      sync.Mutex
+	status  Status
+	changed chan struct{}
+	ended   chan struct{}
+}
+
+// busConfig in the environment makes a process the bus under test.
+const busConfig = "SWITCHYARD_FAULTS_BUS"
+
+// token is what clients present.
+const token = "writer"
+
+// serveBus is the process of a bus: it says its status on stdout whenever that
+// changes, and ends with a signal or with its stdin.
+func serveBus(config string) int {
+	var c BusConfig
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	out := json.NewEncoder(os.Stdout)
+	s, err := embedded.Start(embedded.Config{
+		StoreDir: c.Store, Listen: c.Listen, Unsynced: c.Unsynced, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Authenticate: func(_ context.Context, presented string) (connect.Role, error) {
+			if presented != token {
+				return 0, errors.New("not one of us")
+			}
+			return connect.Writer, nil
+		},
+	})
+	if err != nil {
+		_ = out.Encode(Status{Unusable: err.Error()})
+		return 1
+	}
+	defer s.Close()
+	var last Status
+	for ticker := time.NewTicker(2 * time.Millisecond); ; {
+		if now := statusOf(s); now != last {
+			last = now
+			if out.Encode(now) != nil {
+				return 1
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return 0
+		case err := <-s.Failed():
+			fmt.Fprintln(os.Stderr, "failed:", err)
+			os.Exit(1) // Close would wait for what hangs
+		case <-ticker.C:
+		}
+	}
+}
+
+func statusOf(s *embedded.Server) Status {
+	status := Status{Addr: s.Addr().String(), Ready: true}
+	if err := s.Ready(); err != nil {
+		status.Ready, status.Reason = false, err.Error()
+	}
+	aside, last := s.MovedAside()
+	status.MovedAside, status.Damage, status.Why = aside, last.Kind, last.Why
+	return status
+}
+
+// StartBus starts a bus. What it logs goes to the writer.
+func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:0"
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	b := &Bus{cmd: exec.Command(self), changed: make(chan struct{}), ended: make(chan struct{})}
+	b.cmd.Env = append(os.Environ(), busConfig+"="+string(text))
+	b.cmd.Stderr = log
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for us
+	stdout, err := b.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if b.stdin, err = b.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := b.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go b.follow(stdout)
+	return b, nil
+}
+
+// follow takes what the bus says of itself until it ends.
+func (b *Bus) follow(stdout io.Reader) {
+	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+		var s Status
+		if json.Unmarshal(lines.Bytes(), &s) == nil {
+			b.mu.Lock()
+			b.status = s
+			close(b.changed)
+			b.changed = make(chan struct{})
+			b.mu.Unlock()
+		}
+	}
+	_ = b.cmd.Wait() // how it ended shows in what is left
+	close(b.ended)
+}
+
+// Status is what the bus said last.
+func (b *Bus) Status() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.status
+}
+
+var errBusEnded = errors.New("the process of the bus has ended")
+
+// Await waits until the status is as wanted.
+func (b *Bus) Await(ctx context.Context, what string, wanted func(Status) bool) error {
+	for {
+		b.mu.Lock()
+		status, changed := b.status, b.changed
+		b.mu.Unlock()
+		if wanted(status) {
+			return nil
+		}
+		if status.Unusable != "" {
+			return fmt.Errorf("the bus does not start: %s", status.Unusable)
+		}
+		select {
+		case <-changed:
+		case <-b.ended:
+			return fmt.Errorf("wait until the bus %s: %w", what, errBusEnded)
+		case <-ctx.Done():
+			return fmt.Errorf("wait until the bus %s: %w; it says: %+v", what, ctx.Err(), status)
+		}
+	}
+}
+
+// AwaitReady waits until the bus is ready.
+func (b *Bus) AwaitReady(ctx context.Context) error {
+	return b.Await(ctx, "is ready", func(s Status) bool { return s.Ready })
+}
+
+// Kill ends the bus without warning.
+func (b *Bus) Kill() {
+	_ = b.cmd.Process.Kill() // it may have ended
+	<-b.ended
+	_ = b.stdin.Close()
+}
+
+// Stop ends the bus as a pod is ended.
+func (b *Bus) Stop() {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	select {
+	case <-b.ended:
+	case <-time.After(30 * time.Second):
+	}
+	b.Kill()
+}
+
+// Open gives the log on the bus as its writer has it, and its connection.
+func (b *Bus) Open(scratch string) (*jetstream.Log, *nats.Conn, error) {
+	file := filepath.Join(scratch, "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		return nil, nil, err
+	}
+	return connect.Open(connect.Config{
+		URL: "nats://" + b.Status().Addr, Role: connect.Writer, TokenFile: file, Logger: slog.New(slog.DiscardHandler),
+	}, jetstream.Config{MaxBytes: streamBytes})
+}
+
+// streamBytes bounds the logs here.
+const streamBytes = 24 << 20

@@ -1,0 +1,62 @@
+package faults
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// scratch is the directory in memory that all tests here work in.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = Isolate(); err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// seed is printed, so that a failure can be run again.
+const seed = 20261121
+
+// logOf gives a file for what the buses log, shown when the test fails.
+func logOf(t *testing.T) *os.File {
+	t.Helper()
+	file, err := os.CreateTemp(scratch, "log-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = file.Close()
+		if text, err := os.ReadFile(file.Name()); t.Failed() && err == nil {
+			t.Logf("what the buses logged, from the end:\n%s", text[max(0, len(text)-8000):])
+		}
+		_ = os.Remove(file.Name())
+	})
+	return file
+}
+
+func TestAPowerCutLosesNothingThatWasAcknowledged(t *testing.T) {
+	f, err := PowerCuts{Rounds: 20, Seed: seed, Life: 4 * time.Second, Again: 500 * time.Millisecond, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
+	t.Logf("seed %d: %+v", seed, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Lost > 0 || f.Aside > 0 || f.Acked < 20 {
+		t.Errorf("of %d acknowledged events %d are lost; %d stores were taken for damaged", f.Acked, f.Lost, f.Aside)
+	}
+}
+
+func TestWithoutSyncedWritesTheSameCutsLoseAcknowledgedEvents(t *testing.T) {
+	f, err := PowerCuts{Rounds: 3, Seed: seed, Unsynced: true, Life: time.Second, Again: time.Second, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
+	t.Logf("seed %d: %+v", seed, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Lost == 0 {
+		t.Errorf("nothing of %d acknowledged events was lost: the cuts cut nothing, or the bus syncs all the same", f.Acked)
+	}
+}

@@ -1,0 +1,93 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// isolated in the environment marks the process that runs in namespaces of its
+// own, and names its scratch directory.
+const isolated = "SWITCHYARD_FAULTS_SCRATCH"
+
+// Isolate runs this program again in a mount and network namespace of its own,
+// with a directory in memory to work in, and ends with its exit code; in that
+// second run it gives the directory. Call it first in main or TestMain. In a
+// process that is a bus under test it runs the bus instead and does not return.
+func Isolate() (scratch string, err error) {
+	if c := os.Getenv(busConfig); c != "" {
+		os.Exit(serveBus(c))
+	}
+	if scratch := os.Getenv(isolated); scratch != "" {
+		return scratch, furnish(scratch)
+	}
+	if os.Geteuid() != 0 {
+		return "", errors.New("file systems can be mounted only by root: run as root")
+	}
+	code, err := rerun()
+	if err != nil {
+		return "", fmt.Errorf("run in a mount namespace: %w", err)
+	}
+	os.Exit(code)
+	return "", nil
+}
+
+// rerun runs this program again and gives its exit code.
+func rerun() (int, error) {
+	scratch, err := os.MkdirTemp("", "switchyard-faults-")
+	if err != nil {
+		return 0, err
+	}
+	defer os.Remove(scratch) // empty: what was in it was mounted in the namespace
+	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	cmd.Env = append(os.Environ(), isolated+"="+scratch)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	// The signal that the parent gets at the death of its child's parent is bound
+	// to the thread that started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// An interrupt goes to both; the one inside ends in its own time.
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupts)
+	err = cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
+
+// furnish brings loopback up and mounts the scratch directory.
+func furnish(scratch string) error {
+	lo, err := netlink.LinkByName("lo")
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		return fmt.Errorf("set loopback up: %w", err)
+	}
+	// What is mounted here must not show outside.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	return mountMemory(scratch, "size=2g")
+}
+
+// mountMemory mounts a tmpfs; options are its own.
+func mountMemory(dir, options string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {
+		return fmt.Errorf("mount a tmpfs (%s): %w", options, err)
+	}
+	return nil
+}

@@ -1,0 +1,54 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// beginWith begins a log, and tries again while the connection is being made.
+func beginWith(ctx context.Context, log eventbus.Log, known event.Mark) (event.Mark, error) {
+	for {
+		mark, err := log.Begin(ctx, known)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return mark, err
+		}
+		rest(ctx)
+	}
+}
+
+// lostOf counts which acknowledged events the bus no longer has. An error means
+// that it could not be found out.
+func lostOf(ctx context.Context, bus *Bus, ledger *Ledger, scratch string) (int, error) {
+	log, conn, err := bus.Open(scratch)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close()
+	for {
+		events, err := contents(ctx, log, ledger.Tip())
+		if err == nil || final(err) {
+			// What does not verify, or is another log, holds what it holds.
+			return ledger.Lost(events), nil
+		}
+		if ctx.Err() != nil {
+			return 0, errors.Join(err, ctx.Err())
+		}
+		rest(ctx)
+	}
+}
+
+// until waits until something holds.
+func until(ctx context.Context, holds func() bool) error {
+	for !holds() {
+		select {
+		case <-time.After(2 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
