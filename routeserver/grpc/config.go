@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/table"
@@ -32,10 +33,16 @@ type Config struct {
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED:
 	// there is no cluster to list.
 	Services Services
+	// Register registers what else is to be served on the same port. It is called
+	// before the server answers; reflection tells of it. Default: nothing.
+	Register func(grpc.ServiceRegistrar)
 	// Logger is told about the life of the server. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.
 	Metrics prometheus.Registerer
+	// Pause is the least time between two tables that watchers are told of; the
+	// changes within it go out together. Default: 20 ms.
+	Pause time.Duration
 	// StopWithin is how long calls may take to end once the server stops.
 	// Default: 5 s.
 	StopWithin time.Duration
@@ -46,8 +53,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:
 		return errors.New("routesgrpc: Config.Tables is missing: give the view to serve")
-	case c.StopWithin < 0:
-		return errors.New("routesgrpc: Config.StopWithin must not be negative")
+	case c.StopWithin < 0, c.Pause < 0:
+		return errors.New("routesgrpc: Config.StopWithin and Config.Pause must not be negative")
 	}
 	return nil
 }
@@ -55,6 +62,9 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Pause == 0 {
+		c.Pause = 20 * time.Millisecond
 	}
 	if c.StopWithin == 0 {
 		c.StopWithin = 5 * time.Second

@@ -11,6 +11,8 @@ import (
 type metrics struct {
 	watchers prometheus.Gauge
 	ops      *prometheus.CounterVec
+	// of are the counters of ops, by op: a busy server counts many in a second.
+	of map[routesv1.WatchOp]prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
@@ -21,6 +23,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 		ops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_routes_ops_total", Help: "Ops sent to watchers of the routes API.",
 		}, []string{"op"}),
+		of: map[routesv1.WatchOp]prometheus.Counter{},
+	}
+	for op, name := range routesv1.WatchOp_name {
+		m.of[routesv1.WatchOp(op)] = m.ops.WithLabelValues(name)
 	}
 	if registry == nil {
 		return m, nil
@@ -34,4 +40,4 @@ func (m *metrics) watcher() func() {
 	return m.watchers.Dec
 }
 
-func (m *metrics) sent(op routesv1.WatchOp) { m.ops.WithLabelValues(op.String()).Inc() }
+func (m *metrics) sent(op routesv1.WatchOp) { m.of[op].Inc() }

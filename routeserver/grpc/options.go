@@ -10,6 +10,7 @@ import (
 // options bound what a client can take, and let live clients live.
 func options() []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
 		// Published clients ping every ten seconds, also on an idle watch. The
 		// default of grpc-go cuts them after three pings.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{

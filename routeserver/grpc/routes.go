@@ -23,6 +23,7 @@ type routes struct {
 	routesv1.UnimplementedRoutesServer
 	cfg      Config
 	metrics  *metrics
+	feed     *feed
 	stopping <-chan struct{}
 }
 
@@ -41,35 +42,35 @@ func (s *routes) GetWorkloadRoutingRules(_ context.Context, req *routesv1.Worklo
 
 // WatchWorkloadRoutingRules implements routes.Routes.
 func (s *routes) WatchWorkloadRoutingRules(req *routesv1.WorkloadRoutingRulesRequest, stream grpc.ServerStreamingServer[routesv1.WorkloadRoutingRuleOp]) error {
-	t, newer := s.cfg.Tables.Current()
-	if !t.Whole() {
+	at := s.feed.join()
+	if !at.table.Whole() {
 		return errCold
 	}
 	defer s.metrics.watcher()()
 	filter := published.FilterOf(req)
-	send := func(op *routesv1.WorkloadRoutingRuleOp) error {
-		s.metrics.sent(op.GetOp())
-		return stream.Send(op)
+	send := func(op *encoded) error {
+		s.metrics.sent(op.op)
+		return stream.SendMsg(op)
 	}
-	for _, r := range filter.Rules(t) {
-		if err := send(&routesv1.WorkloadRoutingRuleOp{Op: routesv1.WatchOp_ADD, Route: published.Rule(r)}); err != nil {
+	for _, r := range filter.Rules(at.table) {
+		if err := send(encode(&routesv1.WorkloadRoutingRuleOp{Op: routesv1.WatchOp_ADD, Route: published.Rule(r)})); err != nil {
 			return err
 		}
 	}
-	if err := send(&routesv1.WorkloadRoutingRuleOp{Op: routesv1.WatchOp_SYNCED}); err != nil {
+	if err := send(encode(&routesv1.WorkloadRoutingRuleOp{Op: routesv1.WatchOp_SYNCED})); err != nil {
 		return err
 	}
 	for {
 		select {
-		case <-newer:
+		case <-at.newer:
 		case <-s.stopping:
 			return errStopping
 		case <-stream.Context().Done():
 			return status.FromContextError(stream.Context().Err()).Err()
 		}
-		told := t
-		t, newer = s.cfg.Tables.Current()
-		for _, op := range filter.Ops(told, t) {
+		var ops []*encoded
+		ops, at = s.feed.next(at, filter)
+		for _, op := range ops {
 			if err := send(op); err != nil {
 				return err
 			}

@@ -19,6 +19,7 @@ type Server struct {
 	cfg      Config
 	grpc     *grpc.Server
 	health   *health.Server
+	feed     *feed
 	stopping chan struct{}
 }
 
@@ -32,8 +33,14 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("routesgrpc: register metrics: %w", err)
 	}
-	s := &Server{cfg: cfg, grpc: grpc.NewServer(options()...), health: health.NewServer(), stopping: make(chan struct{})}
-	routesv1.RegisterRoutesServer(s.grpc, &routes{cfg: cfg, metrics: m, stopping: s.stopping})
+	s := &Server{
+		cfg: cfg, grpc: grpc.NewServer(options()...), health: health.NewServer(),
+		feed: newFeed(cfg.Tables, cfg.Pause), stopping: make(chan struct{}),
+	}
+	routesv1.RegisterRoutesServer(s.grpc, &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping})
+	if cfg.Register != nil {
+		cfg.Register(s.grpc)
+	}
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s, nil
@@ -47,6 +54,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- s.grpc.Serve(listener) }()
 	go s.reportHealth(ctx)
+	go s.feed.run(ctx)
 	s.cfg.Logger.Info("serving the routes API over gRPC", "address", listener.Addr().String())
 	select {
 	case err := <-served:

@@ -1,0 +1,43 @@
+package routesgrpc
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+	protobuf "google.golang.org/protobuf/proto"
+
+	routesv1 "switchyard.dev/protos/gen/routes"
+)
+
+// encoded is an op in written form, to be sent to any number of watchers.
+type encoded struct {
+	op    routesv1.WatchOp
+	bytes mem.SliceBuffer
+	err   error // it could not be written; sending it says so
+}
+
+func encode(op *routesv1.WorkloadRoutingRuleOp) *encoded {
+	b, err := protobuf.Marshal(op)
+	return &encoded{op: op.GetOp(), bytes: b, err: err}
+}
+
+func encodeAll(ops []*routesv1.WorkloadRoutingRuleOp) []*encoded {
+	out := make([]*encoded, 0, len(ops))
+	for _, op := range ops {
+		out = append(out, encode(op))
+	}
+	return out
+}
+
+// codec is the one for protobuf, which takes what is encoded as it is.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if e, ok := v.(*encoded); ok {
+		return mem.BufferSlice{e.bytes}, e.err
+	}
+	return c.CodecV2.Marshal(v)
+}
