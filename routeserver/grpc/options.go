@@ -28,6 +28,8 @@ func options() []grpc.ServerOption {
 		grpc.MaxConcurrentStreams(128),
 		grpc.MaxHeaderListSize(32 << 10),
 		grpc.ConnectionTimeout(5 * time.Second),
-		grpc.MaxRecvMsgSize(64 << 10), // a request is five names
+		// A request of the routes API is five names; one of our own API can hold the
+		// facts of a dry run.
+		grpc.MaxRecvMsgSize(1 << 20),
 	}
 }

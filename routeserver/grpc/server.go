@@ -3,7 +3,9 @@ package routesgrpc
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,6 +21,7 @@ type Server struct {
 	cfg      Config
 	grpc     *grpc.Server
 	health   *health.Server
+	apis     []string // the names of what is served; all have one health
 	feed     *feed
 	stopping chan struct{}
 }
@@ -41,6 +44,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Register != nil {
 		cfg.Register(s.grpc)
 	}
+	s.apis = slices.Sorted(maps.Keys(s.grpc.GetServiceInfo()))
 	healthv1.RegisterHealthServer(s.grpc, s.health)
 	reflection.Register(s.grpc)
 	return s, nil
@@ -95,6 +99,7 @@ func (s *Server) setHealth(serving bool) {
 	if serving {
 		as = healthv1.HealthCheckResponse_SERVING
 	}
-	s.health.SetServingStatus("", as)
-	s.health.SetServingStatus(routesv1.Routes_ServiceDesc.ServiceName, as)
+	for _, api := range append([]string{""}, s.apis...) {
+		s.health.SetServingStatus(api, as)
+	}
 }
