@@ -11,4 +11,10 @@
 //
 // Failures are plain text with a status of 400 and up, never JSON: clients that
 // do not look at the status would read a JSON object as "no rules".
+//
+// Beside it stands our own API (routeserver/api), below /api/switchyard/v1/: the
+// generated gateway turns requests into calls of a gRPC server inside this
+// process, so both ways in give the same answers. Its failures are
+// google.rpc.Status as JSON. Streams are one JSON object to a line, flushed one
+// by one. /openapi.json describes it, and / says where it is.
 package rest

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"switchyard.dev/routeserver/table"
 )
 
@@ -21,8 +23,15 @@ type Tables interface {
 type Config struct {
 	// Tables is where rules come from. Required.
 	Tables Tables
+	// API puts our own API behind a gRPC server: an api.Server's Register. Without
+	// it the paths of our own API are not found.
+	API func(grpc.ServiceRegistrar)
 	// Logger is told about the life of the server. Default: none.
 	Logger *slog.Logger
+	// RequestWithin and AnswerWithin are how long a request may take to come, and
+	// its answer to be taken; of our own API, each message of a stream. Default:
+	// 10 s and 30 s.
+	RequestWithin, AnswerWithin time.Duration
 	// StopWithin is how long requests may take to end once the server stops.
 	// Default: 5 s.
 	StopWithin time.Duration
@@ -33,16 +42,32 @@ func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:
 		return errors.New("rest: Config.Tables is missing: give the view to serve")
-	case c.StopWithin < 0:
-		return errors.New("rest: Config.StopWithin must not be negative")
+	case c.StopWithin < 0 || c.RequestWithin < 0 || c.AnswerWithin < 0:
+		return errors.New("rest: durations in Config must not be negative")
 	}
 	return nil
 }
 
-// Server serves the published routes API over HTTP.
+func (c Config) withDefaults() Config {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	for field, is := range map[*time.Duration]time.Duration{
+		&c.RequestWithin: 10 * time.Second, &c.AnswerWithin: 30 * time.Second, &c.StopWithin: 5 * time.Second,
+	} {
+		if *field == 0 {
+			*field = is
+		}
+	}
+	return c
+}
+
+// Server serves the published routes API, and our own, over HTTP.
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
+	// api is nil when our own API is not served.
+	api *gateway
 }
 
 // New gives a server that answers once Serve is called.
@@ -50,17 +75,24 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.StopWithin == 0 {
-		cfg.StopWithin = 5 * time.Second
-	}
+	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
 	s.mux.HandleFunc("GET /api/v1/workloads/routing-rules", s.rules("routingRules"))
 	s.mux.HandleFunc("GET /api/v1/workloads/routes", s.rules("routingRules", "routes"))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
+	if cfg.API == nil {
+		return s, nil
+	}
+	var err error
+	if s.api, err = newGateway(cfg.API, cfg.AnswerWithin); err != nil {
+		return nil, err
+	}
+	s.mux.Handle(apiPath, s.api)
+	s.mux.HandleFunc("GET /openapi.json", s.openAPI)
+	for _, path := range []string{"GET /{$}", "GET /api", "GET /api/{$}", "GET " + apiPath + "{$}"} {
+		s.mux.HandleFunc(path, serveIndex)
+	}
 	return s, nil
 }
 
@@ -83,14 +115,18 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		ReadTimeout:       s.cfg.RequestWithin,
+		WriteTimeout:      s.cfg.AnswerWithin,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	go func() { served <- server.Serve(listener) }()
+	if s.api != nil {
+		go func() { served <- s.api.run() }()
+		defer s.api.stop()
+	}
 	s.cfg.Logger.Info("serving the routes API over HTTP", "address", listener.Addr().String())
 	select {
 	case err := <-served:

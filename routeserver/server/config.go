@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/routeserver/api"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/view"
 )
@@ -22,6 +23,13 @@ type Config struct {
 	Log eventbus.Reader
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
 	Services routesgrpc.Services
+	// Sidecars are those connected to this route server. Without it it has none.
+	Sidecars api.Sidecars
+	// Peers are the other route servers. Without it there are none.
+	Peers api.Peers
+	// Name is what this route server is called in what it says about sidecars.
+	// Default: routeserver.
+	Name string
 	// Addresses to listen on, as host:port. Defaults: :7777 for gRPC, :7778 for
 	// REST, :9090 for metrics.
 	GRPCAddress, RESTAddress, MetricsAddress string

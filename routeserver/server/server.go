@@ -9,7 +9,9 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/routeserver/api"
 	routesgrpc "switchyard.dev/routeserver/grpc"
+	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/rest"
 	"switchyard.dev/routeserver/view"
 )
@@ -18,6 +20,8 @@ import (
 type Main struct {
 	cfg                 Config
 	view                *view.View
+	history             *history.History
+	api                 *api.Server
 	grpc                *routesgrpc.Server
 	rest                *rest.Server
 	onGRPC, onREST, onM net.Listener
@@ -35,12 +39,21 @@ func New(cfg Config) (*Main, error) {
 	if m.view, err = view.New(view.Config{Log: cfg.Log, Logger: cfg.Logger, Metrics: cfg.Metrics}); err != nil {
 		return nil, err
 	}
-	if m.grpc, err = routesgrpc.New(routesgrpc.Config{
-		Tables: m.view, Services: cfg.Services, Logger: cfg.Logger, Metrics: cfg.Metrics,
+	if m.history, err = history.New(history.Config{Log: cfg.Log, Logger: cfg.Logger}); err != nil {
+		return nil, err
+	}
+	if m.api, err = api.New(api.Config{
+		Tables: m.view, Log: cfg.Log, History: m.history, Sidecars: cfg.Sidecars, Peers: cfg.Peers,
+		Name: cfg.Name, Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}); err != nil {
 		return nil, err
 	}
-	if m.rest, err = rest.New(rest.Config{Tables: m.view, Logger: cfg.Logger}); err != nil {
+	if m.grpc, err = routesgrpc.New(routesgrpc.Config{
+		Tables: m.view, Services: cfg.Services, Register: m.api.Register, Logger: cfg.Logger, Metrics: cfg.Metrics,
+	}); err != nil {
+		return nil, err
+	}
+	if m.rest, err = rest.New(rest.Config{Tables: m.view, API: m.api.Register, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	if err := m.listen(); err != nil {
@@ -78,7 +91,9 @@ func (m *Main) MetricsAddress() string { return m.onM.Addr().String() }
 // ends the others too. It closes the listeners. Call it once.
 func (m *Main) Run(ctx context.Context) error {
 	all, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, m.api.Stop)()
 	all.Go(func() error { return m.view.Run(ctx) })
+	all.Go(func() error { return m.history.Run(ctx) })
 	all.Go(func() error { return m.grpc.Serve(ctx, m.onGRPC) })
 	all.Go(func() error { return m.rest.Serve(ctx, m.onREST) })
 	all.Go(func() error { return serveMetrics(ctx, m.onM, m.cfg.Metrics) })

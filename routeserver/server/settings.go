@@ -1,10 +1,12 @@
 package server
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,6 +14,8 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/peers"
 )
 
 // Settings are what the program is told by flags and environment.
@@ -20,16 +24,23 @@ type Settings struct {
 	Bus connect.Config
 	// Addresses to listen on, as host:port.
 	GRPCAddress, RESTAddress, XDSAddress, MetricsAddress string
+	// Peers is the headless Service of all route servers, as host:port, or "" when
+	// there is only this one. Own are its own addresses there.
+	Peers string
+	Own   []string
+	// Name is what this route server is called.
+	Name string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
 
 // ParseSettings reads the program's arguments, without its name. What no flag
-// says is taken from the environment (EVENTBUS_URL, POD_NAME), then from the
+// says is taken from the environment (EVENTBUS_URL, POD_NAME, POD_IPS), then from the
 // defaults. Usage goes to help. The error is flag.ErrHelp when that is all that
 // was asked for.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
-	s := Settings{Bus: connect.Config{Role: connect.Follower, Name: orElse(getenv("POD_NAME"), "routeserver")}}
+	name := orElse(getenv("POD_NAME"), "routeserver")
+	s := Settings{Name: name, Own: ownAddresses(getenv("POD_IPS")), Bus: connect.Config{Role: connect.Follower, Name: name}}
 	flags := flag.NewFlagSet("routeserver", flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.StringVar(&s.Bus.URL, "eventbus-url", orElse(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222"), "event bus to follow; EVENTBUS_URL in the environment")
@@ -40,6 +51,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.RESTAddress, "rest-address", ":7778", "address of the routes API over HTTP, and of /healthz and /readyz")
 	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
+	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to ask the others about their sidecars; empty when there is one only. POD_IPS in the environment says which one this is")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -50,7 +62,19 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
 		s.Bus.TokenFile = "" // the default is for our own bus
 	}
-	return s, s.Bus.Validate()
+	return s, s.validate()
+}
+
+func (s Settings) validate() error {
+	if s.Peers != "" && len(s.Own) == 0 {
+		return errors.New("-peers needs POD_IPS in the environment: without it this route server would ask itself")
+	}
+	return s.Bus.Validate()
+}
+
+// ownAddresses reads the addresses of a pod as Kubernetes writes them.
+func ownAddresses(podIPs string) []string {
+	return strings.FieldsFunc(podIPs, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 func given(flags *flag.FlagSet, name string) bool {
@@ -75,10 +99,17 @@ func (s Settings) Open(logger *slog.Logger) (Config, *nats.Conn, error) {
 	if err != nil {
 		return Config{}, nil, err
 	}
+	var others api.Peers
+	if s.Peers != "" {
+		if others, err = peers.New(peers.Config{Service: s.Peers, Own: s.Own, Logger: logger}); err != nil {
+			conn.Close()
+			return Config{}, nil, err
+		}
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return Config{
-		Log: log, Logger: logger, Metrics: registry,
+		Log: log, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
 		GRPCAddress: s.GRPCAddress, RESTAddress: s.RESTAddress, MetricsAddress: s.MetricsAddress,
 	}, conn, nil
 }

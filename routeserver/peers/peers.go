@@ -1,0 +1,206 @@
+// Package peers finds the other route servers and asks them which sidecars they
+// have: a sidecar is connected to one route server only, so what all sidecars
+// have acknowledged is known by all of them together.
+//
+// The others are the addresses behind a headless Service but one's own, looked up
+// for each question. One that does not answer in time is named as silent, and so
+// is the Service when its addresses cannot be had: those who ask must not take an
+// answer that is missing for one that says that all is well. Like the rest of the
+// API this is plain gRPC inside the cluster.
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Config is what Peers need.
+type Config struct {
+	// Service is the headless Service of the route servers, with the port of the
+	// routing API, as host:port. Required.
+	Service string
+	// Own are the IP addresses of this route server, which is not asked.
+	Own []string
+	// Within is how long each may take to answer. Default: 2 s.
+	Within time.Duration
+	// Lookup gives the addresses of a host name. Default: the system's resolver.
+	Lookup func(ctx context.Context, host string) ([]string, error)
+	// Logger is told about those that do not answer. Default: none.
+	Logger *slog.Logger
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	if _, _, err := net.SplitHostPort(c.Service); err != nil {
+		return fmt.Errorf("peers: Config.Service must be the host:port of a headless Service: %w", err)
+	}
+	if c.Within < 0 {
+		return errors.New("peers: Config.Within must not be negative")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Within == 0 {
+		c.Within = 2 * time.Second
+	}
+	if c.Lookup == nil {
+		c.Lookup = net.DefaultResolver.LookupHost
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Peers are the other route servers. Safe for concurrent use.
+type Peers struct {
+	cfg        Config
+	host, port string
+
+	mu          sync.Mutex
+	connections map[string]*grpc.ClientConn // by address
+}
+
+// New gives the Peers behind a Service. The error is Validate's.
+func New(cfg Config) (*Peers, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Peers{cfg: cfg.withDefaults(), connections: map[string]*grpc.ClientConn{}}
+	var err error
+	p.host, p.port, err = net.SplitHostPort(cfg.Service)
+	return p, err
+}
+
+// Sidecars asks every other route server for the sidecars that are connected to
+// it, and gives what they said, in no order, and the addresses of those that did
+// not answer in time, sorted.
+func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*routingv1.Sidecar, []string) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Within)
+	defer cancel()
+	addresses, err := p.addresses(ctx)
+	if err != nil {
+		p.cfg.Logger.Warn("the other route servers cannot be found", "service", p.cfg.Service, "error", err)
+		return nil, []string{p.cfg.Service}
+	}
+	type answer struct {
+		from     string
+		sidecars []*routingv1.Sidecar
+		err      error
+	}
+	answers := make(chan answer, len(addresses))
+	for _, address := range addresses {
+		go func() {
+			sidecars, err := p.ask(ctx, address, filter)
+			answers <- answer{address, sidecars, err}
+		}()
+	}
+	var sidecars []*routingv1.Sidecar
+	var silent []string
+	for range addresses {
+		a := <-answers
+		if a.err != nil {
+			p.cfg.Logger.Warn("a route server does not say which sidecars it has", "address", a.from, "error", a.err)
+			silent = append(silent, a.from)
+		}
+		sidecars = append(sidecars, a.sidecars...)
+	}
+	slices.Sort(silent)
+	return sidecars, silent
+}
+
+// addresses gives host:port of each other route server, and lets go of the
+// connections to those that are no more.
+func (p *Peers) addresses(ctx context.Context) ([]string, error) {
+	found, err := p.cfg.Lookup(ctx, p.host)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, ip := range found {
+		if !slices.ContainsFunc(p.cfg.Own, func(own string) bool { return sameIP(own, ip) }) {
+			out = append(out, net.JoinHostPort(ip, p.port))
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for address, conn := range p.connections {
+		if !slices.Contains(out, address) {
+			delete(p.connections, address)
+			_ = conn.Close() // its route server is gone
+		}
+	}
+	return out, nil
+}
+
+func sameIP(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ip := net.ParseIP(a)
+	return ip != nil && ip.Equal(net.ParseIP(b))
+}
+
+func (p *Peers) ask(ctx context.Context, address string, filter *routingv1.Filter) ([]*routingv1.Sidecar, error) {
+	conn, err := p.connection(address)
+	if err != nil {
+		return nil, err
+	}
+	// One that has just come up is worth the wait.
+	answer, err := routingv1.NewRoutingClient(conn).Sidecars(ctx, &routingv1.SidecarsRequest{Filter: filter, Local: true}, grpc.WaitForReady(true))
+	return answer.GetSidecars(), err
+}
+
+// maxAnswer bounds what one route server may say: some 100,000 sidecars.
+const maxAnswer = 64 << 20
+
+func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if conn, ok := p.connections[address]; ok {
+		return conn, nil
+	}
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(), // pods reach each other
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			MinConnectTimeout: time.Second,
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("reach route server %s: %w", address, err)
+	}
+	p.connections[address] = conn
+	return conn, nil
+}
+
+// Close lets go of all connections.
+func (p *Peers) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var errs []error
+	for address, conn := range p.connections {
+		delete(p.connections, address)
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}

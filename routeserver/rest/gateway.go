@@ -1,0 +1,186 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// apiPath begins every path of our own API.
+const apiPath = "/api/switchyard/v1/"
+
+// maxBody is the largest request body, in bytes.
+const maxBody = 1 << 20
+
+// gateway hands HTTP requests on to our own API. It runs a gRPC server that only
+// it can reach, so that streams, deadlines and errors are those of gRPC.
+type gateway struct {
+	server   *grpc.Server
+	listener *bufconn.Listener
+	conn     *grpc.ClientConn
+	mux      *runtime.ServeMux
+	// writeWithin is how long a client may take nothing.
+	writeWithin time.Duration
+}
+
+func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration) (*gateway, error) {
+	g := &gateway{
+		server:      grpc.NewServer(grpc.MaxRecvMsgSize(maxBody)),
+		listener:    bufconn.Listen(256 << 10),
+		writeWithin: writeWithin,
+		mux: runtime.NewServeMux(
+			runtime.WithMarshalerOption(runtime.MIMEWildcard, newJSON()),
+			runtime.WithErrorHandler(answerError),
+			runtime.WithRoutingErrorHandler(answerRoutingError),
+			runtime.SetQueryParameterParser(strictQuery{}),
+			runtime.WithDisablePathLengthFallback(),
+		),
+	}
+	register(g.server)
+	var err error
+	g.conn, err = grpc.NewClient("passthrough:///in-process",
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return g.listener.DialContext(ctx) }),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("rest: reach the routing API: %w", err)
+	}
+	if err := routingv1.RegisterRoutingHandlerClient(context.Background(), g.mux, routingv1.NewRoutingClient(g.conn)); err != nil {
+		return nil, fmt.Errorf("rest: mount the routing API: %w", err)
+	}
+	return g, nil
+}
+
+// run answers until stop.
+func (g *gateway) run() error { return g.server.Serve(g.listener) }
+
+// stop ends what is under way.
+func (g *gateway) stop() {
+	g.server.Stop()
+	// Nobody waits for an answer over it any more.
+	_ = g.conn.Close()
+}
+
+// ServeHTTP implements http.Handler. The deadlines of the whole request suit
+// calls that answer at once; here the body is read within them, and then each
+// write has its own, so that a stream can last.
+func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		code := http.StatusBadRequest
+		if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		answerError(r.Context(), g.mux, newJSON(), w, r, &runtime.HTTPStatusError{
+			HTTPStatus: code, Err: status.Errorf(codes.InvalidArgument, "the request's body cannot be read: %v", err),
+		})
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	deadlines := http.NewResponseController(w)
+	// A writer without deadlines (in a test) needs none.
+	_ = deadlines.SetReadDeadline(time.Time{})
+	_ = deadlines.SetWriteDeadline(time.Time{})
+	g.mux.ServeHTTP(&pacedWriter{w, deadlines, g.writeWithin}, r)
+}
+
+// pacedWriter gives each write a deadline of its own.
+type pacedWriter struct {
+	http.ResponseWriter
+	deadlines *http.ResponseController
+	within    time.Duration
+}
+
+// Write implements io.Writer.
+func (w *pacedWriter) Write(b []byte) (int, error) {
+	w.extend()
+	return w.ResponseWriter.Write(b)
+}
+
+// FlushError is what http.ResponseController looks for.
+func (w *pacedWriter) FlushError() error {
+	w.extend()
+	return w.deadlines.Flush()
+}
+
+func (w *pacedWriter) extend() { _ = w.deadlines.SetWriteDeadline(time.Now().Add(w.within)) }
+
+// jsonForm is the JSON of protobuf. Fields that are not set are written too, and
+// fields that are not known are refused. Streams have one message to a line.
+type jsonForm struct{ runtime.JSONPb }
+
+func newJSON() *jsonForm {
+	return &jsonForm{runtime.JSONPb{MarshalOptions: protojson.MarshalOptions{EmitUnpopulated: true}}}
+}
+
+// StreamContentType implements runtime.StreamContentType.
+func (*jsonForm) StreamContentType(any) string { return "application/x-ndjson" }
+
+// strictQuery refuses parameters that are not known: one that is misspelt would
+// otherwise give an answer to another question.
+type strictQuery struct{}
+
+// Parse implements runtime.QueryParameterParser.
+func (strictQuery) Parse(to proto.Message, values url.Values, filter *utilities.DoubleArray) error {
+	for name := range values {
+		if !known(to.ProtoReflect().Descriptor(), strings.Split(name, ".")) {
+			return fmt.Errorf("there is no parameter %q: GET /openapi.json lists them", name)
+		}
+	}
+	return (&runtime.DefaultQueryParser{}).Parse(to, values, filter)
+}
+
+func known(message protoreflect.MessageDescriptor, path []string) bool {
+	field := message.Fields().ByName(protoreflect.Name(path[0]))
+	if field == nil {
+		field = message.Fields().ByJSONName(path[0])
+	}
+	switch {
+	case field == nil:
+		return false
+	case len(path) == 1:
+		return true
+	}
+	return field.Message() != nil && known(field.Message(), path[1:])
+}
+
+// answerError answers with the status as JSON. One that says when to try again
+// says it in a header too.
+func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
+	for _, detail := range status.Convert(err).Details() {
+		if again, ok := detail.(*errdetails.RetryInfo); ok {
+			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(again.GetRetryDelay().AsDuration().Seconds()))))
+		}
+	}
+	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, err)
+}
+
+// answerRoutingError answers a request that no call is for.
+func answerRoutingError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
+	why := status.Newf(codes.Unimplemented, "%s %s: %s; GET /openapi.json says what there is", r.Method, r.URL.Path, http.StatusText(code))
+	answerError(ctx, mux, m, w, r, &runtime.HTTPStatusError{HTTPStatus: code, Err: why.Err()})
+}
