@@ -69,6 +69,12 @@ type Config struct {
 	Sidecars Sidecars
 	// Peers are the other route servers. Without it there are none.
 	Peers Peers
+	// Keys takes the routing key out of a request, for Explain. Without it Explain
+	// takes keys only, not headers.
+	Keys Keys
+	// Services lists the Services of the cluster: by them Explain finds what is
+	// behind a cluster IP. Without it a destination has to be a name.
+	Services Services
 	// Name is what this route server is called in what it says about sidecars,
 	// usually the name of its pod. Default: routeserver.
 	Name string

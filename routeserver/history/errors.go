@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// ErrNotReached: the log has not come to this place, or it has not been read so
-// far; test with errors.Is.
+// ErrNotReached: the log has not come to this place; test with errors.Is.
 var ErrNotReached = errors.New("this version has not been reached")
 
 // Gone says that a version or a stretch is not kept, and what is. It is an

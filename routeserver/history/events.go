@@ -63,6 +63,19 @@ func (h *History) MembersOf(w table.Workload) []event.Key {
 	return h.past.places.membersOf(w)
 }
 
+// Reached waits until the past has been read up to a place of the log, which
+// other errors than a Gone, for a place of another epoch, leave open.
+func (h *History) Reached(ctx context.Context, pos event.Pos) error {
+	kept, err := h.kept(ctx)
+	if err != nil {
+		return err
+	}
+	if pos.Epoch != kept.Tip.Epoch {
+		return h.gone(pos, true)
+	}
+	return h.await(ctx, pos, kept.Tip)
+}
+
 // Places gives what a destination leads to, as was known at a version, sorted:
 // every port of a Service that some member of a baseline was observed behind. A
 // destination that is an address has none: find its Service first.

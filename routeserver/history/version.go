@@ -166,7 +166,7 @@ func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 		return h.goneAs("every version", false)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, h.cfg.Patience,
-		fmt.Errorf("%w: the past has not been read up to %d yet; ask again", ErrNotReached, pos.Seq))
+		fmt.Errorf("the past of the routing log has not been read up to %d yet; ask again", pos.Seq))
 	defer cancel()
 	for {
 		h.mu.RLock()

@@ -1,0 +1,134 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/routeserver/table"
+)
+
+// Above these, the stretch of the log between two versions is read as a whole,
+// and not the history of each key that a change depends on.
+const (
+	shortStretch = 4096
+	fewKeys      = 16
+)
+
+// Diff implements routingv1.RoutingServer.
+func (s *Server) Diff(ctx context.Context, req *routingv1.DiffRequest) (*routingv1.DiffResponse, error) {
+	if req.GetFrom().GetVersion() == nil {
+		return nil, invalid("from", "say from which version on")
+	}
+	older, from, err := s.tableAt(ctx, "from", req.GetFrom())
+	if err != nil {
+		return nil, err
+	}
+	newer, to, err := s.tableAt(ctx, "to", req.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case older.Pos().Epoch != newer.Pos().Epoch:
+		return nil, s.failed(ctx, fmt.Errorf("version %d is of epoch %s and version %d of epoch %s: %w",
+			older.Pos().Seq, older.Pos().Epoch, newer.Pos().Seq, newer.Pos().Epoch, eventbus.ErrEpochEnded))
+	case older.Pos().Seq > newer.Pos().Seq:
+		return nil, invalid("from", "version %d is newer than version %d: turn them round", older.Pos().Seq, newer.Pos().Seq)
+	}
+	causes := explain.NewCauses(older, filterOf(req.GetFilter()).diff(older, newer))
+	if err := s.causes(ctx, causes, older.Pos(), newer.Pos()); err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	out := &routingv1.DiffResponse{From: from, To: to}
+	for _, c := range causes.Changes() {
+		change := changeOf(c.Change)
+		for _, e := range c.Because {
+			change.Because = append(change.Because, eventOf(e))
+		}
+		out.Changes = append(out.Changes, change)
+	}
+	return out, nil
+}
+
+// causes gives Causes the events between two versions that the changes depend on.
+func (s *Server) causes(ctx context.Context, causes *explain.Causes, behind, upTo event.Pos) error {
+	keys := routingKeys(causes.Changes())
+	if len(keys) == 0 {
+		return nil
+	}
+	if upTo.Seq-behind.Seq <= shortStretch || len(keys) > fewKeys {
+		return s.cfg.History.Between(ctx, behind, upTo, func(events []event.Recorded) error {
+			causes.Take(events...)
+			return ctx.Err()
+		})
+	}
+	events, err := s.eventsOf(ctx, keys, behind, upTo)
+	if err != nil {
+		return err
+	}
+	causes.Take(events...)
+	return nil
+}
+
+// eventsOf gives the events between two places on which the decisions of some
+// routing keys depend, in order.
+func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upTo event.Pos) ([]event.Recorded, error) {
+	var all []event.Recorded
+	read := map[event.Key]bool{}
+	take := func(key event.Key) ([]event.Recorded, error) {
+		if read[key] {
+			return nil, nil
+		}
+		read[key] = true
+		history, err := s.cfg.History.Of(ctx, key, upTo)
+		for _, e := range history {
+			if e.Pos.Seq > behind.Seq {
+				all = append(all, e)
+			}
+		}
+		return history, err
+	}
+	for _, key := range routingKeys {
+		ofKey, err := take(event.RoutingKey(key))
+		if err != nil {
+			return nil, err
+		}
+		for _, member := range explain.Keys(ofKey, behind.Seq) {
+			if _, err := take(member); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b event.Recorded) int { return cmp.Compare(a.Pos.Seq, b.Pos.Seq) })
+	return all, nil
+}
+
+// routingKeys gives the routing keys of changes, each once.
+func routingKeys(changes []explain.Change) []string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, c.RoutingKey)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// newConflicts gives the conflicts of one table that another does not have.
+func newConflicts(older, newer table.Table) []*routingv1.Conflict {
+	known := map[table.Conflict]bool{}
+	for _, c := range older.Conflicts() {
+		known[c] = true
+	}
+	var out []*routingv1.Conflict
+	for _, c := range newer.Conflicts() {
+		if !known[c] {
+			out = append(out, conflictOf(c))
+		}
+	}
+	return out
+}

@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	routesv1 "switchyard.dev/protos/gen/routes"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/explain"
+	"switchyard.dev/routeserver/table"
+)
+
+// Keys takes the routing key out of a request and names the header that it was
+// taken from; "" and "" when the request has none. The function lines gives the
+// values of all header lines of a name, in order. It is the one of the sidecars:
+// xds/routingkey says what a request's key is.
+type Keys func(lines func(name string) []string) (key, header string)
+
+// Services lists the Services of the cluster.
+type Services interface {
+	// List gives every Service that can be addressed.
+	List(ctx context.Context) ([]*routesv1.ClusterService, error)
+}
+
+// Explain implements routingv1.RoutingServer. While there is no whole table, that
+// is the answer.
+func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*routingv1.ExplainResponse, error) {
+	if err := s.explainable(req); err != nil {
+		return nil, err
+	}
+	newest, _ := s.cfg.Tables.Current()
+	if !newest.Whole() && req.GetAt().GetVersion() == nil {
+		return s.explained(explain.Evidence{}, "", nil), nil
+	}
+	t, version, err := s.tableAt(ctx, "at", req.GetAt())
+	if err != nil {
+		return nil, err
+	}
+	e, from, err := s.evidence(ctx, req, t)
+	if err != nil {
+		return nil, s.failed(ctx, err)
+	}
+	return s.explained(e, from, version), nil
+}
+
+// explainable tells what is wrong with a request.
+func (s *Server) explainable(req *routingv1.ExplainRequest) error {
+	w := req.GetBaseline()
+	switch {
+	case req.GetDestination() == "" && w == nil:
+		return invalid("destination", "say what the request is for: a destination, or a baseline")
+	case w != nil && (w.GetKind() == "" || w.GetNamespace() == "" || w.GetName() == ""):
+		return invalid("baseline", "name one workload by kind, namespace and name")
+	case w == nil && req.GetWorkloadPort() != 0:
+		return invalid("workload_port", "it goes with a baseline; a destination has its own port")
+	case req.GetWorkloadPort() > 65535:
+		return invalid("workload_port", "%d is not a port", req.GetWorkloadPort())
+	case req.GetRoutingKey() != "" && len(req.GetHeaders()) > 0:
+		return invalid("routing_key", "give the headers of the request or its routing key, not both")
+	case len(req.GetHeaders()) > 0 && s.cfg.Keys == nil:
+		return invalid("headers", "this route server does not read headers: give the routing key")
+	case req.GetPod() != "" && strings.Count(req.GetPod(), "/") != 1:
+		return invalid("pod", "write namespace/name")
+	}
+	return nil
+}
+
+// evidence gathers what decides a request at a version, and where its key was
+// taken from.
+func (s *Server) evidence(ctx context.Context, req *routingv1.ExplainRequest, t table.Table) (e explain.Evidence, from string, err error) {
+	e.Table, e.Key, e.Pod = t, req.GetRoutingKey(), req.GetPod()
+	if e.Key == "" {
+		e.Key, from, e.WhyNoKey = s.keyIn(req.GetHeaders())
+	}
+	if err := s.targets(ctx, req, &e); err != nil {
+		return e, "", err
+	}
+	if e.Key != "" {
+		if err := s.histories(ctx, &e); err != nil {
+			return e, "", err
+		}
+	}
+	if newest, _ := s.cfg.Tables.Current(); len(e.Targets) > 0 && asksForNewest(req.GetAt()) && newest.Pos().Epoch == t.Pos().Epoch {
+		s.acknowledged(ctx, &e)
+	}
+	return e, from, nil
+}
+
+func asksForNewest(at *routingv1.At) bool {
+	return at.GetPosition() == nil && at.GetTime() == nil
+}
+
+// keyIn takes the key out of headers, or says why there is none.
+func (s *Server) keyIn(lines []*routingv1.Header) (key, from, why string) {
+	headers := make([]explain.Header, 0, len(lines))
+	for _, h := range lines {
+		headers = append(headers, explain.Header{Name: h.GetName(), Value: h.GetValue()})
+	}
+	if s.cfg.Keys != nil {
+		key, from = s.cfg.Keys(func(name string) []string { return explain.Lines(headers, name) })
+	}
+	if key == "" {
+		return "", "", explain.WhyNoKey(headers)
+	}
+	return key, from, ""
+}
+
+// targets finds what the request is for.
+func (s *Server) targets(ctx context.Context, req *routingv1.ExplainRequest, e *explain.Evidence) error {
+	if w := req.GetBaseline(); w != nil {
+		e.Targets = []explain.Target{{Baseline: tableWorkload(w), WorkloadPort: req.GetWorkloadPort()}}
+		return nil
+	}
+	d, err := explain.ParseDestination(req.GetDestination())
+	if err != nil {
+		e.WhyNoTarget = err.Error()
+		return nil
+	}
+	if d.Address.IsValid() {
+		if d, e.WhyNoTarget = s.serviceAt(ctx, d); e.WhyNoTarget != "" {
+			return nil
+		}
+	}
+	if err := s.cfg.History.Reached(ctx, e.Table.Pos()); err != nil {
+		return err
+	}
+	e.Targets, e.WhyNoTarget = explain.Resolve(d, s.cfg.History.Places(d, e.Table.Pos()))
+	return nil
+}
+
+// serviceAt finds the Service that has an address; or it says why it does not.
+func (s *Server) serviceAt(ctx context.Context, d explain.Destination) (of explain.Destination, why string) {
+	if s.cfg.Services == nil {
+		return d, "this route server does not know the Services of the cluster; name the Service instead of its address"
+	}
+	all, err := s.cfg.Services.List(ctx)
+	if err != nil {
+		return d, fmt.Sprintf("the Services of the cluster are not known at the moment: %v", err)
+	}
+	i := slices.IndexFunc(all, func(c *routesv1.ClusterService) bool { return c.GetServiceIp() == d.Address.String() })
+	if i < 0 {
+		return d, fmt.Sprintf("no Service has the address %s", d.Address)
+	}
+	of, err = explain.ParseDestination(all[i].GetHostname())
+	if err != nil {
+		return d, err.Error()
+	}
+	of.Port = d.Port
+	return of, ""
+}
+
+// histories gathers the events of the key and of the members it named.
+func (s *Server) histories(ctx context.Context, e *explain.Evidence) (err error) {
+	at := e.Table.Pos()
+	if e.OfKey, err = s.cfg.History.Of(ctx, event.RoutingKey(e.Key), at); err != nil {
+		return err
+	}
+	e.OfMember = map[event.Key][]event.Recorded{}
+	for _, member := range explain.Members(e.OfKey) {
+		if e.OfMember[member], err = s.cfg.History.Of(ctx, member, at); err != nil {
+			return err
+		}
+	}
+	if len(e.OfKey) == 0 {
+		e.KeptSince, err = s.keptSince(ctx)
+	}
+	return err
+}
+
+// keptSince tells since when the log is kept; the zero time when it is kept from
+// its beginning.
+func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
+	kept, err := s.cfg.Log.Kept(ctx)
+	if err != nil || kept.Floor.Seq <= 1 {
+		return time.Time{}, err
+	}
+	since, _ := s.cfg.History.RecordedAt(kept.Floor)
+	return since, nil
+}
+
+// acknowledged gathers what the sidecars of the baseline have. When a route
+// server does not answer, nobody knows that of its sidecars, and no more is said
+// of the others than that they lag.
+func (s *Server) acknowledged(ctx context.Context, e *explain.Evidence) {
+	if s.cfg.Sidecars == nil && s.cfg.Peers == nil {
+		return
+	}
+	target := explain.Preferred(*e).Baseline
+	ask := &routingv1.Filter{Kind: target.Kind, Namespace: target.Namespace, Name: target.Name}
+	sidecars, silent := s.sidecars(ctx, s.cfg.Peers, ask, func(w table.Workload) bool { return w == target })
+	for _, c := range sidecars {
+		if e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod() {
+			e.Sidecars = append(e.Sidecars, c)
+		}
+	}
+	e.SidecarsKnown = len(silent) == 0 || len(e.Sidecars) > 0
+}
+
+// explained says an answer.
+func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv1.Version) *routingv1.ExplainResponse {
+	a := explain.Explain(e)
+	out := &routingv1.ExplainResponse{
+		Version: version, Verdict: a.Verdict, Summary: a.Summary, Hint: a.Hint,
+		RoutingKey: e.Key, KeyFrom: keyFrom, Rule: ruleOf(a.Rule), Lagging: a.Lagging,
+	}
+	if a.Target.Baseline != (table.Workload{}) {
+		out.Baseline, out.WorkloadPort = workloadOf(a.Target.Baseline), a.Target.WorkloadPort
+	}
+	for _, e := range a.Because {
+		out.Because = append(out.Because, eventOf(e))
+	}
+	if a.Verdict == routingv1.Verdict_LOST {
+		conflict := conflictOf(*a.Conflict)
+		out.Holder, out.HolderSandbox = conflict.GetHolder(), conflict.GetHolderSandbox()
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Header is one header line of a request.
+type Header struct {
+	Name, Value string
+}
+
+// member is the name of the list member that holds a routing key in a header
+// that holds more than the key.
+const member = "sd-routing-key"
+
+// lists are the headers that hold such members.
+var lists = [...]string{"baggage", "tracestate"}
+
+// Lines gives the values of all header lines of a name, in order. Names do not
+// distinguish upper and lower case.
+func Lines(headers []Header, name string) []string {
+	var out []string
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, name) {
+			out = append(out, h.Value)
+		}
+	}
+	return out
+}
+
+// WhyNoKey says why these headers give no routing key, in words that go on from
+// "the request carries no routing key: ".
+func WhyNoKey(headers []Header) string {
+	var why []string
+	for _, name := range lists {
+		lines := Lines(headers, name)
+		if len(lines) == 0 {
+			continue
+		}
+		if strings.Contains(strings.Join(lines, ","), member) {
+			why = append(why, fmt.Sprintf("%s names %s without a value that can be a key", name, member))
+		} else {
+			why = append(why, fmt.Sprintf("%s carries no %s member", name, member))
+		}
+	}
+	if len(Lines(headers, member)) > 0 {
+		why = append(why, fmt.Sprintf("a header called %s is not looked at", member))
+	}
+	if len(why) == 0 {
+		return fmt.Sprintf("it has neither %s nor another header that is looked at for one", strings.Join(lists[:], " nor "))
+	}
+	return strings.Join(why, "; ")
+}

@@ -1,0 +1,100 @@
+package explain
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// Since gives the event from which on all events of a key have said the same as
+// the newest: the first of those at the end of a history that are alike. False
+// for an empty history.
+func Since(history []event.Recorded, alike func(a, b proto.Message) bool) (event.Recorded, bool) {
+	if len(history) == 0 {
+		return event.Recorded{}, false
+	}
+	first := len(history) - 1
+	for first > 0 && alike(history[first-1].Fact.Data, history[first].Fact.Data) {
+		first--
+	}
+	return history[first], true
+}
+
+// sameServing: the rules that follow from two observations are the same.
+func sameServing(a, b proto.Message) bool { return proto.Equal(serving(a), serving(b)) }
+
+// serving takes out of an observation what no rule follows from.
+func serving(data proto.Message) proto.Message {
+	o, ok := data.(*factv1.WorkloadObserved)
+	if !ok {
+		return data
+	}
+	return &factv1.WorkloadObserved{
+		Workload: o.GetWorkload(), Created: o.GetCreated(), Baseline: o.GetBaseline(),
+		Services: o.GetServices(), Ready: o.GetReady(),
+	}
+}
+
+// bothTombstones: neither of two events states anything.
+func bothTombstones(a, b proto.Message) bool {
+	return event.Fact{Data: a}.Tombstone() && event.Fact{Data: b}.Tombstone()
+}
+
+// bothReady, bothMeshed and bothMapped tell whether two observations say the
+// same of one thing.
+
+func bothReady(a, b proto.Message) bool {
+	return alikeIn(a, b, (*factv1.WorkloadObserved).GetReady)
+}
+
+func bothMeshed(a, b proto.Message) bool {
+	return alikeIn(a, b, (*factv1.WorkloadObserved).GetDevMeshPresent)
+}
+
+func bothMapped(workloadPort uint32) func(a, b proto.Message) bool {
+	return func(a, b proto.Message) bool {
+		return alikeIn(a, b, func(o *factv1.WorkloadObserved) bool { return mapped(o, workloadPort) })
+	}
+}
+
+func alikeIn(a, b proto.Message, what func(*factv1.WorkloadObserved) bool) bool {
+	was, before := a.(*factv1.WorkloadObserved)
+	is, now := b.(*factv1.WorkloadObserved)
+	return before && now && what(was) == what(is)
+}
+
+// mapped tells whether a Service of an observation leads to a port; 0 is any.
+func mapped(o *factv1.WorkloadObserved, workloadPort uint32) bool {
+	for _, pair := range o.GetServices() {
+		for _, p := range pair.GetPorts() {
+			if pair.GetTo() != "" && (workloadPort == 0 || p.GetWorkloadPort() == workloadPort) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// naming tells whether two declarations say the same of a member.
+func naming(key event.Key) func(a, b proto.Message) bool {
+	return func(a, b proto.Message) bool {
+		was, before := a.(*factv1.RoutingDeclared)
+		is, now := b.(*factv1.RoutingDeclared)
+		return before && now && proto.Equal(find(was, key), find(is, key))
+	}
+}
+
+// find gives what a declaration says of a member, nil when it does not name it.
+func find(d *factv1.RoutingDeclared, key event.Key) *factv1.Member {
+	for _, m := range d.GetMembers() {
+		if keyOf(m) == key {
+			return m
+		}
+	}
+	return nil
+}
+
+func keyOf(m *factv1.Member) event.Key {
+	return event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())
+}

@@ -1,0 +1,185 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+func (c *inquiry) memberGone(member event.Key) {
+	c.since(c.OfKey, naming(member))
+	since := c.since(c.OfMember[member], bothTombstones)
+	c.say(routingv1.Verdict_MEMBER_GONE,
+		fmt.Sprintf("%s, which stood for %s under the routing key %s, is gone since %s%s, so the request goes to the baseline.",
+			object(member), name(c.Target.Baseline), quoted(c.Key), moment(since), by(since)),
+		"The key still names it: see why "+object(member)+" was removed, or take it out of what declares the key.")
+}
+
+func (c *inquiry) notObserved(unseen []event.Key) {
+	objects := make([]string, 0, len(unseen))
+	for _, key := range unseen {
+		objects = append(objects, object(key))
+	}
+	since := c.since(c.OfKey, naming(unseen[0]))
+	c.say(routingv1.Verdict_NOT_OBSERVED,
+		fmt.Sprintf("The routing key %s names %s since %s%s, and nobody knows yet which baseline that stands for, so the request goes to the baseline%s.",
+			quoted(c.Key), oneOf(objects), moment(since), by(since), c.baseline(", ")),
+		"See the conditions of "+object(unseen[0])+": it may not exist, or its baseline may not.")
+}
+
+func (c *inquiry) notAMember() {
+	since := c.since(c.OfKey, func(a, b proto.Message) bool {
+		was, before := a.(*factv1.RoutingDeclared)
+		is, now := b.(*factv1.RoutingDeclared)
+		return before && now && sameMembers(was, is)
+	})
+	summary := fmt.Sprintf("The routing key %s is declared, and no member of it stands for %s, so the request goes to the baseline.",
+		quoted(c.Key), name(c.Target.Baseline))
+	if dropped, ok := c.dropped(); ok {
+		summary = fmt.Sprintf("The routing key %s does not name %s any more since %s%s, and no other member of it stands for %s, so the request goes to the baseline.",
+			quoted(c.Key), object(dropped), moment(since), by(since), name(c.Target.Baseline))
+	}
+	c.say(routingv1.Verdict_NOT_A_MEMBER, summary,
+		"Fork "+name(c.Target.Baseline)+" in the sandbox if its requests are to be served there.")
+}
+
+// dropped gives a member that stood for the baseline and that the newest
+// declaration does not name, while one before it did.
+func (c *inquiry) dropped() (event.Key, bool) {
+	for _, key := range Members(c.OfKey) {
+		seen, ever := lastSeen(c.OfMember[key])
+		if ever && baselineIn(seen) == c.Target.Baseline && find(c.declared(), key) == nil {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// holder is the key of the member that serves the rule.
+func (c *inquiry) holder() event.Key {
+	m := c.Rule.Member
+	return event.Workload(m.Kind, m.Namespace, m.Name)
+}
+
+// observation is the newest one of the member that serves the rule.
+func (c *inquiry) observation() *factv1.WorkloadObserved {
+	history := c.OfMember[c.holder()]
+	if len(history) == 0 {
+		return nil
+	}
+	o, _ := history[len(history)-1].Fact.Data.(*factv1.WorkloadObserved)
+	return o
+}
+
+// sidecar looks whether there is one to take the request elsewhere. Pods that
+// have one and are not known to be connected are for acknowledgement.
+func (c *inquiry) sidecar() bool {
+	o := c.observation()
+	if o == nil || o.GetDevMeshPresent() || len(c.Sidecars) > 0 {
+		return false
+	}
+	since := c.since(c.OfMember[c.holder()], bothMeshed)
+	who := "Not every pod of " + name(c.Target.Baseline) + " has a DevMesh sidecar that is ready (since " + moment(since) + ")"
+	if c.SidecarsKnown {
+		who += ", and none is connected"
+	}
+	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline.",
+		"Annotate the pod template of "+name(c.Target.Baseline)+` with sidecar.signadot.com/inject: "true", or route through Istio or the Gateway API; there this does not matter.`)
+	return true
+}
+
+func (c *inquiry) acknowledgement() bool {
+	if !c.SidecarsKnown || len(c.Sidecars) > 0 && len(c.Lagging) == 0 {
+		return false
+	}
+	c.decisive()
+	hint := "This lasts milliseconds as a rule. If it does not, see the log of the sidecar and its connection to the route servers."
+	if len(c.Sidecars) == 0 {
+		who := "No sidecar of " + name(c.Target.Baseline) + " is"
+		if c.Pod != "" {
+			who = "The sidecar of pod " + c.Pod + " is not"
+		}
+		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
+			who+" connected to a route server, so the request goes where the last routes say that it has, and not surely to sandbox "+quoted(c.Rule.Sandbox)+".", hint)
+		return true
+	}
+	first := c.Lagging[0]
+	who := fmt.Sprintf("%d of the %d sidecars of %s have not acknowledged the routes that lead to sandbox %s, the first of them in pod %s/%s",
+		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), quoted(c.Rule.Sandbox), first.GetNamespace(), first.GetPod())
+	if first.GetRejected() != "" {
+		who += ", which refused them: " + first.GetRejected()
+		hint = "The sidecar keeps its last good routes until the ones it refused are replaced. Report what it said."
+	}
+	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request goes where older routes say.", hint)
+	return true
+}
+
+func (c *inquiry) readiness() bool {
+	if c.Rule.Ready {
+		return false
+	}
+	c.since(c.OfKey, naming(c.holder()))
+	since := c.since(c.OfMember[c.holder()], bothReady)
+	c.say(routingv1.Verdict_NOT_READY,
+		fmt.Sprintf("The request belongs to sandbox %s, whose %s is not ready since %s, so it fails with 503 instead of reaching the baseline.",
+			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
+		"See the conditions of "+object(c.holder())+" and the pods of the fork.")
+	return true
+}
+
+func (c *inquiry) port() bool {
+	addressed := false
+	for _, m := range c.Rule.Mappings {
+		if c.Target.WorkloadPort != 0 && m.WorkloadPort != c.Target.WorkloadPort {
+			continue
+		}
+		for _, d := range m.Destinations {
+			if d.Address != "" {
+				return false
+			}
+			addressed = true
+		}
+	}
+	c.since(c.OfKey, naming(c.holder()))
+	c.since(c.OfMember[c.holder()], bothMapped(c.Target.WorkloadPort))
+	what, where := "no Service of it leads to ", "so the request goes to the baseline"
+	if addressed {
+		what, where = "its Service has no cluster IP for ", "so the request fails with 503 instead of reaching the baseline"
+	}
+	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but %s%s, %s.", quoted(c.Rule.Sandbox), name(c.Target.Baseline), what, port(c.Target), where),
+		"See that a Service of "+name(c.Target.Baseline)+" leads to the port, and the conditions of "+object(c.holder())+".")
+	return true
+}
+
+func (c *inquiry) contest() bool {
+	if c.Conflict == nil {
+		return false
+	}
+	loser := event.Workload(c.Conflict.Loser.Kind, c.Conflict.Loser.Namespace, c.Conflict.Loser.Name)
+	c.decisive()
+	c.since(c.OfKey, naming(loser))
+	c.since(c.OfMember[loser], sameServing)
+	c.say(routingv1.Verdict_LOST,
+		fmt.Sprintf("The request goes to sandbox %s, not to sandbox %s: under the routing key %s both stand for %s, and %s is older than %s.",
+			quoted(c.Rule.Sandbox), quoted(c.Conflict.LoserSandbox), quoted(c.Key), name(c.Target.Baseline), object(c.holder()), object(loser)),
+		"Only one sandbox can serve a baseline under one key: take one of the two out of the route group.")
+	return true
+}
+
+func (c *inquiry) routed() {
+	c.decisive()
+	c.say(routingv1.Verdict_ROUTED, fmt.Sprintf("The request goes to sandbox %s%s: %s stands for %s under the routing key %s.",
+		quoted(c.Rule.Sandbox), c.to(), object(c.holder()), name(c.Target.Baseline), quoted(c.Key)), "")
+}
+
+// decisive adds the events that make the rule.
+func (c *inquiry) decisive() {
+	c.since(c.OfKey, naming(c.holder()))
+	c.since(c.OfMember[c.holder()], sameServing)
+}

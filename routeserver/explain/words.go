@@ -1,0 +1,93 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/table"
+)
+
+func quoted(s string) string { return strconv.Quote(s) }
+
+func name(w table.Workload) string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// object says which object the key of a member names.
+func object(key event.Key) string {
+	parts := strings.Split(string(key), "/")
+	if len(parts) != 4 {
+		return string(key)
+	}
+	return parts[1] + " " + parts[2] + "/" + parts[3]
+}
+
+// baseline names the baseline behind a separator, when it is known.
+func (c *inquiry) baseline(separator string) string {
+	if !c.known() {
+		return ""
+	}
+	return separator + name(c.Target.Baseline)
+}
+
+// moment says when an event was recorded.
+func moment(e event.Recorded) string {
+	at := e.At
+	if at.IsZero() {
+		at = e.Fact.Time
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func when(e event.Recorded) string { return "at " + moment(e) }
+
+// by says who made an event, with a blank before it.
+func by(e event.Recorded) string {
+	c := e.Fact.Cause
+	if c.Kind == "" {
+		return ""
+	}
+	object := c.Kind + " " + c.Name
+	if c.Namespace != "" {
+		object = c.Kind + " " + c.Namespace + "/" + c.Name
+	}
+	if c.Manager == "" {
+		return fmt.Sprintf(" (by %s)", object)
+	}
+	return fmt.Sprintf(" (by %s, last written by %s)", object, c.Manager)
+}
+
+// asFarAsKept limits what is said of a key without a history.
+func (c *inquiry) asFarAsKept() string {
+	if c.KeptSince.IsZero() {
+		return ""
+	}
+	return " since " + c.KeptSince.UTC().Format(time.RFC3339) + ", where the log begins"
+}
+
+func neverDeclaredHint(key string) string {
+	if strings.Contains(key, "%") {
+		return "Keys are taken as they are: per cent signs are not decoded. Send the key as the object has it."
+	}
+	return "Keys are compared byte for byte: compare it with those of the sandboxes, route groups and RoutingConfigs there are."
+}
+
+func port(t Target) string {
+	if t.WorkloadPort == 0 {
+		return "any port"
+	}
+	return fmt.Sprintf("port %d", t.WorkloadPort)
+}
+
+// to names the destination, when the rule has one for the port.
+func (c *inquiry) to() string {
+	for _, m := range c.Rule.Mappings {
+		if c.Target.WorkloadPort == 0 || m.WorkloadPort == c.Target.WorkloadPort {
+			for _, d := range m.Destinations {
+				return fmt.Sprintf(" (%s:%d)", d.Host, d.Port)
+			}
+		}
+	}
+	return ""
+}
