@@ -83,6 +83,17 @@ bench-table: ## lookup, change, cold start and memory of the routing table
 bench-log: ## durable publishing beside the raw fdatasync of the same disk
 	$(GO) run ./tests/bench/log
 
+# How often: 1,000 power cuts, 10,000 flipped bits, 300 of each other corruption.
+ROUNDS ?= 1000
+FLIPS ?= 10000
+OTHERS ?= 300
+FULL ?= 60s
+
+.PHONY: faults
+faults: ## break the disk under the event bus (as root, an hour; ROUNDS= FLIPS= OTHERS= FULL= SEED= for less)
+	@$(GO) build -o $(CACHE)/tools/faults ./tests/faults/cmd/faults
+	@$(CACHE)/tools/faults -rounds $(ROUNDS) -flips $(FLIPS) -others $(OTHERS) -full $(FULL) $(if $(SEED),-seed $(SEED))
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

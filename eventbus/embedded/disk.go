@@ -32,7 +32,7 @@ func writeFile(name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	_, err = f.WriteAt(content, 0) // as the store is written, so that a probe sees what it would
 	if err == nil {
 		err = unix.Fdatasync(int(f.Fd()))
 	}

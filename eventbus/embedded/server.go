@@ -251,6 +251,10 @@ func (s *Server) MovedAside() (uint64, Aside) {
 	return n, s.counts.lastAside
 }
 
+// Witnessed gives what the witness holds: the newest event known to be on disk;
+// the zero Mark when there is no log.
+func (s *Server) Witnessed() event.Mark { return s.witnessed() }
+
 // Close ends the server and waits until its files are closed. The witness is
 // exact then.
 func (s *Server) Close() {

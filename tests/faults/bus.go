@@ -39,6 +39,8 @@ type Status struct {
 	// Ready, or why not.
 	Ready  bool
 	Reason string
+	// Witnessed is the sequence that the witness holds.
+	Witnessed uint64
 	// MovedAside counts the damaged stores, Why tells of the last one.
 	MovedAside uint64
 	Damage     embedded.Damage
@@ -117,6 +119,7 @@ func statusOf(s *embedded.Server) Status {
 	if err := s.Ready(); err != nil {
 		status.Ready, status.Reason = false, err.Error()
 	}
+	status.Witnessed = s.Witnessed().Seq
 	aside, last := s.MovedAside()
 	status.MovedAside, status.Damage, status.Why = aside, last.Kind, last.Why
 	return status

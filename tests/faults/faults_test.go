@@ -60,3 +60,32 @@ func TestWithoutSyncedWritesTheSameCutsLoseAcknowledgedEvents(t *testing.T) {
 		t.Errorf("nothing of %d acknowledged events was lost: the cuts cut nothing, or the bus syncs all the same", f.Acked)
 	}
 }
+
+func TestASpoiltStoreIsNeverServedInSilence(t *testing.T) {
+	f, err := Corruptions{Flips: 200, Others: 6, Seed: seed, Workers: 2, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
+	t.Logf("seed %d: %+v", seed, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Silent > 0 {
+		t.Errorf("%d of %d spoilt stores were served in silence: %q", f.Silent, f.Flips+f.Others, f.Silently)
+	}
+	if f.Noticed == 0 || f.Harmless == 0 {
+		t.Errorf("noticed %d, harmless %d: one of them never happens, so this shows nothing", f.Noticed, f.Harmless)
+	}
+}
+
+func TestTheBusHealsByItselfWhenTheDiskWorksAgain(t *testing.T) {
+	for _, kind := range Kinds() {
+		t.Run(kind, func(t *testing.T) {
+			f, err := Outage{Kind: kind, For: time.Second, Seed: seed, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
+			t.Logf("seed %d: %+v", seed, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Lost > 0 {
+				t.Errorf("of %d acknowledged events %d are lost", f.Acked, f.Lost)
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+// Command faults breaks the disk under the event bus in every way that
+// tests/faults knows, as often as it is told, and prints what came out. It never
+// fails on a number; it fails when it could not measure one.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"switchyard.dev/tests/faults"
+)
+
+func main() {
+	scratch, err := faults.Isolate()
+	if err == nil {
+		err = run(scratch)
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		os.Exit(1)
+	}
+}
+
+func run(scratch string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s, err := parse(os.Args[1:])
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	fmt.Printf("seed %d\n", s.seed)
+	return errors.Join(s.outages(ctx, scratch, log), s.corruptions(ctx, scratch, log), s.powerCuts(ctx, scratch, log))
+}

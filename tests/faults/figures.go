@@ -1,0 +1,54 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// figure prints one number: its name, its value, its unit, what it should be,
+// and whether it is. It never fails on a number.
+func figure(w io.Writer, name string, value any, unit, target string, holds bool) {
+	verdict := "holds"
+	if !holds {
+		verdict = "short"
+	}
+	fmt.Fprintf(w, "%s %v %s (target %s): %s\n", name, value, unit, target, verdict)
+}
+
+// Print prints what the power cuts did.
+func (f PowerCutFigures) Print(w io.Writer) {
+	figure(w, "power-cut-events-lost", f.Lost, "events", fmt.Sprintf("0 of %d in %d cuts", f.Acked, f.Rounds), f.Lost == 0)
+	figure(w, "power-cut-stores-taken-for-damaged", f.Aside, "stores", fmt.Sprintf("0 in %d cuts", f.Rounds), f.Aside == 0)
+	figure(w, "power-cut-slowest-start", f.Slowest.Milliseconds(), "ms", "3000", f.Slowest <= 3*time.Second)
+}
+
+// PrintUnsynced prints what the power cuts did to a bus that does not sync.
+func (f PowerCutFigures) PrintUnsynced(w io.Writer) {
+	figure(w, "power-cut-events-lost-without-sync", f.Lost, "events",
+		fmt.Sprintf("more than 0 of %d in %d cuts, to show that they cut", f.Acked, f.Rounds), f.Lost > 0)
+}
+
+// Print prints what became of the spoilt stores.
+func (f CorruptionFigures) Print(w io.Writer) {
+	all := f.Harmless + f.Noticed + f.ByWriter + f.Silent
+	figure(w, "spoilt-stores-served-in-silence", f.Silent, "stores", fmt.Sprintf("0 of %d, %d of them with one flipped bit", all, f.Flips), f.Silent == 0)
+	figure(w, "spoilt-stores-that-are-whole", f.Harmless, "stores", "any", true)
+	figure(w, "spoilt-stores-moved-aside-and-rebuilt", f.Noticed, "stores", "any", true)
+	figure(w, "spoilt-stores-refused-by-the-mark-of-the-writer", f.ByWriter, "stores", "any; killed before the witness caught up", true)
+	figure(w, "spoilt-store-crashes", f.Crashes, "crashes", "any; each was started again", true)
+	figure(w, "spoilt-store-slowest-start", f.Slowest.Milliseconds(), "ms", "10000", f.Slowest <= 10*time.Second)
+	for _, what := range f.Silently {
+		fmt.Fprintln(w, "  in silence:", what)
+	}
+}
+
+// Print prints how the bus came through an outage.
+func (f OutageFigures) Print(w io.Writer, o Outage) {
+	name := strings.ReplaceAll(o.Kind, " ", "-")
+	figure(w, name+"-events-lost", f.Lost, "events", fmt.Sprintf("0 of %d", f.Acked), f.Lost == 0)
+	figure(w, name+"-noticed-after", f.Noticed.Milliseconds(), "ms", "5000", f.Noticed <= 5*time.Second)
+	figure(w, name+"-ready-after-the-end", f.Ready.Milliseconds(), "ms", fmt.Sprintf("5000, after %s, without a restart", o.For), f.Ready <= 5*time.Second)
+	figure(w, name+"-written-after-the-end", f.Written.Milliseconds(), "ms", "10000", f.Written <= 10*time.Second)
+}

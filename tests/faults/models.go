@@ -1,0 +1,144 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/logtest"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// models makes the stores that are spoilt: of a few hundred events, with a floor
+// below which all was forgotten. The bus of the first was stopped, that of the
+// second killed when the witness had caught up, and that of the third killed
+// within the tenth of a second in which the witness is behind.
+func (c Corruptions) models(ctx context.Context) ([]model, error) {
+	ends := []struct {
+		name   string
+		end    func(*Bus)
+		caught bool
+	}{{"stopped", (*Bus).Stop, true}, {"killed", (*Bus).Kill, true}, {"killed at once", (*Bus).Kill, false}}
+	var all []model
+	for _, e := range ends {
+		m, err := c.model(ctx, e.name, e.end, e.caught)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.name, err)
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func (c Corruptions) model(ctx context.Context, name string, end func(*Bus), caught bool) (model, error) {
+	dir, err := os.MkdirTemp(c.Scratch, "model-")
+	if err != nil {
+		return model{}, err
+	}
+	m := model{name: name, caught: caught, dir: filepath.Join(dir, "store")}
+	bus, err := StartBus(BusConfig{Store: m.dir}, c.Log)
+	if err != nil {
+		return model{}, err
+	}
+	defer bus.Kill()
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	if err := bus.AwaitReady(ctx); err != nil {
+		return model{}, err
+	}
+	log, conn, err := bus.Open(dir)
+	if err != nil {
+		return model{}, err
+	}
+	defer conn.Close()
+	if err := fill(ctx, log); err != nil {
+		return model{}, err
+	}
+	if caught {
+		if m.events, err = contents(ctx, log, event.Mark{}); err != nil {
+			return model{}, err
+		}
+		tip := m.events[len(m.events)-1].Pos.Seq
+		if err := bus.Await(ctx, "has caught up with its witness", func(s Status) bool { return s.Witnessed == tip }); err != nil {
+			return model{}, err
+		}
+		end(bus)
+		return m, nil
+	}
+	end(bus)
+	m.events, err = c.reread(ctx, m.dir)
+	return m, err
+}
+
+// reread reads what is in a store, without touching it.
+func (c Corruptions) reread(ctx context.Context, store string) ([]event.Stored, error) {
+	dir, err := os.MkdirTemp(c.Scratch, "reread-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(filepath.Join(dir, "store"), os.DirFS(store)); err != nil {
+		return nil, err
+	}
+	bus, err := StartBus(BusConfig{Store: filepath.Join(dir, "store")}, c.Log)
+	if err != nil {
+		return nil, err
+	}
+	defer bus.Kill()
+	if err := bus.AwaitReady(ctx); err != nil {
+		return nil, err
+	}
+	log, conn, err := bus.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if _, err := beginWith(ctx, log, event.Mark{}); err != nil {
+		return nil, err
+	}
+	return contents(ctx, log, event.Mark{})
+}
+
+// fill writes a log of 400 events about 60 keys, the first 150 of which it
+// forgets.
+func fill(ctx context.Context, log eventbus.Log) error {
+	if _, err := beginWith(ctx, log, event.Mark{}); err != nil {
+		return err
+	}
+	last := map[event.Key]uint64{}
+	var floor event.Mark
+	for n := range 400 {
+		fact := logtest.Fact(fmt.Sprint("key", n%60), n)
+		if n == 150 {
+			fact = event.Fact{Key: event.LogFloor, Time: time.Unix(0, 0), Data: &factv1.Floor{}}
+		}
+		mark, err := log.Append(ctx, fact, last[fact.Key])
+		if err != nil {
+			return err
+		}
+		last[fact.Key] = mark.Seq
+		if n == 150 {
+			floor = mark
+		}
+		if n == 250 {
+			if err := log.Forget(ctx, floor.Pos); err != nil {
+				return err
+			}
+		}
+	}
+	kept, err := log.Kept(ctx)
+	if err == nil && kept.Floor.Seq != floor.Seq {
+		err = errors.New("the log did not forget")
+	}
+	return err
+}
+
+// sorted gives the keys of a map in order.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,244 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// An Outage breaks the disk under a running bus, leaves it broken for a while,
+// and mends it.
+type Outage struct {
+	// Kind is one of Kinds.
+	Kind string
+	// For is how long the disk stays broken after the bus has noticed.
+	For  time.Duration
+	Seed uint64
+	// Scratch is a directory to work in; Log takes what the bus logs.
+	Scratch string
+	Log     io.Writer
+}
+
+// OutageFigures is what came out.
+type OutageFigures struct {
+	Acked, Lost int
+	// Noticed is how long the bus took to say that it is not ready, Reason what
+	// it said.
+	Noticed time.Duration
+	Reason  string
+	// Ready is how long after the end of the cause the bus was ready again, and
+	// Written when the next event was acknowledged.
+	Ready, Written time.Duration
+}
+
+// kind is a way in which a disk fails.
+type kind struct {
+	// make mounts a volume below a directory.
+	make func(below string) (volume, error)
+}
+
+// volume is a disk that can be broken and mended.
+type volume struct {
+	dir          string
+	breaks, mend func(*Bus) error
+	remove       func() error
+}
+
+// kinds are the ways in which disks fail here.
+var kinds = map[string]kind{
+	"disk full":      {fullDisk},
+	"no inodes":      {noInodes},
+	"read-only":      {readOnly},
+	"disk gone":      {diskGone},
+	"failing syncs":  {failing("fsync,fdatasync")},
+	"failing writes": {failing("pwrite64")},
+}
+
+// Kinds names the ways in which disks fail here.
+func Kinds() []string { return sorted(kinds) }
+
+// Run runs the bus through the outage.
+func (o Outage) Run(ctx context.Context) (f OutageFigures, err error) {
+	dir, err := os.MkdirTemp(o.Scratch, "outage-")
+	if err != nil {
+		return f, err
+	}
+	v, err := kinds[o.Kind].make(dir)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, v.remove(), os.RemoveAll(dir)) }()
+	bus, err := StartBus(BusConfig{Store: filepath.Join(v.dir, "store")}, o.Log)
+	if err != nil {
+		return f, err
+	}
+	defer bus.Kill()
+	ctx, cancel := context.WithTimeout(ctx, o.For+2*stepTimeout)
+	defer cancel()
+	if err := bus.AwaitReady(ctx); err != nil {
+		return f, err
+	}
+	log, conn, err := bus.Open(o.Scratch)
+	if err != nil {
+		return f, err
+	}
+	defer conn.Close()
+	ledger := &Ledger{}
+	if _, err := beginWith(ctx, log, ledger.Tip()); err != nil {
+		return f, err
+	}
+	writing, stop := context.WithCancel(ctx)
+	wait := Writing{Log: log, Ledger: ledger, Name: "o", Writers: 8, Rand: rand.New(rand.NewPCG(o.Seed, 2))}.Start(writing)
+	err = o.through(ctx, bus, v, ledger, &f)
+	stop()
+	wait()
+	if err != nil {
+		return f, errors.Join(err, ledger.Ended())
+	}
+	f.Acked, _ = ledger.Acked()
+	f.Lost, err = lostOf(ctx, bus, ledger, o.Scratch)
+	return f, errors.Join(err, ledger.Ended())
+}
+
+// through breaks the disk and mends it, while writers write.
+func (o Outage) through(ctx context.Context, bus *Bus, v volume, ledger *Ledger, f *OutageFigures) error {
+	if err := until(ctx, func() bool { n, _ := ledger.Acked(); return n > 100 }); err != nil {
+		return fmt.Errorf("before the outage: %w", err)
+	}
+	began := time.Now()
+	if err := v.breaks(bus); err != nil {
+		return err
+	}
+	if err := bus.Await(ctx, "says that it is not ready", func(s Status) bool { return !s.Ready }); err != nil {
+		return err
+	}
+	f.Noticed, f.Reason = time.Since(began), bus.Status().Reason
+	select {
+	case <-time.After(o.For):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if s := bus.Status(); s.Ready {
+		return fmt.Errorf("the bus says that it is ready on a broken disk: %+v", s)
+	}
+	if err := v.mend(bus); err != nil {
+		return err
+	}
+	mended := time.Now()
+	if err := bus.AwaitReady(ctx); err != nil {
+		return err
+	}
+	f.Ready = time.Since(mended)
+	if err := until(ctx, func() bool { _, at := ledger.Acked(); return at.After(mended) || ledger.Ended() != nil }); err != nil {
+		return fmt.Errorf("the bus is ready, and nobody can write: %w", err)
+	}
+	_, at := ledger.Acked()
+	f.Written = at.Sub(mended)
+	return nil
+}
+
+// memory gives a volume in memory.
+func memory(below, options string) (volume, error) {
+	v := volume{dir: filepath.Join(below, "memory")}
+	v.remove = func() error { return unix.Unmount(v.dir, unix.MNT_DETACH) }
+	return v, mountMemory(v.dir, options)
+}
+
+// remount changes the bounds of a volume in memory.
+func (v volume) remount(options string) error {
+	if err := unix.Mount("", v.dir, "", unix.MS_REMOUNT, options); err != nil {
+		return fmt.Errorf("remount with %s: %w", options, err)
+	}
+	return nil
+}
+
+// fullDisk is full until it becomes larger. Others have filled it, for the log
+// does not take all of its volume.
+func fullDisk(below string) (volume, error) {
+	v, err := memory(below, "size=64m")
+	v.breaks = func(*Bus) error {
+		f, err := os.Create(filepath.Join(v.dir, "others"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for err == nil {
+			_, err = f.Write(make([]byte, 4096))
+		}
+		return unless(err, unix.ENOSPC)
+	}
+	v.mend = func(*Bus) error { return v.remount("size=128m") }
+	return v, err
+}
+
+// noInodes takes no more files, though it has room.
+func noInodes(below string) (volume, error) {
+	v, err := memory(below, "size=64m,nr_inodes=200")
+	v.breaks = func(*Bus) error {
+		for n := 0; ; n++ {
+			f, err := os.Create(filepath.Join(v.dir, fmt.Sprint("others", n)))
+			if err != nil {
+				return unless(err, unix.ENOSPC)
+			}
+			_ = f.Close()
+		}
+	}
+	v.mend = func(*Bus) error { return v.remount("nr_inodes=2000") }
+	return v, err
+}
+
+func unless(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
+
+// onDisk gives a volume on a real file system, that breaks so.
+func onDisk(below string, spoil func(*Disk) error) (volume, error) {
+	d, err := NewDisk(below, 96)
+	if err != nil {
+		return volume{}, err
+	}
+	return volume{
+		dir: d.Dir, remove: d.Remove,
+		breaks: func(*Bus) error { return spoil(d) },
+		mend:   func(*Bus) error { return errors.Join(d.Unmount(), d.Mount()) },
+	}, nil
+}
+
+// readOnly is what the kernel makes of a file system that it finds broken.
+func readOnly(below string) (volume, error) { return onDisk(below, (*Disk).ReadOnly) }
+
+// diskGone fails every access, until it is there again with what was synced.
+func diskGone(below string) (volume, error) { return onDisk(below, (*Disk).Cut) }
+
+// failing lets system calls of the bus fail for a while.
+func failing(calls string) func(string) (volume, error) {
+	return func(below string) (volume, error) {
+		v, err := onDisk(below, nil)
+		var strace *exec.Cmd
+		v.breaks = func(b *Bus) error {
+			strace = exec.Command("strace", "-qq", "-f", "-o", "/dev/null", "-p", fmt.Sprint(b.cmd.Process.Pid),
+				"-e", "trace="+calls, "-e", "inject="+calls+":error=EIO")
+			return strace.Start()
+		}
+		v.mend = func(*Bus) error {
+			if err := strace.Process.Signal(syscall.SIGINT); err != nil {
+				return err
+			}
+			_ = strace.Wait() // it tells of the signal
+			return nil
+		}
+		return v, err
+	}
+}
