@@ -8,12 +8,34 @@
 // overwrite what it has not seen. When somebody else's fact turns up, every
 // object is looked at again.
 //
-// Run keeps the log whole. When it begins anew (a lost or rewound store, a log
-// that is full or damaged, the first start) or this process has just become the
-// leader, it asks the controllers to look at every object, waits until each one
-// is stated or settled, withdraws what is in the log and has no object any more,
-// and only then appends Complete: readers keep their old table until they see
-// it.
+// # Whole
+//
+// Run keeps the log whole. When it begins anew (a lost, altered or rewound store,
+// the first start) or this process has just become the leader, it asks the
+// controllers to look at every object, waits until each one is stated or settled,
+// withdraws what is in the log and has no object any more, and only then appends
+// Complete: readers keep their old table until they see it. An object whose
+// controller fails for good is waited for only for so long (Config.Patience);
+// what the log says of it stays.
+//
+// # The same log
+//
+// What the log has reached is kept outside of it (Witness, in an EpochStore), with
+// the checksum of that place. A leader that starts holds the log against it, and
+// one that is not the same, or has gone back behind it, is ended loudly and begun
+// anew. Only the epoch that was found wrong is ended, by its name: what another
+// leader has begun meanwhile lives.
+//
+// # Bounded
+//
+// The log keeps the history that Config.Bounds promise and not much more. Every so
+// often a Floor is stated, then every fact that counts once more, as it is and
+// side by side with what is stated anew, then a Complete that names the floor.
+// What lies before a floor may be forgotten from then on, and is, as soon as
+// nothing before it is promised any more. Each step leaves a log that is right
+// as it is, so a leader that dies half-way leaves nothing to repair; the next one
+// goes on (Plan). A log that is full forgets first; only when that is not possible
+// does a new epoch begin.
 //
 // What controllers owe: one Put or one Settle for every key that Objects names,
 // in answer to Refill; facts whose data nobody changes afterwards; and a new
@@ -34,14 +56,6 @@ import (
 // when it is back, Refill is called as well.
 var ErrAway = errors.New("the routing log is away")
 
-// EpochStore keeps the position of the log outside of the log, in the API
-// server: what shows that a store was rewound.
-type EpochStore interface {
-	// Load gives what was saved last; the zero Pos when nothing was.
-	Load(ctx context.Context) (event.Pos, error)
-	Save(ctx context.Context, pos event.Pos) error
-}
-
 // Config says what a publisher works with.
 type Config struct {
 	// Log is the log to write.
@@ -52,8 +66,16 @@ type Config struct {
 	// Refill asks the controllers to look at every object again. It returns when
 	// they have been asked.
 	Refill func(ctx context.Context) error
-	// Epochs keeps the position.
+	// Epochs keeps the Witness.
 	Epochs EpochStore
+	// Bounds say how much history the log keeps. Events is 100,000 when it is 0.
+	Bounds Bounds
+	// BoundsPause is how often the bounds are looked at, beside whenever many events
+	// have come or the log is full: 5 s when it is 0.
+	BoundsPause time.Duration
+	// Patience is how long the log waits, once nothing happens any more, for a few
+	// objects that are not stated: 30 s when it is 0. Ten times as long for many.
+	Patience time.Duration
 	// Clock stamps facts that have no time; time.Now when it is nil.
 	Clock func() time.Time
 	// Logger takes what happens to the log; slog.Default() when it is nil.
@@ -72,7 +94,7 @@ func (c Config) Validate() error {
 	case c.Epochs == nil:
 		return errors.New("publisher: Epochs is missing; without it a rewound log is not noticed")
 	}
-	return nil
+	return c.Bounds.Validate()
 }
 
 func (c Config) withDefaults() Config {
@@ -81,6 +103,15 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Bounds.Events == 0 {
+		c.Bounds.Events = DefaultEvents
+	}
+	if c.BoundsPause == 0 {
+		c.BoundsPause = 5 * time.Second
+	}
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
 	}
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -114,8 +115,11 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 		}
 		p.mu.Lock()
 		missing := p.round.missing(keys)
-		p.mu.Unlock()
 		if len(missing) == 0 {
+			p.unsettled = nil
+		}
+		p.mu.Unlock()
+		if len(missing) == 0 || p.giveUp(missing, len(keys)) {
 			for _, key := range keys {
 				delete(stated, key)
 			}
@@ -130,6 +134,29 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 			return nil, err
 		}
 	}
+}
+
+// giveUp says whether to wait no longer for objects that are not stated: their
+// controllers fail for good, and the routes of all others must not wait for them.
+// What the log says of them stays. When many are missing it waits much longer, for
+// then it is not they who are at fault; and when all are, for ever: a log without
+// any of them would take away every route.
+func (p *Publisher) giveUp(missing []event.Key, of int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	patience := p.config.Patience
+	if len(missing) > max(1, of/10) {
+		patience *= 10
+	}
+	if len(missing) == of || time.Since(p.round.moved) < patience {
+		return false
+	}
+	slices.Sort(missing)
+	p.unsettled = missing
+	p.config.Logger.Error("objects were not stated for too long and are not waited for any longer: "+
+		"look at why their controllers fail; what the routing log says of them stays as it is",
+		"objects", len(missing), "of", of, "first", string(missing[0]), "waited", time.Since(p.round.moved).Round(time.Millisecond).String())
+	return true
 }
 
 // withdraw ends what a key stands for, unless its newest fact is not the one at

@@ -99,13 +99,12 @@ func TestALostStoreIsFilledAgainFromTheObjects(t *testing.T) {
 		w, _ := lead(t, open(), saved, map[string]int{"a": 1})
 		ready(t, w)
 		expect(t, reader, "a 1", "complete first 1")
-		before, _ := saved.Load(t.Context())
+		before := saved.mark()
 		w.set("a", 2) // nobody stated it yet
 		lose()
 		expect(t, reader, "a 2", "complete epoch 1")
 		await(t, "the new epoch is saved", func() bool {
-			now, _ := saved.Load(t.Context())
-			return now.Epoch != before.Epoch
+			return saved.mark().Epoch != before.Epoch
 		})
 	})
 }
@@ -178,11 +177,11 @@ func TestARewoundLogIsBegunAnew(t *testing.T) {
 		if _, err := log.Append(t.Context(), logtest.Fact("old", 1), 0); err != nil {
 			t.Fatal(err)
 		}
-		saved := &epochs{pos: event.Pos{Epoch: pos.Epoch, Seq: 100}}
+		saved := &epochs{witness: publisher.Witness{Mark: event.Mark{Pos: event.Pos{Epoch: pos.Epoch, Seq: 100}}}}
 		w, _ := lead(t, open(), saved, map[string]int{"a": 1})
 		ready(t, w)
 		expect(t, reader, "a 1", "complete epoch 1")
-		if now, _ := saved.Load(t.Context()); now.Epoch == pos.Epoch {
+		if saved.mark().Epoch == pos.Epoch {
 			t.Error("the rewound log goes on under its epoch")
 		}
 	})
@@ -207,10 +206,10 @@ func TestADamagedLogIsBegunAnew(t *testing.T) {
 	expect(t, store.Open(), "a 1", "complete epoch 1")
 }
 
-func TestAFullLogIsBegunAnew(t *testing.T) {
+func TestALogThatIsFullForgetsAndGoesOn(t *testing.T) {
 	b := startBus(t)
 	log := b.open(jetstream.Config{MaxBytes: 32 << 10})
-	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
+	w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1, "b": 1})
 	ready(t, w)
 	first, err := log.Tip(t.Context())
 	if err != nil {
@@ -221,11 +220,17 @@ func TestAFullLogIsBegunAnew(t *testing.T) {
 		w.reconcile(t.Context(), "a")
 	}
 	ready(t, w)
-	if now, err := log.Tip(t.Context()); err != nil || now.Epoch == first.Epoch {
+	if now, err := log.Tip(t.Context()); err != nil || now.Epoch != first.Epoch {
 		t.Errorf("the log is at %v after %v: %v", now, first, err)
 	}
-	if got := strings.Join(read(t, log), ", "); !strings.Contains(got, "a 99") {
-		t.Errorf("the log says %s", got)
+	got := strings.Join(read(t, log), ", ")
+	for _, want := range []string{"a 99", "b 1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the log says %s", got)
+		}
+	}
+	if kept, err := log.Kept(t.Context()); err != nil || kept.Floor.Seq < 2 {
+		t.Errorf("it keeps %+v: %v", kept, err)
 	}
 }
 

@@ -1,6 +1,10 @@
 package publisher
 
 import (
+	"maps"
+	"slices"
+	"time"
+
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
@@ -8,9 +12,18 @@ import (
 // mirror is what the publisher knows of the log. Its epoch is empty while the
 // log is away.
 type mirror struct {
-	epoch  string
-	last   uint64
+	epoch string
+	// last is the newest event that is known, followed the newest that was read
+	// from the log in order, lookAt the one at which to look at the bounds again.
+	last, followed, lookAt uint64
+	// reach is up to where facts may be stated; the rest of the room is for keeping
+	// the log within its bounds. 0 means anywhere.
+	reach  uint64
 	newest map[event.Key]event.Recorded
+	// begins is the Floor that the log begins with; 0 when it begins with its first
+	// event. floors are those that it keeps, in order.
+	begins uint64
+	floors []event.Recorded
 	// busy are the keys that somebody is stating.
 	busy map[event.Key]struct{}
 }
@@ -28,6 +41,9 @@ func (m *mirror) free(key event.Key) bool {
 	return m.epoch != "" && !busy
 }
 
+// roomy says whether there is room for facts.
+func (m *mirror) roomy() bool { return m.reach == 0 || m.last < m.reach }
+
 // take takes a fact of the log in, and says whether it was news.
 func (m *mirror) take(r event.Recorded) bool {
 	if r.Pos.Epoch != m.epoch {
@@ -38,21 +54,55 @@ func (m *mirror) take(r event.Recorded) bool {
 		return false
 	}
 	m.newest[r.Fact.Key] = r
+	if n := len(m.floors); r.Fact.Key == event.LogFloor && (n == 0 || m.floors[n-1].Pos.Seq < r.Pos.Seq) {
+		m.floors = append(m.floors, r)
+	}
 	return true
 }
 
-// follow takes a fact in that came from following the log, and says whether
-// somebody else wrote it: it is news, and nobody here is stating its key. (Two
+// ours says whether it is no wonder that a fact of this key comes from following
+// the log: somebody here is stating it, or it is about the log itself. (Two
 // leaders that both write Complete must not wake each other for ever.)
-func (m *mirror) follow(r event.Recorded) (foreign bool) {
-	_, busy := m.busy[r.Fact.Key]
-	return m.take(r) && !busy && r.Fact.Key != event.Log
+func (m *mirror) ours(key event.Key) bool {
+	_, busy := m.busy[key]
+	return busy || ofLog(key)
 }
 
-// whole says whether the log has a Complete.
+// ofLog says whether facts of this key are about the log itself.
+func ofLog(key event.Key) bool { return key == event.Log || key == event.LogFloor }
+
+// whole says whether the log has a Complete that speaks for all that it keeps.
 func (m *mirror) whole() bool {
-	_, ok := m.newest[event.Log].Fact.Data.(*factv1.Complete)
-	return ok
+	c, ok := m.newest[event.Log].Fact.Data.(*factv1.Complete)
+	return ok && c.GetFloor() >= m.begins
+}
+
+// floor gives the newest floor that a Complete names; 0 when none does.
+func (m *mirror) floor() uint64 {
+	c, _ := m.newest[event.Log].Fact.Data.(*factv1.Complete)
+	return c.GetFloor()
+}
+
+// live counts the facts that count, and says whether some of them are of a kind
+// that is not known here.
+func (m *mirror) live() (n uint64, foreign bool) {
+	for key, r := range m.newest {
+		switch {
+		case ofLog(key), r.Fact.Tombstone():
+		case r.Fact.Data == nil:
+			foreign = true
+		default:
+			n++
+		}
+	}
+	return n, foreign
+}
+
+// forget leaves out what the log has forgotten.
+func (m *mirror) forget(floor uint64) {
+	m.begins = max(m.begins, floor)
+	maps.DeleteFunc(m.newest, func(_ event.Key, r event.Recorded) bool { return r.Pos.Seq < floor })
+	m.floors = slices.DeleteFunc(m.floors, func(r event.Recorded) bool { return r.Pos.Seq < floor })
 }
 
 // stated gives the places of all facts that say that something is there.
@@ -60,16 +110,18 @@ func (m *mirror) stated() map[event.Key]event.Pos {
 	all := make(map[event.Key]event.Pos, len(m.newest))
 	for key, r := range m.newest {
 		// A fact without data is of a newer kind; a newer leader wrote it.
-		if key != event.Log && r.Fact.Data != nil && !r.Fact.Tombstone() {
+		if !ofLog(key) && r.Fact.Data != nil && !r.Fact.Tombstone() {
 			all[key] = r.Pos
 		}
 	}
 	return all
 }
 
-// complete counts what the log says, for a Complete.
+// complete gives a Complete that counts what the log says. It names the newest
+// floor that one has named before, from which on the log is still whole; or the
+// one that the log begins with.
 func (m *mirror) complete(reason string) *factv1.Complete {
-	c := &factv1.Complete{Reason: reason}
+	c := &factv1.Complete{Reason: reason, Floor: max(m.floor(), m.begins)}
 	for _, r := range m.newest {
 		switch r.Fact.Data.(type) {
 		case *factv1.RoutingDeclared:
@@ -81,11 +133,12 @@ func (m *mirror) complete(reason string) *factv1.Complete {
 	return c
 }
 
-// Why a round is due. The first three are said in Complete.
+// Why a round is due, or a Complete is said. The first four are said in it.
 const (
 	reasonFirst   = "first"   // there was no log before
 	reasonEpoch   = "epoch"   // the log began again
 	reasonLeader  = "leader"  // this process has just become the writer
+	reasonFloor   = "floor"   // all that counts has been stated again behind a floor
 	reasonForeign = "foreign" // somebody else has written
 	reasonMissed  = "missed"  // facts could not be stated for a while
 )
@@ -97,8 +150,10 @@ type round struct {
 	number int
 	// due is why another round is to begin; empty when none is.
 	due string
-	// settled are the keys that were stated or settled in this round.
+	// settled are the keys that were stated or settled in this round, moved is
+	// when the last of them was.
 	settled map[event.Key]struct{}
+	moved   time.Time
 	// filling is true from the beginning of a round to its Complete.
 	filling bool
 }
@@ -114,14 +169,17 @@ func (r *round) request(reason string) {
 func (r *round) begin() (reason string) {
 	reason, r.due = r.due, ""
 	r.number++
-	r.filling, r.settled = true, map[event.Key]struct{}{}
+	r.filling, r.settled, r.moved = true, map[event.Key]struct{}{}, time.Now()
 	return reason
 }
 
 // settle counts a key for the round, if it is still that one.
 func (r *round) settle(key event.Key, number int) {
-	if r.number == number && r.settled != nil {
-		r.settled[key] = struct{}{}
+	if r.number != number || r.settled == nil {
+		return
+	}
+	if _, ok := r.settled[key]; !ok {
+		r.settled[key], r.moved = struct{}{}, time.Now()
 	}
 }
 

@@ -32,6 +32,17 @@ type Publisher struct {
 	why error
 	// interrupt ends the present life of Run; nil when there is none.
 	interrupt context.CancelCauseFunc
+	// known is the Witness as it should be saved; ended counts epochs that ended,
+	// by why.
+	known Witness
+	ended map[string]uint64
+	// full is true from when the log refuses a fact for want of room to when
+	// something is forgotten.
+	full bool
+	// unsettled are the keys that the last round did not wait for any longer.
+	unsettled []event.Key
+	// outgrown has the bounds looked at.
+	outgrown chan struct{}
 	// changed is closed, and replaced, when anything above changes that somebody
 	// waits for.
 	changed chan struct{}
@@ -42,7 +53,10 @@ func New(c Config) (*Publisher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Publisher{config: c.withDefaults(), changed: make(chan struct{})}, nil
+	return &Publisher{
+		config: c.withDefaults(), ended: map[string]uint64{},
+		outgrown: make(chan struct{}, 1), changed: make(chan struct{}),
+	}, nil
 }
 
 // Put states a fact and gives its place in the log, which is an older one when
@@ -74,29 +88,6 @@ func (p *Publisher) Settle(key event.Key) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.round.settle(key, p.round.number)
-}
-
-// Ready says why the log cannot be written or is not whole, nil when it is.
-func (p *Publisher) Ready() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.mirror.epoch == "" && p.why != nil:
-		return fmt.Errorf("%w: %w", ErrAway, p.why)
-	case p.mirror.epoch == "":
-		return ErrAway
-	case !p.mirror.whole():
-		return fmt.Errorf("the routing log is being filled: %d objects are stated so far", len(p.round.settled))
-	}
-	return nil
-}
-
-// Position is how far the publisher knows the log; the zero Pos while it is
-// away.
-func (p *Publisher) Position() event.Pos {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.mirror.position()
 }
 
 // state compares and appends until the log says f, or an error decides.
@@ -142,12 +133,16 @@ func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (even
 	case err == nil:
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.mirror.take(event.Recorded{Pos: mark.Pos, Fact: f, Chain: mark.Chain})
+		p.learn(event.Recorded{Pos: mark.Pos, Fact: f, At: p.config.Clock(), Chain: mark.Chain})
 		return mark.Pos, nil
 	case errors.Is(err, eventbus.ErrConflict), errors.Is(err, eventbus.ErrRefused):
 		return event.Pos{}, err
-	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrFull),
-		errors.Is(err, eventbus.ErrDamaged):
+	case errors.Is(err, eventbus.ErrFull):
+		p.mu.Lock()
+		p.full = true
+		p.outgrow()
+		p.mu.Unlock()
+	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrDamaged):
 		p.end(err)
 	}
 	return event.Pos{}, fmt.Errorf("%w: %w", ErrAway, err)
@@ -166,11 +161,12 @@ func (p *Publisher) reread(ctx context.Context, key event.Key) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !ok {
-		// The log began again under the writer: the mirror is of another epoch.
+		// The log has forgotten it, or began again under the writer: the mirror is of
+		// another epoch.
 		delete(p.mirror.newest, key)
 		return nil
 	}
-	p.mirror.take(r)
+	p.learn(r)
 	return nil
 }
 
@@ -183,19 +179,23 @@ func (p *Publisher) end(why error) {
 	}
 }
 
-// acquire waits until the log is there and nobody else states the key, takes the
-// key, and gives the number of the present round.
+// acquire waits until the log is there and has room and nobody else states the
+// key, takes the key, and gives the number of the present round.
 func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, putWait)
 	defer cancel()
 	for {
 		p.mu.Lock()
-		if p.mirror.free(key) {
+		if p.mirror.free(key) && p.mirror.roomy() {
 			p.mirror.busy[key] = struct{}{}
 			defer p.mu.Unlock()
 			return p.round.number, nil
 		}
 		changed, why := p.changed, p.why
+		if !p.mirror.roomy() {
+			why, p.full = eventbus.ErrFull, true
+			p.outgrow()
+		}
 		p.mu.Unlock()
 		select {
 		case <-changed:

@@ -87,21 +87,28 @@ func (w *world) asked() int {
 
 // epochs is an EpochStore in memory.
 type epochs struct {
-	mu  sync.Mutex
-	pos event.Pos
+	mu      sync.Mutex
+	witness publisher.Witness
 }
 
-func (e *epochs) Load(context.Context) (event.Pos, error) {
+func (e *epochs) Load(context.Context) (publisher.Witness, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.pos, nil
+	return e.witness, nil
 }
 
-func (e *epochs) Save(_ context.Context, pos event.Pos) error {
+func (e *epochs) Save(_ context.Context, w publisher.Witness) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pos = pos
+	e.witness = w
 	return nil
+}
+
+// mark is the place that is saved.
+func (e *epochs) mark() event.Mark {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.witness.Mark
 }
 
 // lead makes a publisher for these objects the leader, until the test ends or
@@ -204,8 +211,8 @@ func TestANewLogIsFilledAndThenComplete(t *testing.T) {
 	ready(t, w)
 	expect(t, store.Open(), "a 1", "complete first 1")
 	tip, _ := store.Open().Tip(t.Context())
-	if pos, _ := saved.Load(t.Context()); pos.Epoch != tip.Epoch {
-		t.Errorf("saved is %v, the log is at %v", pos, tip)
+	if mark := saved.mark(); mark.Epoch != tip.Epoch {
+		t.Errorf("saved is %v, the log is at %v", mark, tip)
 	}
 	if pos := w.publisher.Position(); pos != tip {
 		t.Errorf("the position is %v, the log is at %v", pos, tip)

@@ -3,7 +3,6 @@ package publisher
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -17,8 +16,6 @@ const (
 	// firstPause and longestPause are between two attempts to reach the log.
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
-	// savePause is how far the saved sequence may lag behind.
-	savePause = 5 * time.Second
 )
 
 // Run begins the log and keeps it whole until ctx ends; it returns nil then. It
@@ -31,15 +28,15 @@ func (p *Publisher) Run(ctx context.Context) error {
 		if p.away(err) {
 			pause = firstPause
 		}
-		if now.epoch != "" {
+		if now.mark.Epoch != "" {
 			last = now
 		}
 		last.ended = err
 		if ctx.Err() != nil {
 			break
 		}
-		if errors.Is(err, eventbus.ErrEpochEnded) && now.epoch != "" {
-			p.config.Logger.Warn("the routing log has ended; beginning another", "epoch", now.epoch, "reason", err)
+		if errors.Is(err, eventbus.ErrEpochEnded) && now.mark.Epoch != "" {
+			p.config.Logger.Warn("the routing log has ended; looking for another", "epoch", now.mark.Epoch, "reason", err)
 			continue
 		}
 		p.config.Logger.Warn("the routing log is away; trying again", "error", err)
@@ -49,13 +46,16 @@ func (p *Publisher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
+	p.saveLast(ctx)
 	return nil
 }
 
 // life is one stretch of following one log.
 type life struct {
-	// epoch is the log that was followed; empty when it did not come to that.
-	epoch string
+	// mark is how far the log was known; zero when it did not come to that.
+	mark event.Mark
+	// led says that facts could be stated.
+	led bool
 	// ended is why the life ended.
 	ended error
 }
@@ -73,7 +73,8 @@ func (p *Publisher) live(ctx context.Context, last life) (life, error) {
 	defer follower.Close()
 	mirror, err := p.catchUp(ctx, follower, begun.Epoch)
 	if err != nil {
-		return life{}, err
+		// One that does not read is begun anew, by its name.
+		return life{mark: begun}, err
 	}
 	ctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
@@ -81,68 +82,29 @@ func (p *Publisher) live(ctx context.Context, last life) (life, error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.follow(ctx, follower) })
 	group.Go(func() error { return p.keepWhole(ctx) })
+	group.Go(func() error { return p.keepBounds(ctx) })
 	group.Go(func() error { return p.keepSaved(ctx) })
 	err = group.Wait()
 	if cause := context.Cause(ctx); errors.Is(err, context.Canceled) && cause != nil {
 		err = cause
 	}
-	return life{epoch: begun.Epoch}, err
-}
-
-// begin begins the log, or begins it anew when what is there cannot be trusted
-// or added to. It says why the log is to be filled.
-func (p *Publisher) begin(ctx context.Context, last life) (event.Pos, string, error) {
-	saved, err := p.config.Epochs.Load(ctx)
-	if err != nil {
-		return event.Pos{}, "", fmt.Errorf("read the saved position of the log: %w", err)
-	}
-	mark, err := p.config.Log.Begin(ctx, event.Mark{})
-	if err != nil && !errors.Is(err, eventbus.ErrDamaged) {
-		return event.Pos{}, "", err
-	}
-	if why := distrust(mark.Pos, saved, errors.Join(err, last.ended)); why != "" {
-		p.config.Logger.Error("the routing log is begun anew; its history up to here is lost",
-			"reason", why, "epoch", mark.Epoch, "tip", mark.Seq, "savedTip", saved.Seq)
-		if mark, err = p.config.Log.Restart(ctx, mark.Epoch); err != nil {
-			return event.Pos{}, "", err
-		}
-	}
-	pos := mark.Pos
-	if pos.Epoch != saved.Epoch {
-		p.config.Logger.Info("a new routing log", "epoch", pos.Epoch, "before", saved.Epoch)
-		p.save(ctx, pos)
-	}
-	switch saved.Epoch {
-	case "":
-		return pos, reasonFirst, nil
-	case pos.Epoch:
-		return pos, reasonLeader, nil
-	}
-	return pos, reasonEpoch, nil
-}
-
-// distrust says why the log that is there must not be used; empty when it may.
-func distrust(pos, saved event.Pos, ended error) string {
-	switch {
-	case pos.Epoch == saved.Epoch && pos.Seq < saved.Seq:
-		return "its store was rewound: it ends before the saved position"
-	case errors.Is(ended, eventbus.ErrFull), errors.Is(ended, eventbus.ErrDamaged):
-		return ended.Error()
-	}
-	return ""
+	return life{mark: p.seen().Mark, led: true}, err
 }
 
 // catchUp reads all that is in the log now.
 func (p *Publisher) catchUp(ctx context.Context, f eventbus.Follower, epoch string) (mirror, error) {
-	tip, err := p.config.Log.Tip(ctx)
+	kept, err := p.config.Log.Kept(ctx)
 	if err != nil {
 		return mirror{}, err
 	}
-	if tip.Epoch != epoch {
+	if kept.Tip.Epoch != epoch {
 		return mirror{}, eventbus.ErrEpochEnded
 	}
 	m := mirror{epoch: epoch, newest: map[event.Key]event.Recorded{}}
-	for m.last < tip.Seq {
+	if kept.Floor.Seq > 1 && kept.Floor.Seq <= kept.Tip.Seq {
+		m.begins = kept.Floor.Seq
+	}
+	for m.last < kept.Tip.Seq {
 		facts, err := f.Next(ctx)
 		if err != nil {
 			return mirror{}, err
@@ -154,7 +116,9 @@ func (p *Publisher) catchUp(ctx context.Context, f eventbus.Follower, epoch stri
 			m.take(r)
 		}
 	}
-	return m, nil
+	m.followed = m.last
+	m.floors, err = p.config.Log.HistoryOf(ctx, event.LogFloor)
+	return m, err
 }
 
 // present lets the waiting Puts go, and asks for a round if one is due: always
@@ -168,7 +132,7 @@ func (p *Publisher) present(m mirror, interrupt context.CancelCauseFunc, last li
 		m.busy = map[event.Key]struct{}{}
 	}
 	p.mirror, p.interrupt, p.why = m, interrupt, nil
-	if last.epoch != m.epoch || !m.whole() || p.round.filling {
+	if !last.led || last.mark.Epoch != m.epoch || !m.whole() || p.round.filling {
 		p.round.due = reason
 	}
 	p.wake()
@@ -180,8 +144,8 @@ func (p *Publisher) away(why error) (whole bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	whole = p.mirror.whole()
-	p.mirror.epoch, p.mirror.newest, p.mirror.last = "", map[event.Key]event.Recorded{}, 0
-	p.interrupt, p.why = nil, why
+	p.mirror = mirror{newest: map[event.Key]event.Recorded{}, busy: p.mirror.busy}
+	p.interrupt, p.why, p.full = nil, why, false
 	return whole
 }
 
@@ -194,38 +158,12 @@ func (p *Publisher) follow(ctx context.Context, f eventbus.Follower) error {
 		}
 		p.mu.Lock()
 		for _, r := range facts {
-			if p.mirror.follow(r) {
+			if p.learn(r) && !p.mirror.ours(r.Fact.Key) {
 				p.round.request(reasonForeign)
-				p.wake()
 			}
+			p.mirror.followed = max(p.mirror.followed, r.Pos.Seq)
 		}
+		p.wake()
 		p.mu.Unlock()
 	}
-}
-
-// keepSaved saves the position now and then.
-func (p *Publisher) keepSaved(ctx context.Context) error {
-	ticker := time.NewTicker(savePause)
-	defer ticker.Stop()
-	var saved event.Pos
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C:
-		}
-		if pos := p.Position(); pos != saved && pos.Epoch != "" && p.save(ctx, pos) {
-			saved = pos
-		}
-	}
-}
-
-// save saves a position. Failing it is no reason to stop: routes matter more
-// than noticing, some day, that a store was rewound. It is tried again.
-func (p *Publisher) save(ctx context.Context, pos event.Pos) bool {
-	err := p.config.Epochs.Save(ctx, pos)
-	if err != nil && ctx.Err() == nil {
-		p.config.Logger.Warn("the position of the routing log could not be saved; trying again", "error", err)
-	}
-	return err == nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,23 +13,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// EpochConfigMap is the name of the ConfigMap that keeps the position of the
-// routing log. It holds nothing else, and losing it costs no more than that one
-// rewinding of the log's store may go unnoticed.
+// EpochConfigMap is the name of the ConfigMap that keeps what is known of the
+// routing log: its Witness. It holds nothing else. Losing it costs no more than
+// that, once, an altered or rewound store of the log may go unnoticed.
 const EpochConfigMap = "switchyard-routing-log"
 
-// Keys of the ConfigMap.
+// Keys of the ConfigMap. People read it, too: `kubectl get configmap -o yaml` says
+// which epoch the log is in, since when, and why the one before ended.
 const (
 	dataEpoch    = "epoch"
 	dataSequence = "sequence"
+	dataChecksum = "checksum"
+	dataSince    = "since"
+	dataBefore   = "epochBefore"
+	dataEnded    = "endedBecause"
 )
 
-// Epochs keeps the position of the routing log in the API server, outside of
-// the log's own store: what shows that the store was rewound. The chart makes
-// the ConfigMap and gives the rights to get and patch it; where the chart is
+// Epochs keeps the Witness of the routing log in the API server, outside of the
+// log's own store: what shows that the store was altered or rewound. The chart
+// makes the ConfigMap and gives the rights to get and patch it; where the chart is
 // not at work, a right to create it is enough.
 type Epochs struct {
 	// Reader reads past every cache.
@@ -39,43 +46,85 @@ type Epochs struct {
 	Namespace string
 }
 
-// Load gives the position that was saved last; the zero Pos when none was.
-func (e Epochs) Load(ctx context.Context) (event.Pos, error) {
+// Load gives what was saved last; the zero Witness when nothing was. What an older
+// version saved has no checksum.
+func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 	m := &corev1.ConfigMap{}
 	err := e.Reader.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: EpochConfigMap}, m)
 	if apierrors.IsNotFound(err) {
-		return event.Pos{}, nil
+		return publisher.Witness{}, nil
 	}
 	if err != nil {
-		return event.Pos{}, fmt.Errorf("read ConfigMap %s/%s: %w", e.Namespace, EpochConfigMap, err)
+		return publisher.Witness{}, fmt.Errorf("read ConfigMap %s/%s: %w", e.Namespace, EpochConfigMap, err)
 	}
-	return positionOf(m)
-}
-
-// positionOf reads the position.
-func positionOf(m *corev1.ConfigMap) (event.Pos, error) {
-	if m.Data[dataEpoch] == "" {
-		return event.Pos{}, nil
-	}
-	seq, err := strconv.ParseUint(m.Data[dataSequence], 10, 64)
+	w, err := witnessOf(m.Data)
 	if err != nil {
-		return event.Pos{}, fmt.Errorf("ConfigMap %s/%s has no number under %q; delete its data to begin anew: %w",
-			m.Namespace, m.Name, dataSequence, err)
+		return publisher.Witness{}, fmt.Errorf("ConfigMap %s/%s: %w; delete its data to begin anew", e.Namespace, EpochConfigMap, err)
 	}
-	return event.Pos{Epoch: m.Data[dataEpoch], Seq: seq}, nil
+	return w, nil
 }
 
-// Save saves a position.
-func (e Epochs) Save(ctx context.Context, pos event.Pos) error {
-	data := map[string]string{dataEpoch: pos.Epoch, dataSequence: strconv.FormatUint(pos.Seq, 10)}
+// witnessOf reads a Witness.
+func witnessOf(data map[string]string) (publisher.Witness, error) {
+	w := publisher.Witness{Before: data[dataBefore], Ended: data[dataEnded]}
+	if data[dataEpoch] == "" {
+		return publisher.Witness{}, nil
+	}
+	seq, err := strconv.ParseUint(data[dataSequence], 10, 64)
+	if err != nil {
+		return publisher.Witness{}, fmt.Errorf("there is no number under %q: %w", dataSequence, err)
+	}
+	w.Mark.Pos = event.Pos{Epoch: data[dataEpoch], Seq: seq}
+	if sum := data[dataChecksum]; sum != "" {
+		if w.Mark.Chain, err = event.ParseChain(sum); err != nil {
+			return publisher.Witness{}, fmt.Errorf("under %q: %w", dataChecksum, err)
+		}
+	}
+	if since := data[dataSince]; since != "" {
+		if w.Since, err = time.Parse(time.RFC3339, since); err != nil {
+			return publisher.Witness{}, fmt.Errorf("there is no time under %q: %w", dataSince, err)
+		}
+	}
+	return w, nil
+}
+
+// dataOf writes a Witness down; nil where there is nothing to say.
+func dataOf(w publisher.Witness) map[string]*string {
+	data := map[string]*string{dataEpoch: nil, dataSequence: nil, dataChecksum: nil, dataSince: nil, dataBefore: nil, dataEnded: nil}
+	say := func(key, value string) {
+		if value != "" {
+			data[key] = &value
+		}
+	}
+	say(dataEpoch, w.Mark.Epoch)
+	say(dataSequence, strconv.FormatUint(w.Mark.Seq, 10))
+	if w.Mark.Chain != (event.Chain{}) {
+		say(dataChecksum, w.Mark.Chain.String())
+	}
+	if !w.Since.IsZero() {
+		say(dataSince, w.Since.UTC().Format(time.RFC3339))
+	}
+	say(dataBefore, w.Before)
+	say(dataEnded, w.Ended)
+	return data
+}
+
+// Save saves a Witness.
+func (e Epochs) Save(ctx context.Context, w publisher.Witness) error {
+	data := dataOf(w)
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: EpochConfigMap}}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("write the position: %w", err)
+		return fmt.Errorf("write down what is known of the routing log: %w", err)
 	}
 	err = e.Writer.Patch(ctx, m, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(crdv1.FieldManager))
 	if apierrors.IsNotFound(err) {
-		m.Data = data
+		m.Data = map[string]string{}
+		for key, value := range data {
+			if value != nil {
+				m.Data[key] = *value
+			}
+		}
 		err = e.Writer.Create(ctx, m, client.FieldOwner(crdv1.FieldManager))
 	}
 	switch {

@@ -1,0 +1,224 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// Witness is what is kept of the log outside of the log, in the API server: what
+// shows that its store was altered or rewound, and what tells people how the log
+// fares.
+type Witness struct {
+	// Mark is a place that the log has reached, with its checksum. The checksum is
+	// the zero one when an older version saved it.
+	Mark event.Mark
+	// Since is when the epoch began; zero when that is not known.
+	Since time.Time
+	// Before is the epoch before this one and Ended why it ended; both are empty
+	// when there was none.
+	Before, Ended string
+}
+
+// EpochStore keeps a Witness.
+type EpochStore interface {
+	// Load gives what was saved last; the zero Witness when nothing was.
+	Load(ctx context.Context) (Witness, error)
+	Save(ctx context.Context, w Witness) error
+}
+
+// Why an epoch ended, as it is counted.
+const (
+	EndedDamaged = "damaged" // the log was not what had been recorded
+	EndedFull    = "full"    // it was full, and nothing in it could be forgotten
+	EndedLost    = "lost"    // its store was gone, or somebody else began it anew
+)
+
+const (
+	// savePause is how often it is looked whether the log has grown since the
+	// Witness was saved.
+	savePause = 750 * time.Millisecond
+	// lastSave bounds what is done at the end of Run, so that the next leader finds
+	// the Mark that the log really ends with.
+	lastSave = 2 * time.Second
+)
+
+// begin begins the log, or begins it anew when what is there cannot be trusted
+// or added to. It says why the log is to be filled.
+func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, error) {
+	saved, err := p.config.Epochs.Load(ctx)
+	if err != nil {
+		return event.Mark{}, "", fmt.Errorf("read what is saved of the log: %w", err)
+	}
+	mark, ended, err := p.trusted(ctx, saved, last)
+	if err != nil {
+		return event.Mark{}, "", err
+	}
+	now := saved
+	now.Mark = mark
+	if mark.Epoch != saved.Mark.Epoch {
+		now = p.turned(saved.Mark, mark, ended)
+		p.save(ctx, now)
+	}
+	p.witness(now)
+	switch {
+	case mark.Epoch == saved.Mark.Epoch:
+		return mark, reasonLeader, nil
+	case saved.Mark.Epoch == "" && ended == "":
+		return mark, reasonFirst, nil
+	}
+	return mark, reasonEpoch, nil
+}
+
+// turned gives the Witness of an epoch that has just begun, and says so.
+func (p *Publisher) turned(before, now event.Mark, ended string) Witness {
+	if before.Epoch == "" && ended == "" {
+		p.config.Logger.Info("the routing log begins", "epoch", now.Epoch)
+		return Witness{Mark: now, Since: p.config.Clock()}
+	}
+	if ended == "" {
+		ended = "its store was lost, or it was begun anew by somebody else"
+		p.count(EndedLost)
+	}
+	p.config.Logger.Error("a new epoch of the routing log has begun; the history of the one before is lost",
+		"epoch", now.Epoch, "before", before.Epoch, "reachedBefore", before.Seq, "reason", ended)
+	return Witness{Mark: now, Since: p.config.Clock(), Before: before.Epoch, Ended: ended}
+}
+
+// trusted gives a log that is what it is known to be: the one that is there, or
+// a new one, and then why the other was ended.
+func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (event.Mark, string, error) {
+	why, epoch := last.ended, last.mark.Epoch
+	if !errors.Is(why, eventbus.ErrFull) && !errors.Is(why, eventbus.ErrDamaged) {
+		// The epoch is asked for first: the one that Begin finds damaged may have
+		// been ended by another writer a moment later, and theirs must live.
+		tip, err := p.config.Log.Tip(ctx)
+		if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
+			return event.Mark{}, "", err
+		}
+		var mark event.Mark
+		if mark, why = p.config.Log.Begin(ctx, known(saved.Mark, last.mark)); why == nil {
+			why = rewound(mark.Pos, saved.Mark.Pos)
+		}
+		if !errors.Is(why, eventbus.ErrDamaged) {
+			return mark, "", why
+		}
+		epoch = tip.Epoch
+	}
+	if epoch == "" {
+		return event.Mark{}, "", why // It was not there a moment ago: look again.
+	}
+	p.config.Logger.Error("the routing log cannot go on and is begun anew; its history up to here is lost",
+		"reason", why, "epoch", epoch, "reached", saved.Mark.Seq)
+	mark, err := p.config.Log.Restart(ctx, epoch)
+	if err != nil {
+		return event.Mark{}, "", fmt.Errorf("begin the log anew: %w", err)
+	}
+	if errors.Is(why, eventbus.ErrFull) {
+		p.count(EndedFull)
+	} else {
+		p.count(EndedDamaged)
+	}
+	return mark, why.Error(), nil
+}
+
+// known gives what is known best of the log: of two Marks of one epoch the later
+// one. One without a checksum, which an older version saved, tells nothing to
+// Begin.
+func known(saved, seen event.Mark) event.Mark {
+	if seen.Epoch == saved.Epoch && seen.Seq > saved.Seq {
+		return seen
+	}
+	if saved.Chain == (event.Chain{}) {
+		return event.Mark{}
+	}
+	return saved
+}
+
+// rewound says whether a log ends before a place that it had reached.
+func rewound(tip, saved event.Pos) error {
+	if tip.Epoch == saved.Epoch && tip.Seq < saved.Seq {
+		return fmt.Errorf("%w: it ends at %d and is known to have reached %d; its store was rewound", eventbus.ErrDamaged, tip.Seq, saved.Seq)
+	}
+	return nil
+}
+
+// witness notes what is saved, or is to be.
+func (p *Publisher) witness(w Witness) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = w
+}
+
+// count counts an epoch that ended.
+func (p *Publisher) count(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended[why]++
+}
+
+// seen gives the Witness of the log as it is known now.
+func (p *Publisher) seen() Witness {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.known
+}
+
+// keepSaved saves the Witness soon after the log has grown.
+func (p *Publisher) keepSaved(ctx context.Context) error {
+	saved := p.seen().Mark
+	for {
+		if err := sleep(ctx, savePause); err != nil {
+			return err
+		}
+		if w := p.seen(); w.Mark != saved && p.save(ctx, w) {
+			saved = w.Mark
+		}
+	}
+}
+
+// saveLast saves the Witness at the end of Run, when the last facts that were
+// under way are recorded: then the next leader holds the log against the Mark
+// that it ended with. A log that somebody else has begun meanwhile is theirs to
+// save.
+func (p *Publisher) saveLast(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
+	defer cancel()
+	p.awaitIdle(ctx)
+	w := p.seen()
+	if tip, err := p.config.Log.Tip(ctx); err != nil || tip.Epoch != w.Mark.Epoch || tip.Epoch == "" {
+		return
+	}
+	p.save(ctx, w)
+}
+
+// awaitIdle waits until nobody states anything any more.
+func (p *Publisher) awaitIdle(ctx context.Context) {
+	for {
+		p.mu.Lock()
+		busy, changed := len(p.mirror.busy), p.changed
+		p.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// save saves a Witness. Failing it is no reason to stop: routes matter more than
+// noticing, some day, that a store was rewound. It is tried again.
+func (p *Publisher) save(ctx context.Context, w Witness) bool {
+	err := p.config.Epochs.Save(ctx, w)
+	if err != nil && ctx.Err() == nil {
+		p.config.Logger.Warn("the place that the routing log has reached could not be saved; trying again", "error", err)
+	}
+	return err == nil
+}
