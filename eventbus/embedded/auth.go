@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
 
@@ -48,10 +49,15 @@ type authenticator struct {
 	config Config
 	secret string
 	nats   *server.Server // set before the server takes connections
+	// closed refuses everybody: the server is about to end.
+	closed atomic.Bool
 }
 
 // Check implements server.Authentication.
 func (a *authenticator) Check(c server.ClientAuthentication) bool {
+	if a.closed.Load() {
+		return false
+	}
 	token := c.GetOpts().Token
 	if subtle.ConstantTimeCompare([]byte(token), []byte(a.secret)) == 1 {
 		return a.admit(c, connect.Writer, nil)

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,22 +47,22 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// syncDirs syncs a directory and the directories in it, deepest first.
+// syncDirs syncs a directory and the directories in it, deepest first. One that
+// is removed meanwhile needs no syncing.
 func syncDirs(dir string) error {
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), asidePrefix) {
-			continue
-		}
-		// One that was removed meanwhile needs no syncing.
-		if err := syncDirs(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
+		if e.IsDir() && err == nil {
+			err = syncDirs(filepath.Join(dir, e.Name()))
 		}
 	}
-	return syncDir(dir)
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 const (

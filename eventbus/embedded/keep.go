@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -54,6 +55,9 @@ func (s *Server) heal(ctx context.Context, trouble error) *opened {
 				"after", time.Since(began).Round(time.Millisecond).String())
 			return o
 		}
+		if ctx.Err() != nil {
+			return nil
+		}
 		if errors.Is(err, errStuck) {
 			s.now(nil, err)
 			s.failed <- err
@@ -71,9 +75,16 @@ func (s *Server) heal(ctx context.Context, trouble error) *opened {
 // failed, or nil when ctx ended.
 func (s *Server) attend(ctx context.Context, o *opened) error {
 	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	witness := make(chan error, 1)
-	go func() { witness <- s.witness(within, o) }()
+	witness, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(ended)
+		witness <- s.witness(within, o)
+	}()
+	// The next store that is opened must not get the witness of this one.
+	defer func() {
+		cancel()
+		<-ended
+	}()
 	ticker := time.NewTicker(watchPause)
 	defer ticker.Stop()
 	var probed time.Time
@@ -81,7 +92,6 @@ func (s *Server) attend(ctx context.Context, o *opened) error {
 		alarmed := false
 		select {
 		case <-ctx.Done():
-			<-witness
 			return nil
 		case err := <-witness:
 			if ctx.Err() != nil {
@@ -136,7 +146,7 @@ func (s *Server) note(tip event.Mark) error {
 	}
 	if tip.Epoch != before.Epoch {
 		// A log that has just begun: the directories that lead to it are new.
-		if err := syncDirs(s.config.StoreDir); err != nil {
+		if err := errors.Join(syncDirs(filepath.Join(s.config.StoreDir, storeName)), syncDir(s.config.StoreDir)); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ import (
 type opened struct {
 	dir  string
 	nats *server.Server
+	auth *authenticator
 	log  *logger
 	// store is the directory of the streams, as it was when it was opened.
 	store os.FileInfo
@@ -46,7 +47,7 @@ func (s *Server) run(maxStore int64) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{dir: s.config.StoreDir, log: newLogger(s.config.Logger)}
+	o := &opened{dir: s.config.StoreDir, auth: auth, log: newLogger(s.config.Logger)}
 	if o.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
@@ -186,9 +187,10 @@ func (o *opened) quick() error {
 	return nil
 }
 
-// dismiss ends the connections of all clients, so that nothing more is
-// acknowledged to anybody. The listener must be closed or refuse them by then.
+// dismiss ends the connections of all clients and lets nobody in again, so that
+// nothing more is acknowledged to anybody.
 func (o *opened) dismiss() {
+	o.auth.closed.Store(true)
 	own, err := o.conn.GetClientID()
 	if err != nil {
 		return

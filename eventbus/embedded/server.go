@@ -224,6 +224,9 @@ func (s *Server) Stats() (Stats, error) {
 		return stats, nil
 	}
 	info, err := o.nats.Jsz(&server.JSzOptions{Account: factsAccount, Streams: true})
+	if err != nil && o.quick() != nil {
+		return stats, nil // it was closed in this moment
+	}
 	if err != nil {
 		return stats, fmt.Errorf("event bus: %w", err)
 	}
