@@ -1,5 +1,6 @@
 // Package connect reaches the event bus from another pod: our own server with a
-// projected service-account token, or any NATS with credentials and TLS.
+// projected service-account token, or any NATS with credentials or a client
+// certificate, and TLS.
 //
 // A connection never gives up: Dial returns at once, also when nobody answers
 // yet, and the connection is made and made again in the background. The token
@@ -61,9 +62,14 @@ type Config struct {
 	TokenFile string
 	// CredentialsFile holds NATS credentials, for a bus of somebody else's.
 	CredentialsFile string
-	// CAFile holds the certificate authority of a server that speaks TLS (a URL
-	// that begins with tls://); empty for the system's.
+	// CAFile holds the certificate authority of a server that speaks TLS; empty
+	// for the system's. With it, with a client certificate, or with a URL that
+	// begins with tls://, the client talks TLS or not at all.
 	CAFile string
+	// CertFile and KeyFile hold the certificate that the client shows and its key,
+	// for a bus that asks for one. They are read again for each attempt to
+	// connect, so a certificate that is renewed is taken up.
+	CertFile, KeyFile string
 	// Logger takes what happens to the connection; slog.Default() when nil.
 	Logger *slog.Logger
 }
@@ -92,6 +98,9 @@ func (c Config) Validate() error {
 	}
 	if c.TokenFile != "" && c.CredentialsFile != "" {
 		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")
+	}
+	if (c.CertFile == "") != (c.KeyFile == "") {
+		return errors.New("event bus client: CertFile and KeyFile go together; one of them is missing")
 	}
 	return nil
 }
@@ -165,6 +174,9 @@ func (c Config) options() []nats.Option {
 	}
 	if c.CAFile != "" {
 		options = append(options, nats.RootCAs(c.CAFile))
+	}
+	if c.CertFile != "" {
+		options = append(options, nats.ClientCert(c.CertFile, c.KeyFile))
 	}
 	return options
 }

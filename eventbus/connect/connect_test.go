@@ -47,10 +47,12 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 		t.Errorf("a good one: %v", err)
 	}
 	for what, change := range map[string]func(*connect.Config){
-		"no URL":             func(c *connect.Config) { c.URL = "" },
-		"a URL without host": func(c *connect.Config) { c.URL = "4222" },
-		"no role":            func(c *connect.Config) { c.Role = 0 },
-		"two identities":     func(c *connect.Config) { c.TokenFile, c.CredentialsFile = "a", "b" },
+		"no URL":                      func(c *connect.Config) { c.URL = "" },
+		"a URL without host":          func(c *connect.Config) { c.URL = "4222" },
+		"no role":                     func(c *connect.Config) { c.Role = 0 },
+		"two identities":              func(c *connect.Config) { c.TokenFile, c.CredentialsFile = "a", "b" },
+		"a certificate without a key": func(c *connect.Config) { c.CertFile = "a" },
+		"a key without a certificate": func(c *connect.Config) { c.KeyFile = "a" },
 	} {
 		c := good
 		change(&c)

@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -48,6 +49,8 @@ type Config struct {
 	Replicas int
 	// MaxBytes bounds the stream; 256 MiB when it is 0.
 	MaxBytes int64
+	// Logger takes what happens to the log; slog.Default() when it is nil.
+	Logger *slog.Logger
 }
 
 // Validate says what is wrong with the configuration, if anything.
@@ -72,6 +75,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 256 << 20
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
 	}
 	return c
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/connect"
@@ -219,17 +220,98 @@ func publish(t *testing.T, conn *nats.Conn, epoch string, m event.Message) {
 	}
 }
 
+// rewrite makes the stream anew with what edit makes of its messages: as if
+// somebody had changed the files, with checksums of the server's that are right.
+func rewrite(t *testing.T, conn *nats.Conn, edit func([]event.Stored) []event.Stored) {
+	t.Helper()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstream.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := stream.CachedInfo()
+	prefix := strings.TrimSuffix(info.Config.Subjects[0], ">")
+	var events []event.Stored
+	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
+		raw, err := stream.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := event.Stored{Message: event.Message{Subject: strings.TrimPrefix(raw.Subject, prefix), Header: map[string]string{}, Data: raw.Data}}
+		e.Pos.Seq = seq
+		for name := range raw.Header {
+			if strings.HasPrefix(name, "ce-") {
+				e.Message.Header[name] = raw.Header[name][0]
+			}
+		}
+		events = append(events, e)
+	}
+	if err := js.DeleteStream(t.Context(), jetstream.StreamName); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateStream(t.Context(), info.Config); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edit(events) {
+		publish(t, conn, strings.Split(prefix, ".")[1], e.Message)
+	}
+}
+
+// drop takes an event out of the middle. It must be the only one of its key.
+func drop(t *testing.T, conn *nats.Conn, seq uint64) {
+	t.Helper()
+	js, err := natsjs.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), jetstream.StreamName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := stream.GetMsg(t.Context(), seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Purge(t.Context(), natsjs.WithPurgeSubject(raw.Subject)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hooks gives the suite's store, given how to open a log and how to reach the
+// server as a writer.
+func hooks(open func(*testing.T) eventbus.Log, dial func(*testing.T) (*jetstream.Log, *nats.Conn)) logtest.Store {
+	return logtest.Store{
+		Open: open,
+		AppendMessage: func(t *testing.T, m event.Message) {
+			l, conn := dial(t)
+			appendMessage(t, l, conn, m)
+		},
+		Damage: func(t *testing.T, seq uint64, change func(*event.Message)) {
+			_, conn := dial(t)
+			rewrite(t, conn, func(events []event.Stored) []event.Stored {
+				change(&events[seq-1].Message)
+				return events
+			})
+		},
+		Rewind: func(t *testing.T, to event.Mark) {
+			_, conn := dial(t)
+			rewrite(t, conn, func(events []event.Stored) []event.Stored { return events[:to.Seq] })
+		},
+		Drop: func(t *testing.T, seq uint64) {
+			_, conn := dial(t)
+			drop(t, conn, seq)
+		},
+	}
+}
+
 func TestJetStreamInAnotherProcessIsALog(t *testing.T) {
 	logtest.Run(t, func(t *testing.T) logtest.Store {
 		b := startBus(t)
-		return logtest.Store{
-			Open: b.open,
-			AppendMessage: func(t *testing.T, m event.Message) {
-				l, conn := b.dial(t, connect.Writer)
-				appendMessage(t, l, conn, m)
-			},
-			Lose:  b.lose,
-			Crash: b.crash,
-		}
+		store := hooks(b.open, func(t *testing.T) (*jetstream.Log, *nats.Conn) { return b.dial(t, connect.Writer) })
+		store.Lose, store.Crash = b.lose, b.crash
+		return store
 	})
 }

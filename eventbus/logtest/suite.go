@@ -26,6 +26,14 @@ type Store struct {
 	// Lose takes the store away and leaves an empty one, as if the disk of a
 	// running bus had been replaced. Logs that are open go on being used.
 	Lose func(t *testing.T)
+	// Damage changes the event at a place behind the log's back. Nil where the
+	// store cannot do it; so too the next two.
+	Damage func(t *testing.T, seq uint64, change func(*event.Message))
+	// Rewind cuts the log off behind a place, as a store does that came back from
+	// an older copy.
+	Rewind func(t *testing.T, to event.Mark)
+	// Drop takes the event at a place away.
+	Drop func(t *testing.T, seq uint64)
 	// Crash kills what keeps the store, without warning, and starts it again on
 	// what it had kept. Nil where the log has no life apart from the process.
 	Crash func(t *testing.T)
@@ -36,34 +44,75 @@ const wait = 30 * time.Second
 
 // Run runs the suite; fresh gives an empty store for each test.
 func Run(t *testing.T, fresh func(t *testing.T) Store) {
-	tests := map[string]func(*testing.T, Store){
+	all(t, fresh, map[string]func(*testing.T, Store){
 		"before it begins there is no log":                        noLog,
 		"beginning twice begins once":                             beginOnce,
+		"beginning holds the log against what is known of it":     begunKnowing,
 		"positions count from one":                                positions,
 		"append compares with the newest of the key":              compareAndSet,
+		"appending together records each fact once":               together,
+		"an append that is given up takes no place":               givenUpAppend,
 		"newest gives the last fact of a key, tombstones too":     newest,
 		"a fact that can never be recorded is refused":            refused,
-		"a follower gets the newest of each key and then all":     followBeforeAndAfter,
-		"a follower of an empty log waits for the first fact":     followEmpty,
-		"a follower is whole at the tip read after following":     wholeAtTip,
-		"tombstones stay for those who follow later":              tombstonesStay,
-		"everything is kept and a fold gives the newest":          everythingIsKept,
-		"a wait that is given up loses nothing":                   givenUpWait,
-		"closing ends a wait":                                     closeEndsWait,
-		"many keys come in batches and in order":                  manyKeys,
+		"each event is linked to the one before":                  linked,
+		"the time of recording never goes back":                   timeGoesOn,
 		"of many who append to one key each place has one winner": oneWinner,
 		"appenders side by side lose no order":                    sideBySide,
-		"events of a newer kind have a place and no data":         newerKinds,
-		"a damaged event is not passed over":                      damaged,
 		"restarting ends the epoch for all":                       restart,
+		"restarting ends the epoch that it names and no other":    restartFence,
 		"a lost store ends the epoch for all":                     lostStore,
-		"what followers fold is what was appended":                foldsAlike,
+		"forgetting raises the floor and keeps what counts":       forgetting,
+		"forgetting refuses what is no floor":                     forgetRefuses,
+		"a writer learns what another has forgotten":              forgottenByOther,
+	})
+	all(t, fresh, map[string]func(*testing.T, Store){
+		"a follower gets the newest of each key and then all":      followBeforeAndAfter,
+		"a follower of an empty log waits for the first fact":      followEmpty,
+		"a follower is whole at the tip read after following":      wholeAtTip,
+		"tombstones stay for those who follow later":               tombstonesStay,
+		"everything is kept and a fold gives the newest":           everythingIsKept,
+		"a wait that is given up loses nothing":                    givenUpWait,
+		"closing ends a wait":                                      closeEndsWait,
+		"many keys come in batches and in order":                   manyKeys,
+		"events of a newer kind have a place and no data":          newerKinds,
+		"a damaged event is not passed over":                       damaged,
+		"what followers fold is what was appended":                 foldsAlike,
+		"a cursor gives each event as it was written and reads on": cursorReadsOn,
+		"a cursor ends with its epoch, its context or by closing":  cursorEnds,
+		"who is behind what was forgotten is told that it is gone": gone,
+		"the history of a key is all that is kept of it":           historyOfAKey,
+		"what is kept has a floor, a tip and a size":               keptStretch,
+	})
+	damages(t, fresh)
+}
+
+// damages runs what needs a store that can be damaged.
+func damages(t *testing.T, fresh func(t *testing.T) Store) {
+	store := fresh(t)
+	if store.Rewind != nil {
+		t.Run("a rewound log is refused by those who know more", func(t *testing.T) { rewound(t, store) })
 	}
+	if store.Damage != nil {
+		all(t, fresh, map[string]func(*testing.T, Store){
+			"a log with altered data is refused":      altered,
+			"a log with an altered header is refused": alteredHeader,
+			"a log with an unsealed event is refused": unsealed,
+		})
+	}
+	if store.Drop != nil {
+		all(t, fresh, map[string]func(*testing.T, Store){
+			"a log with a gap is refused":               dropped,
+			"a log without its first events is refused": beheaded,
+		})
+	}
+	if store.Crash != nil {
+		all(t, fresh, map[string]func(*testing.T, Store){"a crash loses and reorders nothing": crash})
+	}
+}
+
+func all(t *testing.T, fresh func(t *testing.T) Store, tests map[string]func(*testing.T, Store)) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
-	}
-	if store := fresh(t); store.Crash != nil {
-		t.Run("a crash loses and reorders nothing", func(t *testing.T) { crash(t, store) })
 	}
 }
 

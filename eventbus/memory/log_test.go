@@ -20,7 +20,9 @@ func TestMemoryIsALog(t *testing.T) {
 					t.Fatal(err)
 				}
 			},
-			Lose: func(*testing.T) { store.Lose() },
+			Lose:   func(*testing.T) { store.Lose() },
+			Damage: func(_ *testing.T, seq uint64, change func(*event.Message)) { store.Damage(seq, change) },
+			Rewind: func(_ *testing.T, to event.Mark) { store.Rewind(to) },
 		}
 	})
 }

@@ -1,0 +1,104 @@
+package jetstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+// Begin implements eventbus.Log. A stream that is there is verified, keeps its
+// epoch and gets the bounds that are configured now.
+func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
+	seen, err := l.look(ctx)
+	if errors.Is(err, eventbus.ErrNoLog) {
+		return l.create(ctx, known)
+	}
+	if err != nil {
+		return event.Mark{}, err
+	}
+	return l.takeOver(ctx, seen, known)
+}
+
+// takeOver verifies the log that is there, and believes in it when it is right.
+// Nothing is written before that is certain.
+func (l *Log) takeOver(ctx context.Context, seen look, known event.Mark) (event.Mark, error) {
+	switch have := seen.info.Config; {
+	case have.PersistMode == jetstream.AsyncPersistMode:
+		return event.Mark{}, fmt.Errorf("stream %s has persist mode async, so it acknowledges what is not on disk and would lose it with the power; "+
+			"take the stream away or give Switchyard a NATS account of its own", StreamName)
+	case have.DenyPurge:
+		return event.Mark{}, fmt.Errorf("%w: stream %s was made by an older version, and can forget nothing", eventbus.ErrDamaged, StreamName)
+	}
+	v := newVerification(seen.epoch, known)
+	if err := l.readTo(ctx, event.Pos{Epoch: seen.epoch, Seq: seen.floor - 1}, seen.tip, v.take); err != nil {
+		return event.Mark{}, err
+	}
+	tip, err := v.done(event.Pos{Epoch: seen.epoch, Seq: seen.tip})
+	if err != nil {
+		return event.Mark{}, err
+	}
+	if err := l.rebound(ctx, seen.info.Config, seen.epoch); err != nil {
+		return event.Mark{}, err
+	}
+	if v.headless != nil {
+		if err := l.finishForgetting(ctx, seen, v.floor, v.headless); err != nil {
+			return event.Mark{}, err
+		}
+		v.replica.forget(v.floor)
+	}
+	return l.believe(v.replica, tip), nil
+}
+
+// rebound brings the bounds of an existing stream to what is configured.
+func (l *Log) rebound(ctx context.Context, have jetstream.StreamConfig, epoch string) error {
+	want := l.streamConfig(epoch)
+	want.MaxConsumers = have.MaxConsumers // cannot be changed
+	if have.MaxBytes == want.MaxBytes && have.MaxMsgSize == want.MaxMsgSize && have.Replicas == want.Replicas &&
+		have.MaxMsgs == want.MaxMsgs && have.MaxMsgsPerSubject == want.MaxMsgsPerSubject && have.MaxAge == want.MaxAge &&
+		have.Discard == want.Discard && have.DenyDelete == want.DenyDelete && have.AllowAtomicPublish == want.AllowAtomicPublish {
+		return nil
+	}
+	bounded, done := l.attempt(ctx)
+	_, err := l.js.UpdateStream(bounded, want)
+	if err := done(err); err != nil {
+		return fmt.Errorf("change the bounds of stream %s: %w", StreamName, err)
+	}
+	return nil
+}
+
+// create makes the stream of a new epoch. The server has it on disk when it
+// answers (SyncAlways: both its files and their directory are synced), so the
+// first event cannot outlive it.
+func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) {
+	epoch := eventbus.NewEpoch()
+	bounded, done := l.attempt(ctx)
+	_, err := l.js.CreateStream(bounded, l.streamConfig(epoch))
+	err = done(err)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		// Somebody else began it in this moment. Theirs is the log.
+		seen, err := l.look(ctx)
+		if err != nil {
+			return event.Mark{}, err
+		}
+		return l.takeOver(ctx, seen, known)
+	}
+	if err != nil {
+		return event.Mark{}, fmt.Errorf("create stream %s: %w", StreamName, err)
+	}
+	return l.believe(newReplica(epoch), event.Before(epoch)), nil
+}
+
+func (l *Log) believe(r replica, tip event.Mark) event.Mark {
+	l.state.Lock()
+	defer l.state.Unlock()
+	l.replica, l.unsure = r, false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch = tip.Epoch
+	return tip
+}

@@ -1,0 +1,93 @@
+package jetstream
+
+import (
+	"fmt"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// verification verifies a log as it is read, and makes the replica of it.
+//
+// The server takes the beginning of a stream away file by file, so a crash on the
+// way leaves a log that begins neither with its first event nor with a floor. It
+// is not damaged if that was about to be forgotten anyway: if a Complete says
+// that all that counts has been stated again from a later floor on.
+type verification struct {
+	verifier *eventbus.Verifier
+	replica  replica
+	// headless says why the log cannot begin where it does; nil when it can. Then
+	// begun tells whether a floor was met since, and floor is the one that a
+	// Complete confirmed, 0 while there is none.
+	headless error
+	begun    bool
+	last     event.Mark
+	floor    uint64
+}
+
+func newVerification(epoch string, known event.Mark) *verification {
+	return &verification{verifier: eventbus.NewVerifier(epoch, known), replica: newReplica(epoch)}
+}
+
+func (v *verification) take(s event.Stored) error {
+	if v.last == (event.Mark{}) {
+		_, v.headless = event.CheckFirst(s)
+	}
+	if v.headless != nil && !v.begun {
+		return v.skip(s)
+	}
+	if err := v.verifier.Take(s); err != nil {
+		return err
+	}
+	if err := v.add(s); err != nil {
+		return err
+	}
+	if v.headless != nil && s.Message.Subject == event.Log.Subject() {
+		v.confirm(s)
+	}
+	return nil
+}
+
+// skip passes over an event before the first floor of a headless log. They must
+// fit together all the same.
+func (v *verification) skip(s event.Stored) error {
+	if v.last != (event.Mark{}) {
+		if _, err := event.Check(s, v.last.Chain); err != nil || s.Pos.Seq != v.last.Seq+1 {
+			return fmt.Errorf("%w: event %d does not follow event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, v.last.Seq, v.headless)
+		}
+	}
+	if _, err := event.CheckFirst(s); err == nil {
+		v.begun = true
+		return v.take(s)
+	}
+	return v.add(s)
+}
+
+func (v *verification) add(s event.Stored) error {
+	chain, err := event.ChainOf(s.Message)
+	if err != nil {
+		return fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, err)
+	}
+	v.last = event.Mark{Pos: s.Pos, Chain: chain}
+	return v.replica.add(s, v.last)
+}
+
+// confirm takes in a Complete, which may name a floor.
+func (v *verification) confirm(s event.Stored) {
+	r, err := event.Open(s)
+	if err != nil {
+		return // of a newer kind; what does not read is found by the follower
+	}
+	if c, ok := r.Fact.Data.(*factv1.Complete); ok && c.GetFloor() > v.floor && v.replica.newest[event.LogFloor.Subject()] >= c.GetFloor() {
+		v.floor = c.GetFloor()
+	}
+}
+
+// done tells whether the log is right up to its tip, and gives the tip's Mark.
+func (v *verification) done(tip event.Pos) (event.Mark, error) {
+	if v.headless != nil && v.floor == 0 {
+		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrDamaged, v.headless)
+	}
+	return v.verifier.Done(tip)
+}

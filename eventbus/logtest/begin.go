@@ -1,0 +1,127 @@
+package logtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+)
+
+func timedOut(t *testing.T, err error) bool {
+	t.Helper()
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// begunKnowing checks Begin of a log that is right, with what is known of it.
+func begunKnowing(t *testing.T, s Store) {
+	log, begin := begun(t, s)
+	first := mustRecord(t, log, Fact("a", 1), 0)
+	tip := mustRecord(t, log, Fact("a", 2), 1)
+	for what, known := range map[string]event.Mark{
+		"nothing": {}, "its beginning": event.Before(begin.Epoch), "its first event": first, "its tip": tip,
+		"another epoch": {Pos: event.Pos{Epoch: "another", Seq: 99}},
+	} {
+		if mark, err := s.Open(t).Begin(timed(t), known); err != nil || mark != tip {
+			t.Errorf("Begin knowing %s: %v, %v, want %v", what, mark, err, tip)
+		}
+	}
+	ahead := tip
+	ahead.Seq++
+	altered := first
+	altered.Chain[0]++
+	for what, known := range map[string]event.Mark{"more than there is": ahead, "another first event": altered} {
+		refusesToBegin(t, s, "Begin knowing "+what, known)
+	}
+	mustAppend(t, log, Fact("a", 3), 2) // which does not disturb who had begun
+}
+
+// refusesToBegin checks that Begin says ErrDamaged, and that nothing is written
+// without it.
+func refusesToBegin(t *testing.T, s Store, what string, known event.Mark) {
+	t.Helper()
+	log := s.Open(t)
+	_, err := log.Begin(timed(t), known)
+	expectError(t, what, err, eventbus.ErrDamaged)
+	_, err = log.Append(timed(t), Fact("new", 1), 0)
+	expectError(t, what+" and append all the same", err, eventbus.ErrNoLog)
+}
+
+// some records a few facts, and gives their Marks.
+func some(t *testing.T, log eventbus.Log, n int) []event.Mark {
+	t.Helper()
+	marks := []event.Mark{}
+	for i := range n {
+		marks = append(marks, mustRecord(t, log, Fact(fmt.Sprint("k", i), i), 0))
+	}
+	return marks
+}
+
+func rewound(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	marks := some(t, log, 5)
+	s.Rewind(t, marks[2])
+	refusesToBegin(t, s, "Begin of a rewound log, knowing its tip", marks[4])
+	for what, known := range map[string]event.Mark{"nothing": {}, "an older place": marks[1]} {
+		again := s.Open(t)
+		if mark, err := again.Begin(timed(t), known); err != nil || mark != marks[2] {
+			t.Errorf("Begin of a rewound log, knowing %s: %v, %v", what, mark, err)
+		}
+	}
+	// Written again beyond the known place: it is another log there.
+	again, _ := begun(t, s)
+	for i := range 5 {
+		mustAppend(t, again, Fact(fmt.Sprint("other", i), i), 0)
+	}
+	refusesToBegin(t, s, "Begin of a log that was rewound and written again", marks[4])
+	second, err := again.Restart(timed(t), marks[0].Epoch)
+	if err != nil || second.Epoch == marks[0].Epoch {
+		t.Errorf("Restart of a rewound log: %v, %v", second, err)
+	}
+}
+
+func altered(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	some(t, log, 4)
+	s.Damage(t, 2, func(m *event.Message) { m.Data = append([]byte(nil), m.Data...); m.Data[len(m.Data)-3]++ })
+	refusesToBegin(t, s, "Begin of a log with altered data", event.Mark{})
+}
+
+func alteredHeader(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	some(t, log, 4)
+	s.Damage(t, 4, func(m *event.Message) { m.Header["ce-causemanager"] = "somebody-else" })
+	refusesToBegin(t, s, "Begin of a log with an altered cause", event.Mark{})
+}
+
+func unsealed(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	some(t, log, 4)
+	s.Damage(t, 1, func(m *event.Message) { delete(m.Header, "ce-chain") })
+	refusesToBegin(t, s, "Begin of a log with an unsealed event", event.Mark{})
+}
+
+func dropped(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	marks := some(t, log, 5)
+	s.Drop(t, 3)
+	refusesToBegin(t, s, "Begin of a log with a gap", event.Mark{})
+	c := mustRead(t, s.Open(t), event.Pos{})
+	err := endOf(t, 0, func() ([]event.Pos, error) {
+		events, err := c.Next(timed(t))
+		return placesOf(events, func(e event.Stored) event.Pos { return e.Pos }), err
+	})
+	expectError(t, "Next of a cursor at the gap", err, eventbus.ErrDamaged)
+	if _, err := s.Open(t).Restart(timed(t), marks[0].Epoch); err != nil {
+		t.Errorf("Restart: %v", err)
+	}
+}
+
+func beheaded(t *testing.T, s Store) {
+	log, _ := begun(t, s)
+	some(t, log, 5)
+	s.Drop(t, 1)
+	refusesToBegin(t, s, "Begin of a log whose first event is missing", event.Mark{})
+}
