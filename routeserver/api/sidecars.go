@@ -63,11 +63,32 @@ func (s *Server) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filte
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b *routingv1.Sidecar) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetPod(), b.GetPod()), cmp.Compare(a.GetRouteServer(), b.GetRouteServer()))
-	})
 	slices.Sort(silent)
-	return all, silent
+	return onePerPod(all), silent
+}
+
+// onePerPod sorts sidecars by pod. A sidecar that comes back leaves its broken
+// stream behind for some seconds, here or at another route server; what it has
+// acknowledged is what it said last, on whichever: the entry that has got farthest.
+func onePerPod(all []*routingv1.Sidecar) []*routingv1.Sidecar {
+	samePod := func(a, b *routingv1.Sidecar) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetPod(), b.GetPod()))
+	}
+	current := func(c *routingv1.Sidecar) int {
+		if c.GetCurrent() {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(all, func(a, b *routingv1.Sidecar) int {
+		return cmp.Or(
+			samePod(a, b),
+			-cmp.Compare(a.GetReached().GetSequence(), b.GetReached().GetSequence()),
+			-cmp.Compare(current(a), current(b)),
+			cmp.Compare(a.GetRouteServer(), b.GetRouteServer()),
+		)
+	})
+	return slices.CompactFunc(all, func(a, b *routingv1.Sidecar) bool { return samePod(a, b) == 0 })
 }
 
 func (s *Server) sidecarOf(c Sidecar) *routingv1.Sidecar {

@@ -4,17 +4,20 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/routeserver/api"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/serve"
 )
@@ -91,6 +94,26 @@ func New(c Config) (*Endpoint, error) {
 
 // Address is where the endpoint listens, as host:port.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
+
+// Sidecars gives what each connected sidecar has acknowledged, sorted by
+// namespace and pod. It makes an Endpoint an api.Sidecars.
+func (e *Endpoint) Sidecars() []api.Sidecar { return SidecarsOf(e.Server.Acks()) }
+
+// SidecarsOf says acknowledgements in the words of the routing API, sorted by
+// namespace and pod.
+func SidecarsOf(acks []serve.Ack) []api.Sidecar {
+	out := make([]api.Sidecar, 0, len(acks))
+	for _, a := range acks {
+		out = append(out, api.Sidecar{
+			Namespace: a.Namespace, Pod: a.Pod, Baseline: a.Workload,
+			Acknowledged: a.Acked, Due: a.Due, Rejected: a.Error, Reached: a.Reached,
+		})
+	}
+	slices.SortStableFunc(out, func(a, b api.Sidecar) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
+	})
+	return out
+}
 
 // Run serves until ctx ends and returns nil then; any other end is an error.
 func (e *Endpoint) Run(ctx context.Context) error { return e.Server.Run(ctx, e.listener) }

@@ -30,5 +30,8 @@
 // # What users owe
 //
 // Register the Server on a grpc.Server made with ServerOptions. Acks tells at any
-// moment which client has acknowledged what.
+// moment which client has acknowledged what, and with FromView the newest position
+// of the table that these routes are those of. That is remembered for the last
+// versions of each workload that has a stream here: of a client that comes with
+// an older one it is not known until it has accepted another.
 package serve

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/translate"
 )
@@ -67,7 +68,11 @@ func (v *viewSessions) Open(ctx context.Context, token string) (Session, error) 
 		Peer:   peer,
 		Allows: func(_, name string) error { return own(peer, name) },
 		Source: viewSource{v.View, translation},
-		Close:  func() { v.translations.release(translation) },
+		Reached: func(version string) (string, event.Pos) {
+			t, _ := v.View.Current()
+			return translation.reached(t, version)
+		},
+		Close: func() { v.translations.release(translation) },
 	}, nil
 }
 

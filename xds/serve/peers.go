@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/event"
 	"switchyard.dev/xds/delta"
 )
 
@@ -18,6 +19,11 @@ type Status = delta.Status
 type Ack struct {
 	Peer
 	Status
+	// Due is the version that it is to have now, and Reached the newest position
+	// at which the one that it accepted last was due: its routes are those of the
+	// table at that position. Empty when the Session does not tell.
+	Due     string
+	Reached event.Pos
 }
 
 // peers knows the streams there are. The state of a stream goes with it.
@@ -31,7 +37,8 @@ type peers struct {
 
 // entry is one stream.
 type entry struct {
-	peer Peer
+	peer    Peer
+	reached func(string) (string, event.Pos) // nil: not told
 
 	mu       sync.Mutex
 	statuses []Status
@@ -42,14 +49,15 @@ func newPeers(limit int) *peers {
 }
 
 // join lets in one more stream of a peer, if it has not too many.
-func (p *peers) join(peer Peer) (*entry, error) {
+func (p *peers) join(session Session) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	peer := session.Peer
 	if p.streams[peer.UID] >= p.limit {
 		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has %d streams already", peer.Namespace, peer.Pod, p.limit)
 	}
 	p.streams[peer.UID]++
-	e := &entry{peer: peer}
+	e := &entry{peer: peer, reached: session.Reached}
 	p.entries[e] = struct{}{}
 	return e, nil
 }
@@ -85,7 +93,11 @@ func (s *Server) Acks() []Ack {
 		statuses := e.statuses
 		e.mu.Unlock()
 		for _, st := range statuses {
-			all = append(all, Ack{Peer: e.peer, Status: st})
+			ack := Ack{Peer: e.peer, Status: st}
+			if e.reached != nil {
+				ack.Due, ack.Reached = e.reached(st.Acked)
+			}
+			all = append(all, ack)
 		}
 	}
 	slices.SortFunc(all, func(a, b Ack) int {

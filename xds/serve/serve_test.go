@@ -116,7 +116,10 @@ func TestASidecarGetsTheRoutesOfItsOwnWorkload(t *testing.T) {
 	want := []serve.Ack{{
 		Peer:   serve.Peer{Workload: customer, Namespace: "hotrod", Pod: "pod", UID: "uid-pod"},
 		Status: serve.Status{Type: translate.RouteType, Name: translate.RouteName(customer), Sent: r.Resources[0].Version, Acked: r.Resources[0].Version},
+		Due:    r.Resources[0].Version,
 	}}
+	shown, _ := board.View.Current()
+	want[0].Reached = shown.Pos()
 	eventually(t, "the acknowledgement is known", func() bool { return cmp.Equal(want, server.Acks()) })
 
 	// Another workload's change is nothing to it; its own is the next it hears.

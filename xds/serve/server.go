@@ -73,7 +73,7 @@ func (s *Server) DeltaAggregatedResources(rpc discoveryv3.AggregatedDiscoverySer
 	if session.Close != nil {
 		defer session.Close()
 	}
-	entry, err := s.peers.join(session.Peer)
+	entry, err := s.peers.join(session)
 	if err != nil {
 		return s.refuse(err)
 	}

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 
+	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/translate"
 )
@@ -27,6 +28,10 @@ type Session struct {
 	// Settled, if not nil, is told the state of every subscription after the
 	// client has accepted or refused a response. It must not block.
 	Settled func(Peer, []Status)
+	// Reached, if not nil, gives the version that is due now, "" when nothing is
+	// known, and the newest position of the table at which the given version was
+	// the one due; the zero Pos when that is not known.
+	Reached func(version string) (due string, reached event.Pos)
 	// Close, if not nil, is called once when the stream has ended.
 	Close func()
 }

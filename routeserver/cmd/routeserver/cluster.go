@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
@@ -40,6 +42,8 @@ func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger)
 		return err
 	}
 	config.Services = lister
+	var connected sidecars
+	config.Sidecars = &connected
 	config.Parts = append(config.Parts,
 		func(ctx context.Context, _ *view.View) error {
 			lister.Run(ctx)
@@ -52,7 +56,21 @@ func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger)
 			if err != nil {
 				return err
 			}
+			connected.endpoint.Store(xds)
 			return xds.Run(ctx)
 		})
+	return nil
+}
+
+// sidecars are those connected to the xDS endpoint, once there is one.
+type sidecars struct {
+	endpoint atomic.Pointer[endpoint.Endpoint]
+}
+
+// Sidecars implements api.Sidecars.
+func (s *sidecars) Sidecars() []api.Sidecar {
+	if e := s.endpoint.Load(); e != nil {
+		return e.Sidecars()
+	}
 	return nil
 }

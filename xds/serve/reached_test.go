@@ -1,0 +1,81 @@
+package serve_test
+
+import (
+	"testing"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/xds/serve"
+	"switchyard.dev/xds/translate"
+	"switchyard.dev/xds/xdstest"
+)
+
+// ackOf gives the one acknowledgement of a server, once it holds.
+func ackOf(t *testing.T, server *serve.Server, what string, holds func(serve.Ack) bool) serve.Ack {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		acks := server.Acks()
+		if len(acks) == 1 && holds(acks[0]) {
+			return acks[0]
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s; the acknowledgements are %+v", what, acks)
+		}
+	}
+}
+
+func TestAnAcknowledgementSaysWhichPositionIsReached(t *testing.T) {
+	board := xdstest.NewBoard(t)
+	board.Declare(fork(customer, "k1"))
+	board.Complete()
+	server, conn := start(t, board, serve.Config{})
+	now := func() event.Pos {
+		shown, _ := board.View.Current()
+		return shown.Pos()
+	}
+	client := xdstest.Open(t, conn, "pod@customer")
+	client.Subscribe(translate.RouteName(customer))
+	first := client.Next()
+	if got := ackOf(t, server, "it has been sent the routes", func(a serve.Ack) bool { return a.Sent != "" }); got.Reached != (event.Pos{}) || got.Due != first.Resources[0].Version {
+		t.Errorf("before it answered: reached %v, due %q", got.Reached, got.Due)
+	}
+	client.Ack(first)
+	ackOf(t, server, "it reaches the present", func(a serve.Ack) bool { return a.Reached == now() })
+
+	// What is said of others moves the position on, without a word from the client.
+	old := now()
+	board.Declare(fork(driver, "k2"))
+	ackOf(t, server, "it reaches what does not concern it", func(a serve.Ack) bool { return a.Reached == now() && a.Reached != old })
+
+	// Until it answers, it stays where it was, however far the log goes on.
+	before := now()
+	board.Declare(fork(customer, "k3"))
+	withK3 := client.Next()
+	board.Declare(fork(driver, "k4"))
+	got := ackOf(t, server, "new routes are due", func(a serve.Ack) bool { return a.Due != a.Acked })
+	if got.Reached.Seq < before.Seq || got.Reached.Seq > before.Seq+1 { // +1: the fork is observed before its key is declared
+		t.Errorf("reached %v with routes of %v", got.Reached, before)
+	}
+
+	// When its rules become again what it has, it has reached that.
+	board.Withdraw("k3")
+	ackOf(t, server, "it has what is due again", func(a serve.Ack) bool { return a.Reached == now() && a.Due == a.Acked })
+
+	// A late answer is to what it was sent, and not to what is due.
+	client.Ack(withK3)
+	without := client.Next()
+	if got := ackOf(t, server, "the late answer is known", func(a serve.Ack) bool { return a.Due != a.Acked }); got.Reached.Seq >= now().Seq {
+		t.Errorf("reached %v of %v with routes that have since been withdrawn", got.Reached, now())
+	}
+	client.Ack(without)
+	ackOf(t, server, "it reaches the present again", func(a serve.Ack) bool { return a.Reached == now() })
+
+	// A refusal reaches nothing.
+	board.Declare(fork(customer, "k5"))
+	before = server.Acks()[0].Reached
+	client.Nack(client.Next(), "no")
+	got = ackOf(t, server, "the refusal is known", func(a serve.Ack) bool { return a.Rejected != "" })
+	if got.Reached != before || got.Reached == now() {
+		t.Errorf("after the refusal it has reached %v of %v", got.Reached, now())
+	}
+}
