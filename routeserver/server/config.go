@@ -27,6 +27,9 @@ type Config struct {
 	Sidecars api.Sidecars
 	// Peers are the other route servers. Without it there are none.
 	Peers api.Peers
+	// Keys takes the routing key out of a request's headers, for Explain. Without it
+	// Explain takes keys only.
+	Keys api.Keys
 	// Name is what this route server is called in what it says about sidecars.
 	// Default: routeserver.
 	Name string

@@ -44,7 +44,7 @@ func New(cfg Config) (*Main, error) {
 	}
 	if m.api, err = api.New(api.Config{
 		Tables: m.view, Log: cfg.Log, History: m.history, Sidecars: cfg.Sidecars, Peers: cfg.Peers,
-		Name: cfg.Name, Logger: cfg.Logger, Metrics: cfg.Metrics,
+		Keys: cfg.Keys, Services: cfg.Services, Name: cfg.Name, Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}); err != nil {
 		return nil, err
 	}

@@ -36,6 +36,7 @@ func run(args []string) error {
 		return err
 	}
 	defer bus.Close()
+	config.Keys = keys(settings.KeyHeaders)
 	if err := serveCluster(&config, settings.XDSAddress, logger); err != nil {
 		return err
 	}
