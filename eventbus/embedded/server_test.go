@@ -152,27 +152,6 @@ func TestALogOutlivesItsServer(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsTakenAwayIsNoticed(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	s := start(t, embedded.Config{StoreDir: dir})
-	begun(t, inProcess(t, s))
-	if err := s.Ready(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(dir, dir+".old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Ready(); !errors.Is(err, embedded.ErrStoreGone) {
-		t.Errorf("with its store gone: %v", err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "jetstream"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Ready(); !errors.Is(err, embedded.ErrStoreGone) {
-		t.Errorf("with another store in its place: %v", err)
-	}
-}
-
 func TestBadConfigurationIsRefusedWithAReason(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
