@@ -1,0 +1,125 @@
+// Package bisect finds the first version of something after which it is bad, by
+// halving the stretch between one that is good and one that is bad. What good
+// and bad mean is for a probe to say.
+//
+// It takes the logarithm of the stretch in probes: 17 for 100,000 versions. A
+// probe may say that it cannot tell; then others nearby are tried, and when only
+// such are left between the last good one and the first bad one, all of them are
+// suspects.
+package bisect
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Outcome is what a probe says of a version.
+type Outcome int
+
+// The outcomes.
+const (
+	Good Outcome = iota + 1
+	Bad
+	// Unknown: this version cannot be told to be good or bad.
+	Unknown
+)
+
+// String names the outcome.
+func (o Outcome) String() string {
+	switch o {
+	case Good:
+		return "good"
+	case Bad:
+		return "bad"
+	case Unknown:
+		return "cannot tell"
+	}
+	return fmt.Sprintf("outcome %d", int(o))
+}
+
+// Errors of bounds that are not what they should be; test with errors.Is.
+var (
+	// ErrNotGood: the version that should be good is not.
+	ErrNotGood = errors.New("the first version is not good")
+	// ErrNotBad: the version that should be bad is not.
+	ErrNotBad = errors.New("the last version is not bad")
+	// ErrBounds: the good version does not come before the bad one.
+	ErrBounds = errors.New("the good version must come before the bad one")
+)
+
+// Result is what was found.
+type Result struct {
+	// LastGood is the last version that is known to be good, and FirstBad the
+	// first one known to be bad. When FirstBad is one behind LastGood it is the
+	// culprit; otherwise every version between them could not be told, and the
+	// culprit is one of them, or FirstBad.
+	LastGood, FirstBad uint64
+	// Probes is how many versions were probed.
+	Probes int
+}
+
+// Exact tells whether the culprit is known.
+func (r Result) Exact() bool { return r.FirstBad == r.LastGood+1 }
+
+// Find finds the first bad version behind good. It probes good and bad first:
+// ErrNotGood or ErrNotBad when they are not so. An error of the probe ends it and
+// comes back.
+func Find(good, bad uint64, probe func(version uint64) (Outcome, error)) (Result, error) {
+	if good >= bad {
+		return Result{}, fmt.Errorf("%w: %d and %d were given", ErrBounds, good, bad)
+	}
+	r := Result{LastGood: good, FirstBad: bad}
+	for _, bound := range []struct {
+		version uint64
+		want    Outcome
+		broken  error
+	}{{good, Good, ErrNotGood}, {bad, Bad, ErrNotBad}} {
+		got, err := probe(bound.version)
+		if err != nil {
+			return r, err
+		}
+		if r.Probes++; got != bound.want {
+			return r, fmt.Errorf("%w: version %d: %s", bound.broken, bound.version, got)
+		}
+	}
+	unknown := map[uint64]bool{}
+	for {
+		v, ok := between(r.LastGood, r.FirstBad, unknown)
+		if !ok {
+			return r, nil
+		}
+		got, err := probe(v)
+		if err != nil {
+			return r, err
+		}
+		r.Probes++
+		switch got {
+		case Good:
+			r.LastGood = v
+		case Bad:
+			r.FirstBad = v
+		default:
+			unknown[v] = true
+		}
+	}
+}
+
+// between picks the next version to probe: the middle one, or, when that cannot
+// be told, the middle of either half, and so on, so that a stretch that cannot be
+// told is left in few steps. False when none is left.
+func between(good, bad uint64, unknown map[uint64]bool) (uint64, bool) {
+	n := bad - good - 1
+	for parts := uint64(2); parts/2 <= n; parts *= 2 {
+		for odd := uint64(1); odd < parts; odd += 2 {
+			if v := good + 1 + n*odd/parts; v < bad && !unknown[v] {
+				return v, true
+			}
+		}
+	}
+	for v := good + 1; v < bad; v++ {
+		if !unknown[v] {
+			return v, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,128 @@
+// Package reach leads from a workstation to a route server: through the address
+// that the user names, or through the API server of a cluster that the user has a
+// kubeconfig for, by forwarding a port to a route server's pod, as kubectl
+// port-forward does.
+//
+// Through a kubeconfig it needs the rights to list pods and to create
+// pods/portforward in the operator's namespace.
+package reach
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+// The pods of the route server, and the port of its gRPC, as the chart has them.
+const (
+	podLabels = "app=routeserver"
+	grpcPort  = 7777
+)
+
+// Cluster says which cluster is meant, and where in it the operator is.
+type Cluster struct {
+	// Kubeconfig is the file to read; empty for what KUBECONFIG names, or
+	// ~/.kube/config.
+	Kubeconfig string
+	// Context is the context of the kubeconfig; empty for the current one.
+	Context string
+	// Namespace is the operator's. Required.
+	Namespace string
+}
+
+// Rest gives the access to the cluster. The error says what was tried.
+func (c Cluster) Rest() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.Kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("there is no kubeconfig with a cluster in it (looked at %s)", strings.Join(rules.GetLoadingPrecedence(), ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	return config, nil
+}
+
+// Forward opens a port of this machine that leads to the gRPC port of a route
+// server that is ready, and gives its address. It stays open until ctx ends. The
+// error says what is missing in the cluster.
+func (c Cluster) Forward(ctx context.Context) (string, error) {
+	config, err := c.Rest()
+	if err != nil {
+		return "", err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return "", fmt.Errorf("the kubeconfig cannot be used: %w", err)
+	}
+	pod, err := c.ready(ctx, client, config.Host)
+	if err != nil {
+		return "", err
+	}
+	dialer, err := dialerFor(client, config, pod)
+	if err != nil {
+		return "", err
+	}
+	return dialer.open(ctx, pod)
+}
+
+// ready picks a pod of the route server that is ready.
+func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host string) (*corev1.Pod, error) {
+	pods, err := client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: podLabels})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("the pods in namespace %s may not be listed; ask for the rights to list pods and to create pods/portforward there: %w", c.Namespace, err)
+	case apierrors.IsUnauthorized(err):
+		return nil, fmt.Errorf("the cluster at %s does not know who you are; log in again: %w", host, err)
+	case err != nil:
+		return nil, fmt.Errorf("the cluster at %s does not answer: %w", host, err)
+	case len(pods.Items) == 0:
+		return nil, fmt.Errorf("there is no route server in namespace %s of the cluster at %s: install the operator, or name its namespace with --namespace-of-operator", c.Namespace, host)
+	}
+	var phases []string
+	for i, p := range pods.Items {
+		if isReady(&p) {
+			return &pods.Items[i], nil
+		}
+		phases = append(phases, fmt.Sprintf("%s is %s", p.Name, p.Status.Phase))
+	}
+	return nil, fmt.Errorf("no route server in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
+		c.Namespace, strings.Join(phases, ", "), c.Namespace, podLabels)
+}
+
+func isReady(p *corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+		}
+	}
+	return false
+}
+
+// dialerFor gives what opens the stream to a pod.
+func dialerFor(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (forwarder, error) {
+	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return forwarder{}, fmt.Errorf("forward a port: %w", err)
+	}
+	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	// WebSockets pass more proxies; API servers before 1.30 speak SPDY only.
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	if err != nil {
+		return forwarder{}, fmt.Errorf("forward a port: %w", err)
+	}
+	return forwarder{portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil })}, nil
+}
