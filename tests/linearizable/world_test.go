@@ -82,21 +82,19 @@ func newWorld(t *testing.T, o options) *world {
 	return w
 }
 
+// writers and readers are how many controllers and users there are.
+const writers, readers = 3, 4
+
 // run lets everybody read and write for a while, and breaks things meanwhile.
 func (w *world) run(lasting time.Duration, breaks func(context.Context, *rand.Rand)) {
 	ctx, cancel := context.WithTimeout(w.ctx, lasting)
 	defer cancel()
 	var users sync.WaitGroup
-	client := 0
-	for range 3 {
+	for client := range writers {
 		users.Go(func() { w.write(ctx, client) })
-		client++
 	}
-	for _, s := range w.servers {
-		for range 2 {
-			users.Go(func() { w.read(ctx, client, s) })
-			client++
-		}
+	for i := range readers {
+		users.Go(func() { w.read(ctx, writers+i, w.servers[i%len(w.servers)]) })
 	}
 	users.Go(func() { w.usurp(ctx) })
 	if breaks != nil {
