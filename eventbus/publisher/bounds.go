@@ -139,9 +139,9 @@ func forgettable(h History, b Bounds, now time.Time) (seq uint64, reason string)
 }
 
 // behind counts the events behind a floor, without those that state again what
-// was before it.
+// was before it, and their Complete.
 func (h History) behind(floor uint64) uint64 {
-	first := h.Live + floor
+	first := floor + h.Live + 1
 	if floor == 0 {
 		first = h.Kept.Floor.Seq - min(1, h.Kept.Floor.Seq)
 	}

@@ -115,11 +115,16 @@ func (e *epochs) mark() event.Mark {
 // the function it gives is called.
 func lead(t *testing.T, log eventbus.Log, saved *epochs, objects map[string]int, mute ...string) (*world, func()) {
 	t.Helper()
+	return leadWith(t, publisher.Config{Log: log, Epochs: saved}, objects, mute...)
+}
+
+// leadWith is lead with more of a configuration.
+func leadWith(t *testing.T, c publisher.Config, objects map[string]int, mute ...string) (*world, func()) {
+	t.Helper()
 	w := &world{objects: objects, mute: mute}
-	p, err := publisher.New(publisher.Config{
-		Log: log, Objects: w.keys, Refill: w.refill, Epochs: saved, Logger: quiet,
-		Clock: func() time.Time { return time.Unix(1800000000, 0) },
-	})
+	c.Objects, c.Refill, c.Logger = w.keys, w.refill, quiet
+	c.Clock = func() time.Time { return time.Unix(1800000000, 0) }
+	p, err := publisher.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
