@@ -1,0 +1,276 @@
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/memory"
+	routesv1 "switchyard.dev/protos/gen/routes"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/server"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/sandboxes"
+	"switchyard.dev/xds/endpoint"
+	"switchyard.dev/xds/routingkey"
+	"switchyard.dev/xds/serve"
+)
+
+// namespace is where everything is.
+const namespace = "store"
+
+// Baselines with sidecars in their pods, and those without.
+var (
+	meshed = []string{"cart", "orders", "users"}
+	bare   = []string{"search", "mail"}
+)
+
+// The ports of every baseline's Service.
+var ports = map[uint32]uint32{80: 8080, 9090: 9091}
+
+// patience bounds every wait.
+const patience = 30 * time.Second
+
+// World is a cluster with a log, a route server and sidecars. It is for one
+// goroutine.
+type World struct {
+	routing, cold routingv1.RoutingClient
+
+	bus      *embedded.Server
+	log      eventbus.Log
+	newest   map[event.Key]uint64
+	xds      atomic.Pointer[serve.Server]
+	sidecars []*sidecar
+	closing  []func()
+	running  *errgroup.Group
+}
+
+// Start starts a world that keeps its files in a directory. The caller calls
+// Close.
+func Start(ctx context.Context, dir string) (w *World, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	running, ctx := errgroup.WithContext(ctx)
+	w = &World{newest: map[event.Key]uint64{}, running: running, closing: []func(){stop}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Close())
+		}
+	}()
+	if err := w.openLog(ctx, dir); err != nil {
+		return w, err
+	}
+	if w.routing, err = w.serve(ctx, w.log); err != nil {
+		return w, err
+	}
+	unfinished := memory.New()
+	if _, err := unfinished.Begin(ctx, event.Mark{}); err != nil {
+		return w, err
+	}
+	if w.cold, err = w.serve(ctx, unfinished); err != nil {
+		return w, err
+	}
+	return w, w.populate(ctx)
+}
+
+// Close ends everything.
+func (w *World) Close() error {
+	for _, end := range slices.Backward(w.closing) {
+		end()
+	}
+	err := w.running.Wait()
+	if w.bus != nil {
+		w.bus.Close()
+	}
+	return err
+}
+
+func (w *World) openLog(ctx context.Context, dir string) error {
+	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	bus, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "store"), Logger: quiet})
+	if err != nil {
+		return err
+	}
+	w.bus = bus
+	conn, err := bus.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	w.closing = append(w.closing, conn.Close)
+	if w.log, err = jetstream.New(jetstream.Config{Conn: conn, Logger: quiet}); err != nil {
+		return err
+	}
+	_, err = w.log.Begin(ctx, event.Mark{})
+	return err
+}
+
+// serve runs a route server, and gives a client of it.
+func (w *World) serve(ctx context.Context, log eventbus.Reader) (routingv1.RoutingClient, error) {
+	config := server.Config{
+		Log: log, Services: cluster{}, Sidecars: w, Keys: keys,
+		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
+	}
+	if log == eventbus.Reader(w.log) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		config.Parts = []server.Part{func(ctx context.Context, v *view.View) error { return w.serveXDS(ctx, v, l) }}
+		w.openSidecars(ctx, l.Addr().String())
+	}
+	main, err := server.New(config)
+	if err != nil {
+		return nil, err
+	}
+	w.running.Go(func() error { return main.Run(ctx) })
+	conn, err := grpc.NewClient(main.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	w.closing = append(w.closing, func() { _ = conn.Close() })
+	return routingv1.NewRoutingClient(conn), nil
+}
+
+// serveXDS serves the sidecars of the world: a token is pod@workload.
+func (w *World) serveXDS(ctx context.Context, v *view.View, l net.Listener) error {
+	sessions, err := serve.FromView(serve.ViewConfig{View: v, Identify: func(_ context.Context, token string) (serve.Peer, error) {
+		pod, name, ok := strings.Cut(token, "@")
+		if !ok {
+			return serve.Peer{}, status.Error(codes.Unauthenticated, "unknown token")
+		}
+		return serve.Peer{Workload: workload(name), Namespace: namespace, Pod: pod, UID: "uid-" + pod}, nil
+	}})
+	if err != nil {
+		return err
+	}
+	xds, err := serve.New(serve.Config{Sessions: sessions})
+	if err != nil {
+		return err
+	}
+	w.xds.Store(xds)
+	return xds.Run(ctx, l)
+}
+
+// Sidecars makes the world the route server's api.Sidecars.
+func (w *World) Sidecars() []api.Sidecar {
+	if xds := w.xds.Load(); xds != nil {
+		return endpoint.SidecarsOf(xds.Acks())
+	}
+	return nil
+}
+
+func workload(name string) table.Workload {
+	return table.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
+}
+
+// keys reads the routing key as the program does, from baggage, tracestate and
+// one custom header.
+func keys(lines func(name string) []string) (key, header string) {
+	for _, name := range []string{routingkey.Baggage, routingkey.Tracestate, customHeader} {
+		only := func(asked string) []string {
+			if asked == name {
+				return lines(asked)
+			}
+			return nil
+		}
+		if key := routingkey.Of(only, []string{customHeader}); key != "" {
+			return key, name
+		}
+	}
+	return "", ""
+}
+
+const customHeader = "x-team-key"
+
+// cluster knows the Services of the baselines.
+type cluster struct{}
+
+// List implements api.Services.
+func (cluster) List(context.Context) ([]*routesv1.ClusterService, error) {
+	var out []*routesv1.ClusterService
+	for _, name := range slices.Concat(meshed, bare, []string{lonely}) {
+		out = append(out, &routesv1.ClusterService{ServiceIp: addressOf(name), Hostname: name + "." + namespace + ".svc"})
+	}
+	return out, nil
+}
+
+// lonely is a Service that no sandbox has ever stood for.
+const lonely = "static-pages"
+
+func addressOf(name string) string {
+	return fmt.Sprintf("10.96.0.%d", slices.Index(slices.Concat(meshed, bare, []string{lonely}), name)+1)
+}
+
+// populate fills the log: sandboxes of others, and one sandbox for each baseline
+// that was there before.
+func (w *World) populate(ctx context.Context) error {
+	others := sandboxes.New(1)
+	for range 300 {
+		if _, err := w.state(ctx, others.Next()); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Concat(meshed, bare) {
+		c := &story{World: w, ctx: ctx, baseline: name}
+		c.sandbox("first-" + name)
+		c.observe(nil)
+		c.declare()
+		if c.err != nil {
+			return c.err
+		}
+	}
+	pos, err := w.state(ctx, sandboxes.Complete(0))
+	if err != nil {
+		return err
+	}
+	return w.settle(ctx, pos)
+}
+
+// state records a fact.
+func (w *World) state(ctx context.Context, f event.Fact) (event.Pos, error) {
+	mark, err := w.log.Append(ctx, f, w.newest[f.Key])
+	if err != nil {
+		return event.Pos{}, fmt.Errorf("state %q: %w", f.Key, err)
+	}
+	w.newest[f.Key] = mark.Seq
+	return mark.Pos, nil
+}
+
+// settle waits until every sidecar that acknowledges has acknowledged a position.
+func (w *World) settle(ctx context.Context, pos event.Pos) error {
+	var have []*routingv1.Sidecar
+	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		answer, err := w.routing.Sidecars(ctx, &routingv1.SidecarsRequest{})
+		if err != nil {
+			return err
+		}
+		have = answer.GetSidecars()
+		if len(have) == len(w.sidecars) && !slices.ContainsFunc(have, func(c *routingv1.Sidecar) bool {
+			return !w.holds(c.GetPod()) && (c.GetReached().GetEpoch() != pos.Epoch || c.GetReached().GetSequence() < pos.Seq)
+		}) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the sidecars have not reached %d: %v", pos.Seq, have)
+		}
+	}
+}
