@@ -44,9 +44,6 @@ func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
 	}
-	if err := ctx.Err(); err != nil {
-		return event.Mark{}, err
-	}
 	w := &waiting{ctx: ctx, m: m, last: last, size: sizeOf(m), answered: make(chan answer, 1)}
 	if err := l.enqueue(w); err != nil {
 		return event.Mark{}, err

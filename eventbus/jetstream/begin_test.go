@@ -4,7 +4,9 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
@@ -70,33 +72,41 @@ func TestForgettingThatWasInterruptedIsFinished(t *testing.T) {
 	}
 }
 
-func TestAStreamThatForgetsOnItsOwnIsBound(t *testing.T) {
-	conn := inside(t, embedded.Config{})
-	log := open(t, jetstream.Config{Conn: conn})
-	if _, err := log.Append(t.Context(), logtest.Fact("a", 1), 0); err != nil {
-		t.Fatal(err)
-	}
-	js, err := natsjs.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.Stream(t.Context(), jetstream.StreamName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	right := stream.CachedInfo().Config
-	loose := right
-	loose.MaxMsgsPerSubject, loose.MaxMsgs, loose.MaxBytes, loose.Discard, loose.AllowAtomicPublish = 64, 1000, 1<<20, natsjs.DiscardOld, false
-	if _, err := js.UpdateStream(t.Context(), loose); err != nil {
-		t.Fatal(err)
-	}
-	open(t, jetstream.Config{Conn: conn})
-	if stream, err = js.Stream(t.Context(), jetstream.StreamName); err != nil {
-		t.Fatal(err)
-	}
-	have := stream.CachedInfo().Config
-	if have.MaxMsgsPerSubject != -1 || have.MaxMsgs != -1 || have.MaxBytes != right.MaxBytes || have.Discard != natsjs.DiscardNew || !have.AllowAtomicPublish {
-		t.Errorf("after Begin the stream is %+v", have)
+func TestTheBoundsOfAStreamAreMadeRight(t *testing.T) {
+	for name, loosen := range map[string]func(*natsjs.StreamConfig){
+		"a bound for each key":    func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 64 },
+		"a bound for all events":  func(c *natsjs.StreamConfig) { c.MaxMsgs = 1000 },
+		"a bound for the age":     func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour },
+		"another bound for bytes": func(c *natsjs.StreamConfig) { c.MaxBytes = 1 << 20 },
+		"a larger event":          func(c *natsjs.StreamConfig) { c.MaxMsgSize = 1 << 20 },
+		"dropping the oldest":     func(c *natsjs.StreamConfig) { c.Discard = natsjs.DiscardOld },
+		"no batches":              func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := inside(t, embedded.Config{})
+			open(t, jetstream.Config{Conn: conn})
+			js, err := natsjs.New(conn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			configured := func() natsjs.StreamConfig {
+				stream, err := js.Stream(t.Context(), jetstream.StreamName)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return stream.CachedInfo().Config
+			}
+			right := configured()
+			loose := right
+			loosen(&loose)
+			if _, err := js.UpdateStream(t.Context(), loose); err != nil {
+				t.Fatal(err)
+			}
+			open(t, jetstream.Config{Conn: conn})
+			if diff := cmp.Diff(right, configured()); diff != "" {
+				t.Errorf("after Begin (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

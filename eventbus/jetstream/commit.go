@@ -63,9 +63,10 @@ func (l *Log) recorded(todo []sealed) {
 
 // findOut reads what is in the log behind the known tip, after somebody else has
 // written there or an answer was unclear. It answers for those facts of ours that
-// are in the log, and gives the rest to be published: as they are, if they still
-// follow the tip, so that a copy that is still on its way and this one can never
-// be recorded both.
+// are in the log, and gives the rest to be published: as they are while the tip is
+// where it was, so that a copy that is still on its way and this one can never be
+// recorded both, and decided anew when it has moved, which such a copy cannot
+// survive.
 func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 	was := l.replica.tip
 	for {
@@ -92,9 +93,6 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 		if err == nil {
 			return todo, nil
 		}
-	}
-	if len(todo) == 0 || todo[0].mark.Seq == l.replica.tip.Seq+1 && todo[0].follows == l.replica.tip.Chain {
-		return todo, nil
 	}
 	return l.decideAgain(todo), nil
 }

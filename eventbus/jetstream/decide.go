@@ -13,9 +13,7 @@ type sealed struct {
 	*waiting
 	event event.Stored
 	mark  event.Mark
-	// follows is the checksum of the event before it.
-	follows event.Chain
-	at      time.Time
+	at    time.Time
 }
 
 // decide gives what of a batch is to be recorded, in order and each sealed behind
@@ -34,7 +32,7 @@ func (l *Log) decide(batch []*waiting) []sealed {
 			w.answer(event.Mark{}, fmt.Errorf("%w: the fact on %s takes %d bytes, more than %d", eventbus.ErrRefused, w.m.Subject, size, eventbus.MaxEvent))
 			continue
 		}
-		out = append(out, sealed{w, event.Stored{Pos: mark.Pos, Message: m}, mark, tip.Chain, at})
+		out = append(out, sealed{w, event.Stored{Pos: mark.Pos, Message: m}, mark, at})
 		tip, newest[m.Subject] = mark, mark.Seq
 	}
 	return out

@@ -250,6 +250,9 @@ func TestOfFactsThatDoNotAllFitThoseThatDoAreRecorded(t *testing.T) {
 		t.Errorf("%d fitted", n)
 	}
 	recorded(t, log, fitted.Load())
+	if kept, err := log.Kept(t.Context()); err != nil || kept.MaxBytes-kept.Bytes > 2<<10 {
+		t.Errorf("facts were refused while %d of %d bytes were free: %v", kept.MaxBytes-kept.Bytes, kept.MaxBytes, err)
+	}
 }
 
 func TestTheTimeOfRecordingDoesNotGoBackWithTheClock(t *testing.T) {
