@@ -94,6 +94,14 @@ faults: ## break the disk under the event bus (as root, an hour; ROUNDS= FLIPS= 
 	@$(GO) build -o $(CACHE)/tools/faults ./tests/faults/cmd/faults
 	@$(CACHE)/tools/faults -rounds $(ROUNDS) -flips $(FLIPS) -others $(OTHERS) -full $(FULL) $(if $(SEED),-seed $(SEED))
 
+.PHONY: bench-history
+bench-history: ## old versions of the table, rebuilt from the log elsewhere: equal, and how fast
+	$(GO) run ./tests/bench/history
+
+.PHONY: bench-explain
+bench-explain: ## 200 requests that go wrong: of how many the cause is named
+	$(GO) run ./tests/bench/explain
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

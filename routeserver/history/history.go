@@ -131,7 +131,7 @@ func (h *History) read(ctx context.Context) (progress bool, err error) {
 
 // step is the most events that are folded in one go: between two of them there
 // may be a checkpoint.
-const step = 128
+const step = 256
 
 // take folds events in, outside of the lock, and remembers them.
 func (h *History) take(ctx context.Context, events []event.Stored) error {

@@ -118,8 +118,8 @@ func TestAnyVersionIsTheOneThatThereWas(t *testing.T) {
 			h := remember(t, history.Config{Log: w.store.Open(), Every: every, Checkpoints: 5, Recent: 1})
 			w.happen(50)
 			oldest := w.append(sandboxes.Complete(0))
-			tip := w.happen(1500)
-			for range 60 {
+			tip := w.happen(1000)
+			for range 30 {
 				pos := event.Pos{Epoch: tip.Epoch, Seq: oldest.Seq + rand.Uint64N(tip.Seq-oldest.Seq+1)}
 				got, err := h.At(t.Context(), pos)
 				if err != nil {

@@ -31,6 +31,8 @@ var (
 	purePackages = []string{
 		"eventbus/event",
 		"routeserver/table",
+		"routeserver/explain",
+		"routeserver/history/fold",
 		"xds/translate",
 		"xds/routingkey",
 		"sidecars/inject",

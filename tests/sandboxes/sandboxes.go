@@ -26,6 +26,7 @@ type Cluster struct {
 	random *rand.Rand
 	now    time.Time
 	said   map[event.Key]event.Fact
+	keys   []event.Key // those of said, in the order in which they came
 	writes map[event.Key]int64
 }
 
@@ -96,16 +97,18 @@ func (c *Cluster) say(key event.Key, data proto.Message) event.Fact {
 		UID: fmt.Sprintf("%08d-0000-4000-8000-000000000000", c.random.IntN(c.Keys)), Generation: c.writes[key],
 		Manager: []string{"kubectl-client-side-apply", "signadot-cli", "argocd-controller"}[c.random.IntN(3)],
 	}}
+	if c.writes[key] == 1 {
+		c.keys = append(c.keys, key)
+	}
 	c.said[key] = f
 	return f
 }
 
 func (c *Cluster) again() event.Fact {
-	if len(c.said) == 0 {
+	if len(c.keys) == 0 {
 		return c.declare(0)
 	}
-	keys := slices.Sorted(maps.Keys(c.said))
-	f := c.said[keys[c.random.IntN(len(keys))]]
+	f := c.said[c.keys[c.random.IntN(len(c.keys))]]
 	f.Time = c.now
 	return f
 }
