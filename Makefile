@@ -102,6 +102,10 @@ bench-history: ## old versions of the table, rebuilt from the log elsewhere: equ
 bench-explain: ## 200 requests that go wrong: of how many the cause is named
 	$(GO) run ./tests/bench/explain
 
+.PHONY: bench-watch
+bench-watch: ## a change to the last of 500 watchers, and what a stopped one costs
+	$(GO) run ./tests/bench/watch
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

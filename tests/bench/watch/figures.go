@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"io"
+)
+
+// figure prints one number. A target of 0 is none; beside is the same number for
+// bare gRPC, 0 when there is none.
+func figure(w io.Writer, name string, value float64, unit string, target, beside float64) {
+	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
+	switch {
+	case target > 0 && beside > 0:
+		fmt.Fprintf(w, " (target at most %.4g, bare gRPC %.4g)", target, beside)
+	case target > 0:
+		fmt.Fprintf(w, " (target at most %.4g)", target)
+	case beside > 0:
+		fmt.Fprintf(w, " (bare gRPC %.4g)", beside)
+	}
+	if target > 0 {
+		verdict := "holds"
+		if value > target {
+			verdict = "short"
+		}
+		fmt.Fprintf(w, ": %s", verdict)
+	}
+	fmt.Fprintln(w)
+}
+
+// print prints a fan-out; log is what stands behind each name.
+func (f fanned) print(w io.Writer, log string, bare fanned) {
+	figure(w, "watch-last-p50"+log, at(f.fromReturn, 0.5), "ms", 0, at(bare.fromReturn, 0.5))
+	figure(w, "watch-last-p99"+log, at(f.fromReturn, 0.99), "ms", 50, at(bare.fromReturn, 0.99))
+	figure(w, "watch-last-max"+log, at(f.fromReturn, 1), "ms", 0, at(bare.fromReturn, 1))
+	figure(w, "watch-last-p99-to-bare"+log, at(f.fromReturn, 0.99)/at(bare.fromReturn, 0.99), "times", 0, 0)
+	figure(w, "watch-last-p50-from-call"+log, at(f.fromCall, 0.5), "ms", 0, at(bare.fromCall, 0.5))
+	figure(w, "watch-last-p99-from-call"+log, at(f.fromCall, 0.99), "ms", 0, at(bare.fromCall, 0.99))
+	figure(w, "watch-changes"+log, f.perSecond, "per-s", 0, bare.perSecond)
+	figure(w, "watch-cpu-server"+log, f.server, "s-per-s", 0, bare.server)
+	figure(w, "watch-cpu-watchers"+log, f.watchers, "s-per-s", 0, bare.watchers)
+	figure(w, "watch-cpu-others-on-this-machine"+log, f.others, "s-per-s", 0, bare.others)
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"switchyard.dev/eventbus/memory"
+)
+
+// stopped is what watchers that do not read cost the server, and how they catch
+// up.
+type stopped struct {
+	changes int
+	// held is the heap that the server is rid of once they read again, in KiB for
+	// each.
+	held float64
+	// catchUp is the time from reading again to having the rules of then; ops is
+	// how many they were told, on average.
+	catchUp time.Duration
+	ops     float64
+}
+
+// sleepers is how many watchers stop.
+const sleepers = 50
+
+// measureStopped lets watchers stop while changes are made, a few and then ten
+// times as many, faster than anybody would. What they cost must not grow.
+func measureStopped(ctx context.Context, w io.Writer, rules int) error {
+	var all []stopped
+	for _, lasting := range []time.Duration{2 * time.Second, 20 * time.Second} {
+		s, err := stop(ctx, load{watchers: sleepers, perSecond: 1000, lasting: lasting, rules: rules})
+		if err != nil {
+			return err
+		}
+		all = append(all, s)
+	}
+	for _, s := range all {
+		behind := fmt.Sprintf("-after-%d", s.changes)
+		figure(w, "watch-stopped-heap"+behind, s.held, "KiB-each", 256, 0)
+		figure(w, "watch-stopped-catch-up"+behind, s.catchUp.Seconds()*1e3, "ms", 0, 0)
+		figure(w, "watch-stopped-told"+behind, s.ops, "ops-each", 0, 0)
+	}
+	figure(w, "watch-stopped-heap-growth", all[1].held/all[0].held, "times", 1.5, 0)
+	return nil
+}
+
+func stop(ctx context.Context, l load) (stopped, error) {
+	s := stopped{changes: l.changes()}
+	r, err := start(ctx, memory.New(), l)
+	if err != nil {
+		return s, err
+	}
+	defer r.stop()
+	if err := r.watchers.hold(); err != nil {
+		return s, err
+	}
+	if _, _, err := l.make(r.change); err != nil {
+		return s, err
+	}
+	digest := r.digest(ctx)
+	before := heap()
+	again := time.Now()
+	if err := r.watchers.release(); err != nil {
+		return s, err
+	}
+	if s.ops, err = r.watchers.await(digest); err != nil {
+		return s, err
+	}
+	s.catchUp = time.Since(again)
+	s.held = (before - heap()) / 1024 / float64(l.watchers)
+	return s, nil
+}
+
+// heap is what is in use, in bytes.
+func heap() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
