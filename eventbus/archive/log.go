@@ -23,11 +23,15 @@ var _ eventbus.Reader = (*Log)(nil)
 
 // Load reads a whole archive into memory and verifies it: eventbus.ErrDamaged,
 // with the reason, when its events do not follow each other.
-func Load(a *Reader) (*Log, error) {
-	v := eventbus.NewVerifier(a.header.Epoch, event.Mark{})
+func Load(a *Reader) (*Log, error) { return Collect(a.header, a.Next) }
+
+// Collect does what Load does with events from anywhere: next gives them in order
+// and io.EOF behind the last one.
+func Collect(h Header, next func() (event.Stored, error)) (*Log, error) {
+	v := eventbus.NewVerifier(h.Epoch, event.Mark{})
 	var events []event.Stored
 	for {
-		s, err := a.Next()
+		s, err := next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -39,10 +43,10 @@ func Load(a *Reader) (*Log, error) {
 		}
 		events = append(events, s)
 	}
-	if _, err := v.Done(a.header.TipPos()); err != nil {
+	if _, err := v.Done(h.TipPos()); err != nil {
 		return nil, err
 	}
-	return newLog(a.header, events)
+	return newLog(h, events)
 }
 
 // newLog takes events that were verified.

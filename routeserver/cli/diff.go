@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	var differs bool
+	c := &cobra.Command{
+		Use:   "diff FROM [TO]",
+		Short: "Show which decisions differ between two versions, and what made it so",
+		Long: `Show which decisions differ between two versions of the table: for which baseline,
+key and ports, from what to what, and the events that made it so. TO is the
+newest version when it is left out.`,
+		Example: `  switchyard diff 15m
+  switchyard diff 14:03 14:10 --workload deployment/shop/customer
+  switchyard diff 4y2kq7m9x1v3tz8b/120 now -o json`,
+		Args: cobra.RangeArgs(1, 2),
+	}
+	filter := filterFlags(c)
+	c.Flags().BoolVar(&differs, "exit-code", false, "exit with 1 when something differs")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		req := &routingv1.DiffRequest{}
+		if req.Filter, err = filter(); err != nil {
+			return err
+		}
+		if req.From, err = a.at(args[0]); err != nil {
+			return err
+		}
+		if len(args) > 1 {
+			if req.To, err = a.at(args[1]); err != nil {
+				return err
+			}
+		}
+		client, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		got, err := a.diff(c.Context(), client, req)
+		if err != nil {
+			return err
+		}
+		if differs && len(got.GetChanges()) > 0 {
+			return errNo
+		}
+		return nil
+	}
+	return c
+}
+
+// diff shows what differs between two versions.
+func (a *app) diff(ctx context.Context, client routingv1.RoutingClient, req *routingv1.DiffRequest) (*routingv1.DiffResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
+	defer cancel()
+	got, err := client.Diff(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return got, print(a, got, a.diffText)
+}
+
+func (a *app) diffText(d *routingv1.DiffResponse) string {
+	var b strings.Builder
+	for _, c := range d.GetChanges() {
+		b.WriteString(a.changeText(c))
+	}
+	if len(d.GetChanges()) > 0 {
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "%s\n  from  %s\n  to    %s\n", differ(len(d.GetChanges())), a.versionLine(d.GetFrom()), a.versionLine(d.GetTo()))
+	return b.String()
+}
+
+func differ(n int) string {
+	switch n {
+	case 0:
+		return "no decision differs"
+	case 1:
+		return "1 decision differs"
+	}
+	return fmt.Sprintf("%d decisions differ", n)
+}
+
+// changeText says what a decision was, is, and what made it so.
+func (a *app) changeText(c *routingv1.Change) string {
+	var b strings.Builder
+	head := workloadName(c.GetBaseline()) + ", key " + c.GetRoutingKey()
+	if ports := c.GetWorkloadPorts(); len(ports) > 0 {
+		head += ", port"
+		for i, p := range ports {
+			head += fmt.Sprintf("%s %d", []string{"", ","}[min(i, 1)], p)
+		}
+	}
+	fmt.Fprintf(&b, "%s\n", a.paint(bold, head))
+	fmt.Fprintf(&b, "  %s\n", a.paint(red, "- "+ruleLine(c.GetOld(), c.GetWorkloadPorts())))
+	fmt.Fprintf(&b, "  %s\n", a.paint(green, "+ "+ruleLine(c.GetNew(), c.GetWorkloadPorts())))
+	for _, e := range c.GetBecause() {
+		lines := a.because(e)
+		fmt.Fprintf(&b, "    because of %s\n             %s\n", lines[0], lines[1])
+	}
+	return b.String()
+}

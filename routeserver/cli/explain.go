@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	req := &routingv1.ExplainRequest{}
+	var headers []string
+	var at string
+	c := &cobra.Command{
+		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
+		Short: "Say where a request goes, and why",
+		Long: `Say where a request goes, and why; and where a route is missing, what is missing
+and since when. DESTINATION is what a client calls, host:port of a Service or its
+cluster IP. With the headers of a request the routing key is taken out of them as
+a sidecar does; or name the key itself.
+
+Exit code 0 when the request is routed to the sandbox of its key, 1 when not.`,
+		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
+  switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --pod shop/customer-7d4b9-x2x`,
+		Args: cobra.ExactArgs(1),
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
+	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
+	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
+	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`; all of them")
+	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if req.Headers, err = headersOf(headers); err != nil {
+			return err
+		}
+		if req.At, err = a.at(at); err != nil {
+			return err
+		}
+		req.Target = &routingv1.ExplainRequest_Destination{Destination: args[0]}
+		if w, ok := baseline(args[0]); ok {
+			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
+		}
+		return a.explain(c.Context(), req)
+	}
+	return c
+}
+
+func headersOf(lines []string) ([]*routingv1.Header, error) {
+	var out []*routingv1.Header
+	for _, l := range lines {
+		name, value, ok := strings.Cut(l, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, usage("--header is 'name: value', not %q", l)
+		}
+		out = append(out, &routingv1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	return out, nil
+}
+
+func (a *app) explain(ctx context.Context, req *routingv1.ExplainRequest) error {
+	client, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
+	defer cancel()
+	got, err := client.Explain(ctx, req)
+	if err != nil {
+		return err
+	}
+	if err := print(a, got, a.explainText); err != nil {
+		return err
+	}
+	switch got.GetVerdict() {
+	case routingv1.Verdict_ROUTED:
+		return nil
+	case routingv1.Verdict_TABLE_NOT_WHOLE:
+		return &exit{code: ExitUnavailable}
+	}
+	return errNo
+}
+
+func (a *app) explainText(e *routingv1.ExplainResponse) string {
+	colour := red
+	if e.GetVerdict() == routingv1.Verdict_ROUTED {
+		colour = green
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s\n\n", a.paint(colour, e.GetVerdict().String()), e.GetSummary())
+	rows := grid{}
+	add := func(name, value string) { rows = append(rows, []string{name, value}) }
+	if e.GetRoutingKey() != "" {
+		from := "as asked"
+		if e.GetKeyFrom() != "" {
+			from = "from header " + e.GetKeyFrom()
+		}
+		add("key", e.GetRoutingKey()+", "+from)
+	}
+	if e.GetBaseline() != nil {
+		port := ""
+		if e.GetWorkloadPort() != 0 {
+			port = fmt.Sprintf(", port %d", e.GetWorkloadPort())
+		}
+		add("baseline", workloadName(e.GetBaseline())+port)
+	}
+	if e.GetRule() != nil {
+		add("rule", ruleLine(e.GetRule(), nil))
+	}
+	if e.GetHolder() != nil {
+		add("held by", memberName(e.GetHolder())+" of sandbox "+e.GetHolderSandbox())
+	}
+	for i, event := range e.GetBecause() {
+		lines := a.because(event)
+		add([]string{"because", ""}[min(i, 1)], lines[0])
+		add("", lines[1])
+	}
+	for i, s := range e.GetLagging() {
+		add([]string{"lagging", ""}[min(i, 1)], sidecarLine(s))
+	}
+	if e.GetVersion() != nil {
+		add("version", a.versionLine(e.GetVersion()))
+	}
+	if e.GetHint() != "" {
+		add("to do", e.GetHint())
+	}
+	return b.String() + rows.String()
+}

@@ -1,0 +1,65 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"switchyard.dev/routeserver/cli"
+)
+
+// What each command shows of the story, to people and to scripts.
+func TestOutputs(t *testing.T) {
+	path := save(t, "log.jsonl", stored(t))
+	for name, c := range map[string]struct {
+		args string
+		code int
+	}{
+		"table":                  {"table --at TIME --archive LOG", 0},
+		"table-empty":            {"table --archive LOG", 0},
+		"table-filtered":         {"table --at 7 --key alice --archive LOG", 0},
+		"explain-routed":         {"explain deployment/shop/customer --key alice --at 7 --archive LOG", 0},
+		"explain-destination":    {"explain customer.shop:8081 --key alice --at 7 --archive LOG", 0},
+		"explain-withdrawn":      {"explain deployment/shop/customer --key alice --archive LOG", 1},
+		"explain-not-observed":   {"explain deployment/shop/customer --key carol\x1b[31m --archive LOG", 1},
+		"explain-never-declared": {"explain deployment/shop/customer --key dave --archive LOG", 1},
+		"diff":                   {"diff 3 --archive LOG", 0},
+		"diff-two":               {"diff 4 7 --archive LOG", 0},
+		"diff-none":              {"diff now --archive LOG --exit-code", 0},
+		"history-key":            {"history --key bob --archive LOG", 0},
+		"history-workload":       {"history --workload deployment/shop/customer --archive LOG", 0},
+		"history-none":           {"history --key dave --archive LOG", 1},
+		"history-strange":        {"history --key carol\x1b[31m --archive LOG", 0},
+		"watch":                  {"watch --once --archive LOG", 0},
+		"watch-behind":           {"watch --once --behind 3 --archive LOG", 0},
+		"kept":                   {"log kept --archive LOG", 0},
+		"sidecars":               {"sidecars --archive LOG", 0},
+		"wait":                   {"wait --key alice --archive LOG", 0},
+		"replay":                 {"replay LOG --to 7", 0},
+		"audit":                  {"audit verify LOG", 0},
+		"bisect":                 {"bisect LOG --good 7 -- true", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, output := range []string{"table", "json", "yaml"} {
+				var args []string
+				for _, arg := range strings.Fields(c.args) {
+					switch arg {
+					case "LOG":
+						arg = path
+					case "TIME":
+						arg = "2026-11-20T15:12:01+01:00"
+					}
+					args = append(args, arg)
+				}
+				args = append(append([]string{}, args[0], "-o", output), args[1:]...)
+				got := client().run(t.Context(), args...)
+				if got.code != c.code {
+					t.Fatalf("%v: exit code %d, want %d\n%s%s", args, got.code, c.code, got.out, got.err)
+				}
+				if got.code == cli.ExitOK && got.err != "" {
+					t.Errorf("told on standard error: %s", got.err)
+				}
+				golden(t, name+map[string]string{"table": ".txt", "json": ".json", "yaml": ".yaml"}[output], got.out)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/archive"
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/history/fold"
+	"switchyard.dev/routeserver/server"
+)
+
+// load reads an archive that nobody tampered with.
+func (a *app) load(path string) (*archive.Log, error) {
+	r, err := archive.OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	log, err := archive.Load(r)
+	if errors.Is(err, eventbus.ErrDamaged) {
+		return nil, fmt.Errorf("%s: %w\nnothing can be said from a log that is not what was recorded; see: %s audit verify %s", path, err, a.Name, path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return log, nil
+}
+
+// local is a route server in this process.
+type local struct {
+	client routingv1.RoutingClient
+	main   *server.Main
+	stop   func()
+}
+
+// firstWhole gives the first version of a log of which there is a whole table.
+func firstWhole(log *archive.Log) (uint64, error) {
+	h := log.Header()
+	for seq := h.Floor; seq <= h.Tip; seq++ {
+		s := log.Event(seq)
+		if s.Message.Subject != event.Log.Subject() {
+			continue
+		}
+		r, err := event.Open(s)
+		if err != nil {
+			continue // of a newer kind
+		}
+		if c, ok := r.Fact.Data.(*factv1.Complete); ok && fold.Counts(c, h.Floor) {
+			return seq, nil
+		}
+	}
+	return 0, &exit{ExitGone, fmt.Errorf("the log (events %d to %d of epoch %s) ends before every object had been stated in it, so there never was a whole table", h.Floor, h.Tip, h.Epoch)}
+}
+
+// until gives a log as it was at a version of which there is a whole table.
+func until(log *archive.Log, seq uint64) (*archive.Log, error) {
+	first, err := firstWhole(log)
+	switch h := log.Header(); {
+	case err != nil:
+		return nil, err
+	case seq < first || seq > h.Tip:
+		return nil, &exit{ExitGone, fmt.Errorf("there is no version %d in this log: it has versions %d to %d of epoch %s", seq, first, h.Tip, h.Epoch)}
+	}
+	return log.Until(seq), nil
+}
+
+// serve runs a route server on a log, on ports of the loopback address, and waits
+// until it answers. The caller stops it.
+func (a *app) serve(ctx context.Context, log *archive.Log) (*local, error) {
+	if _, err := firstWhole(log); err != nil {
+		return nil, err
+	}
+	const free = "127.0.0.1:0"
+	main, err := server.New(server.Config{Log: log, Keys: a.Keys, Logger: a.logger, GRPCAddress: free, RESTAddress: free, MetricsAddress: free})
+	if err != nil {
+		return nil, err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = main.Run(running) // it ends when it is told to, or calls fail
+	}()
+	s := &local{main: main, stop: func() { cancel(); <-ended }}
+	if s.client, err = a.dial(main.GRPCAddress(), "this program"); err == nil {
+		err = s.settle(ctx, a.flags.patience)
+	}
+	if err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle waits until the server has taken in the whole log.
+func (s *local) settle(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		_, err := s.client.Kept(ctx, &routingv1.KeptRequest{})
+		if err == nil {
+			return nil
+		}
+		if status.Code(err) != codes.Unavailable {
+			return err
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the route server in this process has not read the log within --request-timeout %s: %w", patience, err)
+		}
+	}
+}

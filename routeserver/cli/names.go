@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// baselineKinds and memberKinds are how kinds may be written, in lower case.
+var (
+	baselineKinds = map[string]string{
+		"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+		"argorollout": "ArgoRollout", "rollout": "ArgoRollout", "rollouts": "ArgoRollout",
+	}
+	memberKinds = map[string]string{
+		"forkedworkload": "ForkedWorkload", "forkedworkloads": "ForkedWorkload",
+		"signadotexternalworkload": "SignadotExternalWorkload", "signadotexternalworkloads": "SignadotExternalWorkload", "externalworkload": "SignadotExternalWorkload",
+		"virtualworkload": "VirtualWorkload", "virtualworkloads": "VirtualWorkload",
+	}
+)
+
+// object reads KIND/NAMESPACE/NAME; a kind that is not known stays as it is
+// written.
+func object(text string, kinds map[string]string) (kind, namespace, name string, ok bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
+		return "", "", "", false
+	}
+	if known, ok := kinds[strings.ToLower(parts[0])]; ok {
+		parts[0] = known
+	}
+	return parts[0], parts[1], parts[2], true
+}
+
+func baseline(text string) (*routingv1.Workload, bool) {
+	kind, namespace, name, ok := object(text, baselineKinds)
+	return &routingv1.Workload{Kind: kind, Namespace: namespace, Name: name}, ok
+}
+
+// filterFlags adds the flags that narrow rules, and gives what reads them.
+func filterFlags(c *cobra.Command) func() (*routingv1.Filter, error) {
+	f := &routingv1.Filter{}
+	var workload string
+	flags := c.Flags()
+	flags.StringVar(&workload, "workload", "", "only this baseline, `KIND/NAMESPACE/NAME`")
+	flags.StringVarP(&f.Namespace, "namespace", "n", "", "only baselines in this namespace")
+	flags.StringVar(&f.RoutingKey, "key", "", "only this routing key")
+	flags.StringVar(&f.Sandbox, "sandbox", "", "only rules that lead to this sandbox")
+	return func() (*routingv1.Filter, error) {
+		if workload == "" {
+			return f, nil
+		}
+		w, ok := baseline(workload)
+		if !ok || f.Namespace != "" && f.Namespace != w.GetNamespace() {
+			return nil, usage("--workload is KIND/NAMESPACE/NAME, for example deployment/shop/customer (and --namespace, if given, the same namespace), not %q", workload)
+		}
+		f.Kind, f.Namespace, f.Name = w.GetKind(), w.GetNamespace(), w.GetName()
+		return f, nil
+	}
+}

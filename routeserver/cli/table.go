@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+func (a *app) tableCommand() *cobra.Command {
+	var at string
+	c := &cobra.Command{
+		Use:   "table",
+		Short: "Show the routing table, now or as it was",
+		Long: `Show the rules of the routing table: which sandbox serves requests to which
+baseline that carry which routing key. Below them, members that lost their
+baseline to an older one, the version and its hash. Tables with the same rules
+have the same hash.`,
+		Example: `  switchyard table
+  switchyard table --key k7q2m9x4v1tz8 --at 14:03
+  switchyard table --workload deployment/shop/customer -o json`,
+		Args: cobra.NoArgs,
+	}
+	filter := filterFlags(c)
+	c.Flags().StringVar(&at, "at", "", "the `version` to show; the newest")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		f, err := filter()
+		if err != nil {
+			return err
+		}
+		version, err := a.at(at)
+		if err != nil {
+			return err
+		}
+		client, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		return a.showTable(c.Context(), client, &routingv1.GetTableRequest{At: version, Filter: f})
+	}
+	return c
+}
+
+// showTable shows all pages of a table.
+func (a *app) showTable(ctx context.Context, client routingv1.RoutingClient, req *routingv1.GetTableRequest) error {
+	all, err := a.wholeTable(ctx, client, req)
+	if err != nil {
+		return err
+	}
+	return print(a, all, func(t *routingv1.GetTableResponse) string { return a.tableText(t) })
+}
+
+// wholeTable gets all pages as one.
+func (a *app) wholeTable(ctx context.Context, client routingv1.RoutingClient, req *routingv1.GetTableRequest) (*routingv1.GetTableResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
+	defer cancel()
+	var all *routingv1.GetTableResponse
+	for {
+		page, err := client.GetTable(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = page
+		} else {
+			all.Rules = append(all.Rules, page.GetRules()...)
+		}
+		if req.PageToken = page.GetNextPageToken(); req.GetPageToken() == "" {
+			all.NextPageToken = ""
+			return all, nil
+		}
+	}
+}
+
+func (a *app) tableText(t *routingv1.GetTableResponse) string {
+	rows := grid{{"BASELINE", "KEY", "SANDBOX", "PORT", "DESTINATION", "READY", "BY"}}
+	for _, r := range t.GetRules() {
+		ready := "yes"
+		if !r.GetReady() {
+			ready = "no"
+		}
+		row := []string{workloadName(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", "no Service", ready, memberName(r.GetMember())}
+		if len(r.GetMappings()) == 0 {
+			rows = append(rows, row)
+		}
+		for i, m := range r.GetMappings() {
+			if i > 0 {
+				row = []string{"", "", "", "", "", "", ""}
+			}
+			row[3], row[4] = fmt.Sprint(m.GetWorkloadPort()), destinations(m)
+			rows = append(rows, row)
+		}
+	}
+	out := ""
+	if len(rows) > 1 {
+		out = rows.String() + "\n"
+	}
+	for _, c := range t.GetConflicts() {
+		out += a.paint(yellow, conflictLine(c)) + "\n"
+	}
+	v := t.GetVersion()
+	return out + fmt.Sprintf("%s at %s, recorded %s\nhash of the whole table: %s\n", many(len(t.GetRules()), "rule"), place(v.GetPosition()), a.when(v.GetRecorded()), v.GetHash())
+}
+
+func conflictLine(c *routingv1.Conflict) string {
+	return fmt.Sprintf("%s, key %s: %s of sandbox %s gets no requests, for %s of sandbox %s is older",
+		workloadName(c.GetBaseline()), c.GetRoutingKey(), memberName(c.GetLoser()), c.GetLoserSandbox(), memberName(c.GetHolder()), c.GetHolderSandbox())
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+func (a *app) waitCommand() *cobra.Command {
+	req := &routingv1.WaitRequest{}
+	var at string
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use:   "wait",
+		Short: "Wait until every sidecar has acknowledged",
+		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
+has acknowledged a position of the log: what was recorded when the command was
+given, or --position. It counts the sidecars that are connected, over all route
+servers.
+
+Exit code 0 when they have, 1 when the time is over and they have not; then it
+says which.`,
+		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
+		Args:    cobra.NoArgs,
+	}
+	f := c.Flags()
+	f.StringVar(&req.RoutingKey, "key", "", "the sidecars of baselines that this routing key has, or had, a rule for")
+	f.StringVar(&at, "position", "", "the `position` to be acknowledged; the end of the log")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait, from 1s to 5m")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		if timeout < time.Second || timeout > 300*time.Second {
+			return usage("--timeout is from 1s to 5m, not %s", timeout)
+		}
+		req.TimeoutSeconds = int32(timeout.Round(time.Second) / time.Second)
+		if req.Position, err = position("position", at); err != nil {
+			return err
+		}
+		client, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), timeout+a.flags.patience)
+		defer cancel()
+		got, err := client.Wait(ctx, req)
+		if err != nil {
+			return err
+		}
+		if err := print(a, got, a.waitText); err != nil {
+			return err
+		}
+		if !got.GetConverged() {
+			return errNo
+		}
+		return nil
+	}
+	return c
+}
+
+func (a *app) waitText(w *routingv1.WaitResponse) string {
+	if w.GetConverged() {
+		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", a.paint(green, "converged"), manyHave(int(w.GetSidecars())), a.versionLine(w.GetVersion()))
+	}
+	return sidecarRows(w.GetLagging()) + silentLines(a, w.GetSilent()) +
+		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", a.paint(red, "not converged"), len(w.GetLagging()), many(int(w.GetSidecars()), "sidecar"), a.versionLine(w.GetVersion()))
+}
+
+func manyHave(n int) string {
+	switch n {
+	case 0:
+		return "no sidecar is concerned, so nothing is to be"
+	case 1:
+		return "1 sidecar has"
+	}
+	return fmt.Sprintf("all %d sidecars have", n)
+}

@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Between two attempts to go on with a watch.
+const (
+	againFirst = 200 * time.Millisecond
+	againLast  = 5 * time.Second
+)
+
+func (a *app) watchCommand() *cobra.Command {
+	var behind string
+	var once bool
+	c := &cobra.Command{
+		Use:   "watch",
+		Short: "Show decisions as they change",
+		Long: `Show the present, and then each decision that changes. With --behind it begins
+with what has changed since that position. When the connection is lost it goes on
+where it was; with -o json each line is one message, and the version in it is the
+position to go on from.`,
+		Example: `  switchyard watch --key k7q2m9x4v1tz8
+  switchyard watch --behind 4y2kq7m9x1v3tz8b/120 --once -o json`,
+		Args: cobra.NoArgs,
+	}
+	filter := filterFlags(c)
+	c.Flags().StringVar(&behind, "behind", "", "begin behind this `position`; with the whole present")
+	c.Flags().BoolVar(&once, "once", false, "end when the present is reached")
+	c.RunE = func(c *cobra.Command, _ []string) (err error) {
+		req := &routingv1.WatchRequest{}
+		if req.Filter, err = filter(); err != nil {
+			return err
+		}
+		if req.Behind, err = position("behind", behind); err != nil {
+			return err
+		}
+		client, err := a.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		return a.watch(c.Context(), client, req, once)
+	}
+	return c
+}
+
+// watch follows, and goes on where it was when the stream ends.
+func (a *app) watch(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool) error {
+	pause := againFirst
+	for told := false; ; {
+		err := a.watchStream(ctx, client, req, once, func() { told, pause = true, againFirst })
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil // it was interrupted, which is how a watch ends
+		case !told || !again(err):
+			return err
+		}
+		fmt.Fprintf(a.Err, "%s: the watch was interrupted and goes on: %s\n", a.Name, tell(err))
+		if codeOf(err) == ExitGone {
+			req.Behind = nil // the log has begun again: so does the watch
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil
+		}
+		pause = min(2*pause, againLast)
+	}
+}
+
+// again tells whether a stream that ended so is to be opened again.
+func again(err error) bool {
+	if code := codeOf(err); errors.Is(err, io.EOF) || code == ExitUnavailable || code == ExitGone {
+		return true
+	}
+	code := status.Code(err)
+	return code == codes.Internal || code == codes.Unknown
+}
+
+// watchStream shows what one stream gives, and moves the request on with it.
+func (a *app) watchStream(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WatchRequest, once bool, told func()) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := client.Watch(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		told()
+		if err := printPart(a, m, a.watchText); err != nil {
+			return err
+		}
+		if m.GetVersion() != nil {
+			req.Behind = m.GetVersion().GetPosition()
+			if once {
+				return nil
+			}
+		}
+	}
+}
+
+func (a *app) watchText(m *routingv1.WatchResponse) string {
+	out := ""
+	if m.GetReset_() {
+		what := "the whole present:"
+		if len(m.GetChanges()) == 0 {
+			what = "the whole present: no rules"
+		}
+		out += a.paint(bold, what) + "\n"
+	}
+	for _, c := range m.GetChanges() {
+		out += a.watchLine(c) + "\n"
+	}
+	if m.GetVersion() != nil {
+		out += "at " + a.versionLine(m.GetVersion()) + "\n"
+	}
+	return out
+}
+
+// watchLine says in one line what became of a decision.
+func (a *app) watchLine(c *routingv1.Change) string {
+	what := workloadName(c.GetBaseline()) + ", key " + c.GetRoutingKey() + ": "
+	switch {
+	case c.GetOld() == nil:
+		return a.paint(green, "+ "+what+ruleLine(c.GetNew(), nil))
+	case c.GetNew() == nil:
+		return a.paint(red, "- "+what+"the baseline again, no longer sandbox "+c.GetOld().GetSandbox())
+	}
+	return a.paint(yellow, "~ "+what+ruleLine(c.GetNew(), nil))
+}
