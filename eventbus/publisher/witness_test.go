@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,42 +167,40 @@ func TestWhatAnOlderVersionSavedIsEnoughToGoOn(t *testing.T) {
 	}
 }
 
-// deposed is the log of a leader that finds it full just when another leader has
-// begun it anew.
+// deposed is the log of a leader that finds it damaged just when another leader,
+// who found the same, has begun it anew.
 type deposed struct {
 	eventbus.Log
 	other eventbus.Log
-	begun chan event.Mark
+	once  sync.Once
+	begun event.Mark // the other leader's epoch
 }
 
-func (d *deposed) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
-	if f.Key != event.RoutingKey("trigger") {
-		return d.Log.Append(ctx, f, last)
+func (d *deposed) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
+	err := errors.New("begun before")
+	d.once.Do(func() {
+		tip, _ := d.Tip(ctx)
+		if d.begun, err = d.other.Restart(ctx, tip.Epoch); err == nil {
+			err = eventbus.ErrDamaged
+		}
+	})
+	if errors.Is(err, eventbus.ErrDamaged) {
+		return event.Mark{}, err
 	}
-	select {
-	case mark := <-d.begun:
-		now, err := d.other.Restart(ctx, mark.Epoch)
-		d.begun <- now
-		return event.Mark{}, errors.Join(eventbus.ErrDamaged, err)
-	default:
-		return event.Mark{}, eventbus.ErrEpochEnded
-	}
+	return d.Log.Begin(ctx, known)
 }
 
 func TestADeposedLeaderEndsNoEpochButItsOwn(t *testing.T) {
 	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
-		log := &deposed{Log: open(), other: open(), begun: make(chan event.Mark, 1)}
-		w, stop := lead(t, log, &epochs{}, map[string]int{"a": 1})
-		ready(t, w)
-		log.begun <- tipMark(t, open())
-		if _, err := w.publisher.Put(t.Context(), logtest.Fact("trigger", 1)); !errors.Is(err, publisher.ErrAway) {
-			t.Errorf("Put: %v", err)
+		first := open()
+		if _, err := first.Begin(t.Context(), event.Mark{}); err != nil {
+			t.Fatal(err)
 		}
+		log := &deposed{Log: open(), other: open()}
+		w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1})
 		ready(t, w)
-		stop()
-		theirs := <-log.begun
-		if tip, err := open().Tip(t.Context()); err != nil || tip.Epoch != theirs.Epoch {
-			t.Errorf("the other leader's epoch %s has ended: %v, %v", theirs.Epoch, tip, err)
+		if tip, err := open().Tip(t.Context()); err != nil || tip.Epoch != log.begun.Epoch {
+			t.Errorf("the other leader's epoch %s has ended: %v, %v", log.begun.Epoch, tip, err)
 		}
 		if n := w.publisher.Status().Ended[publisher.EndedDamaged]; n != 0 {
 			t.Errorf("it counts %d epochs that it ended", n)
