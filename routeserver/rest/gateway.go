@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
 )
 
 // apiPath begins every path of our own API.
@@ -85,9 +86,8 @@ func (g *gateway) stop() {
 	_ = g.conn.Close()
 }
 
-// ServeHTTP implements http.Handler. The deadlines of the whole request suit
-// calls that answer at once; here the body is read within them, and then each
-// write has its own, so that a stream can last.
+// ServeHTTP implements http.Handler. The server's deadline for answers suits those
+// that are given at once; here each write has its own, so that a stream can last.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -96,37 +96,44 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			code = http.StatusRequestEntityTooLarge
 		}
 		answerError(r.Context(), g.mux, newJSON(), w, r, &runtime.HTTPStatusError{
-			HTTPStatus: code, Err: status.Errorf(codes.InvalidArgument, "the request's body cannot be read: %v", err),
+			HTTPStatus: code, Err: withReason(status.Newf(codes.InvalidArgument, "the request's body cannot be read: %v", err)).Err(),
 		})
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	deadlines := http.NewResponseController(w)
-	// A writer without deadlines (in a test) needs none.
-	_ = deadlines.SetReadDeadline(time.Time{})
-	_ = deadlines.SetWriteDeadline(time.Time{})
-	g.mux.ServeHTTP(&pacedWriter{w, deadlines, g.writeWithin}, r)
+	ctx, gone := context.WithCancel(r.Context())
+	defer gone()
+	g.mux.ServeHTTP(&pacedWriter{ResponseWriter: w, deadlines: http.NewResponseController(w), within: g.writeWithin, gone: gone}, r.WithContext(ctx))
 }
 
-// pacedWriter gives each write a deadline of its own.
+// pacedWriter gives each write a deadline of its own. A client that is gone, or
+// takes nothing, is no error to those who write: it ends the call.
 type pacedWriter struct {
 	http.ResponseWriter
 	deadlines *http.ResponseController
 	within    time.Duration
+	gone      func()
 }
 
 // Write implements io.Writer.
 func (w *pacedWriter) Write(b []byte) (int, error) {
 	w.extend()
-	return w.ResponseWriter.Write(b)
+	if _, err := w.ResponseWriter.Write(b); err != nil {
+		w.gone()
+	}
+	return len(b), nil
 }
 
 // FlushError is what http.ResponseController looks for.
 func (w *pacedWriter) FlushError() error {
 	w.extend()
-	return w.deadlines.Flush()
+	if err := w.deadlines.Flush(); err != nil {
+		w.gone()
+	}
+	return nil
 }
 
+// extend has nothing to do for a writer without deadlines, which is one in a test.
 func (w *pacedWriter) extend() { _ = w.deadlines.SetWriteDeadline(time.Now().Add(w.within)) }
 
 // jsonForm is the JSON of protobuf. Fields that are not set are written too, and
@@ -169,14 +176,32 @@ func known(message protoreflect.MessageDescriptor, path []string) bool {
 }
 
 // answerError answers with the status as JSON. One that says when to try again
-// says it in a header too.
+// says it in a header too. What the gateway itself finds wrong with a request has
+// no reason yet.
 func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
-	for _, detail := range status.Convert(err).Details() {
+	is := status.Convert(err)
+	if special := (*runtime.HTTPStatusError)(nil); !errors.As(err, &special) {
+		err = withReason(is).Err()
+	}
+	for _, detail := range is.Details() {
 		if again, ok := detail.(*errdetails.RetryInfo); ok {
 			w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(again.GetRetryDelay().AsDuration().Seconds()))))
 		}
 	}
 	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, err)
+}
+
+// withReason gives a status without details the reason that the request makes no
+// sense.
+func withReason(s *status.Status) *status.Status {
+	if s.Code() != codes.InvalidArgument || len(s.Details()) > 0 {
+		return s
+	}
+	with, err := s.WithDetails(&errdetails.ErrorInfo{Reason: api.ReasonInvalid, Domain: api.Domain})
+	if err != nil {
+		return s // it says the same without
+	}
+	return with
 }
 
 // answerRoutingError answers a request that no call is for.

@@ -1,0 +1,341 @@
+package api_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/view"
+)
+
+const patience = 10 * time.Second
+
+// rig is an API on a log in memory, and a client of it.
+type rig struct {
+	t      *testing.T
+	log    *memory.Log
+	server *api.Server
+	client routingv1.RoutingClient
+}
+
+// newRig runs an API on a log that holds these facts and is whole.
+func newRig(t *testing.T, config api.Config, facts ...proto.Message) *rig {
+	t.Helper()
+	r := &rig{t: t, log: memory.New()}
+	if _, err := r.log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	r.state(append(facts, &factv1.Complete{})...)
+	v, err := view.New(view.Config{Log: r.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := history.New(history.Config{Log: r.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Tables, config.Log, config.History = v, r.log, h
+	if r.server, err = api.New(config); err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer(grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10), grpc.WriteBufferSize(0))
+	r.server.Register(g)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.runs(v.Run)
+	r.runs(h.Run)
+	r.runs(func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, g.Stop)()
+		return g.Serve(listener)
+	})
+	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	r.client = routingv1.NewRoutingClient(conn)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := v.WaitFor(ctx, r.tip()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// runs runs something until the test ends.
+func (r *rig) runs(run func(context.Context) error) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	r.t.Cleanup(func() {
+		stop()
+		select {
+		case err := <-ended:
+			if err != nil {
+				r.t.Error(err)
+			}
+		case <-time.After(patience):
+			r.t.Error("a part does not end")
+		}
+	})
+}
+
+func (r *rig) tip() event.Pos {
+	r.t.Helper()
+	tip, err := r.log.Tip(context.Background())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return tip
+}
+
+// state records facts as the newest of their keys.
+func (r *rig) state(data ...proto.Message) {
+	r.t.Helper()
+	for _, d := range data {
+		key := event.Log
+		switch d := d.(type) {
+		case interface{ GetRoutingKey() string }:
+			key = event.RoutingKey(d.GetRoutingKey())
+		case interface{ GetWorkload() *factv1.ObjectRef }:
+			key = event.Workload(d.GetWorkload().GetKind(), d.GetWorkload().GetNamespace(), d.GetWorkload().GetName())
+		}
+		newest, _, err := r.log.Newest(context.Background(), key)
+		if err == nil {
+			_, err = r.log.Append(context.Background(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: d}, newest.Pos.Seq)
+		}
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func declare(key, sandbox string) *factv1.RoutingDeclared {
+	return &factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Sandbox: sandbox}}}
+}
+
+func observe() *factv1.WorkloadObserved {
+	return &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Uid: "u"},
+		Created:  timestamppb.New(time.Unix(1, 0)),
+		Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: "shop", Name: "customer"},
+		Ready:    true,
+	}
+}
+
+func reasonOf(err error) string {
+	for _, d := range status.Convert(err).Details() {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == api.Domain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+func (r *rig) isError(what string, err error, code codes.Code, reason string) {
+	r.t.Helper()
+	if status.Code(err) != code || reasonOf(err) != reason {
+		r.t.Errorf("%s gives %v with reason %q, not %v with %q", what, err, reasonOf(err), code, reason)
+	}
+}
+
+func (r *rig) lookup(at *routingv1.At) error {
+	_, err := r.client.Lookup(within(r.t), &routingv1.LookupRequest{
+		Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}, RoutingKey: "k1", At: at,
+	})
+	return err
+}
+
+// toCome is an At that has to be waited for.
+func (r *rig) toCome() *routingv1.At {
+	return &routingv1.At{Version: &routingv1.At_NotBefore{NotBefore: &routingv1.Position{Sequence: r.tip().Seq + 1}}}
+}
+
+func TestAWaitThatIsOverSaysSo(t *testing.T) {
+	r := newRig(t, api.Config{CallWithin: 50 * time.Millisecond})
+	r.isError("waiting for a position to come", r.lookup(r.toCome()), codes.DeadlineExceeded, api.ReasonTimedOut)
+	if err := r.lookup(nil); err != nil {
+		t.Errorf("what need not be waited for: %v", err)
+	}
+}
+
+func TestTooManyCallsAreRefusedAndCounted(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	r := newRig(t, api.Config{MaxCalls: 1, MaxStreams: 1, MaxWaits: 1, Metrics: registry}, observe(), declare("k1", "sb"))
+	waiting := make(chan error, 1)
+	at := r.toCome()
+	go func() { waiting <- r.lookup(at) }()
+	running := func(method string, n float64) {
+		t.Helper()
+		r.until(registry, method, "switchyard_api_running", method, n)
+	}
+	running("Lookup", 1)
+	r.isError("a second call", r.lookup(nil), codes.ResourceExhausted, api.ReasonTooMany)
+	r.state(declare("k2", "sb"))
+	if err := <-waiting; err != nil {
+		t.Errorf("the first call: %v", err)
+	}
+	running("Lookup", 0)
+	if err := r.lookup(nil); err != nil {
+		t.Errorf("a call after the first has ended: %v", err)
+	}
+
+	ctx, end := context.WithCancel(within(t))
+	open := func(ctx context.Context) error {
+		stream, err := r.client.Watch(ctx, &routingv1.WatchRequest{})
+		if err == nil {
+			_, err = stream.Recv()
+		}
+		return err
+	}
+	if err := open(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.isError("a second stream", open(within(t)), codes.ResourceExhausted, api.ReasonTooMany)
+	end()
+	running("Watch", 0)
+	if err := open(within(t)); err != nil {
+		t.Errorf("a stream after the first has ended: %v", err)
+	}
+}
+
+// until waits until a metric, of a method if one is named, has a value.
+func (r *rig) until(registry *prometheus.Registry, what, name, method string, want float64) {
+	r.t.Helper()
+	for deadline := time.Now().Add(patience); value(r.t, registry, name, method) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("never: %s is %v", what, want)
+		}
+	}
+}
+
+func value(t *testing.T, registry *prometheus.Registry, name, method string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (method == "" || m.GetLabel()[0].GetValue() == method) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+func TestAStreamThatNobodyReadsIsEnded(t *testing.T) {
+	facts := []proto.Message{observe()}
+	for i := range 3000 {
+		facts = append(facts, declare("key-"+strings.Repeat("x", 100)+string(rune('a'+i%26))+strings.Repeat("y", i/26), "sb"))
+	}
+	registry := prometheus.NewRegistry()
+	r := newRig(t, api.Config{WriteWithin: 100 * time.Millisecond, Metrics: registry}, facts...)
+	stream, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Nothing is read, and there is more than the windows and buffers hold.
+	r.until(registry, "a slow reader is cut off", "switchyard_api_slow_readers_total", "", 1)
+	var last *routingv1.WatchResponse
+	for err == nil {
+		var m *routingv1.WatchResponse
+		if m, err = stream.Recv(); err == nil {
+			last = m
+		}
+	}
+	if last.GetVersion() != nil {
+		t.Error("all was delivered: the test needs more to send")
+	}
+	r.isError("a stream that nobody reads", err, codes.DeadlineExceeded, api.ReasonSlow)
+}
+
+func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
+	r := newRig(t, api.Config{})
+	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	follow, err := r.client.ReadLog(within(t), &routingv1.ReadLogRequest{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	r.server.Stop()
+	r.server.Stop()
+	_, err = watch.Recv()
+	r.isError("a watch", err, codes.Unavailable, api.ReasonStopping)
+	_, err = follow.Recv()
+	r.isError("a reader that follows", err, codes.Unavailable, api.ReasonStopping)
+}
+
+func TestAnIdleWatchIsToldOfTheNewestPosition(t *testing.T) {
+	r := newRig(t, api.Config{WatchNews: 20 * time.Millisecond}, observe(), declare("k1", "sb"))
+	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := watch.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.state(declare("k1", "sb")) // says again what is known
+	second, err := watch.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.GetVersion().GetPosition().GetSequence() != r.tip().Seq || len(second.GetChanges()) > 0 || second.GetReset_() || second.GetSynced() ||
+		second.GetVersion().GetHash() != first.GetVersion().GetHash() {
+		t.Errorf("got %v after %v", second, first)
+	}
+}
+
+func TestAReaderThatFollowsGetsWhatComes(t *testing.T) {
+	r := newRig(t, api.Config{})
+	stream, err := r.client.ReadLog(within(t), &routingv1.ReadLogRequest{Behind: &routingv1.Position{Sequence: r.tip().Seq}, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		r.state(observe())
+		got, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(got.GetEvents()); n != 1 || got.GetEvents()[0].GetPosition().GetSequence() != r.tip().Seq {
+			t.Errorf("got %v", got)
+		}
+	}
+}
