@@ -110,7 +110,7 @@ const (
 	healPause = 250 * time.Millisecond
 	// stall is how long an event may take to come before it is asked for, and
 	// patience how long it may take at all, when the log is verified.
-	stall    = 300 * time.Millisecond
+	stall    = 100 * time.Millisecond
 	patience = 20 * time.Second
 	// attempts is how often the store is opened before that is given up: as it
 	// is, and empty.

@@ -85,15 +85,13 @@ func (d *Disk) ReadOnly() error { return command("mount", "-o", "remount,abort",
 
 // Remove unmounts all of the disk and removes its image.
 func (d *Disk) Remove() error {
-	err := d.Unmount()
-	if errors.Is(err, unix.EINVAL) {
-		err = nil // it is not mounted
+	// The disk, and what lies under it; EINVAL when one of them is not mounted.
+	for range 2 {
+		if err := unix.Unmount(d.Dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+			return fmt.Errorf("unmount the disk: %w", err)
+		}
 	}
-	under := unix.Unmount(d.Dir, 0)
-	if errors.Is(under, unix.EINVAL) {
-		under = nil
-	}
-	return errors.Join(err, under, os.Remove(d.image))
+	return os.Remove(d.image)
 }
 
 // command runs a program; the error holds what it said.

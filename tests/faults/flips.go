@@ -183,7 +183,8 @@ func (v *verdict) look(ctx context.Context, bus *Bus, m model, scratch string) e
 	case v.noticed:
 		v.noticed = false // and yet something old is served
 		return nil
-	case final(err):
+	case final(err), err == nil && tip.Epoch != known.Epoch:
+		// The writer knows that this is not the log it wrote.
 		v.byWriter = !m.caught
 		return nil
 	case err != nil:

@@ -24,6 +24,8 @@ type Ledger struct {
 	floor uint64
 	// lastAck is when the last acknowledgement came.
 	lastAck time.Time
+	// sealed takes nothing more.
+	sealed bool
 	// ended is why a writer gave up: the log is no longer the one it wrote to.
 	ended error
 }
@@ -31,11 +33,21 @@ type Ledger struct {
 func (l *Ledger) note(m event.Mark) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.sealed {
+		return
+	}
 	l.acked = append(l.acked, m)
 	if m.Seq > l.tip.Seq || m.Epoch != l.tip.Epoch {
 		l.tip = m
 	}
 	l.lastAck = time.Now()
+}
+
+// seal closes the ledger to what is acknowledged from now on, or opens it again.
+func (l *Ledger) seal(sealed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sealed = sealed
 }
 
 func (l *Ledger) raise(floor uint64) {
@@ -138,6 +150,9 @@ type Writing struct {
 	// Floors makes them record floors and forget what lies before.
 	Floors bool
 	Rand   *rand.Rand
+	// Gate is held for reading while a fact is on its way; whoever holds it for
+	// writing stops the writers.
+	Gate *sync.RWMutex
 }
 
 // Start lets the writers write until ctx ends. The function that it gives waits
@@ -159,7 +174,9 @@ func (w Writing) write(ctx context.Context, name string, random *rand.Rand) {
 	last := map[string]uint64{}
 	for n := 0; ctx.Err() == nil; n++ {
 		key := fmt.Sprint(name, ".", random.IntN(8))
+		w.Gate.RLock()
 		mark, err := w.Log.Append(ctx, logtest.Fact(key, n), last[key])
+		w.Gate.RUnlock()
 		switch {
 		case err == nil:
 			last[key] = mark.Seq

@@ -58,7 +58,11 @@ func (c Corruptions) model(ctx context.Context, name string, end func(*Bus), cau
 		return model{}, err
 	}
 	defer conn.Close()
-	if err := fill(ctx, log); err != nil {
+	// The witness is there, wherever the log is by then.
+	begun := func() error {
+		return bus.Await(ctx, "has a witness", func(s Status) bool { return s.Witnessed > 0 })
+	}
+	if err := fill(ctx, log, begun); err != nil {
 		return model{}, err
 	}
 	if caught {
@@ -107,8 +111,8 @@ func (c Corruptions) reread(ctx context.Context, store string) ([]event.Stored, 
 }
 
 // fill writes a log of 400 events about 60 keys, the first 150 of which it
-// forgets.
-func fill(ctx context.Context, log eventbus.Log) error {
+// forgets. It waits for the witness on the way.
+func fill(ctx context.Context, log eventbus.Log, begun func() error) error {
 	if _, err := beginWith(ctx, log, event.Mark{}); err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func fill(ctx context.Context, log eventbus.Log) error {
 			floor = mark
 		}
 		if n == 250 {
-			if err := log.Forget(ctx, floor.Pos); err != nil {
+			if err := errors.Join(log.Forget(ctx, floor.Pos), begun()); err != nil {
 				return err
 			}
 		}

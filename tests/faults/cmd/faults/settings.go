@@ -29,8 +29,8 @@ func parse(args []string) (settings, error) {
 	flags.IntVar(&s.unsynced, "unsynced-rounds", 10, "power cuts of a bus that does not sync its writes")
 	flags.IntVar(&s.flips, "flips", 10_000, "flipped bits")
 	flags.IntVar(&s.others, "others", 300, "corruptions of each other kind")
-	flags.IntVar(&s.workers, "workers", 2, "spoilt stores looked at side by side")
-	flags.DurationVar(&s.full, "full", time.Minute, "how long the disk stays full")
+	flags.IntVar(&s.workers, "workers", 4, "spoilt stores looked at side by side")
+	flags.DurationVar(&s.full, "full", time.Minute, "how long the disk stays full; 0 for no outages at all")
 	flags.DurationVar(&s.outage, "outage", 5*time.Second, "how long every other outage lasts")
 	flags.StringVar(&s.log, "log", os.DevNull, "`file` for what the buses log")
 	return s, flags.Parse(args)
@@ -38,6 +38,9 @@ func parse(args []string) (settings, error) {
 
 func (s settings) outages(ctx context.Context, scratch string, log io.Writer) error {
 	var failed error
+	if s.full == 0 {
+		return nil
+	}
 	for _, kind := range faults.Kinds() {
 		o := faults.Outage{Kind: kind, For: s.outage, Seed: s.seed, Scratch: scratch, Log: log}
 		if kind == "disk full" {
@@ -54,6 +57,9 @@ func (s settings) outages(ctx context.Context, scratch string, log io.Writer) er
 }
 
 func (s settings) corruptions(ctx context.Context, scratch string, log io.Writer) error {
+	if s.flips+s.others == 0 {
+		return nil
+	}
 	f, err := faults.Corruptions{
 		Flips: s.flips, Others: s.others, Seed: s.seed, Workers: s.workers, Scratch: scratch, Log: log,
 	}.Run(ctx)
@@ -62,6 +68,9 @@ func (s settings) corruptions(ctx context.Context, scratch string, log io.Writer
 }
 
 func (s settings) powerCuts(ctx context.Context, scratch string, log io.Writer) error {
+	if s.rounds == 0 {
+		return nil
+	}
 	cuts := faults.PowerCuts{Seed: s.seed, Life: 5 * time.Second, Again: time.Second, Scratch: scratch, Log: log}
 	cuts.Rounds, cuts.Unsynced = s.unsynced, true
 	without, err := cuts.Run(ctx)
