@@ -14,6 +14,11 @@ import (
 // it, waits until the disk works again, and opens it.
 func (s *Server) keep(ctx context.Context) {
 	defer close(s.ended)
+	defer func() {
+		if err := s.leave(); err != nil {
+			s.config.Logger.Warn("the address of the event bus was not given back", "error", err)
+		}
+	}()
 	for {
 		o, trouble := s.present()
 		if o == nil {

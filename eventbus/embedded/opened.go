@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,8 +102,7 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 	o := &server.Options{
 		ServerName: "switchyard-eventbus",
 		// Whether there is a listener is decided once the store is verified.
-		DontListen: true,
-		Host:       s.host, Port: s.port,
+		DontListen:             true,
 		JetStream:              true,
 		StoreDir:               s.config.StoreDir,
 		SyncAlways:             !s.config.Unsynced,
@@ -126,26 +124,29 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 
 		CustomClientAuthentication: auth,
 	}
+	if s.place != nil {
+		o.Host, o.Port = s.place.addr.IP.String(), s.place.addr.Port
+	}
 	if err := o.ProcessConfigString(accounts()); err != nil {
 		return nil, fmt.Errorf("event bus: accounts: %w", err)
 	}
 	return o, nil
 }
 
-// listen opens the listener and gives its address.
-func (o *opened) listen() (net.Addr, error) {
+// listen opens the listener.
+func (o *opened) listen() error {
 	listening := make(chan struct{})
 	o.nats.AcceptLoop(listening)
 	<-listening
 	select {
 	case why := <-o.log.fatal:
-		return nil, fmt.Errorf("event bus: %s", why)
+		return fmt.Errorf("event bus: %s", why)
 	default:
 	}
 	if o.nats.Addr() == nil {
-		return nil, errors.New("event bus: the server was closed before it listened")
+		return errors.New("event bus: the server was closed before it listened")
 	}
-	return o.nats.Addr(), nil
+	return nil
 }
 
 // check says why the server cannot serve, nil when it can.

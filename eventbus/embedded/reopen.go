@@ -109,8 +109,8 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 	if err := s.confirm(tip, known, unknown); err != nil {
 		return nil, s.giveUp(o, err)
 	}
-	if s.addr != nil {
-		if _, err := o.listen(); err != nil {
+	if s.place != nil {
+		if err := o.listen(); err != nil {
 			return nil, s.giveUp(o, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -21,11 +20,8 @@ import (
 // after a disk error only a new one can be trusted with the files.
 type Server struct {
 	config Config
-	// host and port are where the server listens, port 0 of the configuration
-	// made definite; addr is nil when it does not listen.
-	host string
-	port int
-	addr net.Addr
+	// place is where the server listens; nil when it does not.
+	place *reservation
 	// secret is the token by which connections from inside the process are known.
 	secret string
 	// unfinished counts the openings before this one that never ended. Only the
@@ -79,49 +75,45 @@ func Start(c Config) (*Server, error) {
 	}
 	s := &Server{config: c.withDefaults(), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
 	s.counts.aside = map[Damage]uint64{}
-	if err := s.reserve(); err != nil {
-		return nil, err
+	if c.Listen != "" {
+		place, err := reserve(c.Listen)
+		if err != nil {
+			return nil, err
+		}
+		s.place = &place
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
+	var o *opened
 	var err error
-	if s.unfinished, err = openings(c.StoreDir); err != nil && !ofDisk(err) {
-		stop()
-		return nil, fmt.Errorf("event bus: %w", err)
+	if s.unfinished, err = openings(c.StoreDir); err == nil {
+		o, err = s.reopen(ctx)
 	}
-	o, err := s.reopen(ctx)
 	if err != nil && !ofDisk(err) {
 		stop()
-		return nil, err
+		return nil, errors.Join(err, s.leave())
 	}
 	s.now(o, err)
 	go s.keep(ctx)
 	return s, nil
 }
 
-// reserve finds out where the server will listen, and whether it may.
-func (s *Server) reserve() error {
-	if s.config.Listen == "" {
-		return nil
-	}
-	l, err := net.Listen("tcp", s.config.Listen)
-	if err != nil {
-		return fmt.Errorf("event bus: %w", err)
-	}
-	s.addr = l.Addr()
-	var port string
-	if s.host, _, err = net.SplitHostPort(s.config.Listen); err == nil {
-		_, port, err = net.SplitHostPort(s.addr.String())
-	}
-	if err == nil {
-		s.port, err = strconv.Atoi(port)
-	}
-	return errors.Join(err, l.Close())
-}
-
 // Addr is the address that the server listens on; nil when it does not. It stays
 // the same for the life of the server.
-func (s *Server) Addr() net.Addr { return s.addr }
+func (s *Server) Addr() net.Addr {
+	if s.place == nil {
+		return nil
+	}
+	return s.place.addr
+}
+
+// leave gives up the address.
+func (s *Server) leave() error {
+	if s.place == nil {
+		return nil
+	}
+	return s.place.release()
+}
 
 // Conn gives a connection from inside the process, with the rights of a writer
 // and followers both. It connects again by itself when the store was closed and
