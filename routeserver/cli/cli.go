@@ -140,11 +140,8 @@ func (a *app) root() *cobra.Command {
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			a.began = true
-			return a.flags.validate()
-		},
-		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: a.Name},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.validate() },
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: a.Name},
 	}
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -164,7 +161,20 @@ func (a *app) root() *cobra.Command {
 	if a.Plan != nil {
 		root.AddCommand(a.dryRunCommand())
 	}
+	a.marked(root)
 	return root
+}
+
+// marked lets every command note that it began.
+func (a *app) marked(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		a.marked(below)
+	}
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.began = true
+		return run(c, args)
+	}
 }
 
 func (f flags) validate() error {

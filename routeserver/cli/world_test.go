@@ -84,6 +84,13 @@ func story() []event.Fact {
 	}
 }
 
+var floorData = &factv1.Floor{Reason: "age"}
+
+// complete says that all has been stated since a floor.
+func complete(floor uint64) event.Fact {
+	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "floor", Floor: floor}}
+}
+
 // stored gives the story as a log, one event every two minutes.
 func stored(t testing.TB) []event.Stored {
 	t.Helper()

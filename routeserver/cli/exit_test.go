@@ -1,0 +1,150 @@
+package cli_test
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/server"
+)
+
+// other serves gRPC that is no route server.
+func other(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(s.Stop)
+	return l.Addr().String()
+}
+
+// closed gives an address at which nothing listens.
+func closed(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// cold serves a log that is not whole.
+func cold(t *testing.T) string {
+	t.Helper()
+	log := memory.New()
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, log, server.Config{})
+}
+
+// silent takes connections and never answers.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
+
+func TestExitCodesAndWhatIsSaid(t *testing.T) {
+	file := save(t, "log.jsonl", stored(t))
+	early := save(t, "early.jsonl", stored(t)[:2])
+	_, address := live(t, story()...)
+	places := map[string]string{
+		"LOG": file, "EARLY": early, "LIVE": address, "CLOSED": closed(t), "OTHER": other(t), "COLD": cold(t), "SILENT": silent(t),
+		"NONE": filepath.Join(t.TempDir(), "none"),
+	}
+	for name, c := range map[string]struct {
+		args string
+		code int
+		says string
+	}{
+		"help":                              {"--help", cli.ExitOK, ""},
+		"no command":                        {"", cli.ExitOK, ""},
+		"a version":                         {"version", cli.ExitOK, ""},
+		"a whole table":                     {"table --server LIVE", cli.ExitOK, ""},
+		"routed":                            {"explain deployment/shop/customer --key alice --at 7 --server LIVE", cli.ExitOK, ""},
+		"not routed":                        {"explain deployment/shop/customer --key dave --server LIVE", cli.ExitNo, ""},
+		"a key without a history":           {"history --key dave --server LIVE", cli.ExitNo, ""},
+		"a difference that does not matter": {"diff 3 --server LIVE", cli.ExitOK, ""},
+		"a difference that matters":         {"diff 3 --exit-code --server LIVE", cli.ExitNo, ""},
+		"no difference":                     {"diff 3 4 --exit-code --server LIVE", cli.ExitOK, ""},
+		"an unknown command":                {"tabel", cli.ExitUsage, `unknown command "tabel"`},
+		"an unknown flag":                   {"table --workloads x", cli.ExitUsage, "unknown flag: --workloads"},
+		"too few arguments":                 {"explain --server LIVE", cli.ExitUsage, "accepts 1 arg"},
+		"an unknown form of output":         {"table -o xml", cli.ExitUsage, "--output is table, json or yaml"},
+		"two places to ask":                 {"table --server LIVE --archive LOG", cli.ExitUsage, "give one"},
+		"no patience":                       {"table --request-timeout 0s --server LIVE", cli.ExitUsage, "--request-timeout"},
+		"a URL instead of an address":       {"table --server http://localhost:7777", cli.ExitUsage, "host and port"},
+		"a version that is none":            {"table --at yesterday --server LIVE", cli.ExitUsage, `"yesterday" is no version`},
+		"a moment to come":                  {"table --at 2099-01-01T00:00:00Z --server LIVE", cli.ExitUsage, "has not come yet"},
+		"a position that is none":           {"watch --behind 15m --server LIVE", cli.ExitUsage, "--behind is a position"},
+		"a workload that is none":           {"table --workload customer --server LIVE", cli.ExitUsage, "--workload is KIND/NAMESPACE/NAME"},
+		"a workload of another namespace":   {"table --workload deployment/shop/customer -n other --server LIVE", cli.ExitUsage, "the same namespace"},
+		"a header that is none":             {"explain customer.shop:80 -H baggage --server LIVE", cli.ExitUsage, "--header is 'name: value'"},
+		"nothing to tell the history of":    {"history --server LIVE", cli.ExitUsage, "at least one of the flags"},
+		"two to tell the history of":        {"history --key a --member b/c/d --server LIVE", cli.ExitUsage, "none of the others can be"},
+		"too long to wait":                  {"wait --timeout 1h --server LIVE", cli.ExitUsage, "--timeout is from 1s to 5m"},
+		"nothing to replay":                 {"replay", cli.ExitUsage, "give the FILE of an archive, or --live"},
+		"both to replay":                    {"replay LOG --live --server LIVE", cli.ExitUsage, "give the FILE of an archive, or --live"},
+		"nothing to bisect with":            {"bisect LOG", cli.ExitUsage, "give the command behind --"},
+		"a mark that is none":               {"audit verify LOG --mark 12", cli.ExitUsage, "--mark is epoch/sequence/checksum"},
+		"a mark of another epoch":           {"audit verify LOG --mark other/3/" + strings.Repeat("ab", 32), cli.ExitUsage, "the mark is of epoch other"},
+		"nobody at the address":             {"table --server CLOSED", cli.ExitUnavailable, "no route server answers at CLOSED (from --server)"},
+		"nobody to watch":                   {"watch --server CLOSED", cli.ExitUnavailable, "no route server answers at CLOSED"},
+		"nobody to export from":             {"log export NONE --server CLOSED", cli.ExitUnavailable, "no route server answers at CLOSED"},
+		"another server":                    {"table --server OTHER", cli.ExitUnavailable, "it is no route server"},
+		"a server that never answers":       {"table --server SILENT --request-timeout 200ms", cli.ExitUnavailable, "SILENT"},
+		"no kubeconfig":                     {"table --kubeconfig NONE", cli.ExitUnavailable, "Name a route server (--server host:port), or a cluster that has one"},
+		"a table that is not whole":         {"table --server COLD", cli.ExitUnavailable, "the routing table is not whole yet"},
+		"a request to a table not whole":    {"explain deployment/shop/customer --key a --server COLD", cli.ExitUnavailable, ""},
+		"a version to come":                 {"table --at 999 --server LIVE", cli.ExitGone, "999"},
+		"a version of another epoch":        {"table --at other/3 --server LIVE", cli.ExitGone, "other"},
+		"a moment long ago":                 {"table --at 2020-01-01T00:00:00Z --server LIVE", cli.ExitGone, "2020"},
+		"a version before the first":        {"replay LOG --to 2", cli.ExitGone, "it has versions 3 to 9"},
+		"a version behind the last":         {"replay LOG --to 10", cli.ExitGone, "it has versions 3 to 9"},
+		"a version of another log":          {"replay LOG --to other/3", cli.ExitGone, "this log is of epoch " + epoch},
+		"a log that never was whole":        {"table --archive EARLY", cli.ExitGone, "there never was a whole table"},
+		"a file that is not there":          {"replay NONE", cli.ExitFailed, "no such file"},
+		"a file that is no archive":         {"audit verify /dev/null", cli.ExitFailed, "the file is empty"},
+		"a command that is not there":       {"bisect LOG -- NONE", cli.ExitFailed, "the command cannot be run"},
+		"a command that never succeeds":     {"bisect LOG -- false", cli.ExitNo, "does not succeed at version 3 already"},
+		"a command that never fails":        {"bisect LOG -- true", cli.ExitNo, "does not fail at version 9"},
+		"bounds the wrong way round":        {"bisect LOG --good 8 --bad 4 -- true", cli.ExitUsage, "--good must be a version before --bad"},
+		"an export to nowhere":              {"log export NONE/log.jsonl --server LIVE", cli.ExitFailed, "no such file or directory"},
+		"dry-run without the controllers":   {"dry-run", cli.ExitUsage, `unknown command "dry-run"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replace := func(s string) string {
+				for place, is := range places {
+					s = strings.ReplaceAll(s, place, is)
+				}
+				return s
+			}
+			got := client().run(t.Context(), strings.Fields(replace(c.args))...)
+			if got.code != c.code || !strings.Contains(got.err, replace(c.says)) {
+				t.Errorf("exit code %d, want %d, and %q\n%s%s", got.code, c.code, replace(c.says), got.out, got.err)
+			}
+			if c.says == "" && strings.Contains(got.err, "switchyard:") {
+				t.Errorf("said: %s", got.err)
+			}
+			if c.says != "" && got.out != "" {
+				t.Errorf("on standard output: %s", got.out)
+			}
+		})
+	}
+}
