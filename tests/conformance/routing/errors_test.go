@@ -72,7 +72,7 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 	w.state(&factv1.Complete{})
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
 	w.forget()
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	tip := w.tip()
 	look := func(req *routingv1.LookupRequest) func(context.Context) error {
@@ -150,7 +150,7 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 func TestAColdTableIsUnavailable(t *testing.T) {
 	w := newWorld(t)
 	w.state(declare("k1", member("shop", "w1", "sb1")))
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	for name, ask := range map[string]func(context.Context) error{
 		"lookup": func(ctx context.Context) error { _, err := a.client.Lookup(ctx, lookup(nil)); return err },
 		"kept":   func(ctx context.Context) error { _, err := a.client.Kept(ctx, &routingv1.KeptRequest{}); return err },
@@ -187,7 +187,7 @@ func TestAColdTableIsUnavailable(t *testing.T) {
 func TestFreshReadsSeeEveryWriteThatCameBefore(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	fresh := lookup(&routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}})
 	for i := range 300 {
@@ -215,7 +215,7 @@ func TestLookupAtAPositionIsTheTableThatWasThen(t *testing.T) {
 	for _, sandbox := range []string{"sb1", "sb2", "sb3"} {
 		at = append(at, w.state(declare("k1", member("shop", "w1", sandbox))).Seq)
 	}
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	var got []string
 	for _, seq := range at {

@@ -167,7 +167,7 @@ func TestGRPCAndHTTPGiveTheSameAnswers(t *testing.T) {
 	for range 100 {
 		w.state(churn(rng))
 	}
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	q := questions{rng, w.tip(), began}
 	seen := map[string]int{}
@@ -250,7 +250,7 @@ func TestTheLogReadsAsItWasWrittenOverBoth(t *testing.T) {
 	for range 600 {
 		w.state(churn(rng))
 	}
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	stored, tip := w.stored(), w.tip()
 	for range 40 {

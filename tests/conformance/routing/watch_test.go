@@ -84,7 +84,7 @@ func (f *folded) isTableOf(t *testing.T, w *world) {
 func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	rng := rand.New(rand.NewPCG(4, 11))
 	var has folded
@@ -142,7 +142,7 @@ func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T)
 func TestALogThatBeginsAgainResetsWatchers(t *testing.T) {
 	w := newWorld(t)
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{})
 	if err != nil {
@@ -182,7 +182,7 @@ func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
 	w := newWorld(t)
 	old := w.state(&factv1.Complete{})
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	w.forget()
 	w.settle(a)
@@ -211,7 +211,7 @@ func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
 func TestAFilteredWatchIsRelativeToTheRulesThatPass(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
-	a := serve(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.log})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{Filter: &routingv1.Filter{Sandbox: "sb1", RoutingKey: "k1"}})
 	if err != nil {

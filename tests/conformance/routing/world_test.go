@@ -229,8 +229,8 @@ func churn(rng *rand.Rand) proto.Message {
 	}
 }
 
-// api is a route server, and both ways to ask it.
-type api struct {
+// asked is a route server, and both ways to ask it.
+type asked struct {
 	t      *testing.T
 	main   *server.Main
 	client routingv1.RoutingClient
@@ -238,11 +238,13 @@ type api struct {
 	stop   func()
 }
 
-// serve runs a route server until the test ends or stop is called.
-func serve(t *testing.T, config server.Config) *api {
+// runServer runs a route server until the test ends or stop is called.
+func runServer(t *testing.T, config server.Config) *asked {
 	t.Helper()
 	for _, address := range []*string{&config.GRPCAddress, &config.RESTAddress, &config.MetricsAddress} {
-		*address = "127.0.0.1:0"
+		if *address == "" {
+			*address = "127.0.0.1:0"
+		}
 	}
 	m, err := server.New(config)
 	if err != nil {
@@ -251,7 +253,7 @@ func serve(t *testing.T, config server.Config) *api {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- m.Run(ctx) }()
-	a := &api{t: t, main: m}
+	a := &asked{t: t, main: m}
 	stopped := false
 	a.stop = func() {
 		cancel()
@@ -280,7 +282,7 @@ func serve(t *testing.T, config server.Config) *api {
 
 // settle waits until the server has folded all that was stated, and remembers
 // when.
-func (w *world) settle(a *api) {
+func (w *world) settle(a *asked) {
 	w.t.Helper()
 	tip := w.tip()
 	eventually(w.t, "the server folds the whole log", func() bool {
@@ -291,10 +293,10 @@ func (w *world) settle(a *api) {
 }
 
 // url is where a path of the server is.
-func (a *api) url(path string) string { return "http://" + a.main.RESTAddress() + path }
+func (a *asked) url(path string) string { return "http://" + a.main.RESTAddress() + path }
 
 // get asks over HTTP and gives the answer's status, headers and body.
-func (a *api) get(method, path, body string) (int, http.Header, string) {
+func (a *asked) get(method, path, body string) (int, http.Header, string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
