@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -61,6 +62,11 @@ type Config struct {
 	MetricsAddress, HealthAddress string
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
+	// History says how much history the routing log keeps.
+	History publisher.Bounds
+	// Metrics takes the manager's own metrics. Default: controller-runtime's
+	// registry, which is one for the process; a new one with SeveralInProcess.
+	Metrics prometheus.Registerer
 	// SeveralInProcess allows controllers of the same name in one process: for
 	// tests that run more than one manager.
 	SeveralInProcess bool
@@ -83,6 +89,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Namespace == "" {
 		c.Namespace = operatorNamespace
+	}
+	if c.Metrics == nil {
+		c.Metrics = metrics.Registry
+		if c.SeveralInProcess {
+			c.Metrics = prometheus.NewRegistry()
+		}
 	}
 	access := rest.CopyConfig(c.REST)
 	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.
@@ -165,10 +177,14 @@ func (m *Main) addControllers(ctx context.Context) error {
 		Epochs: publish.Epochs{
 			Reader: m.manager.GetAPIReader(), Writer: m.manager.GetClient(), Namespace: m.config.Namespace,
 		},
+		Bounds: m.config.History,
 		Logger: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the publisher: %w", err)
+	}
+	if err := m.config.Metrics.Register(logMetrics{m.publisher}); err != nil {
+		return fmt.Errorf("register the metrics of the routing log (two managers in one process need a registry each): %w", err)
 	}
 	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
 		return fmt.Errorf("add the publisher: %w", err)
@@ -189,7 +205,7 @@ func (m *Main) addWebhook() error {
 	var err error
 	m.injector, err = webhook.New(webhook.Config{
 		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
-		Metrics: metrics.Registry, Log: m.config.Logger,
+		Metrics: m.config.Metrics, Log: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)

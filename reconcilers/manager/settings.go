@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -26,6 +27,8 @@ type Settings struct {
 	MetricsAddress, HealthAddress, WebhookAddress string
 	// ClusterConfig is the path of the operator's configuration file.
 	ClusterConfig string
+	// History says how much history the routing log keeps.
+	History publisher.Bounds
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -47,6 +50,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.Bus.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
 	flags.StringVar(&s.Bus.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")
 	flags.StringVar(&s.Bus.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
+	flags.Uint64Var(&s.History.Events, "history-events", publisher.DefaultEvents, "how many of the newest events the routing log keeps at least, if they are not too old and half of its room is enough")
+	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -56,6 +61,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	}
 	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
 		s.Bus.TokenFile = "" // The default is for our own bus.
+	}
+	if s.History.Events == 0 || s.History.Age < 0 {
+		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
 	}
 	if err := s.Bus.Validate(); err != nil {
 		return Settings{}, err
@@ -101,6 +109,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	return Config{
 		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
-		Logger: logger,
+		History: s.History, Logger: logger,
 	}, conn, nil
 }

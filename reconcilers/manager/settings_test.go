@@ -7,11 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
+
+	"switchyard.dev/eventbus/publisher"
 )
 
 // environment is what the chart sets.
@@ -36,6 +39,13 @@ func TestSettings(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || !s.LeaderElect {
 		t.Error(diff, s.LeaderElect)
 	}
+	if want := (publisher.Bounds{Events: 100_000, Age: 7 * 24 * time.Hour}); s.History != want {
+		t.Errorf("the history is %+v", s.History)
+	}
+	less, err := ParseSettings([]string{"--history-events=5", "--history-age=0"}, environment, &bytes.Buffer{})
+	if want := (publisher.Bounds{Events: 5}); err != nil || less.History != want {
+		t.Errorf("the history is %+v, %v", less.History, err)
+	}
 	own, err := ParseSettings([]string{"--eventbus-credentials-file=/c"}, environment, &bytes.Buffer{})
 	if err != nil || own.Bus.TokenFile != "" {
 		t.Errorf("with credentials of its own it has no token: %q, %v", own.Bus.TokenFile, err)
@@ -52,6 +62,8 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"an argument that is no flag":    {[]string{"run"}, environment, `"run"`},
 		"a flag that does not exist":     {[]string{"--no-such"}, environment, "no-such"},
 		"a bus that is no address":       {[]string{"--eventbus-url=::"}, environment, "event bus"},
+		"no history":                     {[]string{"--history-events=0"}, environment, "history-events"},
+		"a history of negative age":      {[]string{"--history-age=-1h"}, environment, "history-age"},
 		"no image for the sidecar":       {nil, none, "image"},
 		"a question for the usage alone": {[]string{"-help"}, environment, flag.ErrHelp.Error()},
 	} {

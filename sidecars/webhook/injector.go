@@ -157,12 +157,16 @@ func (i *Injector) Start(ctx context.Context) error {
 	}
 	cfg := i.cfg
 	cfg.Inject.NativeSidecar = native
+	reviews, err := newReviewer(cfg)
+	if err != nil {
+		return fmt.Errorf("webhook: %w", err)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Address)
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
 	listener = netutil.LimitListener(listener, maxConnections)
-	server := newServer(newReviewer(cfg).handler(), cfg.Log)
+	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)
 

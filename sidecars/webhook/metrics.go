@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +14,7 @@ type metrics struct {
 	duration prometheus.Histogram
 }
 
-func newMetrics(to prometheus.Registerer) *metrics {
+func newMetrics(to prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		reviews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "switchyard_webhook_reviews_total",
@@ -24,10 +26,13 @@ func newMetrics(to prometheus.Registerer) *metrics {
 			Buckets: []float64{.0001, .0002, .0005, .001, .002, .005, .01, .05, .2, 1, 2},
 		}),
 	}
-	if to != nil {
-		to.MustRegister(m.reviews, m.duration)
+	if to == nil {
+		return m, nil
 	}
-	return m
+	if err := errors.Join(to.Register(m.reviews), to.Register(m.duration)); err != nil {
+		return nil, fmt.Errorf("register the webhook's metrics (two webhooks in one process need a registry each): %w", err)
+	}
+	return m, nil
 }
 
 func (m *metrics) count(outcome string, began time.Time) {

@@ -45,13 +45,17 @@ type reviewer struct {
 	injectPod func([]byte, inject.Namespace, inject.Config) (inject.Result, error)
 }
 
-func newReviewer(cfg Config) *reviewer {
+func newReviewer(cfg Config) (*reviewer, error) {
+	counted, err := newMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, err
+	}
 	r := &reviewer{inject: cfg.Inject, labels: cfg.NamespaceLabels, log: cfg.Log,
-		metrics: newMetrics(cfg.Metrics), bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
+		metrics: counted, bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
 	if r.labels == nil {
 		r.labels = func(string) map[string]string { return nil }
 	}
-	return r
+	return r, nil
 }
 
 // handler serves the two paths.

@@ -30,8 +30,12 @@ func testInject() inject.Config {
 }
 
 func testReviewer() *reviewer {
-	return newReviewer(Config{Inject: testInject().WithDefaults(), Log: slog.New(slog.DiscardHandler),
+	r, err := newReviewer(Config{Inject: testInject().WithDefaults(), Log: slog.New(slog.DiscardHandler),
 		Metrics: prometheus.NewRegistry()})
+	if err != nil {
+		panic(err) // Nothing else is registered there.
+	}
+	return r
 }
 
 // customer is a pod of the Deployment customer.
@@ -213,7 +217,14 @@ func TestBodiesTogetherAreBounded(t *testing.T) {
 
 func TestAReviewIsCountedByItsOutcome(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	r := newReviewer(Config{Inject: testInject().WithDefaults(), Log: slog.New(slog.DiscardHandler), Metrics: registry})
+	config := Config{Inject: testInject().WithDefaults(), Log: slog.New(slog.DiscardHandler), Metrics: registry}
+	r, err := newReviewer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newReviewer(config); err == nil {
+		t.Error("two webhooks count in one place")
+	}
 	for _, annotations := range []map[string]string{asks(), asks(), nil} {
 		answerTo(t, r, PathPods, reviewOf(t, customer("a", annotations), unchanged))
 	}
