@@ -3,7 +3,6 @@ package jetstream
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -15,8 +14,9 @@ const (
 	maxBatch      = 256
 	maxBatchBytes = 4 << 20
 	// gathering is how long a commit waits, at the longest, for those who were
-	// answered by the last one to come back with their next fact.
-	gathering = 300 * time.Microsecond
+	// answered by the last one to come back with their next fact: less than an
+	// atomic batch takes.
+	gathering = time.Millisecond
 )
 
 // waiting is a fact that somebody waits for to be recorded.
@@ -64,6 +64,10 @@ func (l *Log) enqueue(w *waiting) error {
 	}
 	w.epoch = l.epoch
 	l.queue = append(l.queue, w)
+	if l.enough != nil && len(l.queue) >= l.lastBatch {
+		close(l.enough)
+		l.enough = nil
+	}
 	if !l.committing {
 		l.committing = true
 		go l.commitAll()
@@ -87,15 +91,21 @@ func (l *Log) commitAll() {
 // was answered by it is about to come back, and each commit costs the disk the
 // same, however much it holds. After a lone fact nobody is waited for.
 func (l *Log) gather() {
-	began := time.Now()
-	for {
-		l.mu.Lock()
-		enough := len(l.queue) >= l.lastBatch
-		l.mu.Unlock()
-		if enough || time.Since(began) > gathering {
-			return
-		}
-		runtime.Gosched()
+	l.mu.Lock()
+	enough := len(l.queue) >= l.lastBatch
+	if !enough {
+		l.enough = make(chan struct{})
+	}
+	filled := l.enough
+	l.mu.Unlock()
+	if enough {
+		return
+	}
+	timer := time.NewTimer(gathering)
+	defer timer.Stop()
+	select {
+	case <-filled:
+	case <-timer.C:
 	}
 }
 
@@ -103,6 +113,7 @@ func (l *Log) gather() {
 func (l *Log) dequeue() []*waiting {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.enough = nil
 	n, size := 0, 0
 	for n < len(l.queue) && n < maxBatch && (n == 0 || size+l.queue[n].size <= maxBatchBytes) {
 		size += l.queue[n].size

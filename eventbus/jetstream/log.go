@@ -14,13 +14,26 @@
 // reads that first and decides anew: this is the compare-and-set, and it also
 // stops a former leader.
 //
+// Facts that are appended at the same time are committed together (commit): one
+// goroutine takes all that wait, decides each against the replica in order, seals
+// them and publishes them as one atomic batch, so that they share the wait for
+// the disk. When an answer stays away it reads what is in the log: its own events
+// are known by their checksums, so no fact is recorded twice and few are left
+// open.
+//
 // Readers use ephemeral pull consumers without acknowledgement, and remember
 // themselves how far they are (reading): what a server or a broken connection
 // forgets does not matter.
 //
 // The stream is bounded in bytes and in the size of one event, and nothing is
 // ever dropped from it by the server: a stream that is full refuses more
-// (ErrFull), until its writer forgets what is old.
+// (ErrFull), until its writer forgets what is old. Forgetting purges the
+// beginning; the server does that file by file, so a crash can leave a part of
+// what lies below the floor, and the next Begin finishes it (verification).
+//
+// The server must have every event on disk before it says so: SyncAlways, which
+// our own server sets, and which nobody can see from here. A stream that is
+// configured to acknowledge earlier is refused.
 package jetstream
 
 import (
@@ -105,6 +118,9 @@ type Log struct {
 	queue      []*waiting
 	committing bool
 	lastBatch  int
+	// enough is closed when the queue is as long as lastBatch; nil when nobody
+	// waits for that.
+	enough chan struct{}
 }
 
 var _ eventbus.Log = (*Log)(nil)

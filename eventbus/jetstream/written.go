@@ -13,8 +13,10 @@ func subject(epoch, key string) string { return subjectPrefix + epoch + "." + ke
 
 func toNATS(epoch string, m event.Message) *nats.Msg {
 	msg := &nats.Msg{Subject: subject(epoch, m.Subject), Header: make(nats.Header, len(m.Header)+4), Data: m.Data}
+	values := make([]string, 0, len(m.Header)) // one piece of memory for all of them
 	for name, value := range m.Header {
-		msg.Header[name] = []string{value}
+		values = append(values, value)
+		msg.Header[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	return msg
 }
