@@ -6,6 +6,7 @@
 //	ReadCluster    the operator's configuration file  clusterconfig.go
 //	New, Run       the parts, put together            manager.go
 //	Controllers    the controllers alone, for tests   controllers.go
+//	logMetrics     how the routing log fares          metrics.go
 //
 // # One leader
 //
@@ -16,6 +17,13 @@
 // comes back as one of the others. What a former leader may still be writing is
 // fenced: the log compares with what the writer has seen, and objects are
 // written by UID.
+//
+// # The routing log
+//
+// Its writer is eventbus/publisher, on the leader. --history-events and
+// --history-age bound what it keeps. What it has reached is kept in ConfigMap
+// publish.EpochConfigMap, at most a second behind and exactly at a planned end,
+// with why the last epoch ended; metrics switchyard_routing_log_* tell the same.
 //
 // # What Kubernetes is asked
 //
