@@ -43,7 +43,7 @@ type port struct {
 }
 
 // services is the table of the published chart, for the parts that exist, with
-// what is ours: the event bus, and xDS on the route server.
+// what is ours: the event bus, xDS on the route server, and its peers.
 var services = map[string]struct {
 	ports    []port
 	selector map[string]string
@@ -54,6 +54,7 @@ var services = map[string]struct {
 	"signadot-controller-manager-metrics": {[]port{{"metrics", 9090, 8080}}, managerPods, true, false},
 	"routeserver": {[]port{
 		{"grpc", 7777, 7777}, {"http-api", 7778, 7778}, {"grpc-xds", 7779, 7779}}, app("routeserver"), true, true},
+	"routeserver-peers":   {[]port{{"grpc", 7777, 7777}}, app("routeserver"), true, true},
 	"routeserver-metrics": {[]port{{"http-metrics", 9090, 9090}}, app("routeserver"), true, false},
 	"eventbus":            {[]port{{"nats", 4222, 4222}}, app("eventbus"), true, true},
 	"eventbus-metrics":    {[]port{{"metrics", 9090, 9090}}, app("eventbus"), true, false},
@@ -284,6 +285,9 @@ func TestAnExternalBusReplacesOurs(t *testing.T) {
 // env gives the value of a variable in a pod's first container.
 func env(spec corev1.PodSpec, name string) string {
 	for _, v := range spec.Containers[0].Env {
+		if v.Name == name && v.ValueFrom != nil && v.ValueFrom.FieldRef != nil {
+			return "<" + v.ValueFrom.FieldRef.FieldPath + ">" // the kubelet knows
+		}
 		if v.Name == name {
 			return v.Value
 		}

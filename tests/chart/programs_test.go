@@ -99,7 +99,29 @@ func TestTheRouteServerTakesItsArguments(t *testing.T) {
 			}
 			listensOn(t, spec, settings.GRPCAddress, settings.RESTAddress, settings.XDSAddress, settings.MetricsAddress)
 			readsItsFiles(t, spec, settings.Bus)
+			asksItsPeers(t, mustRender(t, values), settings)
 		})
+	}
+}
+
+// asksItsPeers checks that a route server asks the replicas, all of them, on the
+// port where each answers.
+func asksItsPeers(t *testing.T, all objects, settings routeserver.Settings) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(settings.Peers)
+	if err != nil {
+		t.Fatalf("the peers are %q: %v", settings.Peers, err)
+	}
+	name, _, _ := strings.Cut(host, ".")
+	service := as[corev1.Service](t, all.find("Service", namespace, name))
+	if host != name+"."+namespace+".svc" || service.Spec.ClusterIP != corev1.ClusterIPNone || !service.Spec.PublishNotReadyAddresses {
+		t.Errorf("%s is not the headless Service of all replicas, ready or not", host)
+	}
+	if len(settings.Own) != 1 || settings.Own[0] != "<status.podIPs>" {
+		t.Errorf("it knows itself by %q", settings.Own)
+	}
+	if !strings.HasSuffix(settings.GRPCAddress, ":"+port) {
+		t.Errorf("peers are asked on port %s and answer on %s", port, settings.GRPCAddress)
 	}
 }
 
