@@ -23,9 +23,9 @@
 //     moved aside, into damaged-<time> beside it, and an empty one takes its
 //     place: loudly, and counted (Stats). Nothing is ever built over it. Whoever
 //     writes the log begins a new epoch and states again what is true.
-//   - An opening that never ends, because the NATS server panics or hangs over
-//     what it reads, is known by a file at the next start; after two of them the
-//     store is moved aside unread.
+//   - An opening that never ends, because the NATS server panics or loops over
+//     what it reads, is known by a file at the next start. After two panics, or
+//     one endless loop, the store is moved aside unread.
 //
 // When the disk is full, read-only or fails, or the files are taken away, the
 // server notices, says so in Ready, closes the store, and opens it again, with
@@ -90,10 +90,11 @@ const (
 	pingsOut     = 2
 	// writeDeadline ends a connection that does not take what it asked for.
 	writeDeadline = 5 * time.Second
-	// startTimeout is how long the server has to read its store and begin.
-	startTimeout = 60 * time.Second
+	// startTimeout is how long the server has to read its store and begin. It
+	// takes a second for some 100,000 events; over some damages it loops for ever.
+	startTimeout = 30 * time.Second
 	// closeTimeout is how long it has to end.
-	closeTimeout = 20 * time.Second
+	closeTimeout = 10 * time.Second
 )
 
 // The rhythm in which the store is kept.

@@ -27,6 +27,8 @@ type opened struct {
 	nats *server.Server
 	auth *authenticator
 	log  *logger
+	// started is closed when the server has read its store, or has failed to.
+	started chan struct{}
 	// store is the directory of the streams, as it was when it was opened.
 	store os.FileInfo
 	// conn is a connection of our own, for reading.
@@ -46,13 +48,16 @@ func (s *Server) run(maxStore int64) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{dir: s.config.StoreDir, auth: auth, log: newLogger(s.config.Logger)}
+	o := &opened{dir: s.config.StoreDir, auth: auth, log: newLogger(s.config.Logger), started: make(chan struct{})}
 	if o.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
 	auth.nats = o.nats
 	o.nats.SetLoggerV2(o.log, false, false, false)
-	go o.nats.Start()
+	go func() {
+		defer close(o.started)
+		o.nats.Start()
+	}()
 	err = o.awaitStart()
 	if err == nil {
 		o.store, err = os.Stat(filepath.Join(o.dir, storeName))
@@ -208,7 +213,8 @@ func (o *opened) dismiss() {
 }
 
 // close ends the server and waits until its files are closed; errStuck when it
-// does not end.
+// does not end, also when it still reads the store: it would go on, and write,
+// long after another server has been opened.
 func (o *opened) close() error {
 	if o.conn != nil {
 		o.conn.Close()
@@ -218,6 +224,7 @@ func (o *opened) close() error {
 		defer close(ended)
 		o.nats.Shutdown()
 		o.nats.WaitForShutdown()
+		<-o.started
 	}()
 	select {
 	case <-ended:

@@ -100,7 +100,8 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 	}
 	o, tip, err := s.runVerified(ctx, maxStore, known)
 	if errors.Is(err, errStuck) {
-		return nil, err // it has not ended
+		// It has not ended and will not, the next time either.
+		return nil, errors.Join(err, beginOpening(dir, openingsTried))
 	}
 	s.unfinished = 0
 	if err := errors.Join(err, endOpening(dir)); err != nil {

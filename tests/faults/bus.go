@@ -31,6 +31,8 @@ type BusConfig struct {
 	Unsynced bool
 	// Listen is its address; empty for a free port of loopback.
 	Listen string
+	// StreamBytes bounds the log; 24 MiB when it is 0.
+	StreamBytes int64
 }
 
 // Status is what a bus says of itself.
@@ -51,8 +53,9 @@ type Status struct {
 
 // Bus is a bus under test: a process of its own.
 type Bus struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
+	cmd         *exec.Cmd
+	stdin       io.Closer
+	streamBytes int64
 
 	mu      sync.Mutex
 	status  Status
@@ -130,6 +133,9 @@ func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
 	}
+	if c.StreamBytes == 0 {
+		c.StreamBytes = streamBytes
+	}
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
@@ -138,7 +144,7 @@ func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{cmd: exec.Command(self), changed: make(chan struct{}), ended: make(chan struct{})}
+	b := &Bus{cmd: exec.Command(self), streamBytes: c.StreamBytes, changed: make(chan struct{}), ended: make(chan struct{})}
 	b.cmd.Env = append(os.Environ(), busConfig+"="+string(text))
 	b.cmd.Stderr = log
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for us
@@ -233,8 +239,8 @@ func (b *Bus) Open(scratch string) (*jetstream.Log, *nats.Conn, error) {
 	}
 	return connect.Open(connect.Config{
 		URL: "nats://" + b.Status().Addr, Role: connect.Writer, TokenFile: file, Logger: slog.New(slog.DiscardHandler),
-	}, jetstream.Config{MaxBytes: streamBytes})
+	}, jetstream.Config{MaxBytes: b.streamBytes})
 }
 
-// streamBytes bounds the logs here.
+// streamBytes bounds the logs here, on small disks.
 const streamBytes = 24 << 20

@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"switchyard.dev/eventbus/embedded"
 )
 
 // scratch is the directory in memory that all tests here work in.
@@ -87,5 +89,16 @@ func TestTheBusHealsByItselfWhenTheDiskWorksAgain(t *testing.T) {
 				t.Errorf("of %d acknowledged events %d are lost", f.Acked, f.Lost)
 			}
 		})
+	}
+}
+
+func TestALogWhoseOpeningNeverEndsIsMovedAsideAfterTwo(t *testing.T) {
+	f, err := Openings{Events: 5000, Scratch: scratch, Log: logOf(t)}.Run(t.Context())
+	t.Logf("%+v", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !f.Unfinished.Ready || f.Unfinished.Damage != embedded.Unfinished {
+		t.Errorf("after two openings that were killed the bus says %+v", f.Unfinished)
 	}
 }

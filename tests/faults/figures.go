@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"switchyard.dev/eventbus/embedded"
 )
 
 // figure prints one number: its name, its value, its unit, what it should be,
@@ -37,10 +39,13 @@ func (f CorruptionFigures) Print(w io.Writer) {
 	figure(w, "spoilt-stores-that-are-whole", f.Harmless, "stores", "any", true)
 	figure(w, "spoilt-stores-moved-aside-and-rebuilt", f.Noticed, "stores", "any", true)
 	figure(w, "spoilt-stores-refused-by-the-mark-of-the-writer", f.ByWriter, "stores", "any; killed before the witness caught up", true)
-	figure(w, "spoilt-store-crashes", f.Crashes, "crashes", "any; each was started again", true)
-	figure(w, "spoilt-store-slowest-start", f.Slowest.Milliseconds(), "ms", "10000", f.Slowest <= 10*time.Second)
+	figure(w, "spoilt-store-processes-ended", f.Crashes, "processes", "any; each was started again, as a pod is", true)
+	figure(w, "spoilt-store-slowest-start", f.Slowest.Milliseconds(), "ms", "60000", f.Slowest <= time.Minute)
 	for _, what := range f.Silently {
 		fmt.Fprintln(w, "  in silence:", what)
+	}
+	for _, what := range f.Notable {
+		fmt.Fprintln(w, "  notable:", what)
 	}
 }
 
@@ -51,4 +56,10 @@ func (f OutageFigures) Print(w io.Writer, o Outage) {
 	figure(w, name+"-noticed-after", f.Noticed.Milliseconds(), "ms", "5000", f.Noticed <= 5*time.Second)
 	figure(w, name+"-ready-after-the-end", f.Ready.Milliseconds(), "ms", fmt.Sprintf("5000, after %s, without a restart", o.For), f.Ready <= 5*time.Second)
 	figure(w, name+"-written-after-the-end", f.Written.Milliseconds(), "ms", "10000", f.Written <= 10*time.Second)
+}
+
+// Print prints how long the opening took, and what became of one that was killed.
+func (f OpeningFigures) Print(w io.Writer) {
+	figure(w, "verified-start", f.Took.Milliseconds(), "ms", fmt.Sprintf("3000, with %d events", f.Events), f.Took <= 3*time.Second)
+	figure(w, "killed-openings-until-moved-aside", 2, "openings", "2", f.Unfinished.Damage == embedded.Unfinished)
 }

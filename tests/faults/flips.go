@@ -2,7 +2,6 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -41,6 +40,8 @@ type CorruptionFigures struct {
 	Crashes                   int
 	Silently                  []string
 	Slowest                   time.Duration
+	// Notable are those that the bus was slow over, or died over.
+	Notable []string
 }
 
 // model is a store that is copied and spoilt, and what is in it.
@@ -95,6 +96,9 @@ func (c Corruptions) Run(ctx context.Context) (CorruptionFigures, error) {
 func (f *CorruptionFigures) add(v verdict, what string) {
 	f.Crashes += v.crashes
 	f.Slowest = max(f.Slowest, v.took)
+	if v.crashes > 0 || v.took > slow {
+		f.Notable = append(f.Notable, fmt.Sprintf("%s: ended %d times, ready after %s", what, v.crashes, v.took.Round(time.Millisecond)))
+	}
 	switch {
 	case v.noticed:
 		f.Noticed++
@@ -107,6 +111,9 @@ func (f *CorruptionFigures) add(v verdict, what string) {
 		f.Silently = append(f.Silently, what)
 	}
 }
+
+// slow is what is worth a line: five times the usual, on a busy machine.
+const slow = 5 * time.Second
 
 // verdict is what became of one spoilt store.
 type verdict struct {
@@ -157,7 +164,7 @@ func startAgain(ctx context.Context, config BusConfig, log io.Writer) (*Bus, int
 			return bus, crashes, nil
 		}
 		bus.Kill()
-		if !errors.Is(err, errBusEnded) || crashes == starts {
+		if ctx.Err() != nil || crashes == starts {
 			return nil, crashes, err
 		}
 	}

@@ -39,5 +39,5 @@ func run(scratch string) error {
 	}
 	defer log.Close()
 	fmt.Printf("seed %d\n", s.seed)
-	return errors.Join(s.outages(ctx, scratch, log), s.corruptions(ctx, scratch, log), s.powerCuts(ctx, scratch, log))
+	return errors.Join(s.openings(ctx, scratch, log), s.outages(ctx, scratch, log), s.corruptions(ctx, scratch, log), s.powerCuts(ctx, scratch, log))
 }

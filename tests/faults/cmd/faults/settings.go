@@ -15,6 +15,7 @@ import (
 // settings says how often everything is done.
 type settings struct {
 	seed                   uint64
+	events                 int
 	rounds, unsynced       int
 	flips, others, workers int
 	full, outage           time.Duration
@@ -25,6 +26,7 @@ func parse(args []string) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "`number` that all random choices follow from")
+	flags.IntVar(&s.events, "events", 100_000, "events of a log that is opened; 0 for none")
 	flags.IntVar(&s.rounds, "rounds", 1000, "power cuts")
 	flags.IntVar(&s.unsynced, "unsynced-rounds", 10, "power cuts of a bus that does not sync its writes")
 	flags.IntVar(&s.flips, "flips", 10_000, "flipped bits")
@@ -34,6 +36,17 @@ func parse(args []string) (settings, error) {
 	flags.DurationVar(&s.outage, "outage", 5*time.Second, "how long every other outage lasts")
 	flags.StringVar(&s.log, "log", os.DevNull, "`file` for what the buses log")
 	return s, flags.Parse(args)
+}
+
+func (s settings) openings(ctx context.Context, scratch string, log io.Writer) error {
+	if s.events == 0 {
+		return nil
+	}
+	f, err := faults.Openings{Events: s.events, Scratch: scratch, Log: log}.Run(ctx)
+	if err == nil {
+		f.Print(os.Stdout)
+	}
+	return err
 }
 
 func (s settings) outages(ctx context.Context, scratch string, log io.Writer) error {
