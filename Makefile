@@ -12,6 +12,7 @@ export SWITCHYARD_CLUSTER := $(CLUSTER)
 
 # Packages whose tests need neither Kubernetes nor Envoy: the inner loop.
 UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
+	./eventbus/archive/... ./eventbus/audit/... ./routeserver/bisect/... \
 	./routeserver/table/... ./routeserver/view/... ./xds/translate/... ./xds/routingkey/... \
 	./sidecars/inject/... ./protos/... ./tests/arch/...
 # Programs and tools in modules of their own.
@@ -53,6 +54,16 @@ check: ## the inner loop: formatting, vet, the rules of the house and unit tests
 .PHONY: build
 build: ## compile every program
 	$(GO) build ./...
+
+# Where make cli puts the command-line client: a folder on your PATH.
+BIN ?= bin
+
+.PHONY: cli
+cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyard (BIN=/usr/local/bin)
+	@mkdir -p $(BIN)
+	$(GO) build -buildvcs=true -o $(BIN)/switchyard ./routeserver/cmd/switchyard
+	@ln -sf switchyard $(BIN)/kubectl-switchyard
+	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 
 .PHONY: parts
 parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy

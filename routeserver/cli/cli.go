@@ -133,13 +133,13 @@ Versions of the table are written as
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "switchyard",
-		Short:         "What is routed where, what was, and why",
-		Long:          about + exitCodes,
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Use:               "switchyard",
+		Short:             "What is routed where, what was, and why",
+		Long:              about + exitCodes,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              cobra.NoArgs,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.validate() },
 		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: a.Name},
 	}

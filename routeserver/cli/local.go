@@ -1,13 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/archive"
@@ -106,17 +104,17 @@ func (s *local) settle(ctx context.Context, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
-		_, err := s.client.Kept(ctx, &routingv1.KeptRequest{})
-		if err == nil {
+		kept, err := s.client.Kept(ctx, &routingv1.KeptRequest{})
+		switch {
+		case err == nil && kept.GetNewest().GetRecorded() != nil: // its past is known, too
 			return nil
-		}
-		if status.Code(err) != codes.Unavailable {
+		case err != nil && codeOf(err) != ExitUnavailable:
 			return err
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the route server in this process has not read the log within --request-timeout %s: %w", patience, err)
+			return fmt.Errorf("the route server in this process has not read the log within --request-timeout %s: %w", patience, cmp.Or(err, ctx.Err()))
 		}
 	}
 }

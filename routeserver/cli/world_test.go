@@ -202,12 +202,10 @@ func live(t *testing.T, facts ...event.Fact) (*memory.Log, string) {
 	state(t, log, facts...)
 	address := serve(t, log, server.Config{})
 	p := client()
-	for deadline := time.Now().Add(20 * time.Second); p.run(t.Context(), "log", "kept", "--server", address).code != cli.ExitOK; {
-		if time.Now().After(deadline) {
-			t.Fatal("the route server never had a whole table")
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	eventually(t, "the route server has a whole table and knows its past", func() bool {
+		got := p.run(t.Context(), "log", "kept", "--server", address)
+		return got.code == cli.ExitOK && !strings.Contains(got.out, "unknown time")
+	})
 	return log, address
 }
 
