@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,6 +162,10 @@ func TestSettings(t *testing.T) {
 		"credentials replace the default token": {args: []string{"-eventbus-credentials-file=x"}, want: func(s server.Settings) bool {
 			return s.Bus.CredentialsFile == "x" && s.Bus.TokenFile == ""
 		}},
+		"peers, and which one this is": {env: map[string]string{"POD_IPS": "10.0.0.1,fd00::1"}, args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, want: func(s server.Settings) bool {
+			return s.Peers == "routeserver-peers.signadot.svc:7777" && slices.Equal(s.Own, []string{"10.0.0.1", "fd00::1"}) && s.Name == "routeserver"
+		}},
+		"peers of nobody":          {args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, err: "POD_IPS"},
 		"credentials and a token":  {args: []string{"-eventbus-credentials-file=x", "-eventbus-token-file=y"}, err: "one identity"},
 		"an argument":              {args: []string{"serve"}, err: `unexpected argument "serve"`},
 		"a URL that is none":       {args: []string{"-eventbus-url=bus"}, err: "not like nats://host:4222"},
