@@ -10,7 +10,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,6 +75,19 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 		}
 		return nil
 	})
+	for _, change := range p.Changes {
+		c.eventually(fmt.Sprintf("%s %s comes true", change.Action, change.Object), func() error {
+			o := map[string]client.Object{
+				crdv1.KindSandbox: &crdv1.SignadotSandbox{}, crdv1.KindForkedWorkload: &crdv1.ForkedWorkload{},
+				crdv1.KindRoutingConfig: &crdv1.RoutingConfig{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
+			}[change.Object.Kind]
+			err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
+			if gone := change.Action == dryrun.Remove; gone != apierrors.IsNotFound(err) {
+				return fmt.Errorf("reading it: %v", err)
+			}
+			return nil
+		})
+	}
 }
 
 // tried asks what applying the object would change, checks that asking changed

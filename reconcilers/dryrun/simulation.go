@@ -160,19 +160,17 @@ func (s *simulation) spread(ctx context.Context) error {
 // concerned has the objects looked at that an object is about without owning
 // them: those with its key, and those that name it.
 func (s *simulation) concerned(ctx context.Context, o client.Object) error {
-	var sandboxes crdv1.SignadotSandboxList
-	var configs crdv1.RoutingConfigList
-	if err := errors.Join(s.world.List(ctx, &sandboxes), s.world.List(ctx, &configs)); err != nil {
-		return err
-	}
-	for i := range sandboxes.Items {
-		if key := sandboxes.Items[i].Spec.ID; key != "" && key == keyOf(o) {
-			s.enqueue(ours(crdv1.KindSandbox, "", sandboxes.Items[i].Name))
+	key := keyOf(o)
+	for _, kind := range []string{crdv1.KindSandbox, crdv1.KindRoutingConfig} {
+		// Not copied: there may be many, and each write leads here.
+		all, err := s.world.all(ctx, crdv1.GroupVersion().WithKind(kind), client.ListOptions{})
+		if err != nil {
+			return err
 		}
-	}
-	for i := range configs.Items {
-		if c := &configs.Items[i]; c.RoutingKey() == keyOf(o) || names(c, o) {
-			s.enqueue(ours(crdv1.KindRoutingConfig, "", c.Name))
+		for _, other := range all {
+			if key != "" && keyOf(other) == key || names(other, o) {
+				s.enqueue(ours(kind, "", other.GetName()))
+			}
 		}
 	}
 	return nil
@@ -190,10 +188,11 @@ func keyOf(o client.Object) string {
 	return ""
 }
 
-// names says whether an object is a member of the RoutingConfig.
-func names(c *crdv1.RoutingConfig, o client.Object) bool {
+// names says whether an object is a member of another, a RoutingConfig.
+func names(other, o client.Object) bool {
+	c, isConfig := other.(*crdv1.RoutingConfig)
 	_, isFork := o.(*crdv1.ForkedWorkload)
-	return isFork && slices.ContainsFunc(c.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
+	return isConfig && isFork && slices.ContainsFunc(c.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
 		return m.Kind == crdv1.KindForkedWorkload && m.Namespace == o.GetNamespace() && m.Name == o.GetName()
 	})
 }
