@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"switchyard.dev/eventbus/event"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -41,6 +43,11 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 		return nil, err
 	}
 	e, from, err := s.evidence(ctx, req, t)
+	if tip, lost := s.cfg.Log.Tip(ctx); lost == nil && tip.Epoch != t.Pos().Epoch {
+		// What there was to read is of the new epoch, or nothing.
+		return nil, again(failure(codes.Unavailable, ReasonNotWhole,
+			"the routing log has begun again; until it is filled the old routes stay and nobody can say why: try again"), time.Second)
+	}
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
@@ -178,7 +185,13 @@ func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 	if err != nil || kept.Floor.Seq <= 1 {
 		return time.Time{}, err
 	}
-	since, _ := s.cfg.History.RecordedAt(kept.Floor)
+	if err := s.cfg.History.Reached(ctx, kept.Floor); err != nil {
+		return time.Time{}, err
+	}
+	since, known := s.cfg.History.RecordedAt(kept.Floor)
+	if !known {
+		return time.Time{}, fmt.Errorf("the log has forgotten event %d just now", kept.Floor.Seq)
+	}
 	return since, nil
 }
 

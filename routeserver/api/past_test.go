@@ -332,3 +332,28 @@ func TestWhatIsGoneIsNotTakenForNeverDeclared(t *testing.T) {
 		t.Errorf("the answer does not say how far back the log goes: %s", summary)
 	}
 }
+
+func TestWhileTheLogIsFilledAgainNothingIsTakenForNeverDeclared(t *testing.T) {
+	seen := observe()
+	seen.Services = []*factv1.ServicePair{{From: "customer", To: "fork", Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}}
+	r := newRig(t, api.Config{}, seen, declare("k1", "sb"), &factv1.RoutingWithdrawn{RoutingKey: "k1"})
+	for _, target := range []*routingv1.ExplainRequest{
+		{RoutingKey: "k1", Target: &routingv1.ExplainRequest_Destination{Destination: "customer"}},
+		{RoutingKey: "k1", Target: &routingv1.ExplainRequest_Baseline{Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}}},
+	} {
+		if _, err := r.log.Restart(context.Background(), r.tip().Epoch); err != nil {
+			t.Fatal(err)
+		}
+		_, err := r.client.Explain(within(t), target)
+		r.isError("an empty log", err, codes.Unavailable, api.ReasonNotWhole)
+		r.state(seen, declare("k1", "sb"))
+		_, err = r.client.Explain(within(t), target)
+		r.isError("half a log", err, codes.Unavailable, api.ReasonNotWhole)
+		r.state(&factv1.Complete{})
+		target.At = &routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}}
+		if got, err := r.client.Explain(within(t), target); err != nil || got.GetRule().GetSandbox() != "sb" {
+			t.Errorf("a whole log: %v, %v", got, err)
+		}
+		target.At = nil
+	}
+}

@@ -42,9 +42,9 @@ func TestBetweenGivesEveryEventOnceInOrder(t *testing.T) {
 	w := write(t, 6)
 	h := remember(t, history.Config{Log: w.store.Open()})
 	from := w.append(sandboxes.Complete(0))
-	tip := w.happen(2500)
+	tip := w.happen(1300)
 	next := from.Seq
-	err := h.Between(t.Context(), from, event.Pos{Epoch: tip.Epoch, Seq: 2000}, func(events []event.Recorded) error {
+	err := h.Between(t.Context(), from, event.Pos{Epoch: tip.Epoch, Seq: 1100}, func(events []event.Recorded) error {
 		for _, e := range events {
 			if next++; e.Pos.Seq != next {
 				t.Fatalf("event %d instead of %d", e.Pos.Seq, next)
@@ -52,7 +52,7 @@ func TestBetweenGivesEveryEventOnceInOrder(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || next != 2000 {
+	if err != nil || next != 1100 {
 		t.Errorf("it ends at %d, %v", next, err)
 	}
 	if err := h.Between(t.Context(), tip, tip, func([]event.Recorded) error {
@@ -67,12 +67,12 @@ func TestCheckpointsStayEven(t *testing.T) {
 	w := write(t, 7)
 	h := remember(t, history.Config{Log: w.store.Open(), Every: 10, Checkpoints: 16})
 	w.append(sandboxes.Complete(0))
-	tip := w.happen(5000)
+	tip := w.happen(3000)
 	if _, err := h.At(t.Context(), tip); err != nil {
 		t.Fatal(err)
 	}
-	// Even would be 313; each step of reading may add its own length.
-	if n, farthest := h.Checkpoints(); n != 16 || farthest > 1200 {
+	// Even would be 188; each step of reading may add its own length.
+	if n, farthest := h.Checkpoints(); n != 16 || farthest > 800 {
 		t.Errorf("%d checkpoints, the farthest %d events apart", n, farthest)
 	}
 }
