@@ -17,11 +17,12 @@
 // stream stays open; pings as often as every five seconds are welcome.
 //
 // An answer of GetWorkloadRoutingRules is one message. Clients of gRPC take 4 MiB
-// unless told otherwise, which is about 20,000 rules; a larger answer ends there
-// as RESOURCE_EXHAUSTED, said by the client itself, and the server cannot know. Such
-// a client narrows its request by filters, raises its limit, or watches: a watch
-// sends one rule for each message, so nothing bounds it, nor the same answer over
-// REST.
+// unless told otherwise, which is 25,000 to 40,000 rules with names of usual
+// length; a larger answer ends there as RESOURCE_EXHAUSTED, said by the client
+// itself, and the server cannot know. Such a client narrows its request by filters,
+// raises its limit, or watches: a watch sends one rule for each message, so nothing
+// bounds it, nor the same answer over REST. GetClusterServices is bounded in the
+// same way.
 //
 // There is no TLS and no authentication: the API is defined so, for use inside
 // the cluster. Listeners are bounded instead (see options.go).

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,12 +106,31 @@ func (w *watched) complete(op *pb.WorkloadRoutingRuleOp) bool {
 		w.violate("an empty routing key: %v", op)
 	case r.GetBaseline().GetKind() == "", r.GetBaseline().GetNamespace() == "", r.GetBaseline().GetName() == "", r.GetDestinationSandbox().GetName() == "":
 		w.violate("an incomplete route: %v", op)
+	case !addressable(r):
+		w.violate("a mapping that clients cannot use: %v", op)
 	case !w.wanted(r):
 		w.violate("a route that does not match the filter: %v", op)
 	default:
 		return true
 	}
 	return false
+}
+
+// addressable tells whether clients can use the mappings: they keep a port of a
+// workload in 32 bits with a sign, and write host and port with a colon in
+// between, so a host is not an IPv6 address.
+func addressable(r *pb.WorkloadRoutingRule) bool {
+	for _, m := range r.GetMappings() {
+		if p := m.GetWorkloadPort(); p == 0 || p > math.MaxInt32 {
+			return false
+		}
+		for _, d := range m.GetDestinations() {
+			if d.GetHost() == "" || strings.Contains(d.GetHost(), ":") || d.GetPort() == 0 || d.GetPort() > math.MaxUint16 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func (w *watched) wanted(r *pb.WorkloadRoutingRule) bool {

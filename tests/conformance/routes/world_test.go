@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // world is a log and those who write to it.
 type world struct {
@@ -44,15 +44,19 @@ func newWorld(t *testing.T) *world {
 func (w *world) state(data ...proto.Message) {
 	w.t.Helper()
 	for _, d := range data {
-		fact := event.Fact{Key: keyOf(d), Time: time.Unix(1, 0), Data: d}
-		newest, _, err := w.log.Newest(context.Background(), fact.Key)
-		if err == nil {
-			_, err = w.log.Append(context.Background(), fact, newest.Pos.Seq)
-		}
-		if err != nil {
-			w.t.Errorf("state %s: %v", fact.Key, err)
-			return
-		}
+		w.record(keyOf(d), d)
+	}
+}
+
+func (w *world) record(key event.Key, data proto.Message) {
+	w.t.Helper()
+	fact := event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}
+	newest, _, err := w.log.Newest(context.Background(), key)
+	if err == nil {
+		_, err = w.log.Append(context.Background(), fact, newest.Pos.Seq)
+	}
+	if err != nil {
+		w.t.Errorf("state %s: %v", key, err)
 	}
 }
 
@@ -130,9 +134,16 @@ func churn(rng *rand.Rand) proto.Message {
 // serve runs a route server on an address until the test ends or stop is called.
 func serve(t *testing.T, log eventbus.Reader, address string) (m *server.Main, stop func()) {
 	t.Helper()
+	return serveWith(t, server.Config{Log: log}, address)
+}
+
+// serveWith is serve for a server that has more than a log.
+func serveWith(t *testing.T, config server.Config, address string) (m *server.Main, stop func()) {
+	t.Helper()
+	config.GRPCAddress, config.RESTAddress, config.MetricsAddress = address, anyPort, anyPort
 	var err error
 	eventually(t, "the address is free", func() bool {
-		m, err = server.New(server.Config{Log: log, GRPCAddress: address, RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0"})
+		m, err = server.New(config)
 		return err == nil
 	})
 	ctx, cancel := context.WithCancel(context.Background())
