@@ -71,9 +71,10 @@ func (l *Log) rebound(ctx context.Context, have jetstream.StreamConfig, epoch st
 	return nil
 }
 
-// create makes the stream of a new epoch. The server has it on disk when it
-// answers (SyncAlways: both its files and their directory are synced), so the
-// first event cannot outlive it.
+// create makes the stream of a new epoch. With SyncAlways the server has synced
+// the stream's two files and their directory when it answers; on a journalling
+// file system the directories that lead there are then on disk too. So the first
+// event does not outlive its stream.
 func (l *Log) create(ctx context.Context, known event.Mark) (event.Mark, error) {
 	epoch := eventbus.NewEpoch()
 	bounded, done := l.attempt(ctx)

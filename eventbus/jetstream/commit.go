@@ -23,12 +23,13 @@ func (l *Log) commit(batch []*waiting) {
 			return
 		}
 	}
-	limit := len(batch)
-	for todo := l.decide(batch); len(todo) > 0; {
-		n := min(limit, len(todo))
+	todo := l.decide(batch)
+	for limit := l.cost.limit(len(todo)); len(todo) > 0; {
+		n, began := min(limit, len(todo)), time.Now()
 		err := l.publish(ctx, todo[:n])
 		switch {
 		case err == nil:
+			l.cost.took(n, time.Since(began))
 			l.recorded(todo[:n])
 			todo = todo[n:]
 		case isCertain(err) && n > 1:
@@ -81,7 +82,7 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 		if err == nil && l.replica.tip != was {
 			break
 		}
-		if err != nil && (ctx.Err() != nil || isEnd(err)) {
+		if err != nil && (ctx.Err() != nil || isEnd(err) || l.config.Conn.IsClosed()) {
 			return todo, err
 		}
 		// The server is not there, or it is and the log has not moved.

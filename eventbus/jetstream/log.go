@@ -109,6 +109,7 @@ type Log struct {
 	// id and batches name the atomic batches.
 	id      string
 	batches uint64
+	cost    cost
 
 	// mu guards what follows; it is never held while anything is waited for.
 	mu    sync.Mutex
