@@ -27,17 +27,6 @@ func other(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// closed gives an address at which nothing listens.
-func closed(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // cold serves a log that is not whole.
 func cold(t *testing.T) string {
 	t.Helper()
@@ -64,7 +53,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 	early := save(t, "early.jsonl", stored(t)[:2])
 	_, address := live(t, story()...)
 	places := map[string]string{
-		"LOG": file, "EARLY": early, "LIVE": address, "CLOSED": closed(t), "OTHER": other(t), "COLD": cold(t), "SILENT": silent(t),
+		"LOG": file, "EARLY": early, "LIVE": address, "CLOSED": "127.0.0.1:1", "OTHER": other(t), "COLD": cold(t), "SILENT": silent(t),
 		"NONE": filepath.Join(t.TempDir(), "none"),
 	}
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +86,17 @@ func TestAnExportIsTheSameTwiceAndLeavesNothingHalf(t *testing.T) {
 	}
 }
 
+// free gives an address at which nothing listens.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 // eventually waits for something that has to happen.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
@@ -116,7 +128,7 @@ func (l *lines) has(s string) bool {
 func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	log, address := live(t, story()[:3]...)
 	// A second route server on an address that can be taken again.
-	cfg := server.Config{Log: log, GRPCAddress: closed(t), RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0"}
+	cfg := server.Config{Log: log, GRPCAddress: free(t), RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0"}
 	start := func() (stop func()) {
 		m, err := server.New(cfg)
 		if err != nil {

@@ -23,15 +23,15 @@ func main() {
 func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return cli.Main(ctx, cli.Config{
-		Name: called(args[0]),
-		In:   os.Stdin, Out: os.Stdout, Err: os.Stderr,
-		Getenv:   os.Getenv,
-		Terminal: isTerminal(os.Stdout),
-		Plan:     plan,
-		Witness:  witness,
-		Keys:     keys,
-	}, args[1:])
+	config := wired(called(args[0]))
+	config.In, config.Out, config.Err = os.Stdin, os.Stdout, os.Stderr
+	config.Terminal = isTerminal(os.Stdout)
+	return cli.Main(ctx, config, args[1:])
+}
+
+// wired gives the client what it needs of the controllers and the sidecars.
+func wired(name string) cli.Config {
+	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Keys: keys}
 }
 
 // called gives how the program was called, as its help should say it.
