@@ -13,7 +13,9 @@ import (
 // what it promises; it reads neither Fact.Time nor anything outside the facts.
 // Giving many facts at once costs less than one after the other.
 func (t Table) Apply(recs ...event.Recorded) Table {
-	f := folding{Table: t, older: t, edit: &hamt.Edit{}, touched: make(map[string]struct{})}
+	f := folding{Table: t, older: t.filled(), edit: &hamt.Edit{}, touched: make(map[string]struct{})}
+	made := *f.older.state
+	f.state = &made
 	for _, rec := range recs {
 		f.fold(rec)
 	}
@@ -25,7 +27,7 @@ func (t Table) Apply(recs ...event.Recorded) Table {
 
 // folding is one Apply at work.
 type folding struct {
-	Table       // as far as it is made
+	Table       // as far as it is made: its state is this Apply's own
 	older Table // as it was
 	edit  *hamt.Edit
 	// touched are the routing keys whose rules may differ now.

@@ -33,6 +33,7 @@ func (c *contested) ID() hamt.Text { return hamt.Text(c.routingKey) }
 // Conflicts gives every conflict, sorted by routing key, baseline and loser.
 func (t Table) Conflicts() []Conflict {
 	var out []Conflict
+	t = t.filled()
 	for of := range t.conflicts.All() {
 		out = append(out, of.all...)
 	}

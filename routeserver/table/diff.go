@@ -19,43 +19,28 @@ type Change struct {
 
 // Diff gives the decisions that differ between two tables, sorted like All.
 // Provenance is not a difference. Its cost follows the number of changes when
-// one table was made from the other, and the number of baselines otherwise.
+// one table was made from the other, and the number of rules otherwise.
 func Diff(older, newer Table) []Change {
-	var out []Change
-	for _, b := range hamt.Diff(older.baselines, newer.baselines, sameRules) {
-		out = changesOf(out, b.Old, b.New)
-	}
-	slices.SortFunc(out, Change.compare)
-	return out
-}
-
-func sameRules(a, b *baseline) bool { return a == b || a.hash == b.hash }
-
-func (b *baseline) rulesByKey() hamt.Map[hamt.Text, *Rule] {
-	if b == nil {
-		return hamt.Map[hamt.Text, *Rule]{}
-	}
-	return b.byKey
+	return changesOf(hamt.Diff(older.filled().rules, newer.filled().rules, slot.same))
 }
 
 // DiffOf is Diff for one baseline. It costs one comparison when nothing changed
 // there.
 func DiffOf(older, newer Table, w Workload) []Change {
-	a, _ := older.baselines.Get(w)
-	b, _ := newer.baselines.Get(w)
-	if a == b || older.HashOf(w) == newer.HashOf(w) {
+	if older.HashOf(w) == newer.HashOf(w) {
 		return nil
 	}
-	out := changesOf(nil, a, b)
-	slices.SortFunc(out, Change.compare)
-	return out
+	out := changesOf(hamt.DiffNear(older.filled().rules, newer.filled().rules, workloadID(w).Hash(), slot.same))
+	return slices.DeleteFunc(out, func(c Change) bool { return c.Baseline != w })
 }
 
-func changesOf(out []Change, older, newer *baseline) []Change {
-	for _, c := range hamt.Diff(older.rulesByKey(), newer.rulesByKey(), (*Rule).Equal) {
-		either := cmp.Or(c.New, c.Old)
-		out = append(out, Change{Baseline: either.Baseline, RoutingKey: either.RoutingKey, Old: c.Old, New: c.New})
+func changesOf(differ []hamt.Change[slot]) []Change {
+	var out []Change
+	for _, c := range differ {
+		either := cmp.Or(c.New.rule, c.Old.rule)
+		out = append(out, Change{Baseline: either.Baseline, RoutingKey: either.RoutingKey, Old: c.Old.rule, New: c.New.rule})
 	}
+	slices.SortFunc(out, Change.compare)
 	return out
 }
 

@@ -9,7 +9,8 @@
 // and the newest WorkloadObserved of each sandboxed workload, and joins them: a
 // rule exists exactly when a key names a member and that member was observed to
 // stand for a baseline. What one fact changes is found again through two
-// indexes: a key knows its members, a member knows the keys that name it.
+// indexes: a key knows its members, a member knows the keys that name it. The rules
+// that a key had are those of the baselines that its members stood in for.
 //
 // What holds, and is tested against a version that works everything out anew:
 //
@@ -27,6 +28,14 @@
 //
 // A table belongs to one epoch of the log, that of its first fact, and passes
 // over facts of any other. For a new epoch begin with Table{}.
+//
+// How it is laid out. All rules lie in one map, found by baseline and routing key
+// together, and those of one baseline lie near each other (lookup.go). A lookup
+// touches one slot among a hundred thousand, in which lies the routing key itself,
+// and the Place of the baseline, which fifty others share. Everything that rules
+// have in common is there once: what was said of their key, what was seen of
+// their member, the place. Texts are copied into one piece of memory for each of
+// these, so that a table keeps no fact alive. Decision record 0006 has the numbers.
 //
 // What users owe: a *Rule is shared between versions and readers. Never change
 // one.

@@ -117,7 +117,7 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 		Declaration: &Declaration{RoutingKey: d.RoutingKey},
 		Sandbox:     m.Sandbox,
 		Serving: &Serving{
-			Place:  &Place{Workload{o.Baseline.Kind, o.Baseline.Namespace, o.Baseline.Name}},
+			Place:  newPlace(Workload{o.Baseline.Kind, o.Baseline.Namespace, o.Baseline.Name}),
 			Ready:  o.Ready,
 			Member: Member{o.Workload.Kind, o.Workload.Namespace, o.Workload.Name, o.Workload.Uid},
 		},
@@ -149,6 +149,12 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 	return rule
 }
 
+// Texts of more than 15 bytes are found in another way than short ones.
+const (
+	longBaseline = "a-baseline-with-a-long-name"
+	longKey      = "a-routing-key-that-is-long"
+)
+
 // facts draws a log: facts with sequences from 1 on, mostly good ones.
 func facts(t *rapid.T) []event.Recorded {
 	n := rapid.IntRange(0, 40).Draw(t, "facts")
@@ -160,7 +166,7 @@ func facts(t *rapid.T) []event.Recorded {
 }
 
 func fact(t *rapid.T) event.Fact {
-	key := rapid.SampledFrom([]string{"", "k1", "k2", "k3"}).Draw(t, "key")
+	key := rapid.SampledFrom([]string{"", "k1", "k2", longKey}).Draw(t, "key")
 	switch rapid.IntRange(0, 11).Draw(t, "type") {
 	case 0, 1, 2, 3:
 		d := &factv1.RoutingDeclared{RoutingKey: key}
@@ -205,7 +211,7 @@ func observedFact(t *rapid.T) *factv1.WorkloadObserved {
 		Workload: workloadRef(t),
 		Baseline: &factv1.ObjectRef{
 			Kind: "Deployment", Namespace: "ns1",
-			Name: rapid.SampledFrom([]string{"b1", "b2", ""}).Draw(t, "baseline"),
+			Name: rapid.SampledFrom([]string{"b1", longBaseline, ""}).Draw(t, "baseline"),
 		},
 		Ready: rapid.Bool().Draw(t, "ready"),
 	}

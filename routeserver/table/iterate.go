@@ -23,13 +23,16 @@ func (t Table) All() iter.Seq[*Rule] {
 // Of gives the rules of one baseline, sorted by routing key.
 func (t Table) Of(w Workload) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
-		b, ok := t.baselines.Get(w)
-		if !ok {
+		t := t.filled()
+		b, known := t.baselines.Get(workloadID(w))
+		if !known {
 			return
 		}
-		rules := make([]*Rule, 0, b.byKey.Len())
-		for r := range b.byKey.All() {
-			rules = append(rules, r)
+		rules := make([]*Rule, 0, b.rules)
+		for s := range t.rules.Near(b.Place.hash) {
+			if s.place == b.Place {
+				rules = append(rules, s.rule)
+			}
 		}
 		slices.SortFunc(rules, func(a, b *Rule) int { return cmp.Compare(a.RoutingKey, b.RoutingKey) })
 		for _, r := range rules {
@@ -44,9 +47,10 @@ func (t Table) Of(w Workload) iter.Seq[*Rule] {
 // name.
 func (t Table) Baselines() iter.Seq[Workload] {
 	return func(yield func(Workload) bool) {
+		t := t.filled()
 		all := make([]Workload, 0, t.baselines.Len())
 		for b := range t.baselines.All() {
-			if b.byKey.Len() > 0 {
+			if b.rules > 0 {
 				all = append(all, b.Baseline)
 			}
 		}
@@ -57,14 +61,4 @@ func (t Table) Baselines() iter.Seq[Workload] {
 			}
 		}
 	}
-}
-
-// Compare orders workloads by kind, namespace and name: negative when w comes
-// first, 0 when they are the same.
-func (w Workload) Compare(other Workload) int {
-	return cmp.Or(
-		cmp.Compare(w.Kind, other.Kind),
-		cmp.Compare(w.Namespace, other.Namespace),
-		cmp.Compare(w.Name, other.Name),
-	)
 }

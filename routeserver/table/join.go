@@ -123,13 +123,14 @@ func (f *folding) replaceRule(was, is *Rule) {
 	}
 	either := cmp.Or(is, was)
 	b := f.baseline(either.Place)
-	before := b.byKey.Len()
+	before := f.rules.Len()
 	if is == nil {
-		b.byKey = b.byKey.Without(f.edit, either.ID())
+		gone := slotOf(was)
+		f.rules = f.rules.Without(f.edit, gone.Hash(), gone.ID())
 	} else {
-		b.byKey = b.byKey.With(f.edit, is)
+		f.rules = f.rules.With(f.edit, slotOf(is))
 	}
-	f.rules += b.byKey.Len() - before
+	b.rules += f.rules.Len() - before
 	if !was.Equal(is) {
 		if was != nil {
 			content := contentHash(was)

@@ -12,8 +12,8 @@ type memberID struct{ kind, namespace, name string }
 
 func (id memberID) usable() bool { return id.kind != "" && id.namespace != "" && id.name != "" }
 
-// Key makes it an identity.
-func (id memberID) Key() hamt.Key { return hamt.Hashed(id.kind, id.namespace, id.name) }
+// Hash makes it an identity.
+func (id memberID) Hash() uint64 { return hamt.HashOf(id.kind, id.namespace, id.name) }
 
 // named is a member as a routing key names it: the workload, and the sandbox
 // that it is part of. All keys that say the same share one.

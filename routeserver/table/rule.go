@@ -7,15 +7,6 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// Workload names a baseline as the routes API does: kind is Deployment or
-// ArgoRollout.
-type Workload struct {
-	Kind, Namespace, Name string
-}
-
-// Key is for the table's own maps.
-func (w Workload) Key() hamt.Key { return hamt.Hashed(w.Kind, w.Namespace, w.Name) }
-
 // Rule says: requests for Baseline that carry RoutingKey belong to Sandbox. Its
 // identity is (Baseline, RoutingKey). It is where a declaration and an
 // observation meet, and it shares both with the other rules of the same key and
@@ -41,7 +32,7 @@ type Declaration struct {
 	members []*named
 }
 
-// ID is for the table's own maps: what finds a rule among those of its baseline.
+// ID is for the table's own maps.
 func (d *Declaration) ID() hamt.Text { return hamt.Text(d.RoutingKey) }
 
 // Serving is the newest thing seen of a sandboxed workload that is there.
@@ -65,8 +56,13 @@ type Serving struct {
 	createdSeconds int64
 }
 
-// Place is where sandboxed workloads stand in: one for each baseline.
+// Place is where sandboxed workloads stand in: there is one for each baseline.
 type Place struct {
+	// words and hash are those of the baseline. What a lookup compares comes
+	// first, to lie in as few lines of the cache as can be.
+	words workloadWords
+	hash  uint64
+
 	Baseline Workload
 }
 

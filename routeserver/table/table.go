@@ -10,15 +10,31 @@ import (
 type Table struct {
 	pos   event.Pos
 	whole bool
-	rules int
 	hash  Hash
 
+	*state // nil in the zero value
+}
+
+// state is what the facts of a table say, and what follows from it.
+type state struct {
 	// What the log said: the newest fact of each of its keys.
-	keys    hamt.Map[hamt.Text, *Declaration]
-	members hamt.Map[memberID, *member]
+	keys    hamt.Index[hamt.Text, *Declaration]
+	members hamt.Index[memberID, *member]
 	// What follows from it.
-	baselines hamt.Map[Workload, *baseline]
-	conflicts hamt.Map[hamt.Text, *contested]
+	rules     hamt.Map[ruleID, slot]
+	baselines hamt.Index[workloadID, *baseline]
+	conflicts hamt.Index[hamt.Text, *contested]
+}
+
+// empty is the state of a table without facts.
+var empty state
+
+// filled gives the table with a state, if only an empty one.
+func (t Table) filled() Table {
+	if t.state == nil {
+		t.state = &empty
+	}
+	return t
 }
 
 // Pos is the newest position folded in; its epoch is the table's.
@@ -36,20 +52,16 @@ func (t Table) Hash() Hash { return t.hash }
 // HashOf is the hash of the rules of one baseline. It changes exactly when one
 // of them changes.
 func (t Table) HashOf(w Workload) Hash {
-	if b, ok := t.baselines.Get(w); ok {
-		return b.hash
+	t = t.filled()
+	b, known := t.baselines.Get(workloadID(w))
+	if !known {
+		return Hash{}
 	}
-	return Hash{}
-}
-
-// Lookup gives the rule for requests to a baseline that carry a routing key. It
-// does not allocate.
-func (t Table) Lookup(w Workload, routingKey string) (*Rule, bool) {
-	if b, ok := t.baselines.Get(w); ok {
-		return b.byKey.Get(hamt.Text(routingKey))
-	}
-	return nil, false
+	return b.hash
 }
 
 // Len is the number of rules.
-func (t Table) Len() int { return t.rules }
+func (t Table) Len() int {
+	t = t.filled()
+	return t.rules.Len()
+}

@@ -63,7 +63,7 @@ func agree(t *rapid.T, got Table, want dumb) {
 	if got.Hash() != all {
 		t.Fatalf("Hash is %v, want %v", got.Hash(), all)
 	}
-	for _, w := range []Workload{{"Deployment", "ns1", "b1"}, {"Deployment", "ns1", "b2"}, {"Deployment", "ns2", "b1"}} {
+	for _, w := range []Workload{{"Deployment", "ns1", "b1"}, {"Deployment", "ns1", longBaseline}, {"Deployment", "ns2", "b1"}} {
 		if got.HashOf(w) != of[w] {
 			t.Fatalf("HashOf(%v) is %v, want %v", w, got.HashOf(w), of[w])
 		}
@@ -136,7 +136,7 @@ func TestDiffAgreesWithComparingEverything(t *testing.T) {
 		if diff := cmp.Diff(bruteDiff(older, newer), Diff(older, newer)); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-		for _, w := range []Workload{{"Deployment", "ns1", "b1"}, {"Deployment", "ns1", "b2"}} {
+		for _, w := range []Workload{{"Deployment", "ns1", "b1"}, {"Deployment", "ns1", longBaseline}} {
 			want := bruteDiff(older, newer)
 			want = slices.DeleteFunc(want, func(c Change) bool { return c.Baseline != w })
 			if diff := cmp.Diff(want, DiffOf(older, newer, w), cmpopts.EquateEmpty()); diff != "" {
@@ -222,7 +222,7 @@ func TestEveryFieldOfARuleButItsProvenanceIsItsContent(t *testing.T) {
 		return &Rule{
 			Declaration: &Declaration{RoutingKey: "k", Declared: 1}, Sandbox: "sb",
 			Serving: &Serving{
-				Place: &Place{Workload{"Deployment", "ns", "b"}}, Ready: true,
+				Place: newPlace(Workload{"Deployment", "ns", "b"}), Ready: true,
 				Member:   Member{"ForkedWorkload", "ns", "w", "u"},
 				Mappings: []Mapping{{8080, []Destination{{"s.ns.svc", 80, "10.0.0.1"}}}},
 				Observed: 2,

@@ -1,62 +1,99 @@
 package hamt
 
 // Change is one identity whose value differs between two maps.
-type Change[V any] struct {
+type Change[S any] struct {
 	// Old and New are the zero value where there was or is none.
-	Old, New V
+	Old, New S
 }
 
 // Diff gives the values that only one of the maps has, and those of the same
 // identity that same tells apart, in no particular order. What the maps share is
 // not looked at. same takes the old and the new value of one identity.
-func Diff[K Identity, V Identified[K]](older, newer Map[K, V], same func(a, b V) bool) []Change[V] {
-	d := differ[K, V]{same: same}
-	var empty node[K, V]
-	a, b := older.root, newer.root
-	if a == nil {
-		a = &empty
-	}
-	if b == nil {
-		b = &empty
-	}
-	d.nodes(a, b, 0)
+func Diff[K any, S Slot[K]](older, newer Map[K, S], same func(a, b S) bool) []Change[S] {
+	d := differ[K, S]{same: same}
+	d.nodes(place[K, S]{&older.root, 0}, place[K, S]{&newer.root, 0})
 	return d.changes
 }
 
-type differ[K Identity, V Identified[K]] struct {
-	same    func(a, b V) bool
-	changes []Change[V]
+// DiffNear is Diff among the values near an owner, and maybe others.
+func DiffNear[K any, S Slot[K]](older, newer Map[K, S], owner uint64, same func(a, b S) bool) []Change[S] {
+	d := differ[K, S]{same: same}
+	var a, b place[K, S]
+	a.node, a.level = older.root.near(owner)
+	b.node, b.level = newer.root.near(owner)
+	d.nodes(a, b)
+	return d.changes
 }
 
-// nodes compares two nodes in the same place.
-func (d *differ[K, V]) nodes(a, b *node[K, V], level int) {
+type differ[K any, S Slot[K]] struct {
+	same    func(a, b S) bool
+	changes []Change[S]
+}
+
+// place is a node and its level.
+type place[K any, S Slot[K]] struct {
+	node  *node[K, S]
+	level int
+}
+
+// nodes compares what two nodes have.
+func (d *differ[K, S]) nodes(a, b place[K, S]) {
 	switch {
-	case shared(a.slots, b.slots) && shared(a.below, b.below):
-	case a.below != nil && b.below != nil:
-		for i := range a.below {
-			d.nodes(&a.below[i], &b.below[i], level+1)
+	case a.node.below == b.node.below && shared(a.node.slots, b.node.slots):
+	case a.node.below != nil && b.node.below != nil && a.level == b.level:
+		for i := range branches {
+			d.nodes(place[K, S]{&a.node.below[i], a.level + 1}, place[K, S]{&b.node.below[i], b.level + 1})
 		}
 	default:
-		d.values(a, b, level)
+		d.values(a, b)
 	}
 }
 
-// values compares two nodes, at least one of them a leaf, by their values.
-func (d *differ[K, V]) values(a, b *node[K, V], level int) {
-	var none V
-	a.visit(func(s *slot[K, V]) bool {
-		is, _ := b.get(s.key.rest(level), s.key, s.value.ID())
-		if is == none || is != s.value && !d.same(s.value, is) {
-			d.changes = append(d.changes, Change[V]{Old: s.value, New: is})
+// values compares two nodes by their values.
+func (d *differ[K, S]) values(a, b place[K, S]) {
+	var none S
+	left := func(was S) bool {
+		is := b.counterpart(was)
+		if is == none || is != was && !d.same(was, is) {
+			d.changes = append(d.changes, Change[S]{Old: was, New: is})
 		}
 		return true
-	})
-	b.visit(func(s *slot[K, V]) bool {
-		if _, was := a.get(s.key.rest(level), s.key, s.value.ID()); !was {
-			d.changes = append(d.changes, Change[V]{New: s.value})
+	}
+	right := func(is S) bool {
+		if a.counterpart(is) == none {
+			d.changes = append(d.changes, Change[S]{New: is})
 		}
 		return true
-	})
+	}
+	if a.node.below != nil || b.node.below != nil || len(a.node.slots) != len(b.node.slots) {
+		a.node.visit(left)
+		b.node.visit(right)
+		return
+	}
+	// Most often one leaf is the other's copy, with one slot changed.
+	for i, was := range a.node.slots {
+		is := b.node.slots[i]
+		if was != is && was != none {
+			left(was)
+		}
+		if was != is && is != none {
+			right(is)
+		}
+	}
+}
+
+// counterpart gives the value of the same identity as one of a node that is in
+// the same place, or above or below it; or none.
+func (p place[K, S]) counterpart(s S) S {
+	hash, n := s.Hash(), p.node
+	for level := p.level; n.below != nil; level++ {
+		n = n.branch(level, hash)
+	}
+	if i, found := n.find(hash, s.ID()); found {
+		return n.slots[i]
+	}
+	var none S
+	return none
 }
 
 // shared tells whether two arrays are one and the same.

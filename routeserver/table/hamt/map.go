@@ -1,44 +1,59 @@
 package hamt
 
-import "iter"
+import (
+	"cmp"
+	"iter"
+)
 
-// Identity is what values are found by.
-type Identity interface {
+// Slot is what lies in a map: a value, with all that the map must know of it.
+// The zero value is a free slot.
+type Slot[K any] interface {
 	comparable
-	// Key gives the same for the same identity, within one process.
-	Key() Key
-}
-
-// Identified is a value that knows its own identity.
-type Identified[K Identity] interface {
-	comparable
+	// ID gives what the value is found by.
 	ID() K
+	// Is tells whether that is so.
+	Is(id K) bool
+	// Hash gives the hash of its identity.
+	Hash() uint64
 }
 
 // Map is a persistent set of values, each found by its identity. The zero value
-// is empty and ready to use. A Map is one word: copy it freely, and use it from
-// many goroutines. The zero value of V is no value, and not for a Map.
-type Map[K Identity, V Identified[K]] struct {
-	root *node[K, V]
+// is empty and ready to use. It is a value: copy it, and use it from many
+// goroutines.
+type Map[K any, S Slot[K]] struct {
+	root node[K, S]
 }
 
 // Len gives the number of values.
-func (m Map[K, V]) Len() int {
-	if m.root == nil {
-		return 0
+func (m *Map[K, S]) Len() int { return m.root.size }
+
+// Get gives the value with this identity, whose hash is this, and whether there
+// is one. It does not allocate.
+func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
+	var none S
+	slots, i := m.Probe(hash)
+	for range slots {
+		switch s := slots[i]; {
+		case s == none:
+			return none, false
+		case s.Is(id):
+			return s, true
+		}
+		i = after(i, slots)
 	}
-	return m.root.size
+	return none, false
 }
 
-// Get gives the value with this identity, and whether there is one. It does not
-// allocate.
-func (m Map[K, V]) Get(id K) (V, bool) {
-	if m.root == nil {
-		var none V
-		return none, false
+// Probe is for those who search themselves: a value with this hash is in one of
+// these slots. It is in the one given or in one after it, and after the last
+// comes the first; and a free one ends the search. Do not change the slots.
+func (m *Map[K, S]) Probe(hash uint64) ([]S, int) {
+	n, rest := &m.root, hash
+	for n.below != nil {
+		n = &n.below[rest>>(64-width)]
+		rest <<= width
 	}
-	key := id.Key()
-	return m.root.get(key.hash(), key, id)
+	return n.slots, start(hash, len(n.slots))
 }
 
 // Edit is one run of changes of which only the result counts. With and Without
@@ -51,48 +66,28 @@ type Edit struct{ _ byte } // not of size 0: each must have an address of its ow
 // With gives the map that has this value, in the place of one with the same
 // identity if m has one, and all else as in m. A nil edit leaves every map as it
 // was.
-func (m Map[K, V]) With(edit *Edit, value V) Map[K, V] {
-	root, edit := m.editable(edit)
-	key := value.ID().Key()
-	root.put(edit, 0, slot[K, V]{key, value})
-	return Map[K, V]{root}
+func (m Map[K, S]) With(edit *Edit, s S) Map[K, S] {
+	m.root.put(cmp.Or(edit, &Edit{}), 0, s.Hash(), s.ID(), s)
+	return m
 }
 
-// Without gives the map that has no value of this identity. It is m itself when
-// m has none. A nil edit leaves every map as it was.
-func (m Map[K, V]) Without(edit *Edit, id K) Map[K, V] {
-	if _, there := m.Get(id); !there {
-		return m
+// Without gives the map that has no value of this identity, whose hash is this.
+// It is m itself when m has none. A nil edit leaves every map as it was.
+func (m Map[K, S]) Without(edit *Edit, hash uint64, id K) Map[K, S] {
+	if _, there := m.Get(hash, id); there {
+		m.root.take(cmp.Or(edit, &Edit{}), 0, hash, id)
 	}
-	if m.root.size == 1 {
-		return Map[K, V]{}
-	}
-	root, edit := m.editable(edit)
-	root.take(edit, 0, id.Key(), id)
-	return Map[K, V]{root}
-}
-
-// editable gives a root that may be changed, and the edit to do it with.
-func (m Map[K, V]) editable(edit *Edit) (*node[K, V], *Edit) {
-	if edit == nil {
-		edit = &Edit{}
-	}
-	switch {
-	case m.root == nil:
-		return &node[K, V]{owner: edit}, edit
-	case m.root.owner == edit:
-		return m.root, edit
-	default:
-		root := *m.root
-		return &root, edit
-	}
+	return m
 }
 
 // All gives each value once, in no particular order.
-func (m Map[K, V]) All() iter.Seq[V] {
-	return func(yield func(V) bool) {
-		if m.root != nil {
-			m.root.visit(func(s *slot[K, V]) bool { return yield(s.value) })
-		}
-	}
+func (m *Map[K, S]) All() iter.Seq[S] {
+	return func(yield func(S) bool) { m.root.visit(yield) }
+}
+
+// Near gives each value whose hash is Near this owner, and maybe others, each
+// once, in no particular order. It does not look at all of them.
+func (m *Map[K, S]) Near(owner uint64) iter.Seq[S] {
+	n, _ := m.root.near(owner)
+	return func(yield func(S) bool) { n.visit(yield) }
 }

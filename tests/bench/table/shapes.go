@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/eventbus/event"
@@ -17,7 +19,7 @@ type cluster struct {
 	rules, baselines int
 }
 
-// ordinary: fifty sandboxes for each baseline. crowded: all on five baselines.
+// ordinary: fifty rules for each baseline. crowded: all on five baselines.
 func ordinary(rules int) cluster { return cluster{rules, max(1, rules/50)} }
 func crowded(rules int) cluster  { return cluster{rules, min(rules, 5)} }
 
@@ -29,25 +31,69 @@ func (c cluster) baseline(i int) table.Workload {
 // is a group of ten rules for every ten sandboxes.
 func (c cluster) sandboxes() int { return max(1, c.rules/2) }
 
+// facts are those of the whole cluster, as a reader of the log gets them: each
+// with texts of its own.
 func (c cluster) facts() []event.Recorded {
 	var out []event.Recorded
-	add := func(f event.Fact) {
-		out = append(out, event.Recorded{Pos: event.Pos{Epoch: "bench", Seq: uint64(len(out) + 1)}, Fact: f})
+	add := func(data proto.Message) {
+		out = append(out, event.Recorded{Pos: event.Pos{Epoch: "bench", Seq: uint64(len(out) + 1)}, Fact: event.Fact{Data: read(data)}})
 	}
 	n := c.sandboxes()
 	for i := range n {
-		add(event.Fact{Data: c.observed(i, true)})
-		add(event.Fact{Data: declared(sandboxKey(i), i, 1)})
+		add(c.observed(i, true))
+		add(declared(sandboxKey(i), i, 1))
 	}
 	for i := 0; i < n && c.rules > 1; i += 10 {
-		add(event.Fact{Data: declared(fmt.Sprintf("group%08d", i), i, min(10, n-i))})
+		add(declared(groupKey(i), i, min(10, n-i)))
 	}
-	add(event.Fact{Data: &factv1.Complete{Reason: "first"}})
+	add(&factv1.Complete{Reason: "first"})
 	return out
 }
 
-// sandboxKey has the 13 characters that routing keys have.
-func sandboxKey(i int) string { return fmt.Sprintf("k%012d", i) }
+// read gives a message as it comes out of the log.
+func read(m proto.Message) proto.Message {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic(err) // these messages are the benchmark's own
+	}
+	out := m.ProtoReflect().New().Interface()
+	if err := proto.Unmarshal(b, out); err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// identity is that of one rule.
+type identity struct {
+	baseline table.Workload
+	key      string
+}
+
+// appendBaseline and appendKey write the identity of the i-th rule: first come
+// those of the sandboxes' own keys, then those of the groups.
+
+func (c cluster) appendBaseline(to []byte, i int) []byte {
+	if n := c.sandboxes(); i >= n {
+		i -= n
+	}
+	return strconv.AppendInt(append(to, "service-"...), int64(i%c.baselines), 10)
+}
+
+func (c cluster) appendKey(to []byte, i int) []byte {
+	if n := c.sandboxes(); i >= n {
+		return append(to, groupKey((i-n)/10*10)...)
+	}
+	return append(to, sandboxKey(i)...)
+}
+
+// A routing key has 13 characters.
+func sandboxKey(i int) string { return padded("k", 12, i) }
+func groupKey(i int) string   { return padded("group", 8, i) }
+
+func padded(prefix string, digits, i int) string {
+	b := strconv.AppendInt(make([]byte, 0, 32), int64(i), 10)
+	return prefix + "000000000000"[:digits-len(b)] + string(b)
+}
 
 func declared(key string, first, members int) *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{RoutingKey: key}
