@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -114,6 +115,14 @@ func TestADamagedStoreIsMovedAsideAndAnEmptyOneBegins(t *testing.T) {
 		"an event is altered": {func(t *testing.T, dir string) {
 			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte {
 				return bytes.Replace(b, []byte(`"sandbox":"7"`), []byte(`"sandbox":"8"`), 1)
+			})
+		}, embedded.Altered},
+		"a sequence leaps": {func(t *testing.T, dir string) {
+			// The second record begins where the first, which says its length, ends.
+			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte {
+				second := binary.LittleEndian.Uint32(b) &^ (1 << 31)
+				b[second+4+5] ^= 0x40
+				return b
 			})
 		}, embedded.Altered},
 		"the last two openings never ended": {func(t *testing.T, dir string) {

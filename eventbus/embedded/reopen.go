@@ -86,14 +86,14 @@ func (s *Server) bound() (int64, error) {
 func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) {
 	dir := s.config.StoreDir
 	known, unknown := readWitness(dir)
-	if ofDisk(unknown) {
-		return nil, unknown
-	}
 	if s.unfinished >= openingsTried {
 		return nil, damageError{Unfinished, fmt.Errorf("the last %d openings of the store never ended", s.unfinished)}
 	}
 	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, os.ErrNotExist) && known.Epoch != "" {
 		return nil, damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
+	}
+	if err := leaps(filepath.Join(dir, storeName)); err != nil {
+		return nil, err
 	}
 	if err := beginOpening(dir, s.unfinished+1); err != nil {
 		return nil, err

@@ -79,6 +79,9 @@ func (c Corruptions) Run(ctx context.Context) (CorruptionFigures, error) {
 	group.SetLimit(max(1, c.Workers))
 	for _, t := range tasks {
 		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			m := models[t.number%uint64(len(models))]
 			v, err := c.spoilt(ctx, m, t.spoil, rand.New(rand.NewPCG(c.Seed, t.number)))
 			if err != nil {

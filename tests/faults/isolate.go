@@ -31,6 +31,11 @@ func Isolate() (scratch string, err error) {
 	if os.Geteuid() != 0 {
 		return "", errors.New("file systems can be mounted only by root: run as root")
 	}
+	for program, from := range map[string]string{"mkfs.ext4": "e2fsprogs", "mount": "mount", "strace": "strace"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return "", fmt.Errorf("%w; apt-get install %s", err, from)
+		}
+	}
 	code, err := rerun()
 	if err != nil {
 		return "", fmt.Errorf("run in a mount namespace: %w", err)
@@ -54,11 +59,19 @@ func rerun() (int, error) {
 	// to the thread that started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// An interrupt goes to both; the one inside ends in its own time.
+	// The one inside ends in its own time.
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(interrupts)
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	go func() {
+		for range interrupts {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		}
+	}()
+	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
