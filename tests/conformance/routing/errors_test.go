@@ -66,13 +66,14 @@ func atTime(at time.Time) *routingv1.At {
 	return &routingv1.At{Version: &routingv1.At_Time{Time: timestamppb.New(at)}}
 }
 
-func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
-	w := newWorld(t)
+func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) { onEachLog(t, errorsSayWhatIsWrongAndWhatToDo) }
+
+func errorsSayWhatIsWrongAndWhatToDo(t *testing.T, w *world) {
 	began := time.Now()
 	w.state(&factv1.Complete{})
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
 	w.forget()
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	tip := w.tip()
 	look := func(req *routingv1.LookupRequest) func(context.Context) error {
@@ -150,7 +151,7 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) {
 func TestAColdTableIsUnavailable(t *testing.T) {
 	w := newWorld(t)
 	w.state(declare("k1", member("shop", "w1", "sb1")))
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	for name, ask := range map[string]func(context.Context) error{
 		"lookup": func(ctx context.Context) error { _, err := a.client.Lookup(ctx, lookup(nil)); return err },
 		"kept":   func(ctx context.Context) error { _, err := a.client.Kept(ctx, &routingv1.KeptRequest{}); return err },
@@ -185,12 +186,15 @@ func TestAColdTableIsUnavailable(t *testing.T) {
 }
 
 func TestFreshReadsSeeEveryWriteThatCameBefore(t *testing.T) {
-	w := newWorld(t)
+	onEachLog(t, freshReadsSeeEveryWriteThatCameBefore)
+}
+
+func freshReadsSeeEveryWriteThatCameBefore(t *testing.T, w *world) {
 	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	fresh := lookup(&routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}})
-	for i := range 300 {
+	for i := range w.some(300) {
 		want := ""
 		if i%2 == 0 {
 			want = "sb1"
@@ -209,13 +213,16 @@ func TestFreshReadsSeeEveryWriteThatCameBefore(t *testing.T) {
 }
 
 func TestLookupAtAPositionIsTheTableThatWasThen(t *testing.T) {
-	w := newWorld(t)
+	onEachLog(t, lookupAtAPositionIsTheTableThatWasThen)
+}
+
+func lookupAtAPositionIsTheTableThatWasThen(t *testing.T, w *world) {
 	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
 	var at []uint64
 	for _, sandbox := range []string{"sb1", "sb2", "sb3"} {
 		at = append(at, w.state(declare("k1", member("shop", "w1", sandbox))).Seq)
 	}
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	var got []string
 	for _, seq := range at {

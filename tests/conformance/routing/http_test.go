@@ -22,7 +22,7 @@ const apiPath = "/api/switchyard/v1/"
 func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	req, err := http.NewRequestWithContext(within(t), http.MethodGet, a.url(apiPath+"watch?filter.routingKey=k1"), http.NoBody)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	for name, c := range map[string]struct {
 		method, path, body string
@@ -116,7 +116,7 @@ func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	status, header, body := a.get("GET", "/openapi.json", "")
 	var doc struct {
@@ -155,7 +155,7 @@ func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
 func TestHealthAndReflectionTellOfBothAPIs(t *testing.T) {
 	w := newWorld(t)
 	w.state(declare("k1", member("shop", "w1", "sb1")))
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	names := []string{"routes.Routes", "switchyard.routing.v1.Routing", ""}
 	check := func(name string) healthv1.HealthCheckResponse_ServingStatus {
 		t.Helper()

@@ -91,7 +91,7 @@ func newReplica(t *testing.T, w *world, names *dns, ip, port string) *replica {
 		return s.Run(ctx, listener)
 	}
 	a := runServer(t, server.Config{
-		Log: w.log, GRPCAddress: net.JoinHostPort(ip, port), Name: "at-" + ip,
+		Log: w.reader, GRPCAddress: net.JoinHostPort(ip, port), Name: "at-" + ip,
 		Sidecars: &sidecars, Peers: others, Parts: []server.Part{xds},
 	})
 	w.settle(a)

@@ -82,14 +82,16 @@ func (f *folded) isTableOf(t *testing.T, w *world) {
 }
 
 func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T) {
-	w := newWorld(t)
+	onEachLog(t, aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt)
+}
+
+func aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T, w *world) {
 	w.state(&factv1.Complete{})
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	rng := rand.New(rand.NewPCG(4, 11))
 	var has folded
-	const rounds = 60
-	for round := range rounds {
+	for round := range w.some(60) {
 		ctx, cut := context.WithCancel(within(t))
 		req := &routingv1.WatchRequest{Behind: has.version.GetPosition()}
 		stream, err := a.client.Watch(ctx, req)
@@ -140,9 +142,12 @@ func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T)
 }
 
 func TestALogThatBeginsAgainResetsWatchers(t *testing.T) {
-	w := newWorld(t)
+	onEachLog(t, aLogThatBeginsAgainResetsWatchers)
+}
+
+func aLogThatBeginsAgainResetsWatchers(t *testing.T, w *world) {
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{})
 	if err != nil {
@@ -179,10 +184,13 @@ func TestALogThatBeginsAgainResetsWatchers(t *testing.T) {
 }
 
 func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
-	w := newWorld(t)
+	onEachLog(t, aPositionThatIsGoneCannotBeGoneOnFrom)
+}
+
+func aPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T, w *world) {
 	old := w.state(&factv1.Complete{})
 	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	w.forget()
 	w.settle(a)
@@ -211,7 +219,7 @@ func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
 func TestAFilteredWatchIsRelativeToTheRulesThatPass(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
-	a := runServer(t, server.Config{Log: w.log})
+	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{Filter: &routingv1.Filter{Sandbox: "sb1", RoutingKey: "k1"}})
 	if err != nil {

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +19,11 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -29,17 +36,73 @@ const patience = 30 * time.Second
 
 // world is a log and those who write to it.
 type world struct {
-	t     *testing.T
-	store *memory.Store
-	log   *memory.Log
+	t   *testing.T
+	log eventbus.Log
+	// reader is the log as a route server has it.
+	reader eventbus.Reader
+	// onDisk: each fact takes as long as the disk does.
+	onDisk bool
+}
+
+// some gives how often to do something: n times, or fewer where it takes long.
+func (w *world) some(n int) int {
+	if w.onDisk {
+		return n / 6
+	}
+	return n
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	store := memory.NewStore()
-	w := &world{t: t, store: store, log: store.Open()}
+	log := memory.New()
+	w := &world{t: t, log: log, reader: log}
 	w.begin()
 	return w
+}
+
+// newBusWorld is a log behind an event bus, which a route server reaches as in a
+// cluster: over TCP, with the rights of a follower.
+func newBusWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	bus, err := embedded.Start(embedded.Config{
+		StoreDir: filepath.Join(dir, "store"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Follower, nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bus.Close)
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("follow"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, following, err := connect.Open(connect.Config{
+		Role: connect.Follower, Name: "routeserver", URL: "nats://" + bus.Addr().String(), TokenFile: token, Logger: slog.New(slog.DiscardHandler),
+	}, jetstream.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(following.Close)
+	writing, err := bus.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(writing.Close)
+	log, err := jetstream.New(jetstream.Config{Conn: writing})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, log: log, reader: reader, onDisk: true}
+	w.begin()
+	return w
+}
+
+// onEachLog runs a test on a log in memory and on one behind an event bus.
+func onEachLog(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	t.Run("in memory", func(t *testing.T) { test(t, newWorld(t)) })
+	t.Run("on an event bus", func(t *testing.T) { test(t, newBusWorld(t)) })
 }
 
 func (w *world) begin() {
@@ -49,10 +112,12 @@ func (w *world) begin() {
 	}
 }
 
-// beginAgain loses the log and begins another.
+// beginAgain ends the log and begins another.
 func (w *world) beginAgain() {
-	w.store.Lose()
-	w.begin()
+	w.t.Helper()
+	if _, err := w.log.Restart(context.Background(), ""); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // state records facts as the newest of their keys and gives the place of the
