@@ -128,7 +128,7 @@ func (c *inquiry) readiness() bool {
 	c.say(routingv1.Verdict_NOT_READY,
 		fmt.Sprintf("The request belongs to sandbox %s, whose %s is not ready since %s, so it fails with 503 instead of reaching the baseline.",
 			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
-		"See the conditions of "+object(c.holder())+" and the pods of the fork.")
+		"See the conditions of "+object(c.holder())+", and "+whatServes(c.Rule.Member.Kind)+".")
 	return true
 }
 

@@ -77,7 +77,7 @@ func port(t Target) string {
 	if t.WorkloadPort == 0 {
 		return "any port"
 	}
-	return fmt.Sprintf("port %d", t.WorkloadPort)
+	return fmt.Sprintf("port %d of the workload", t.WorkloadPort)
 }
 
 // to names the destination, when the rule has one for the port.
@@ -90,4 +90,15 @@ func (c *inquiry) to() string {
 		}
 	}
 	return ""
+}
+
+// whatServes says what has to be there for a member to be ready.
+func whatServes(kind string) string {
+	switch kind {
+	case "SignadotExternalWorkload":
+		return "whether its workstation is connected"
+	case "VirtualWorkload":
+		return "the workload that it stands for"
+	}
+	return "the pods of the fork"
 }
