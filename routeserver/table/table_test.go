@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -270,6 +271,38 @@ func TestAHashIsASum(t *testing.T) {
 	if got := zero.minus(a).plus(a); got != zero {
 		t.Error("the sum does not wrap around")
 	}
+}
+
+// Meant for the race detector: what a new version changes in place must be its own.
+func TestVersionsAreReadWhileNewOnesAreMade(t *testing.T) {
+	var recs []event.Recorded
+	for i := range uint64(1500) {
+		name := fmt.Sprintf("w%d", i)
+		recs = append(recs, rec("e", 2*i+1, declare("k"+name, name)), rec("e", 2*i+2, observe(name, fmt.Sprintf("b%d", i%5))))
+	}
+	first := Table{}.Apply(recs...)
+	hash, versions := first.Hash(), make(chan Table, 8)
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for newer := range versions {
+				for _, c := range Diff(first, newer) {
+					newer.Lookup(c.Baseline, c.RoutingKey)
+				}
+				if n := len(slices.Collect(first.All())); n != 1500 || first.Hash() != hash {
+					t.Errorf("the first version has %d rules and hash %v now", n, first.Hash())
+				}
+			}
+		})
+	}
+	newest := first
+	for i := range uint64(60) {
+		name := fmt.Sprintf("w%d", i*7)
+		newest = newest.Apply(rec("e", 4000+2*i, &factv1.RoutingWithdrawn{RoutingKey: "k" + name}), rec("e", 4001+2*i, observe("new"+name, "b1")))
+		versions <- newest
+	}
+	close(versions)
+	readers.Wait()
 }
 
 func TestLookupDoesNotAllocate(t *testing.T) {

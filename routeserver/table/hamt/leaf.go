@@ -35,7 +35,7 @@ func (n *node[K, S]) find(hash uint64, id K) (int, bool) {
 		switch s := n.slots[i]; {
 		case s == free:
 			return i, false
-		case s.Is(id):
+		case s.Hash() == hash && s.Is(id):
 			return i, true
 		}
 		i = after(i, n.slots)
@@ -57,10 +57,10 @@ func (n *node[K, S]) putInLeaf(edit *Edit, hash uint64, id K, s S) bool {
 	return !found
 }
 
-func (n *node[K, S]) takeFromLeaf(edit *Edit, id K) {
+func (n *node[K, S]) takeFromLeaf(edit *Edit, hash uint64, id K) {
 	rest := make([]S, 0, n.size-1)
 	n.visit(func(s S) bool {
-		if !s.Is(id) {
+		if s.Hash() != hash || !s.Is(id) {
 			rest = append(rest, s)
 		}
 		return true

@@ -11,9 +11,9 @@ type Slot[K any] interface {
 	comparable
 	// ID gives what the value is found by.
 	ID() K
-	// Is tells whether that is so.
+	// Is tells whether that is so. It is asked when the hash is the same.
 	Is(id K) bool
-	// Hash gives the hash of its identity.
+	// Hash gives the hash of its identity, and costs little.
 	Hash() uint64
 }
 
@@ -36,7 +36,7 @@ func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
 		switch s := slots[i]; {
 		case s == none:
 			return none, false
-		case s.Is(id):
+		case s.Hash() == hash && s.Is(id):
 			return s, true
 		}
 		i = after(i, slots)

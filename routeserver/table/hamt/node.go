@@ -51,7 +51,7 @@ func (n *node[K, S]) put(edit *Edit, level int, hash uint64, id K, s S) bool {
 // take takes out the value of an identity, which is there.
 func (n *node[K, S]) take(edit *Edit, level int, hash uint64, id K) {
 	if n.below == nil {
-		n.takeFromLeaf(edit, id)
+		n.takeFromLeaf(edit, hash, id)
 		return
 	}
 	n.own(edit)
