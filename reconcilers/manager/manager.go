@@ -64,6 +64,9 @@ type Config struct {
 	WebhookAddress string
 	// History says how much history the routing log keeps.
 	History publisher.Bounds
+	// Patience is how long the routing log waits for a few objects whose controllers
+	// fail, before it is called whole without them; publisher.Config has the default.
+	Patience time.Duration
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
@@ -177,8 +180,9 @@ func (m *Main) addControllers(ctx context.Context) error {
 		Epochs: publish.Epochs{
 			Reader: m.manager.GetAPIReader(), Writer: m.manager.GetClient(), Namespace: m.config.Namespace,
 		},
-		Bounds: m.config.History,
-		Logger: m.config.Logger,
+		Bounds:   m.config.History,
+		Patience: m.config.Patience,
+		Logger:   m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the publisher: %w", err)

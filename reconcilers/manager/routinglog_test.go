@@ -3,12 +3,15 @@ package manager_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
@@ -123,6 +126,44 @@ func TestTwoManagersInOneProcessNeedARegistryEach(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers: the API server
+// answers every write of one object with an error.
+func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T) {
+	const ns = "patience"
+	c := world(t, ns)
+	for _, name := range []string{"patience-broken", "patience-fine"} {
+		if err := c.client.Create(c.ctx, newConfig(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mended atomic.Bool
+	access := rest.CopyConfig(server)
+	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if !mended.Load() && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/patience-broken") {
+				return nil, errors.New("this object cannot be written")
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	registry := prometheus.NewRegistry()
+	c.manage(manager.Config{REST: access, Patience: 200 * time.Millisecond, Metrics: registry})
+	c.eventually("the routing log is whole", c.main.LogReady)
+	if c.log.fact(event.RoutingKey("patience-fine")) == nil || c.log.fact(event.RoutingKey("patience-broken")) != nil {
+		t.Error("the log says nothing of the one that is fine, or something of the one that is not")
+	}
+	if n := measured(t, registry)["switchyard_routing_log_unsettled_objects"]; n != 1 {
+		t.Errorf("objects that are not waited for: %v", n)
+	}
+	mended.Store(true)
+	c.eventually("it is declared once it can be", func() error {
+		if c.log.fact(event.RoutingKey("patience-broken")) == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
 }
 
 // TestTheHistoryOfTheRoutingLogIsBounded lets real controllers change one object
