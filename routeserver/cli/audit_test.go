@@ -174,6 +174,10 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 			t.Errorf("without %q:\n%s", want, got.out)
 		}
 	}
+	plan.Statements = []event.Fact{declared("bob", "sb-bob", "fork-bob", "me"), observed("fork-bob", "", false)}
+	if got = p.run(t.Context(), append(args, "-f", "-")...); got.code != cli.ExitOK || !strings.Contains(got.out, "what would be new is shown as it begins") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
 	for name, args := range map[string][]string{
 		"nothing": {"dry-run"}, "a name without --delete": {"dry-run", "sandbox", "x"},
 		"a file and a name": {"dry-run", "-f", "-", "--delete", "sandbox", "x"}, "a file that is not there": {"dry-run", "-f", "none"},

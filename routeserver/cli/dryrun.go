@@ -146,16 +146,21 @@ func (a *app) dryRunText(p Plan, r *routingv1.DryRunResponse) string {
 	part("the operator would write:", "the operator would write nothing", allPlain(p.Objects))
 	part("it would report:", "it would find nothing wrong", allPlain(p.Findings))
 	var conflicts, changes []string
+	starts := false
 	for _, c := range r.GetConflicts() {
 		conflicts = append(conflicts, conflictLine(c))
 	}
 	for _, c := range r.GetChanges() {
 		changes = append(changes, strings.Split(strings.TrimSuffix(a.changeText(c), "\n"), "\n")...)
+		starts = starts || c.GetOld() == nil && !c.GetNew().GetReady()
 	}
 	if len(conflicts) > 0 {
 		part("there would be conflicts:", "", conflicts)
 	}
 	part("these decisions would become others:", "no decision would become another one", changes)
+	if starts {
+		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
+	}
 	fmt.Fprintf(&b, "\nas seen from %s\n", a.versionLine(r.GetVersion()))
 	return b.String()
 }

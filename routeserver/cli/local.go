@@ -90,7 +90,7 @@ func (a *app) serve(ctx context.Context, log *archive.Log) (*local, error) {
 	}()
 	s := &local{main: main, stop: func() { cancel(); <-ended }}
 	if s.client, err = a.dial(main.GRPCAddress(), "this program"); err == nil {
-		err = s.settle(ctx, a.flags.patience)
+		err = s.settle(ctx)
 	}
 	if err != nil {
 		s.stop()
@@ -99,14 +99,18 @@ func (a *app) serve(ctx context.Context, log *archive.Log) (*local, error) {
 	return s, nil
 }
 
-// settle waits until the server has taken in the whole log.
-func (s *local) settle(ctx context.Context, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// longest bounds the time in which the server in this process takes in a log. It
+// only ends what would never end: a log of any size is read sooner.
+const longest = 15 * time.Minute
+
+// settle waits until the server has taken in the whole log, and knows its past.
+func (s *local) settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	for {
 		kept, err := s.client.Kept(ctx, &routingv1.KeptRequest{})
 		switch {
-		case err == nil && kept.GetNewest().GetRecorded() != nil: // its past is known, too
+		case err == nil && kept.GetNewest().GetRecorded() != nil:
 			return nil
 		case err != nil && codeOf(err) != ExitUnavailable:
 			return err
@@ -114,7 +118,7 @@ func (s *local) settle(ctx context.Context, patience time.Duration) error {
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the route server in this process has not read the log within --request-timeout %s: %w", patience, cmp.Or(err, ctx.Err()))
+			return fmt.Errorf("the route server in this process has not read the log: %w", cmp.Or(err, ctx.Err()))
 		}
 	}
 }
