@@ -54,10 +54,8 @@ const (
 )
 
 // moveAside takes what is in the store directory out of the way, into a
-// directory named by the time, and gives its name. Of those that are there
-// already it keeps the newest, and only as long as the volume has room for a
-// whole log beside them.
-func moveAside(dir string, at time.Time, room int64) (string, error) {
+// directory named by the time, and gives its name.
+func moveAside(dir string, at time.Time) (string, error) {
 	name := filepath.Join(dir, asidePrefix+at.UTC().Format("20060102T150405.000000000Z"))
 	if err := os.Mkdir(name, 0o700); err != nil {
 		return "", fmt.Errorf("make room for the damaged store: %w", err)
@@ -73,7 +71,7 @@ func moveAside(dir string, at time.Time, room int64) (string, error) {
 			return "", fmt.Errorf("move the damaged store aside: %w", err)
 		}
 	}
-	return name, boundAside(dir, room)
+	return name, nil
 }
 
 // boundAside removes the oldest of the stores that were moved aside, down to the

@@ -71,7 +71,8 @@ type Config struct {
 	// Unsynced acknowledges writes before they are on disk. Only for measuring
 	// what syncing costs, and for showing what is lost without it.
 	Unsynced bool
-	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0.
+	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0. It is
+	// never more than 70 per cent of the volume.
 	MaxStore int64
 	// MaxConnections bounds the clients; 256 when it is 0.
 	MaxConnections int

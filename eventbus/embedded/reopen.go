@@ -159,17 +159,19 @@ func (s *Server) confirm(tip, known event.Mark, unknown error) error {
 func (s *Server) moveAside(d damageError, maxStore int64) error {
 	s.unfinished = 0
 	at := time.Now()
-	to, err := moveAside(s.config.StoreDir, at, maxStore)
+	to, err := moveAside(s.config.StoreDir, at)
 	if err != nil {
 		return fmt.Errorf("event bus: the store is damaged (%w), but: %w", d, err)
 	}
-	kept := true
+	if err := boundAside(s.config.StoreDir, maxStore); err != nil {
+		s.config.Logger.Warn("damaged stores that were moved aside before could not be removed", "error", err)
+	}
 	if _, err := os.Stat(to); err != nil {
-		kept, to = false, ""
+		to = "" // there was no room to keep it
 	}
 	s.config.Logger.Error("THE STORE OF THE ROUTING LOG IS DAMAGED and was moved aside. An empty log takes its place: the controllers "+
 		"begin a new epoch and state again what is true now. Routes stay served meanwhile; older history is lost.",
-		"damage", string(d.kind), "why", d.why, "movedTo", to, "kept", kept)
+		"damage", string(d.kind), "why", d.why, "movedTo", to, "kept", to != "")
 	s.count(func(c *counts) {
 		c.aside[d.kind]++
 		c.lastAside = Aside{Kind: d.kind, Why: d.why.Error(), Path: to, At: at}

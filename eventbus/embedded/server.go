@@ -93,6 +93,10 @@ func Start(c Config) (*Server, error) {
 		stop()
 		return nil, errors.Join(err, s.leave())
 	}
+	if err != nil {
+		s.config.Logger.Error("the event bus starts without the routing log, because its disk has failed; "+
+			"it opens the log by itself once the disk works", "reason", err)
+	}
 	s.now(o, err)
 	go s.keep(ctx)
 	return s, nil

@@ -85,8 +85,8 @@ func TestOfTheStoresMovedAsideTheNewestAreKeptWhileThereIsRoom(t *testing.T) {
 		if err := writeWitness(dir, aMark); err != nil {
 			t.Fatal(err)
 		}
-		to, err := moveAside(dir, at.Add(time.Duration(n)*time.Second), 0)
-		if err != nil {
+		to, err := moveAside(dir, at.Add(time.Duration(n)*time.Second))
+		if err := errors.Join(err, boundAside(dir, 0)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := readWitness(to); err != nil {
