@@ -110,11 +110,13 @@ func (r *relay) verdictOn(version string) (verdict, <-chan struct{}) {
 	return r.verdict, r.changed
 }
 
-// has gives the version that Envoy accepted last, or "".
+// has gives the version that Envoy accepted last, or "" when it has accepted none
+// or another one is on its way to it: to claim the old one then would be wrong as
+// soon as Envoy takes the other, and nobody would bring it back.
 func (r *relay) has() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.good) == 0 {
+	if len(r.good) == 0 || r.routes[0].Version != r.good[0].Version {
 		return ""
 	}
 	return r.good[0].Version

@@ -46,3 +46,38 @@ func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 		t.Errorf("Envoy is offered version %q after it refused that from disk, want the baseline's %q", got, baseline[0].Version)
 	}
 }
+
+// The stream to the route server breaks while Envoy has new routes before it, and
+// they are withdrawn meanwhile. Who claimed the old ones would not be sent them
+// again, and Envoy would go on with the new ones.
+func TestRoutesAreNotClaimedWhileOthersAreOnTheirWay(t *testing.T) {
+	r := newRelay(customer, store{filepath.Join(t.TempDir(), "routes.pb")}, slog.New(slog.DiscardHandler))
+	baseline, err := translate.Baseline(customer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := func(v string) translate.Resource {
+		routes := baseline[0]
+		routes.Version = v
+		return routes
+	}
+	accepts := func(v string) { r.settled(serve.Peer{}, []serve.Status{{Name: baseline[0].Name, Sent: v, Acked: v}}) }
+	claims := func(when, want string) {
+		t.Helper()
+		if got := r.has(); got != want {
+			t.Errorf("%s it claims version %q, not %q", when, got, want)
+		}
+	}
+	claims("at first", "")
+	r.offer(version("1"))
+	claims("before Envoy accepts anything", "")
+	accepts("1")
+	claims("once Envoy has accepted it", "1")
+	r.offer(version("2"))
+	claims("while Envoy has not said what it thinks of the next", "")
+	accepts("2")
+	claims("once Envoy has accepted the next", "2")
+	r.offer(version("3"))
+	r.settled(serve.Peer{}, []serve.Status{{Name: baseline[0].Name, Sent: "3", Acked: "2", Rejected: "3", Error: "no"}})
+	claims("once Envoy has refused the one after", "2")
+}
