@@ -23,11 +23,16 @@ const (
 //
 // A sidecar has acknowledged a position when the version that it acknowledged
 // last is the one that follows, for its workload, from the table at that position
-// or at a later one (Sidecar.Reached). What that proves: the routes that this
-// sidecar's Envoy has accepted are those of a table that holds everything up to
-// the position. What it does not prove: anything about pods that have no sidecar,
-// or one that is not connected just now; nor that a request which was under way
-// before has been routed anew.
+// or at a later one (Sidecar.Reached). A sidecar acknowledges what its Envoy has
+// accepted, and only then. What that proves: the routes that this Envoy has
+// accepted last are those of a table that holds everything up to the position.
+//
+// What it does not prove: anything about pods that have no sidecar, or one that is
+// not connected just now (a route server that has just started knows no sidecar
+// until they are back, within seconds); nor that a request which was under way has
+// been routed anew, for Envoy's workers take new routes a moment after it accepts
+// them. And a sidecar that is given back what its Envoy had before, while that is
+// busy with something else, says so at once: Envoy has it again a moment later.
 //
 // With a routing key the sidecars of those baselines count for which the key has
 // a rule, or had one as far as the log is kept.

@@ -48,7 +48,12 @@ func listen(t *testing.T, ip, port string, pod string, holds bool) *answering {
 	routingv1.RegisterRoutingServer(g, a)
 	served := make(chan error, 1)
 	go func() { served <- g.Serve(l) }()
-	t.Cleanup(func() { g.Stop(); <-served })
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
 	return a
 }
 

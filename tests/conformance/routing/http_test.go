@@ -91,7 +91,7 @@ func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 		"a parameter given twice":           {"GET", "lookup?routingKey=k1&routingKey=k2", "", 400, codes.InvalidArgument, "too many values"},
 		"a number that is none":             {"GET", "table?pageSize=many", "", 400, codes.InvalidArgument, "page_size"},
 		"a body that is no JSON":            {"POST", "explain", "{", 400, codes.InvalidArgument, "unexpected"},
-		"a body with a field not known":     {"POST", "explain", `{"destinaton": "x"}`, 400, codes.InvalidArgument, "destinaton"},
+		"a body with a field not known":     {"POST", "explain", `{"place": "x"}`, 400, codes.InvalidArgument, "place"},
 		"a body that is too large":          {"POST", "dry-run", `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, 413, codes.InvalidArgument, "too large"},
 		"another method":                    {"POST", "lookup", "", 405, codes.Unimplemented, "openapi.json"},
 		"a path of nothing":                 {"GET", "nothing", "", 404, codes.Unimplemented, "openapi.json"},

@@ -29,7 +29,7 @@ import (
 // query writes a request as the parameters of a URL.
 func query(m protoreflect.Message, prefix string, into url.Values) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
-		name := prefix + string(f.JSONName())
+		name := prefix + f.JSONName()
 		switch at, isTime := v.Interface().(protoreflect.Message); {
 		case f.Message() == nil:
 			into.Add(name, v.String())
