@@ -15,6 +15,10 @@ type Config struct {
 	// Checkpoints is how many tables are kept ready, to begin rebuilding at.
 	// Default 32.
 	Checkpoints int
+	// CheckpointRules is how many rules all of these tables may have together, so
+	// that large tables are kept less often: two that lie thousands of events apart
+	// share little. About 400 bytes each. Default 500,000.
+	CheckpointRules int
 	// Every is the least number of events between two checkpoints. Default 256.
 	Every int
 	// Rebuilds is how many versions are rebuilt at the same time; more wait.
@@ -38,7 +42,7 @@ func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:
 		return errors.New("history: Config.Log is missing: say which log to read")
-	case c.Checkpoints < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
+	case c.Checkpoints < 0 || c.CheckpointRules < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
 		return errors.New("history: numbers in Config must not be negative")
 	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
 		return errors.New("history: Config.RetryMin must not be negative nor exceed RetryMax")
@@ -47,7 +51,7 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	for field, value := range map[*int]int{&c.Checkpoints: 32, &c.Every: 256, &c.Rebuilds: 2, &c.Recent: 8} {
+	for field, value := range map[*int]int{&c.Checkpoints: 32, &c.CheckpointRules: 500_000, &c.Every: 256, &c.Rebuilds: 2, &c.Recent: 8} {
 		if *field == 0 {
 			*field = value
 		}

@@ -98,7 +98,7 @@ func (h *History) begin(epoch string) {
 	h.folding = fold.Fold{}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.past = newPast(epoch, bounds{checkpoints: h.cfg.Checkpoints, every: h.cfg.Every})
+	h.past = newPast(epoch, bounds{checkpoints: h.cfg.Checkpoints, rules: h.cfg.CheckpointRules, every: h.cfg.Every})
 	h.recent = nil
 	h.wake()
 }

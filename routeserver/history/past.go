@@ -27,7 +27,7 @@ type past struct {
 }
 
 type bounds struct {
-	checkpoints, every int
+	checkpoints, rules, every int
 }
 
 type complete struct{ seq, floor uint64 }
@@ -77,27 +77,38 @@ func (p *past) due(events []event.Recorded) bool {
 	return isComplete || newest.Pos.Seq >= last+uint64(p.every)
 }
 
-// keep adds a checkpoint, and drops the one whose neighbours are nearest to each
-// other when there are too many: so the distances stay about even.
+// keep adds a checkpoint, and drops others while there are too many or they have
+// too many rules.
 func (p *past) keep(reached fold.Fold) {
 	p.checkpoints = append(p.checkpoints, reached)
-	if len(p.checkpoints) <= p.bounds.checkpoints {
-		return
+	rules := 0
+	for _, f := range p.checkpoints {
+		rules += f.Table().Len()
 	}
+	for n := len(p.checkpoints); n > p.bounds.checkpoints || n > 1 && rules > p.bounds.rules; n-- {
+		drop := p.leastMissed()
+		rules -= p.checkpoints[drop].Table().Len()
+		p.checkpoints = slices.Delete(p.checkpoints, drop, drop+1)
+	}
+}
+
+// leastMissed finds the checkpoint whose neighbours are nearest to each other:
+// dropping it keeps the distances about even. The newest one is not it, unless
+// there is no other: what is read next begins there.
+func (p *past) leastMissed() int {
 	at := func(i int) uint64 {
 		if i < 0 {
 			return p.first
 		}
 		return p.checkpoints[i].Mark().Seq
 	}
-	// The newest one stays: what is read next begins there.
-	drop := 0
+	least := 0
 	for i := range len(p.checkpoints) - 1 {
-		if at(i+1)-at(i-1) < at(drop+1)-at(drop-1) {
-			drop = i
+		if at(i+1)-at(i-1) < at(least+1)-at(least-1) {
+			least = i
 		}
 	}
-	p.checkpoints = slices.Delete(p.checkpoints, drop, drop+1)
+	return least
 }
 
 // forget drops what lies before the first event that the log keeps.

@@ -76,3 +76,29 @@ func TestCheckpointsStayEven(t *testing.T) {
 		t.Errorf("%d checkpoints, the farthest %d events apart", n, farthest)
 	}
 }
+
+func TestLargeTablesAreKeptLessOften(t *testing.T) {
+	w := write(t, 8)
+	oldest := w.append(sandboxes.Complete(0))
+	tip := w.happen(600)
+	rules := w.live.Len()
+	if rules < 10 {
+		t.Fatalf("the table has %d rules only", rules)
+	}
+	for name, c := range map[string]struct{ rules, most int }{
+		"room for about three tables": {3 * rules, 5}, "room for none": {1, 1},
+	} {
+		h := remember(t, history.Config{Log: w.store.Open(), Every: 10, CheckpointRules: c.rules})
+		if err := h.Reached(t.Context(), tip); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := h.Checkpoints(); n < 1 || n > c.most {
+			t.Errorf("%s: %d checkpoints of up to %d rules", name, n, rules)
+		}
+		for seq := oldest.Seq; seq <= tip.Seq; seq += 50 {
+			if got, err := h.At(t.Context(), event.Pos{Epoch: tip.Epoch, Seq: seq}); err != nil || got.Hash() != w.tables[seq].Hash() {
+				t.Errorf("%s: version %d: %v", name, seq, err)
+			}
+		}
+	}
+}
