@@ -67,7 +67,7 @@ func load(t *testing.T, events []event.Stored) *archive.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	defer func() { _ = a.Close() }()
 	log, err := archive.Load(a)
 	if err != nil {
 		t.Fatal(err)

@@ -248,9 +248,8 @@ func TestEachKindOfTamperingIsFoundAtItsPlace(t *testing.T) {
 					if renumber {
 						l.renumber()
 					}
-					got := audit.Report{}
-					var err error
-					if got, err = audit.Run(l.next(), l.cfg); err != nil {
+					got, err := audit.Run(l.next(), l.cfg)
+					if err != nil {
 						t.Fatal(err)
 					}
 					switch f := got.Finding; {

@@ -98,7 +98,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"another server":                    {"table --server OTHER", cli.ExitUnavailable, "it is no route server"},
 		"a server that never answers":       {"table --server SILENT --request-timeout 200ms", cli.ExitUnavailable, "SILENT"},
 		"no kubeconfig":                     {"table --kubeconfig NONE", cli.ExitUnavailable, "Name a route server (--server host:port), or a cluster that has one"},
-		"a table that is not whole":         {"table --server COLD", cli.ExitUnavailable, "the routing table is not whole yet"},
+		"a table that is not whole":         {"table --server COLD", cli.ExitUnavailable, "switchyard: the routing table is not whole yet"},
 		"a request to a table not whole":    {"explain deployment/shop/customer --key a --server COLD", cli.ExitUnavailable, ""},
 		"a version to come":                 {"table --at 999 --server LIVE", cli.ExitGone, "999"},
 		"a version of another epoch":        {"table --at other/3 --server LIVE", cli.ExitGone, "other"},

@@ -22,7 +22,7 @@ func (a *app) load(path string) (*archive.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }() // it was only read
 	log, err := archive.Load(r)
 	if errors.Is(err, eventbus.ErrDamaged) {
 		return nil, fmt.Errorf("%s: %w\nnothing can be said from a log that is not what was recorded; see: %s audit verify %s", path, err, a.Name, path)

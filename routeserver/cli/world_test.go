@@ -72,15 +72,15 @@ func observed(member, address string, ready bool) event.Fact {
 // story gives the facts in order; the last one breaks alice's route.
 func story() []event.Fact {
 	return []event.Fact{
-		1 - 1: declared("alice", "sb-alice", "fork-alice", "kubectl-client-side-apply"),
-		2 - 1: observed("fork-alice", "10.96.0.11", true),
-		3 - 1: {Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first", RoutingKeys: 1, Workloads: 1}},
-		4 - 1: declared("bob", "sb-bob", "fork-bob", "argocd"),
-		5 - 1: observed("fork-bob", "", false),
-		6 - 1: observed("fork-bob", "10.96.0.12", true),
-		7 - 1: declared("carol\x1b[31m", "sb-carol", "fork-carol", "helm"),
-		8 - 1: withdrawn("bob", "sb-bob"),
-		9 - 1: withdrawn("alice", "sb-alice"),
+		declared("alice", "sb-alice", "fork-alice", "kubectl-client-side-apply"),
+		observed("fork-alice", "10.96.0.11", true),
+		{Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first", RoutingKeys: 1, Workloads: 1}},
+		declared("bob", "sb-bob", "fork-bob", "argocd"),
+		observed("fork-bob", "", false),
+		observed("fork-bob", "10.96.0.12", true),
+		declared("carol\x1b[31m", "sb-carol", "fork-carol", "helm"),
+		withdrawn("bob", "sb-bob"),
+		withdrawn("alice", "sb-alice"),
 	}
 }
 

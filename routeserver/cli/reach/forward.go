@@ -4,20 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/tools/portforward"
 )
 
-// forwarder forwards a local port through what its dialer opens.
-type forwarder struct{ dialer httpstream.Dialer }
+// forwarder makes what forwards a local port to a pod, until stop is closed; it
+// closes ready once the port is open.
+type forwarder func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)
 
 // open forwards a port of the loopback address until ctx ends, and gives it.
 func (f forwarder) open(ctx context.Context, pod *corev1.Pod) (string, error) {
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	fw, err := portforward.NewOnAddresses(f.dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", grpcPort)}, stop, ready, io.Discard, io.Discard)
+	fw, err := f(stop, ready)
 	if err != nil {
 		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

@@ -10,6 +10,7 @@ package reach
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 
@@ -71,11 +72,11 @@ func (c Cluster) Forward(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dialer, err := dialerFor(client, config, pod)
+	f, err := forwarderTo(client, config, pod)
 	if err != nil {
 		return "", err
 	}
-	return dialer.open(ctx, pod)
+	return f.open(ctx, pod)
 }
 
 // ready picks a pod of the route server that is ready.
@@ -111,18 +112,21 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// dialerFor gives what opens the stream to a pod.
-func dialerFor(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (forwarder, error) {
+// forwarderTo gives what forwards a port to a pod.
+func forwarderTo(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (forwarder, error) {
 	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)
 	if err != nil {
-		return forwarder{}, fmt.Errorf("forward a port: %w", err)
+		return nil, fmt.Errorf("forward a port: %w", err)
 	}
 	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
 	// WebSockets pass more proxies; API servers before 1.30 speak SPDY only.
 	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
 	if err != nil {
-		return forwarder{}, fmt.Errorf("forward a port: %w", err)
+		return nil, fmt.Errorf("forward a port: %w", err)
 	}
-	return forwarder{portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil })}, nil
+	dialer := portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil })
+	return func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", grpcPort)}, stop, ready, io.Discard, io.Discard)
+	}, nil
 }

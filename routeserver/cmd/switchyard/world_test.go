@@ -102,7 +102,7 @@ func kubelet(t *testing.T, address string) int32 {
 		if conn == nil {
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		for {
 			select {
 			case s := <-streams:
