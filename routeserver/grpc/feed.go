@@ -25,6 +25,9 @@ type feed struct {
 
 	mu     sync.Mutex
 	newest *edition
+	// apart: a watcher stands at a table of which there is no edition, and must
+	// hear of the next one whatever it says.
+	apart bool
 }
 
 // edition is a table as watchers are told of it.
@@ -72,15 +75,17 @@ func (f *feed) run(ctx context.Context) {
 }
 
 // publish makes an edition of the newest table, unless it says what the newest
-// edition says. The channel is closed when there is a newer table.
+// edition says and so do all watchers. The channel is closed when there is a
+// newer table.
 func (f *feed) publish() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t, newer := f.tables.Current()
 	last := f.newest
-	if last.table.Whole() == t.Whole() && last.table.Hash() == t.Hash() {
+	if !f.apart && last.table.Whole() == t.Whole() && last.table.Hash() == t.Hash() {
 		return newer
 	}
+	f.apart = false
 	f.newest = &edition{
 		number: last.number + 1, table: t, newer: make(chan struct{}),
 		before: last.table, steps: map[published.Filter]*step{},
@@ -105,7 +110,7 @@ func (f *feed) join() told {
 	defer f.mu.Unlock()
 	at := told{edition: f.newest.number, newer: f.newest.newer}
 	if at.table, _ = f.tables.Current(); at.table.Hash() != f.newest.table.Hash() {
-		at.edition = noEdition
+		at.edition, f.apart = noEdition, true
 	}
 	return at
 }

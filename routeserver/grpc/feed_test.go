@@ -155,6 +155,26 @@ func TestWatchersOfOneFilterShareWhatTheyAreTold(t *testing.T) {
 	}
 }
 
+// A rule that is there for less than a pause: who came in between has it, and must
+// be told that it is gone, although for the others nothing has changed.
+func TestAWatchThatBeganBetweenTwoEditionsIsToldWhatWasTakenBack(t *testing.T) {
+	b := newTables()
+	b.apply(observed("w1"), &factv1.Complete{})
+	f := newFeed(b, time.Hour)
+	b.apply(&factv1.RoutingDeclared{RoutingKey: "k1", Members: []*factv1.Member{memberOf("w1", "sb1")}})
+	between := f.join()
+	b.apply(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
+	f.publish()
+	select {
+	case <-between.newer:
+	default:
+		t.Fatal("not woken")
+	}
+	if ops, _ := f.next(between, published.Filter{}); len(ops) != 1 || ops[0].op != routesv1.WatchOp_REMOVE {
+		t.Errorf("%d ops, want one REMOVE", len(ops))
+	}
+}
+
 // Nothing is kept for a watcher that does not look but the table it has.
 func TestAWatcherThatSleepsKeepsNoEditionAlive(t *testing.T) {
 	b := newTables()
