@@ -264,7 +264,7 @@ func (w *World) settle(ctx context.Context, pos event.Pos) error {
 			return err
 		}
 		have = answer.GetSidecars()
-		if len(have) == len(w.sidecars) && !slices.ContainsFunc(have, func(c *routingv1.Sidecar) bool {
+		if len(have) == len(w.sidecars) && !w.underWay() && !slices.ContainsFunc(have, func(c *routingv1.Sidecar) bool {
 			return !w.holds(c.GetPod()) && (c.GetReached().GetEpoch() != pos.Epoch || c.GetReached().GetSequence() < pos.Seq)
 		}) {
 			return nil
@@ -273,4 +273,10 @@ func (w *World) settle(ctx context.Context, pos event.Pos) error {
 			return fmt.Errorf("the sidecars have not reached %d: %v", pos.Seq, have)
 		}
 	}
+}
+
+// underWay tells whether routes were sent to a sidecar that it has not answered
+// yet. They may be older ones than it is to have: it had those before them.
+func (w *World) underWay() bool {
+	return slices.ContainsFunc(w.xds.Load().Acks(), func(a serve.Ack) bool { return a.Sent != a.Acked && !w.holds(a.Pod) })
 }
