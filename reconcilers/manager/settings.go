@@ -19,6 +19,8 @@ import (
 type Settings struct {
 	// Bus is how to reach the event bus.
 	Bus connect.Config
+	// Replicas is how many servers of the event bus keep the routing log.
+	Replicas int
 	// Inject is what the webhook injects, as the environment says.
 	Inject inject.Config
 	// LeaderElect makes controllers wait until this process is the leader.
@@ -46,10 +48,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.StringVar(&s.WebhookAddress, "webhook-bind-address", ":9443", "address of the injecting webhook")
 	flags.StringVar(&s.ClusterConfig, "config", "/etc/signadot/cluster_config.yaml", "the operator's configuration file")
-	flags.StringVar(&s.Bus.URL, "eventbus-url", orElse(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222"), "event bus to write; EVENTBUS_URL in the environment")
-	flags.StringVar(&s.Bus.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
-	flags.StringVar(&s.Bus.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")
-	flags.StringVar(&s.Bus.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
+	reached := connect.Flags(flags, getenv, &s.Bus)
+	flags.IntVar(&s.Replicas, "eventbus-replicas", 1, "how many servers of the event bus keep the routing log: 1, 3 or 5; more than 1 takes a NATS cluster of your own")
 	flags.Uint64Var(&s.History.Events, "history-events", publisher.DefaultEvents, "how many of the newest events the routing log keeps at least, if they are not too old and half of its room is enough")
 	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
@@ -59,8 +59,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if flags.NArg() > 0 {
 		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
-	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
-		s.Bus.TokenFile = "" // The default is for our own bus.
+	reached()
+	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
+		return Settings{}, fmt.Errorf("eventbus-replicas is %d: give 1, 3 or 5", s.Replicas)
 	}
 	if s.History.Events == 0 || s.History.Age < 0 {
 		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
@@ -73,13 +74,6 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
 	}
 	return s, nil
-}
-
-// given says whether the flag was there.
-func given(flags *flag.FlagSet, name string) bool {
-	found := false
-	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }
 
 // orElse gives value, or fallback when it is empty.
@@ -100,7 +94,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	}
 	bus := s.Bus
 	bus.Logger = logger
-	log, conn, err := connect.Open(bus, jetstream.Config{})
+	log, conn, err := connect.Open(bus, jetstream.Config{Replicas: s.Replicas})
 	if err != nil {
 		return Config{}, nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
 )
 
@@ -52,6 +53,23 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestABusOfOnesOwnWithThreeServers(t *testing.T) {
+	s, err := ParseSettings([]string{
+		"--eventbus-url=tls://a:4222,tls://b:4222,tls://c:4222", "--eventbus-replicas=3", "--eventbus-ca-file=/ca",
+		"--eventbus-credentials-file=/creds", "--eventbus-cert-file=/cert", "--eventbus-key-file=/key",
+	}, environment, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := connect.Config{
+		URL: "tls://a:4222,tls://b:4222,tls://c:4222", Role: connect.Writer, Name: "manager-1",
+		CAFile: "/ca", CredentialsFile: "/creds", CertFile: "/cert", KeyFile: "/key",
+	}
+	if s.Bus != want || s.Replicas != 3 {
+		t.Errorf("the bus is %+v with %d replicas", s.Bus, s.Replicas)
+	}
+}
+
 func TestSettingsThatAreRefused(t *testing.T) {
 	none := func(string) string { return "" }
 	for name, tt := range map[string]struct {
@@ -62,6 +80,8 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"an argument that is no flag":    {[]string{"run"}, environment, `"run"`},
 		"a flag that does not exist":     {[]string{"--no-such"}, environment, "no-such"},
 		"a bus that is no address":       {[]string{"--eventbus-url=::"}, environment, "event bus"},
+		"an even number of servers":      {[]string{"--eventbus-replicas=2"}, environment, "eventbus-replicas"},
+		"a certificate without a key":    {[]string{"--eventbus-cert-file=/c"}, environment, "KeyFile"},
 		"no history":                     {[]string{"--history-events=0"}, environment, "history-events"},
 		"a history of negative age":      {[]string{"--history-age=-1h"}, environment, "history-age"},
 		"no image for the sidecar":       {nil, none, "image"},

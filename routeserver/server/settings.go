@@ -46,10 +46,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	s := Settings{Name: name, Own: ownAddresses(getenv("POD_IPS")), Bus: connect.Config{Role: connect.Follower, Name: name}}
 	flags := flag.NewFlagSet("routeserver", flag.ContinueOnError)
 	flags.SetOutput(help)
-	flags.StringVar(&s.Bus.URL, "eventbus-url", orElse(getenv("EVENTBUS_URL"), "nats://eventbus.signadot.svc:4222"), "event bus to follow; EVENTBUS_URL in the environment")
-	flags.StringVar(&s.Bus.TokenFile, "eventbus-token-file", "/var/run/secrets/tokens/eventbus", "service-account token for the event bus; empty for none")
-	flags.StringVar(&s.Bus.CredentialsFile, "eventbus-credentials-file", "", "NATS credentials instead of a token, for an event bus of your own")
-	flags.StringVar(&s.Bus.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
+	reached := connect.Flags(flags, getenv, &s.Bus)
 	flags.StringVar(&s.GRPCAddress, "grpc-address", ":7777", "address of the routes API over gRPC")
 	flags.StringVar(&s.RESTAddress, "rest-address", ":7778", "address of the routes API over HTTP, and of /healthz and /readyz")
 	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
@@ -66,9 +63,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if flags.NArg() > 0 {
 		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
-	if s.Bus.CredentialsFile != "" && !given(flags, "eventbus-token-file") {
-		s.Bus.TokenFile = "" // the default is for our own bus
-	}
+	reached()
 	return s, s.validate()
 }
 
@@ -82,12 +77,6 @@ func (s Settings) validate() error {
 // ownAddresses reads the addresses of a pod as Kubernetes writes them.
 func ownAddresses(podIPs string) []string {
 	return strings.FieldsFunc(podIPs, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func given(flags *flag.FlagSet, name string) bool {
-	found := false
-	flags.Visit(func(f *flag.Flag) { found = found || f.Name == name })
-	return found
 }
 
 func orElse(value, fallback string) string {

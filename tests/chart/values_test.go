@@ -26,6 +26,8 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a namespace that cannot exist", "allowedNamespaces: [Shop]", "/allowedNamespaces/0"},
 		{"the same namespace twice", "allowedNamespaces: [shop, shop]", "/allowedNamespaces"},
 		{"a bus that is no NATS address", "eventBus: {external: {url: localhost}}", "/eventBus/external/url"},
+		{"three servers of no bus", "eventBus: {external: {replicas: 3}}", "eventBus.external.replicas is 3 but there is no url"},
+		{"an even number of servers", "eventBus: {external: {url: 'nats://there:4222', replicas: 2}}", "/eventBus/external/replicas"},
 		{"credentials for no bus", "eventBus: {external: {credentialsSecret: mine}}", "eventBus.external has a Secret but no url"},
 		{"a size that is no quantity", "eventBus: {persistence: {size: 1GB}}", "/eventBus/persistence/size"},
 		{"no history at all", "eventBus: {history: {events: 0}}", "/eventBus/history/events"},

@@ -24,6 +24,10 @@ account, or somebody else's with the credentials that its Secret holds.
 {{- if .caSecret }}
 - --eventbus-ca-file=/var/run/secrets/eventbus/ca.crt
 {{- end }}
+{{- if .certSecret }}
+- --eventbus-cert-file=/var/run/secrets/eventbus/tls.crt
+- --eventbus-key-file=/var/run/secrets/eventbus/tls.key
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -79,6 +83,15 @@ alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
     items:
       - key: ca.crt
         path: ca.crt
+{{ end }}
+{{- with .Values.eventBus.external.certSecret -}}
+- secret:
+    name: {{ quote . }}
+    items:
+      - key: tls.crt
+        path: tls.crt
+      - key: tls.key
+        path: tls.key
 {{- end }}
 {{- end }}
 
