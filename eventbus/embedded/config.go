@@ -93,7 +93,7 @@ const (
 	writeDeadline = 5 * time.Second
 	// startTimeout is how long the server has to read its store and begin. It
 	// takes a second for some 100,000 events; over some damages it loops for ever.
-	startTimeout = 30 * time.Second
+	startTimeout = 2 * time.Minute
 	// closeTimeout is how long it has to end.
 	closeTimeout = 10 * time.Second
 )
@@ -110,10 +110,11 @@ const (
 	probePause = time.Second
 	// healPause is between two attempts to open a store whose disk has failed.
 	healPause = 250 * time.Millisecond
-	// stall is how long an event may take to come before it is asked for, and
-	// patience how long it may take at all, when the log is verified.
+	// stall is how long an event may take to come before it is asked for, when
+	// the log is verified. patience is how long the server may not answer at all:
+	// long enough that no machine that is merely busy loses its log.
 	stall    = 100 * time.Millisecond
-	patience = 20 * time.Second
+	patience = 30 * time.Second
 	// attempts is how often the store is opened before that is given up: as it
 	// is, and empty.
 	attempts = 2

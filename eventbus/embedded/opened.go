@@ -88,8 +88,11 @@ func (o *opened) awaitStart() error {
 	}
 }
 
+// connect makes our own connection. It waits as long as it takes and connects
+// again by itself: on a machine that is very busy the server may take it for dead.
 func (o *opened) connect(secret string) error {
-	conn, err := nats.Connect("", nats.InProcessServer(o.nats), nats.Name("store keeper"), nats.Token(secret), nats.NoReconnect())
+	conn, err := nats.Connect("", nats.InProcessServer(o.nats), nats.Name("store keeper"), nats.Token(secret), nats.Timeout(patience),
+		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond), nats.ReconnectBufSize(-1))
 	if err != nil {
 		return err
 	}

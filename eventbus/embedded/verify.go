@@ -20,14 +20,10 @@ import (
 // witness knows, and gives the Mark of the tip; the zero Mark when there is no
 // log, and there was none. A damageError says that the store cannot be used.
 func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, error) {
-	kept, err := o.mine.Kept(ctx)
+	kept, cursor, err := o.begin(ctx)
 	if errors.Is(err, eventbus.ErrNoLog) {
 		return event.Mark{}, o.verifyNone(known)
 	}
-	if err != nil {
-		return event.Mark{}, o.unreadable(ctx, err)
-	}
-	cursor, err := o.mine.Read(ctx, event.Pos{})
 	if err != nil {
 		return event.Mark{}, o.unreadable(ctx, err)
 	}
@@ -41,6 +37,23 @@ func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, erro
 		return event.Mark{}, damageError{kindOf(kept.Tip, known), err}
 	}
 	return tip, nil
+}
+
+// begin begins to read the log. It asks again while the server does not answer:
+// that alone is no damage.
+func (o *opened) begin(ctx context.Context) (kept eventbus.Kept, cursor eventbus.Cursor, err error) {
+	for began := time.Now(); time.Since(began) < patience && ctx.Err() == nil; time.Sleep(stall) {
+		if kept, err = o.mine.Kept(ctx); errors.Is(err, eventbus.ErrNoLog) {
+			return kept, nil, err
+		}
+		if err == nil {
+			cursor, err = o.mine.Read(ctx, event.Pos{})
+		}
+		if err == nil {
+			return kept, cursor, nil
+		}
+	}
+	return kept, nil, err
 }
 
 // kindOf tells what it means that a log is not whole up to its tip.
@@ -63,14 +76,14 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, eventbus.ErrDamaged):
+			return damageError{Altered, err}
+		case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrGone):
+			return damageError{Unreadable, err}
+		case err != nil:
 			if err := o.there(ctx, next, time.Since(moved)); err != nil {
 				return err
 			}
-		case errors.Is(err, eventbus.ErrDamaged):
-			return damageError{Altered, err}
-		case err != nil:
-			return o.unreadable(ctx, err)
 		}
 		for _, e := range events {
 			if err := v.Take(e); err != nil {
@@ -82,12 +95,12 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 	return nil
 }
 
-// there says whether an event that does not come can be expected to.
+// there says whether an event that has not come for so long can be expected to.
 func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) error {
 	if waited > patience {
 		return damageError{Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience)}
 	}
-	bounded, cancel := context.WithTimeout(ctx, patience-waited+stall)
+	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s, err := o.js.Stream(bounded, stream)
 	if err == nil {
@@ -96,8 +109,11 @@ func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) er
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
 		return damageError{Altered, fmt.Errorf("event %d is missing or does not read", seq)}
 	}
-	if err != nil {
-		return o.unreadable(ctx, err)
+	if err != nil { // nobody answers yet
+		select {
+		case <-time.After(stall):
+		case <-ctx.Done():
+		}
 	}
 	return nil
 }

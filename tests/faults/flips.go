@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 )
 
@@ -187,22 +189,36 @@ func (v *verdict) look(ctx context.Context, bus *Bus, m model, scratch string) e
 	}
 	known := event.Mark{Pos: last.Pos, Chain: chain}
 	tip, err := beginWith(ctx, log, known)
+	for v.noticed && errors.Is(err, eventbus.ErrNoLog) && ctx.Err() == nil {
+		tip, err = beginWith(ctx, log, known) // its answer was lost on the way
+	}
 	switch {
 	case v.noticed && err == nil && tip.Epoch != known.Epoch && tip.Seq == 0:
 		return nil // rebuilt: a new log has begun
 	case v.noticed:
 		v.noticed = false // and yet something old is served
+		v.where += fmt.Sprintf(" (moved aside, and yet the log begins at %v: %v)", tip.Pos, err)
 		return nil
 	case final(err), err == nil && tip.Epoch != known.Epoch:
 		// The writer knows that this is not the log it wrote.
 		v.byWriter = !m.caught
+		v.where += fmt.Sprintf(" (refused by the mark of the writer: %v)", err)
 		return nil
 	case err != nil:
 		return err
 	}
-	events, err := contents(ctx, log, known)
-	v.whole = err == nil && tip == known && same(events, m.events)
-	return nil
+	for {
+		events, err := contents(ctx, log, known)
+		if err == nil || final(err) {
+			v.whole = err == nil && tip == known && same(events, m.events)
+			v.where += fmt.Sprintf(" (begins at %d, reads %d of %d events: %v)", tip.Seq, len(events), len(m.events), err)
+			return nil
+		}
+		if ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		rest(ctx) // a busy machine: nobody answered
+	}
 }
 
 // same says whether two logs hold the same events.
