@@ -35,8 +35,8 @@ type PowerCutFigures struct {
 	Acked, Lost int
 	// Aside counts the stores that the bus took for damaged.
 	Aside int
-	// Slowest is the longest that a bus took to be ready after a cut.
-	Slowest time.Duration
+	// Starts is how long the buses took to be ready after a cut.
+	Starts []time.Duration
 }
 
 // lives is how many cuts one disk lives through.
@@ -112,7 +112,7 @@ func (c PowerCuts) round(ctx context.Context, disk *Disk, ledger *Ledger, random
 	if err := bus.AwaitReady(bounded); err != nil {
 		return false, err
 	}
-	f.Slowest = max(f.Slowest, time.Since(began))
+	f.Starts = append(f.Starts, time.Since(began))
 	lost, err := lostOf(bounded, bus, ledger, c.Scratch)
 	f.Lost += lost
 	if aside := bus.Status().MovedAside; aside > 0 {
