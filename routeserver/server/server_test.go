@@ -162,6 +162,9 @@ func TestSettings(t *testing.T) {
 		"credentials replace the default token": {args: []string{"-eventbus-credentials-file=x"}, want: func(s server.Settings) bool {
 			return s.Bus.CredentialsFile == "x" && s.Bus.TokenFile == ""
 		}},
+		"the headers that sidecars are told of": {args: []string{"-key-headers=x-tenant,x-user"}, want: func(s server.Settings) bool {
+			return slices.Equal(s.KeyHeaders, []string{"x-tenant", "x-user"})
+		}},
 		"peers, and which one this is": {env: map[string]string{"POD_IPS": "10.0.0.1,fd00::1"}, args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, want: func(s server.Settings) bool {
 			return s.Peers == "routeserver-peers.signadot.svc:7777" && slices.Equal(s.Own, []string{"10.0.0.1", "fd00::1"}) && s.Name == "routeserver"
 		}},

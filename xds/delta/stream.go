@@ -216,6 +216,10 @@ type Status struct {
 	Rejected, Error string
 }
 
+// InFlight tells whether a version was sent that the client has neither accepted
+// nor refused.
+func (s Status) InFlight() bool { return s.Sent != "" && s.Sent != s.Acked && s.Sent != s.Rejected }
+
 // Statuses gives the state of every subscription, sorted by type and name.
 func (s *Stream) Statuses() []Status {
 	var all []Status

@@ -21,7 +21,9 @@ type Ack struct {
 	Status
 	// Due is the version that it is to have now, and Reached the newest position
 	// at which the one that it accepted last was due: its routes are those of the
-	// table at that position. Empty when the Session does not tell.
+	// table at that position. While it has another version and has not answered,
+	// nobody knows which of the two it uses, and the older position counts. Empty
+	// when the Session does not tell.
 	Due     string
 	Reached event.Pos
 }
@@ -77,6 +79,20 @@ func (e *entry) report(statuses []Status) {
 	e.statuses = statuses
 }
 
+func (e *entry) ack(st Status) Ack {
+	ack := Ack{Peer: e.peer, Status: st}
+	if e.reached == nil {
+		return ack
+	}
+	ack.Due, ack.Reached = e.reached(st.Acked)
+	if st.InFlight() {
+		if _, other := e.reached(st.Sent); other.Seq < ack.Reached.Seq {
+			ack.Reached = other
+		}
+	}
+	return ack
+}
+
 // Acks gives what every connected client has of every resource it asked for,
 // sorted by workload, pod and resource. A client that has two streams is there
 // twice.
@@ -93,11 +109,7 @@ func (s *Server) Acks() []Ack {
 		statuses := e.statuses
 		e.mu.Unlock()
 		for _, st := range statuses {
-			ack := Ack{Peer: e.peer, Status: st}
-			if e.reached != nil {
-				ack.Due, ack.Reached = e.reached(st.Acked)
-			}
-			all = append(all, ack)
+			all = append(all, e.ack(st))
 		}
 	}
 	slices.SortFunc(all, func(a, b Ack) int {
