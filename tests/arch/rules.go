@@ -30,6 +30,8 @@ var rooms = map[string][]string{
 var (
 	purePackages = []string{
 		"eventbus/event",
+		"eventbus/audit",
+		"routeserver/bisect",
 		"routeserver/table",
 		"routeserver/explain",
 		"routeserver/history/fold",
