@@ -111,7 +111,7 @@ func serveBus(config string) int {
 			return 0
 		case err := <-s.Failed():
 			fmt.Fprintln(os.Stderr, "failed:", err)
-			os.Exit(1) // Close would wait for what hangs
+			return 1
 		case <-ticker.C:
 		}
 	}
@@ -144,7 +144,7 @@ func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{cmd: exec.Command(self), streamBytes: c.StreamBytes, changed: make(chan struct{}), ended: make(chan struct{})}
+	b := &Bus{cmd: exec.CommandContext(context.Background(), self), streamBytes: c.StreamBytes, changed: make(chan struct{}), ended: make(chan struct{})}
 	b.cmd.Env = append(os.Environ(), busConfig+"="+string(text))
 	b.cmd.Stderr = log
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for us

@@ -1,13 +1,13 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +32,7 @@ func NewDisk(below string, size int64) (*Disk, error) {
 	if err := command("mkfs.ext4", "-q", "-F", d.image); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(d.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(d.Dir, 0o750); err != nil {
 		return nil, err
 	}
 	// While the disk is away, what lies under it must not be taken for it.
@@ -70,11 +70,10 @@ func (d *Disk) Cut() error {
 	defer dir.Close()
 	const (
 		shutdown   = 0x8004587d // EXT4_IOC_SHUTDOWN
-		noLogFlush = uint32(2)
+		noLogFlush = 2
 	)
-	flags := noLogFlush
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), shutdown, uintptr(unsafe.Pointer(&flags))); errno != 0 {
-		return fmt.Errorf("cut the power of the disk: %w", errno)
+	if err := unix.IoctlSetPointerInt(int(dir.Fd()), shutdown, noLogFlush); err != nil {
+		return fmt.Errorf("cut the power of the disk: %w", err)
 	}
 	return nil
 }
@@ -96,7 +95,7 @@ func (d *Disk) Remove() error {
 
 // command runs a program; the error holds what it said.
 func command(name string, args ...string) error {
-	if said, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(context.Background(), name, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s %v: %w: %s", name, args, err, said)
 	}
 	return nil

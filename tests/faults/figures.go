@@ -67,6 +67,6 @@ func (f OutageFigures) Print(w io.Writer, o Outage) {
 
 // Print prints how long the opening took, and what became of one that was killed.
 func (f OpeningFigures) Print(w io.Writer) {
-	figure(w, "verified-start", f.Took.Milliseconds(), "ms", fmt.Sprintf("3000, with %d events", f.Events), f.Took <= 3*time.Second)
+	figure(w, "verified-start", f.Took.Milliseconds(), "ms", fmt.Sprintf("2000, with %d events", f.Events), f.Took <= 2*time.Second)
 	figure(w, "killed-openings-until-moved-aside", 2, "openings", "2", f.Unfinished.Damage == embedded.Unfinished)
 }

@@ -135,7 +135,7 @@ func (c Corruptions) spoilt(ctx context.Context, m model, spoil corruption, rand
 	if err != nil {
 		return v, err
 	}
-	defer os.RemoveAll(dir)
+	defer discard(dir)
 	store := filepath.Join(dir, "store")
 	if err := os.CopyFS(store, os.DirFS(m.dir)); err != nil {
 		return v, err

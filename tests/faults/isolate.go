@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -50,8 +51,8 @@ func rerun() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.Remove(scratch) // empty: what was in it was mounted in the namespace
-	cmd := exec.Command(os.Args[0], os.Args[1:]...)
+	defer func() { _ = os.Remove(scratch) }() // empty: what was in it was mounted in the namespace
+	cmd := exec.CommandContext(context.Background(), os.Args[0], os.Args[1:]...)
 	cmd.Env = append(os.Environ(), isolated+"="+scratch)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
@@ -96,7 +97,7 @@ func furnish(scratch string) error {
 
 // mountMemory mounts a tmpfs; options are its own.
 func mountMemory(dir, options string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil { //nolint:gosec // our own parent process made the directory and named it
 		return err
 	}
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, options); err != nil {

@@ -3,6 +3,7 @@ package faults
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -40,6 +41,10 @@ func lostOf(ctx context.Context, bus *Bus, ledger *Ledger, scratch string) (int,
 		rest(ctx)
 	}
 }
+
+// discard removes a directory of the scratch directory, which goes with the
+// namespace whatever is left in it.
+func discard(dir string) { _ = os.RemoveAll(dir) }
 
 // until waits until something holds.
 func until(ctx context.Context, holds func() bool) error {

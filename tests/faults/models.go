@@ -87,7 +87,7 @@ func (c Corruptions) reread(ctx context.Context, store string) ([]event.Stored, 
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
+	defer discard(dir)
 	if err := os.CopyFS(filepath.Join(dir, "store"), os.DirFS(store)); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (o Openings) Run(ctx context.Context) (f OpeningFigures, err error) {
 	if err != nil {
 		return f, err
 	}
-	defer os.RemoveAll(dir)
+	defer discard(dir)
 	config := BusConfig{Store: filepath.Join(dir, "store"), Unsynced: true, StreamBytes: 256 << 20} // writing is not measured here
 	ctx, cancel := context.WithTimeout(ctx, 5*stepTimeout)
 	defer cancel()
