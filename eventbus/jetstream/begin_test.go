@@ -20,22 +20,27 @@ import (
 // TestForgettingThatWasInterruptedIsFinished takes away only a part of what a
 // floor lets forget, as a crash of the server in the middle of it does.
 func TestForgettingThatWasInterruptedIsFinished(t *testing.T) {
-	for name, confirmed := range map[string]bool{"when a Complete confirms the floor": true, "and not when none does": false} {
+	floor := event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}}
+	complete := func(floor uint64) event.Fact { return event.Fact{Key: event.Log, Data: &factv1.Complete{Floor: floor}} }
+	for name, tt := range map[string]struct {
+		confirmed bool
+		facts     []event.Fact
+	}{
+		"when a Complete confirms the floor":               {true, []event.Fact{logtest.Fact("a", 1), logtest.Fact("b", 1), logtest.Fact("c", 1), floor, complete(4)}},
+		"and not when none does":                           {false, []event.Fact{logtest.Fact("a", 1), logtest.Fact("b", 1), logtest.Fact("c", 1), floor, logtest.Fact("d", 1)}},
+		"and not when it means one that is missing itself": {false, []event.Fact{floor, logtest.Fact("b", 1), logtest.Fact("c", 1), {}, complete(1)}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			conn := inside(t, embedded.Config{})
 			log := open(t, jetstream.Config{Conn: conn})
 			var last event.Mark
-			facts := []event.Fact{
-				logtest.Fact("a", 1), logtest.Fact("b", 1), logtest.Fact("c", 1),
-				{Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}},
-				logtest.Fact("d", 1),
-			}
-			if confirmed {
-				facts = append(facts, event.Fact{Key: event.Log, Data: &factv1.Complete{Floor: 4}})
-			}
-			for _, f := range facts {
+			for _, f := range tt.facts {
+				var before uint64
+				if f.Data == nil { // another floor
+					f, before = floor, 1
+				}
 				var err error
-				if last, err = log.Append(t.Context(), f, 0); err != nil {
+				if last, err = log.Append(t.Context(), f, before); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -55,7 +60,7 @@ func TestForgettingThatWasInterruptedIsFinished(t *testing.T) {
 				t.Fatal(err)
 			}
 			mark, err := again.Begin(t.Context(), event.Mark{})
-			if !confirmed {
+			if !tt.confirmed {
 				if !errors.Is(err, eventbus.ErrDamaged) {
 					t.Errorf("Begin: %v, %v", mark, err)
 				}

@@ -17,13 +17,12 @@ import (
 type verification struct {
 	verifier *eventbus.Verifier
 	replica  replica
-	// headless says why the log cannot begin where it does; nil when it can. Then
-	// begun tells whether a floor was met since, and floor is the one that a
-	// Complete confirmed, 0 while there is none.
-	headless error
-	begun    bool
-	last     event.Mark
-	floor    uint64
+	// headless says why the log cannot begin where it does; nil when it can.
+	// Otherwise first is the first floor that was met since, and floor the one that
+	// a Complete confirmed; both are 0 while there is none.
+	headless     error
+	last         event.Mark
+	first, floor uint64
 }
 
 func newVerification(epoch string, known event.Mark) *verification {
@@ -34,7 +33,7 @@ func (v *verification) take(s event.Stored) error {
 	if v.last == (event.Mark{}) {
 		_, v.headless = event.CheckFirst(s)
 	}
-	if v.headless != nil && !v.begun {
+	if v.headless != nil && v.first == 0 {
 		return v.skip(s)
 	}
 	if err := v.verifier.Take(s); err != nil {
@@ -58,7 +57,7 @@ func (v *verification) skip(s event.Stored) error {
 		}
 	}
 	if _, err := event.CheckFirst(s); err == nil {
-		v.begun = true
+		v.first = s.Pos.Seq
 		return v.take(s)
 	}
 	return v.add(s)
@@ -73,13 +72,14 @@ func (v *verification) add(s event.Stored) error {
 	return v.replica.add(s, v.last)
 }
 
-// confirm takes in a Complete, which may name a floor.
+// confirm takes in a Complete, which may name a floor. One that lies before the
+// first that was met does not explain why events behind it are missing.
 func (v *verification) confirm(s event.Stored) {
 	r, err := event.Open(s)
 	if err != nil {
 		return // of a newer kind; what does not read is found by the follower
 	}
-	if c, ok := r.Fact.Data.(*factv1.Complete); ok && c.GetFloor() > v.floor && v.replica.newest[event.LogFloor.Subject()] >= c.GetFloor() {
+	if c, ok := r.Fact.Data.(*factv1.Complete); ok && c.GetFloor() >= max(v.first, v.floor) && v.replica.newest[event.LogFloor.Subject()] >= c.GetFloor() {
 		v.floor = c.GetFloor()
 	}
 }
