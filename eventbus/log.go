@@ -140,7 +140,9 @@ type Log interface {
 	// are appended at the same time share the wait for the disk.
 	// ErrConflict when it is not, ErrNoLog when there is no log or Begin was not
 	// called, ErrEpochEnded when another log has begun, ErrFull, ErrRefused; any
-	// other error leaves open whether it was recorded.
+	// other error leaves open whether it was recorded. ErrGone among those means
+	// that others have written and forgotten more than this value has ever read:
+	// call Begin.
 	Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error)
 	// Newest gives the newest fact of a key, tombstones included; false when
 	// the key has none that is kept. When the newest event is of a kind that this

@@ -40,16 +40,31 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 	return all, nil
 }
 
-// get reads one event. ErrDamaged when it is missing although it should be there.
+// get reads one event. ErrDamaged when it is missing although it should be there,
+// and has not been forgotten, or gone with its epoch, since the stream was seen.
 func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
 	bounded, done := l.attempt(ctx)
 	raw, err := seen.stream.GetMsg(bounded, seq)
 	err = done(err)
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return event.Stored{}, fmt.Errorf("%w: event %d is missing: %w", eventbus.ErrDamaged, seq, err)
+		return event.Stored{}, l.missing(ctx, seen.epoch, seq)
 	case err != nil:
 		return event.Stored{}, err
 	}
 	return fromNATS(event.Pos{Epoch: seen.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
+}
+
+// missing says what it means that an event is not there.
+func (l *Log) missing(ctx context.Context, epoch string, seq uint64) error {
+	now, err := l.look(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now.epoch != epoch:
+		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, epoch, now.epoch)
+	case seq < now.floor:
+		return fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, seq, now.floor)
+	}
+	return fmt.Errorf("%w: event %d is missing", eventbus.ErrDamaged, seq)
 }

@@ -77,7 +77,8 @@ func forgetRefuses(t *testing.T, s Store) {
 	}
 }
 
-// forgottenByOther checks that a writer learns what another has forgotten.
+// forgottenByOther checks that a writer learns what another has forgotten, and
+// does not take it for damage when that is more than it has ever read.
 func forgottenByOther(t *testing.T, s Store) {
 	log, _ := begun(t, s)
 	other, _ := begun(t, s)
@@ -87,6 +88,15 @@ func forgottenByOther(t *testing.T, s Store) {
 		t.Fatal(err)
 	}
 	mustAppend(t, other, Fact("b", 2), 0)
+	late, _ := begun(t, s)
+	mustAppend(t, other, Fact("b", 3), 5)
+	next, _ := checkpoint(t, other, floor.Seq, 4, "b", 6)
+	if err := other.Forget(timed(t), next); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Append(timed(t), Fact("c", 1), 0); errors.Is(err, eventbus.ErrDamaged) {
+		t.Errorf("append by one who has not read what is forgotten: %v", err)
+	}
 }
 
 func gone(t *testing.T, s Store) {

@@ -142,7 +142,8 @@ func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (even
 		p.full = true
 		p.outgrow()
 		p.mu.Unlock()
-	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog), errors.Is(err, eventbus.ErrDamaged):
+	case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrNoLog),
+		errors.Is(err, eventbus.ErrDamaged), errors.Is(err, eventbus.ErrGone):
 		p.end(err)
 	}
 	return event.Pos{}, fmt.Errorf("%w: %w", ErrAway, err)
