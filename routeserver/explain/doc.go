@@ -14,6 +14,7 @@
 //	no rule for the baseline      → MemberGone, NotObserved, NotAMember
 //	a rule, and no sidecar        → NoSidecar
 //	a sidecar with older routes   → NotAcknowledged
+//	a port that is not mapped     → PortNotMapped
 //	a destination that cannot     → NotReady, PortNotMapped
 //	another member holds the rule → Lost
 //	otherwise                     → Routed

@@ -35,6 +35,9 @@ type Evidence struct {
 	Sidecars      []*routingv1.Sidecar
 	SidecarsKnown bool
 	Pod           string
+	// Silent are the route servers that did not say which sidecars they have, by
+	// address: what those have acknowledged is open.
+	Silent []string
 }
 
 // Target is a port of a baseline; 0 is any port.

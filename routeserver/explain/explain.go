@@ -2,6 +2,7 @@ package explain
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -53,6 +54,7 @@ func Explain(e Evidence) Answer {
 	if c.Verdict == routingv1.Verdict_VERDICT_UNSPECIFIED {
 		c.routed()
 	}
+	c.unheard()
 	slices.SortFunc(c.Because, func(a, b event.Recorded) int { return int(int64(a.Pos.Seq) - int64(b.Pos.Seq)) })
 	c.Because = slices.CompactFunc(c.Because, func(a, b event.Recorded) bool { return a.Pos == b.Pos })
 	return c.Answer
@@ -89,6 +91,18 @@ func conflictOver(t table.Table, r *table.Rule) *table.Conflict {
 		}
 	}
 	return nil
+}
+
+// destinations gives those that the rule has for the port; none when it does not
+// map it.
+func (c *inquiry) destinations() []table.Destination {
+	var out []table.Destination
+	for _, m := range c.Rule.Mappings {
+		if c.Target.WorkloadPort == 0 || m.WorkloadPort == c.Target.WorkloadPort {
+			out = append(out, m.Destinations...)
+		}
+	}
+	return out
 }
 
 // lagging gives the sidecars that are not current. A pod that has two streams is
@@ -238,6 +252,15 @@ func (c *inquiry) since(history []event.Recorded, alike func(a, b proto.Message)
 		c.because(e)
 	}
 	return e
+}
+
+// unheard adds what silent route servers leave open, where a rule decides.
+func (c *inquiry) unheard() {
+	if c.Rule == nil || len(c.Silent) == 0 {
+		return
+	}
+	open := "Nobody knows whether the sidecars that are connected to route server " + oneOf(c.Silent) + " have these routes: it did not answer. Ask again."
+	c.Hint = strings.TrimSpace(c.Hint + " " + open)
 }
 
 func (c *inquiry) say(v routingv1.Verdict, summary, hint string) {

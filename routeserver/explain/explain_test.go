@@ -143,7 +143,14 @@ func TestVerdicts(t *testing.T) {
 		"not ready counts before lost": {told(declared("k", "a", "b"), notReady, b), routingv1.Verdict_NOT_READY, []uint64{1, 2}, "sb-a"},
 		"the older of two holds it":    {told(declared("k", "b"), b, a, declared("k", "a", "b")), routingv1.Verdict_LOST, []uint64{1, 2, 3, 4}, `to sandbox "sb-a", not to sandbox "sb-b"`},
 		"the port is not mapped":       {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, "goes to the baseline"},
-		"any port will do":             {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 0 }), routingv1.Verdict_ROUTED, []uint64{1, 2}, "sb-a"},
+		"not ready, and the port is not mapped": {
+			with(told(declared("k", "a"), notReady), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, "goes to the baseline",
+		},
+		"not ready, and the port has no address": {
+			told(declared("k", "a"), without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Ready, o.Services[0].ClusterIp = false, "" })),
+			routingv1.Verdict_NOT_READY, []uint64{1, 2}, "fails with 503",
+		},
+		"any port will do": {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 0 }), routingv1.Verdict_ROUTED, []uint64{1, 2}, "sb-a"},
 		"a port without address fails": {
 			told(declared("k", "a"), without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Services[0].ClusterIp = "" })),
 			routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, "fails with 503",
@@ -159,6 +166,22 @@ func TestVerdicts(t *testing.T) {
 			}
 			if (got.Verdict == routingv1.Verdict_ROUTED) != (got.Hint == "") {
 				t.Errorf("the hint is %q", got.Hint)
+			}
+		})
+	}
+}
+
+func TestWhatASilentRouteServerLeavesOpenIsSaid(t *testing.T) {
+	e := told(declared("k", "a"), fact(observed("a", "cart")))
+	e.Silent = []string{"10.0.0.7:7777"}
+	for name, sidecars := range map[string][]*routingv1.Sidecar{
+		"no other knows a sidecar":     nil,
+		"another knows one as current": {{Namespace: "shop", Pod: "cart-0", Current: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e.Sidecars, e.SidecarsKnown = sidecars, len(sidecars) > 0
+			if got := explain.Explain(e); got.Verdict != routingv1.Verdict_ROUTED || !strings.Contains(got.Hint, "10.0.0.7:7777") {
+				t.Errorf("%v: %s, with the hint %q", got.Verdict, got.Summary, got.Hint)
 			}
 		})
 	}

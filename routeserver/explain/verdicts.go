@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -9,6 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
 )
 
 func (c *inquiry) memberGone(member event.Key) {
@@ -88,7 +90,7 @@ func (c *inquiry) sidecar() bool {
 	if c.SidecarsKnown {
 		who += ", and none is connected"
 	}
-	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline.",
+	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline unless Istio or the Gateway API routes it.",
 		"Annotate the pod template of "+name(c.Target.Baseline)+` with sidecar.signadot.com/inject: "true", or route through Istio or the Gateway API; there this does not matter.`)
 	return true
 }
@@ -119,8 +121,10 @@ func (c *inquiry) acknowledgement() bool {
 	return true
 }
 
+// readiness looks whether the destination can serve. A port that the rule does
+// not map goes to the baseline all the same: that is for port to say.
 func (c *inquiry) readiness() bool {
-	if c.Rule.Ready {
+	if c.Rule.Ready || len(c.destinations()) == 0 {
 		return false
 	}
 	c.since(c.OfKey, naming(c.holder()))
@@ -133,22 +137,14 @@ func (c *inquiry) readiness() bool {
 }
 
 func (c *inquiry) port() bool {
-	addressed := false
-	for _, m := range c.Rule.Mappings {
-		if c.Target.WorkloadPort != 0 && m.WorkloadPort != c.Target.WorkloadPort {
-			continue
-		}
-		for _, d := range m.Destinations {
-			if d.Address != "" {
-				return false
-			}
-			addressed = true
-		}
+	destinations := c.destinations()
+	if slices.ContainsFunc(destinations, func(d table.Destination) bool { return d.Address != "" }) {
+		return false
 	}
 	c.since(c.OfKey, naming(c.holder()))
 	c.since(c.OfMember[c.holder()], bothMapped(c.Target.WorkloadPort))
 	what, where := "no Service of it leads to ", "so the request goes to the baseline"
-	if addressed {
+	if len(destinations) > 0 {
 		what, where = "its Service has no cluster IP for ", "so the request fails with 503 instead of reaching the baseline"
 	}
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,

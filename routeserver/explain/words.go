@@ -82,12 +82,8 @@ func port(t Target) string {
 
 // to names the destination, when the rule has one for the port.
 func (c *inquiry) to() string {
-	for _, m := range c.Rule.Mappings {
-		if c.Target.WorkloadPort == 0 || m.WorkloadPort == c.Target.WorkloadPort {
-			for _, d := range m.Destinations {
-				return fmt.Sprintf(" (%s:%d)", d.Host, d.Port)
-			}
-		}
+	for _, d := range c.destinations() {
+		return fmt.Sprintf(" (%s:%d)", d.Host, d.Port)
 	}
 	return ""
 }
