@@ -22,6 +22,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 )
 
@@ -322,11 +323,83 @@ func TestAnIdleWatchIsToldOfTheNewestPosition(t *testing.T) {
 	}
 }
 
+func TestAWatchWhoseFilterHidesAChangeIsToldOfItsPositionToo(t *testing.T) {
+	r := newRig(t, api.Config{WatchNews: 20 * time.Millisecond}, observe(), declare("k1", "sb"))
+	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{Filter: &routingv1.Filter{RoutingKey: "k1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	r.state(declare("k2", "sb"))
+	got, err := watch.Recv()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.GetVersion().GetPosition().GetSequence() != r.tip().Seq || len(got.GetChanges()) > 0 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// stuck are tables that never come as far as the log.
+type stuck struct {
+	api.Tables
+	at table.Table
+}
+
+func (s stuck) Current() (table.Table, <-chan struct{}) { return s.at, nil }
+
+func (s stuck) WaitFor(ctx context.Context, _ event.Pos) (table.Table, error) {
+	<-ctx.Done()
+	return s.at, ctx.Err()
+}
+
+func TestAWatchDoesNotWaitForEverToBegin(t *testing.T) {
+	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
+	log := r.log
+	h, err := history.New(history.Config{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.runs(h.Run)
+	old, err := h.At(within(t), r.tip())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.state(declare("k2", "sb"))
+	server, err := api.New(api.Config{Tables: stuck{at: old}, Log: log, History: h, CallWithin: 20 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Watch(&routingv1.WatchRequest{Behind: &routingv1.Position{Sequence: r.tip().Seq}}, unread{ctx: t.Context()})
+	}()
+	select {
+	case err := <-ended:
+		r.isError("a watch that cannot begin", err, codes.DeadlineExceeded, api.ReasonTimedOut)
+	case <-time.After(patience):
+		t.Error("a watch that cannot begin does not end")
+	}
+}
+
+// unread is the stream of a client that is sent nothing.
+type unread struct {
+	grpc.ServerStreamingServer[routingv1.WatchResponse]
+	ctx context.Context
+}
+
+func (u unread) Context() context.Context { return u.ctx }
+
 func TestAReaderThatFollowsGetsWhatComes(t *testing.T) {
 	r := newRig(t, api.Config{})
 	stream, err := r.client.ReadLog(within(t), &routingv1.ReadLogRequest{Behind: &routingv1.Position{Sequence: r.tip().Seq}, Follow: true})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if first, err := stream.Recv(); err != nil || len(first.GetEvents()) > 0 {
+		t.Fatalf("before anything happens a reader gets %v, %v; want a message without events", first, err)
 	}
 	for range 5 {
 		r.state(observe())

@@ -195,9 +195,9 @@ func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 	return since, nil
 }
 
-// acknowledged gathers what the sidecars of the baseline have. When a route
-// server does not answer, nobody knows that of its sidecars, and no more is said
-// of the others than that they lag.
+// acknowledged gathers what the sidecars of the baseline have, and which route
+// servers did not say it: unless the one pod that is asked about was found, nobody
+// knows what their sidecars have.
 func (s *Server) acknowledged(ctx context.Context, e *explain.Evidence) {
 	if s.cfg.Sidecars == nil && s.cfg.Peers == nil {
 		return
@@ -209,6 +209,9 @@ func (s *Server) acknowledged(ctx context.Context, e *explain.Evidence) {
 		if e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod() {
 			e.Sidecars = append(e.Sidecars, c)
 		}
+	}
+	if e.Pod == "" || len(e.Sidecars) == 0 {
+		e.Silent = silent
 	}
 	e.SidecarsKnown = len(silent) == 0 || len(e.Sidecars) > 0
 }

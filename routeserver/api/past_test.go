@@ -99,6 +99,35 @@ func TestTokensOfPagesAreForTheirTable(t *testing.T) {
 		_, err := r.client.GetTable(within(t), req)
 		r.isError(what, err, codes.InvalidArgument, api.ReasonInvalid)
 	}
+	for what, req := range map[string]*routingv1.GetTableRequest{
+		"a filter that narrows nothing": {PageToken: token, Filter: &routingv1.Filter{}},
+		"an at that says nothing":       {PageToken: token, At: &routingv1.At{}},
+	} {
+		if _, err := r.client.GetTable(within(t), req); err != nil {
+			t.Errorf("the token is for the same table with %s, and gives %v", what, err)
+		}
+	}
+}
+
+// silent are other route servers, none of which answers.
+type silent struct{}
+
+func (silent) Sidecars(context.Context, *routingv1.Filter) ([]*routingv1.Sidecar, []string) {
+	return nil, []string{"10.0.0.7:7777"}
+}
+
+func TestExplainSaysWhatASilentRouteServerLeavesOpen(t *testing.T) {
+	seen := observe()
+	seen.DevMeshPresent = true
+	seen.Services = []*factv1.ServicePair{{From: "customer", To: "fork", ClusterIp: "10.0.0.1", Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}}
+	r := newRig(t, api.Config{Peers: silent{}}, seen, declare("k1", "sb"))
+	got, err := r.client.Explain(within(t), &routingv1.ExplainRequest{
+		Target:     &routingv1.ExplainRequest_Baseline{Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}},
+		RoutingKey: "k1",
+	})
+	if err != nil || got.GetVerdict() != routingv1.Verdict_ROUTED || !strings.Contains(got.GetHint(), "10.0.0.7:7777") {
+		t.Errorf("got %v, %v", got, err)
+	}
 }
 
 func TestDiffNamesTheEventsThatMadeTheDifference(t *testing.T) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"google.golang.org/grpc"
 
@@ -18,7 +19,9 @@ const (
 )
 
 // ReadLog implements routingv1.RoutingServer. It ends at what was the tip when
-// the call came, unless it is to follow.
+// the call came, unless it is to follow. A follower that is at the tip
+// gets a message without events at once: over HTTP there is no answer, not even a
+// status, before the first message.
 func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStreamingServer[routingv1.ReadLogResponse]) error {
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
 		kept, err := s.cfg.Log.Kept(ctx)
@@ -29,13 +32,19 @@ func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStream
 		if err != nil {
 			return err
 		}
+		send := func(events []*routingv1.StoredEvent) error {
+			return p.send(func() error { return stream.Send(&routingv1.ReadLogResponse{Events: events}) })
+		}
 		upTo := kept.Tip.Seq
 		if req.GetFollow() {
-			upTo = ^uint64(0)
+			upTo = math.MaxUint64
+			if behind.Seq == kept.Tip.Seq {
+				if err := send(nil); err != nil {
+					return s.failed(ctx, err)
+				}
+			}
 		}
-		return s.failed(ctx, s.passOn(ctx, behind, upTo, func(events []*routingv1.StoredEvent) error {
-			return p.send(func() error { return stream.Send(&routingv1.ReadLogResponse{Events: events}) })
-		}))
+		return s.failed(ctx, s.passOn(ctx, behind, upTo, send))
 	})
 }
 

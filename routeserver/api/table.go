@@ -93,8 +93,15 @@ func pageOf(req *routingv1.GetTableRequest) (page, error) {
 }
 
 // askedFor stands for what all pages of a table have in common in their requests.
+// An at or a filter that says nothing is the same as none.
 func askedFor(req *routingv1.GetTableRequest) string {
-	same := &routingv1.GetTableRequest{At: req.GetAt(), Filter: req.GetFilter()}
+	same := &routingv1.GetTableRequest{}
+	if req.GetAt().GetVersion() != nil {
+		same.At = req.GetAt()
+	}
+	if filterOf(req.GetFilter()) != (filter{}) {
+		same.Filter = req.GetFilter()
+	}
 	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(same)
 	if err != nil {
 		return "" // text that is not UTF-8 does not come over the wire

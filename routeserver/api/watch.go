@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/table"
 )
@@ -26,13 +27,12 @@ const (
 // every Config.WatchNews, so that the one it would go on from does not grow old.
 func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingServer[routingv1.WatchResponse]) error {
 	w := &watcher{Server: s, filter: filterOf(req.GetFilter())}
-	if req.GetBehind() != nil {
-		var err error
-		if w.told, err = s.tableBehind(stream.Context(), req.GetBehind()); err != nil {
-			return err
+	return s.paced(stream.Context(), func(ctx context.Context, p *pace) (err error) {
+		if req.GetBehind() != nil {
+			if w.told, err = s.tableBehind(ctx, req.GetBehind()); err != nil {
+				return err
+			}
 		}
-	}
-	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
 		return w.run(ctx, func(m *routingv1.WatchResponse) error {
 			return p.send(func() error { return stream.Send(m) })
 		})
@@ -40,8 +40,11 @@ func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingS
 }
 
 // tableBehind gives the table that a client has who was told of everything up to
-// a position, once the newest table has reached it too.
+// a position, once the newest table has reached it too. Beginning is bounded like
+// a call that answers once.
 func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.Table, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallWithin)
+	defer cancel()
 	behind, err := s.posOf("behind", p)
 	if err != nil {
 		return table.Table{}, err
@@ -59,6 +62,9 @@ type watcher struct {
 	filter filter
 	// told is the table that the client knows; one without an epoch at first.
 	told table.Table
+	// at is the position that it was given last, which is older when the filter
+	// hides what has changed since.
+	at event.Pos
 }
 
 func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) error) error {
@@ -73,6 +79,7 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 			if err := send(m); err != nil {
 				return err
 			}
+			w.at = t.Pos()
 		}
 		w.told, idle = t, false
 		select {
@@ -95,7 +102,7 @@ func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.Watc
 		known = table.Table{}
 	}
 	changes := w.filter.diff(known, t)
-	moved := idle && t.Pos() != w.told.Pos()
+	moved := idle && t.Pos() != w.at
 	return func(yield func(*routingv1.WatchResponse) bool) {
 		if len(changes) == 0 && !first && !reset && !moved {
 			return
