@@ -5,8 +5,9 @@
 // what the log says already is not written again. Put compares with the newest
 // fact of the key, which the publisher knows from following the log itself, so
 // the stating costs no read and a former leader that is still running cannot
-// overwrite what it has not seen. When somebody else's fact turns up, every
-// object is looked at again.
+// overwrite what it has not seen: Put gives up then (eventbus.ErrConflict), rather
+// than replace what is newer. When somebody else's fact turns up, every object is
+// looked at again.
 //
 // # Whole
 //

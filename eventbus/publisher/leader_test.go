@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"switchyard.dev/eventbus"
@@ -135,6 +136,59 @@ func TestAFormerLeaderCannotOverwriteUnseen(t *testing.T) {
 		expect(t, reader, "a 2", "complete leader 1")
 		if _, err := former.Append(t.Context(), logtest.Fact("a", 1), 1); err == nil {
 			t.Error("it overwrote what it had not seen")
+		}
+	})
+}
+
+// overtaken is the log of a leader before whom another one states a key, each time
+// at the last moment.
+type overtaken struct {
+	eventbus.Log
+	other eventbus.Log
+
+	mu sync.Mutex
+	by []event.Fact
+}
+
+func (o *overtaken) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.by) > 0 && f.Key == o.by[0].Key {
+		if _, err := o.other.Append(ctx, o.by[0], last); err != nil {
+			return event.Mark{}, err
+		}
+		o.by = o.by[1:]
+	}
+	return o.Log.Append(ctx, f, last)
+}
+
+func TestAFormerLeaderDoesNotReplaceWhatIsNewer(t *testing.T) {
+	eachStore(t, func(t *testing.T, open func() eventbus.Log, _ func()) {
+		log := &overtaken{Log: open(), other: open()}
+		w, _ := lead(t, log, &epochs{}, map[string]int{"a": 1, "b": 1})
+		ready(t, w)
+		if _, err := log.other.Begin(t.Context(), event.Mark{}); err != nil {
+			t.Fatal(err)
+		}
+		log.mu.Lock()
+		log.by = []event.Fact{logtest.Fact("a", 7), logtest.Fact("b", 2)}
+		log.mu.Unlock()
+		if pos, err := w.publisher.Put(t.Context(), logtest.Fact("a", 2)); !errors.Is(err, eventbus.ErrConflict) {
+			t.Errorf("a is stated at %v: %v", pos, err)
+		}
+		// What the other one has stated is what it was to state, too.
+		if _, err := w.publisher.Put(t.Context(), logtest.Fact("b", 2)); err != nil {
+			t.Error(err)
+		}
+		await(t, "every object is looked at again", func() bool { return w.asked() > 1 })
+		history, err := log.HistoryOf(t.Context(), event.RoutingKey("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range history {
+			if describe(r.Fact) == "a 2" {
+				t.Errorf("event %d replaces what is newer", r.Pos.Seq)
+			}
 		}
 	})
 }

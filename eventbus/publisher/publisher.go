@@ -16,8 +16,9 @@ const (
 	// the key, before it asks its caller to come again: long enough for the start
 	// of a leader, and short, because a controller's worker waits with it.
 	putWait = 500 * time.Millisecond
-	// putAttempts bounds how often one Put compares anew after a conflict.
-	putAttempts = 8
+	// putAttempts bounds how often one Put compares anew because what it compared
+	// with has been forgotten.
+	putAttempts = 3
 )
 
 // Publisher states facts. Make one with New, and run it with Run; the other
@@ -61,7 +62,8 @@ func New(c Config) (*Publisher, error) {
 
 // Put states a fact and gives its place in the log, which is an older one when
 // the log says the same already. It is on disk when Put returns. ErrAway means
-// try again later, eventbus.ErrRefused that this fact can never be recorded.
+// try again later, eventbus.ErrConflict look at the object again and state what is
+// true then, eventbus.ErrRefused that this fact can never be recorded.
 func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	if f.Time.IsZero() {
 		f.Time = p.config.Clock()
@@ -90,22 +92,29 @@ func (p *Publisher) Settle(key event.Key) {
 	p.round.settle(key, p.round.number)
 }
 
-// state compares and appends until the log says f, or an error decides.
+// state appends f, unless the log says it already. When somebody else has stated
+// the key meanwhile, f was decided without knowing that and may be what a former
+// leader still thinks: it must not replace what is newer.
 func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) {
+	pos, last, said, err := p.said(f)
 	for range putAttempts {
-		pos, last, said, err := p.said(f)
 		if said || err != nil {
 			return pos, err
 		}
 		pos, err = p.append(ctx, f, last)
-		if err == nil || !errors.Is(err, eventbus.ErrConflict) {
+		if !errors.Is(err, eventbus.ErrConflict) {
 			return pos, err
 		}
 		if err := p.reread(ctx, f.Key); err != nil {
 			return event.Pos{}, err
 		}
+		compared, conflict := last, err
+		pos, last, said, err = p.said(f)
+		if err == nil && !said && last > compared {
+			return event.Pos{}, conflict
+		}
 	}
-	return event.Pos{}, fmt.Errorf("%w: others kept writing the same key through %d attempts", ErrAway, putAttempts)
+	return event.Pos{}, fmt.Errorf("%w: what it says of the key changed through %d attempts", ErrAway, putAttempts)
 }
 
 // said tells whether the log says f already, and where the newest fact of its
@@ -223,6 +232,8 @@ func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) 
 		if newest := p.mirror.newest[key]; newest.Pos.Epoch == pos.Epoch && newest.Pos.Seq > pos.Seq {
 			p.round.request(reasonForeign)
 		}
+	case errors.Is(err, eventbus.ErrConflict):
+		p.round.request(reasonForeign)
 	case errors.Is(err, ErrAway):
 		p.round.request(reasonMissed)
 	}

@@ -12,10 +12,7 @@ package publish
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
@@ -24,7 +21,8 @@ import (
 // Publisher puts facts on the routing log.
 type Publisher interface {
 	// Put states a fact, unless the newest fact of its key says the same, and
-	// gives its place in the log once it is on disk.
+	// gives its place in the log once it is on disk. After an error other than
+	// Refused the object is to be looked at again; the fact may be out of date.
 	Put(ctx context.Context, f event.Fact) (event.Pos, error)
 	// Settle says that the object behind the key was looked at and has no fact
 	// to state.
@@ -42,28 +40,3 @@ func Refused(err error) bool { return errors.Is(err, eventbus.ErrRefused) }
 // PutTimeout bounds one Put, so that a log that cannot be reached does not hold
 // a worker for ever.
 const PutTimeout = 10 * time.Second
-
-// CauseOf says on whose behalf a fact about the object is stated.
-func CauseOf(kind string, o metav1.Object) event.Cause {
-	return event.Cause{
-		Kind:       kind,
-		Namespace:  o.GetNamespace(),
-		Name:       o.GetName(),
-		UID:        string(o.GetUID()),
-		Generation: o.GetGeneration(),
-		Manager:    lastManager(o.GetManagedFields()),
-	}
-}
-
-// lastManager gives who wrote the object last, its status apart.
-func lastManager(entries []metav1.ManagedFieldsEntry) string {
-	entries = slices.DeleteFunc(slices.Clone(entries), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Subresource != "" || e.Time == nil
-	})
-	if len(entries) == 0 {
-		return ""
-	}
-	return slices.MaxFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return a.Time.Compare(b.Time.Time)
-	}).Manager
-}
