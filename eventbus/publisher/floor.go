@@ -63,7 +63,7 @@ func (p *Publisher) bound(ctx context.Context) error {
 		case step.Raise:
 			err = p.raise(ctx, step.Reason)
 		case h.Full:
-			return fmt.Errorf("%w, with nothing in it that could be forgotten", eventbus.ErrFull)
+			return fmt.Errorf("%w, with nothing in it that could be forgotten; give it more room", eventbus.ErrFull)
 		default:
 			return nil
 		}
@@ -92,7 +92,7 @@ func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 	switch {
 	case m.whole():
 	case h.Full:
-		return History{}, false, fmt.Errorf("%w before all that counts is in it", eventbus.ErrFull)
+		return History{}, false, fmt.Errorf("%w before all that counts is in it; give it more room", eventbus.ErrFull)
 	default:
 		return History{}, false, nil
 	}

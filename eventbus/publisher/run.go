@@ -16,18 +16,38 @@ const (
 	// firstPause and longestPause are between two attempts to reach the log.
 	firstPause   = 50 * time.Millisecond
 	longestPause = time.Second
+	// crowdedPause is the longest between two epochs that end because the log is
+	// full: where what counts does not fit, a new one ends as the last did, and each
+	// costs the history of the one before.
+	crowdedPause = time.Minute
 )
+
+// backoff says how long to wait before the next life.
+type backoff struct{ pause time.Duration }
+
+// after gives the pause after a life that lasted so long and ended with err. A log
+// that was whole is expected to be back soon, unless it was full.
+func (b *backoff) after(err error, whole bool, lasted time.Duration) time.Duration {
+	full, most := errors.Is(err, eventbus.ErrFull), longestPause
+	if full {
+		most = crowdedPause
+	}
+	if whole && !full || lasted >= crowdedPause {
+		b.pause = 0
+	}
+	b.pause = min(max(2*b.pause, firstPause), most)
+	return b.pause
+}
 
 // Run begins the log and keeps it whole until ctx ends; it returns nil then. It
 // is to run in the leader only.
 func (p *Publisher) Run(ctx context.Context) error {
 	var last life
-	pause := firstPause
+	var pauses backoff
 	for ctx.Err() == nil {
+		began := time.Now()
 		now, err := p.live(ctx, last)
-		if p.away(err) {
-			pause = firstPause
-		}
+		pause := pauses.after(err, p.away(err), time.Since(began))
 		if now.mark.Epoch != "" {
 			last = now
 		}
@@ -39,10 +59,9 @@ func (p *Publisher) Run(ctx context.Context) error {
 			p.config.Logger.Warn("the routing log has ended; looking for another", "epoch", now.mark.Epoch, "reason", err)
 			continue
 		}
-		p.config.Logger.Warn("the routing log is away; trying again", "error", err)
+		p.config.Logger.Warn("the routing log is away; trying again", "error", err, "within", pause.String())
 		select {
 		case <-time.After(pause/2 + rand.N(pause/2)):
-			pause = min(2*pause, longestPause)
 		case <-ctx.Done():
 		}
 	}

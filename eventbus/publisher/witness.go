@@ -93,7 +93,7 @@ func (p *Publisher) turned(before, now event.Mark, ended string) Witness {
 // a new one, and then why the other was ended.
 func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (event.Mark, string, error) {
 	why, epoch := last.ended, last.mark.Epoch
-	if !errors.Is(why, eventbus.ErrFull) && !errors.Is(why, eventbus.ErrDamaged) {
+	if epoch == "" || !errors.Is(why, eventbus.ErrFull) && !errors.Is(why, eventbus.ErrDamaged) {
 		// The epoch is asked for first: the one that Begin finds damaged may have
 		// been ended by another writer a moment later, and theirs must live.
 		tip, err := p.config.Log.Tip(ctx)

@@ -208,6 +208,32 @@ func TestADeposedLeaderEndsNoEpochButItsOwn(t *testing.T) {
 	})
 }
 
+// returning is a log that is not there when it is first asked for its tip, and is
+// back, damaged, a moment later.
+type returning struct {
+	eventbus.Log
+	once sync.Once
+}
+
+func (r *returning) Tip(ctx context.Context) (pos event.Pos, err error) {
+	r.once.Do(func() { err = eventbus.ErrNoLog })
+	if err != nil {
+		return event.Pos{}, err
+	}
+	return r.Log.Tip(ctx)
+}
+
+func TestADamagedLogThatWasNotThereAMomentAgoIsBegunAnew(t *testing.T) {
+	store, saved := ledOnce(t)
+	before := saved.mark().Epoch
+	store.Damage(2, func(m *event.Message) { m.Data = []byte("{}") })
+	w, _ := lead(t, &returning{Log: store.Open()}, saved, map[string]int{"a": 1})
+	ready(t, w)
+	if now := w.publisher.Position().Epoch; now == before {
+		t.Errorf("the damaged epoch %s goes on", now)
+	}
+}
+
 func TestOneObjectThatCannotBeStatedDoesNotHoldBackTheOthersForEver(t *testing.T) {
 	store, saved := memory.NewStore(), &epochs{}
 	objects := map[string]int{"broken": 1}
