@@ -20,11 +20,12 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
 has acknowledged a position of the log: what was recorded when the command was
 given, or --position. It counts the sidecars that are connected, over all route
-servers.
+servers. The operator records what kubectl has applied a moment later: wait until
+the object is Ready first, for a key that is not recorded yet concerns no sidecar.
 
 Exit code 0 when they have, 1 when the time is over and they have not; then it
 says which.`,
-		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
+		Example: `  kubectl wait --for=condition=Ready signadotsandbox/new-customer && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
 		Args:    cobra.NoArgs,
 	}
 	f := c.Flags()

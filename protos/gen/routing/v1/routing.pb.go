@@ -59,7 +59,7 @@ const (
 	Verdict_MEMBER_GONE Verdict = 7
 	// To another sandbox, whose object is older.
 	Verdict_LOST Verdict = 8
-	// It fails: the destination is not ready.
+	// It fails: the destination of this port is not ready.
 	Verdict_NOT_READY Verdict = 9
 	// To the baseline, or it fails: no Service of the sandbox leads to this port.
 	Verdict_PORT_NOT_MAPPED Verdict = 10
@@ -67,7 +67,8 @@ const (
 	Verdict_NOT_ACKNOWLEDGED Verdict = 11
 	// Nothing is known: there is no whole table.
 	Verdict_TABLE_NOT_WHOLE Verdict = 12
-	// To the baseline: no sidecar is there to take it elsewhere.
+	// To the baseline: no sidecar is there to take it elsewhere. Where Istio or the
+	// Gateway API routes, this does not matter.
 	Verdict_NO_SIDECAR Verdict = 13
 	// No workload that a sandbox forks is behind this destination.
 	Verdict_UNKNOWN_DESTINATION Verdict = 14
@@ -2534,8 +2535,10 @@ func (x *ReadLogRequest) GetFollow() bool {
 }
 
 type ReadLogResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Events        []*StoredEvent         `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty in the first message to a follower who has all there is: the stream is
+	// open.
+	Events        []*StoredEvent `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2715,7 +2718,9 @@ func (x *WaitRequest) GetTimeoutSeconds() int32 {
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every sidecar that is connected has acknowledged. This says nothing about
-	// pods without a sidecar and sidecars that are not connected.
+	// pods without a sidecar and sidecars that are not connected. With a routing key
+	// that nothing recorded has named yet it is true of no sidecar at all: see
+	// sidecars.
 	Converged bool     `protobuf:"varint,1,opt,name=converged,proto3" json:"converged,omitempty"`
 	Version   *Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How many sidecars were looked at.
