@@ -28,7 +28,8 @@ func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, erro
 		return event.Mark{}, o.unreadable(ctx, err)
 	}
 	defer cursor.Close()
-	v := eventbus.NewVerifier(kept.Tip.Epoch, known)
+	// Not the plain Verifier: a log that was cut off while it forgot is no damage.
+	v := jetstream.NewVerification(kept.Tip.Epoch, known)
 	if err := o.readAll(ctx, cursor, kept, v); err != nil {
 		return event.Mark{}, err
 	}
@@ -67,7 +68,7 @@ func kindOf(tip event.Pos, known event.Mark) Damage {
 // readAll takes every event up to the tip. The server does not always say when
 // it cannot read an event, it may just not give it: so one that does not come
 // is asked for by its number.
-func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept eventbus.Kept, v *eventbus.Verifier) error {
+func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept eventbus.Kept, v *jetstream.Verification) error {
 	next, moved := kept.Floor.Seq, time.Now()
 	for next <= kept.Tip.Seq {
 		bounded, cancel := context.WithTimeout(ctx, stall)

@@ -34,11 +34,11 @@ func (l *Log) takeOver(ctx context.Context, seen look, known event.Mark) (event.
 	case have.DenyPurge:
 		return event.Mark{}, fmt.Errorf("%w: stream %s was made by an older version, and can forget nothing", eventbus.ErrDamaged, StreamName)
 	}
-	v := newVerification(seen.epoch, known)
-	if err := l.readTo(ctx, event.Pos{Epoch: seen.epoch, Seq: seen.floor - 1}, seen.tip, v.take); err != nil {
+	v := NewVerification(seen.epoch, known)
+	if err := l.readTo(ctx, event.Pos{Epoch: seen.epoch, Seq: seen.floor - 1}, seen.tip, v.Take); err != nil {
 		return event.Mark{}, err
 	}
-	tip, err := v.done(event.Pos{Epoch: seen.epoch, Seq: seen.tip})
+	tip, err := v.Done(event.Pos{Epoch: seen.epoch, Seq: seen.tip})
 	if err != nil {
 		return event.Mark{}, err
 	}

@@ -77,6 +77,36 @@ func TestForgettingThatWasInterruptedIsFinished(t *testing.T) {
 	}
 }
 
+func TestAFirstEventThatWasAlteredIsNotOneThatWasForgotten(t *testing.T) {
+	for name, facts := range map[string][]event.Fact{
+		"the very first one": {logtest.Fact("a", 1)},
+		"a floor":            {logtest.Fact("a", 1), {Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tip, altered := event.Before("e"), uint64(len(facts))
+			v := jetstream.NewVerification("e", event.Mark{})
+			facts = append(facts, event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: "size"}}, event.Fact{Key: event.Log, Data: &factv1.Complete{Floor: altered + 1}})
+			var err error
+			for _, f := range facts {
+				m, encoding := event.Encode(f)
+				if encoding != nil {
+					t.Fatal(encoding)
+				}
+				m, tip = event.Seal(m, tip, time.Unix(0, 0))
+				if tip.Seq == altered {
+					m.Data = append([]byte(" "), m.Data...)
+				}
+				if err == nil && tip.Seq >= altered {
+					err = v.Take(event.Stored{Pos: tip.Pos, Message: m})
+				}
+			}
+			if !errors.Is(err, eventbus.ErrDamaged) {
+				t.Errorf("it is verified: %v", err)
+			}
+		})
+	}
+}
+
 func TestTheBoundsOfAStreamAreMadeRight(t *testing.T) {
 	for name, loosen := range map[string]func(*natsjs.StreamConfig){
 		"a bound for each key":    func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 64 },

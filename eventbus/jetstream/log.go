@@ -29,7 +29,7 @@
 // ever dropped from it by the server: a stream that is full refuses more
 // (ErrFull), until its writer forgets what is old. Forgetting purges the
 // beginning; the server does that file by file, so a crash can leave a part of
-// what lies below the floor, and the next Begin finishes it (verification).
+// what lies below the floor, and the next Begin finishes it (Verification).
 //
 // The server must have every event on disk before it says so: SyncAlways, which
 // our own server sets, and which nobody can see from here. A stream that is

@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"errors"
 	"fmt"
 
 	"switchyard.dev/eventbus"
@@ -8,13 +9,14 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// verification verifies a log as it is read, and makes the replica of it.
+// Verification verifies a log as it is read, and makes the replica of it. Make one
+// with NewVerification; give Take every event in turn, then ask Done.
 //
 // The server takes the beginning of a stream away file by file, so a crash on the
 // way leaves a log that begins neither with its first event nor with a floor. It
 // is not damaged if that was about to be forgotten anyway: if a Complete says
 // that all that counts has been stated again from a later floor on.
-type verification struct {
+type Verification struct {
 	verifier *eventbus.Verifier
 	replica  replica
 	// headless says why the log cannot begin where it does; nil when it can.
@@ -25,13 +27,20 @@ type verification struct {
 	first, floor uint64
 }
 
-func newVerification(epoch string, known event.Mark) *verification {
-	return &verification{verifier: eventbus.NewVerifier(epoch, known), replica: newReplica(epoch)}
+// NewVerification gives a Verification of the log of an epoch, to be held against a
+// Mark that was kept elsewhere, as eventbus.NewVerifier says.
+func NewVerification(epoch string, known event.Mark) *Verification {
+	return &Verification{verifier: eventbus.NewVerifier(epoch, known), replica: newReplica(epoch)}
 }
 
-func (v *verification) take(s event.Stored) error {
+// Take verifies the next event. ErrDamaged, with the reason, when it does not fit.
+func (v *Verification) Take(s event.Stored) error {
 	if v.last == (event.Mark{}) {
-		_, v.headless = event.CheckFirst(s)
+		_, err := event.CheckFirst(s)
+		if err != nil && (s.Pos.Seq == 1 || !errors.Is(err, event.ErrUnsealed)) {
+			return fmt.Errorf("%w: %w", eventbus.ErrDamaged, err) // it is not the beginning that is missing
+		}
+		v.headless = err
 	}
 	if v.headless != nil && v.first == 0 {
 		return v.skip(s)
@@ -50,7 +59,7 @@ func (v *verification) take(s event.Stored) error {
 
 // skip passes over an event before the first floor of a headless log. They must
 // fit together all the same.
-func (v *verification) skip(s event.Stored) error {
+func (v *Verification) skip(s event.Stored) error {
 	if v.last != (event.Mark{}) {
 		if _, err := event.Check(s, v.last.Chain); err != nil || s.Pos.Seq != v.last.Seq+1 {
 			return fmt.Errorf("%w: event %d does not follow event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, v.last.Seq, v.headless)
@@ -58,12 +67,12 @@ func (v *verification) skip(s event.Stored) error {
 	}
 	if _, err := event.CheckFirst(s); err == nil {
 		v.first = s.Pos.Seq
-		return v.take(s)
+		return v.Take(s)
 	}
 	return v.add(s)
 }
 
-func (v *verification) add(s event.Stored) error {
+func (v *Verification) add(s event.Stored) error {
 	chain, err := event.ChainOf(s.Message)
 	if err != nil {
 		return fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, err)
@@ -74,7 +83,7 @@ func (v *verification) add(s event.Stored) error {
 
 // confirm takes in a Complete, which may name a floor. One that lies before the
 // first that was met does not explain why events behind it are missing.
-func (v *verification) confirm(s event.Stored) {
+func (v *Verification) confirm(s event.Stored) {
 	r, err := event.Open(s)
 	if err != nil {
 		return // of a newer kind; what does not read is found by the follower
@@ -84,8 +93,8 @@ func (v *verification) confirm(s event.Stored) {
 	}
 }
 
-// done tells whether the log is right up to its tip, and gives the tip's Mark.
-func (v *verification) done(tip event.Pos) (event.Mark, error) {
+// Done tells whether the log is right up to its tip, and gives the tip's Mark.
+func (v *Verification) Done(tip event.Pos) (event.Mark, error) {
 	if v.headless != nil && v.floor == 0 {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrDamaged, v.headless)
 	}
