@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // forkFor makes the ForkedWorkload of a target.
@@ -66,6 +67,7 @@ func partOf(in Input, name string) metav1.ObjectMeta {
 		Annotations: map[string]string{
 			crdv1.AnnotationRoutingKey:  in.routingKey(),
 			crdv1.AnnotationSandboxName: s.DisplayName(),
+			crdv1.AnnotationOnBehalf:    publish.OnBehalf(publish.CauseOf(crdv1.KindSandbox, s)),
 		},
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(s, kind(crdv1.KindSandbox))},
 	}

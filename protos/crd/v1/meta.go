@@ -40,6 +40,11 @@ const (
 	// namespace, so it selects the pods of one fork only.
 	LabelForkedWorkload = "signadot.com/forked-workload"
 
+	// AnnotationOnBehalf, on an object that we made for another one, says which
+	// generation of which object that is and who wrote it, as JSON: the cause that
+	// the routing log names.
+	AnnotationOnBehalf = "signadot.com/on-behalf-of"
+
 	// AnnotationInject, on a pod template, asks for a DevMesh sidecar when it is
 	// "true".
 	AnnotationInject = "sidecar.signadot.com/inject"

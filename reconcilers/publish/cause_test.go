@@ -1,0 +1,62 @@
+package publish
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+func wrote(manager, subresource string, seconds int64) metav1.ManagedFieldsEntry {
+	when := metav1.NewTime(time.Unix(seconds, 0))
+	return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, Time: &when}
+}
+
+func TestCauseNamesWhoWroteTheObjectLast(t *testing.T) {
+	o := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "n", Namespace: "ns", UID: "u", Generation: 3}}
+	for name, c := range map[string]struct {
+		entries []metav1.ManagedFieldsEntry
+		want    string
+	}{
+		"the last one":                      {[]metav1.ManagedFieldsEntry{wrote("kubectl", "", 20), wrote("helm", "", 10)}, "kubectl"},
+		"not the one of the status":         {[]metav1.ManagedFieldsEntry{wrote("kubectl", "", 20), wrote("manager", "status", 30)}, "kubectl"},
+		"not one without a time":            {[]metav1.ManagedFieldsEntry{wrote("kubectl", "", 20), {Manager: "no-time"}}, "kubectl"},
+		"not us, who put a finalizer there": {[]metav1.ManagedFieldsEntry{wrote("kubectl", "", 20), wrote(crdv1.FieldManager, "", 30)}, "kubectl"},
+		"us, when there is nobody else":     {[]metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 30)}, crdv1.FieldManager},
+		"nobody":                            {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.ManagedFields = c.entries
+			want := event.Cause{Kind: "Pod", Namespace: "ns", Name: "n", UID: "u", Generation: 3, Manager: c.want}
+			if diff := cmp.Diff(want, CauseOf("Pod", o)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatWeMadeForSomebodyIsCausedByHim(t *testing.T) {
+	sandbox := event.Cause{Kind: "SignadotSandbox", Name: "s", UID: "u", Generation: 7, Manager: "kubectl-client-side-apply"}
+	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Annotations: map[string]string{crdv1.AnnotationOnBehalf: OnBehalf(sandbox)},
+		ManagedFields: []metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 1)},
+	}}
+	if diff := cmp.Diff(sandbox, CauseOf("Pod", made)); diff != "" {
+		t.Error(diff)
+	}
+	// Who writes the object himself cannot put it on somebody else.
+	made.ManagedFields = append(made.ManagedFields, wrote("mallory", "", 2))
+	if got := CauseOf("Pod", made); got.Kind != "Pod" || got.Manager != "mallory" {
+		t.Errorf("what mallory wrote is caused by %+v", got)
+	}
+	made.ManagedFields = made.ManagedFields[:1]
+	made.Annotations[crdv1.AnnotationOnBehalf] = "{"
+	if got := CauseOf("Pod", made); got.Kind != "Pod" {
+		t.Errorf("with an annotation that does not read: %+v", got)
+	}
+}
