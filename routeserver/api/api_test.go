@@ -279,7 +279,8 @@ func TestAStreamThatNobodyReadsIsEnded(t *testing.T) {
 }
 
 func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
-	r := newRig(t, api.Config{})
+	registry := prometheus.NewRegistry()
+	r := newRig(t, api.Config{Metrics: registry})
 	watch, err := r.client.Watch(within(t), &routingv1.WatchRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -294,8 +295,12 @@ func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
 	if _, err := follow.Recv(); err != nil {
 		t.Fatal(err)
 	}
+	waiting, at := make(chan error, 1), r.toCome()
+	go func() { waiting <- r.lookup(at) }()
+	r.until(registry, "a call waits", "switchyard_api_running", "Lookup", 1)
 	r.server.Stop()
 	r.server.Stop()
+	r.isError("a call that waits for a position", <-waiting, codes.Unavailable, api.ReasonStopping)
 	_, err = watch.Recv()
 	r.isError("a watch", err, codes.Unavailable, api.ReasonStopping)
 	_, err = follow.Recv()

@@ -1,7 +1,7 @@
 package api
 
 import (
-	"sync"
+	"context"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
@@ -13,9 +13,9 @@ type Server struct {
 	limits
 	cfg     Config
 	metrics *metrics
-	// stopping is closed by Stop.
-	stopping chan struct{}
-	stop     sync.Once
+	// stopping ends with Stop.
+	stopping context.Context
+	stop     context.CancelFunc
 }
 
 // New gives a server. The error says what is wrong with the Config, or that a
@@ -29,9 +29,22 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, limits: newLimits(cfg), metrics: m, stopping: make(chan struct{})}, nil
+	s := &Server{cfg: cfg, limits: newLimits(cfg), metrics: m}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	return s, nil
 }
 
-// Stop ends streams and waits with UNAVAILABLE, so that the gRPC servers can end
-// gracefully. Safe to call twice.
-func (s *Server) Stop() { s.stop.Do(func() { close(s.stopping) }) }
+// Stop ends streams, waits, and calls that wait for a position with UNAVAILABLE,
+// so that the servers can end gracefully. Safe to call twice.
+func (s *Server) Stop() { s.stop() }
+
+// untilStop gives a context that ends with Stop too, for errStopping. The caller
+// calls the function when done.
+func (s *Server) untilStop(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	unhook := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
+	return ctx, func() {
+		unhook()
+		cancel(nil)
+	}
+}

@@ -28,14 +28,13 @@ func (p *pace) slow(d time.Duration) bool {
 // Config.WriteWithin, or the server stops, which ends the context of the stream.
 // Returning from the call then releases a writer that waits for its client.
 func (s *Server) paced(ctx context.Context, run func(context.Context, *pace) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, done := s.untilStop(ctx)
+	defer done()
 	var p pace
 	ended := make(chan error, 1)
 	go func() { ended <- run(ctx, &p) }()
 	look := time.NewTicker(s.cfg.WriteWithin / 4)
 	defer look.Stop()
-	stopping := s.stopping
 	for {
 		select {
 		case err := <-ended:
@@ -46,9 +45,6 @@ func (s *Server) paced(ctx context.Context, run func(context.Context, *pace) err
 				return failure(codes.DeadlineExceeded, ReasonSlow,
 					"nothing was taken for "+s.cfg.WriteWithin.String()+": go on from the last position, and read faster").Err()
 			}
-		case <-stopping:
-			stopping = nil
-			cancel(errStopping)
 		}
 	}
 }

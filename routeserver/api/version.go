@@ -100,8 +100,13 @@ func (s *Server) reach(ctx context.Context, pos event.Pos) (table.Table, error) 
 			return newest, errors.Join(err, eventbus.ErrEpochEnded)
 		}
 	}
+	ctx, done := s.untilStop(ctx)
+	defer done()
 	t, err := s.cfg.Tables.WaitFor(ctx, pos)
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch {
+	case err != nil && s.stopping.Err() != nil:
+		return t, errStopping
+	case errors.Is(err, context.DeadlineExceeded):
 		return t, timedOut("reaching that position")
 	}
 	return t, err

@@ -65,7 +65,7 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 		}
 		select {
 		case <-time.After(pause):
-		case <-s.stopping:
+		case <-s.stopping.Done():
 			return nil, errStopping
 		case <-ended.Done():
 			if ctx.Err() != nil {
