@@ -180,7 +180,11 @@ func (r *rig) toCome() *routingv1.At {
 
 func TestAWaitThatIsOverSaysSo(t *testing.T) {
 	r := newRig(t, api.Config{CallWithin: 50 * time.Millisecond})
-	r.isError("waiting for a position to come", r.lookup(r.toCome()), codes.DeadlineExceeded, api.ReasonTimedOut)
+	err := r.lookup(r.toCome())
+	r.isError("waiting for a position to come", err, codes.DeadlineExceeded, api.ReasonTimedOut)
+	if !strings.Contains(status.Convert(err).Message(), "reaching that position") {
+		t.Errorf("it does not say what was waited for: %v", err)
+	}
 	if err := r.lookup(nil); err != nil {
 		t.Errorf("what need not be waited for: %v", err)
 	}

@@ -113,10 +113,10 @@ func timedOut(what string) error {
 // failed gives the status of an error of the log, of History or of a context.
 // What is a status already stays as it is.
 func (s *Server) failed(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
+	var is interface{ GRPCStatus() *status.Status }
+	if err != nil && ctx.Err() != nil && !errors.As(err, &is) {
 		err = context.Cause(ctx)
 	}
-	var is interface{ GRPCStatus() *status.Status }
 	var past *history.Gone
 	switch {
 	case err == nil, errors.As(err, &is):
