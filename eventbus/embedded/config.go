@@ -17,8 +17,9 @@
 //   - Beside the store it keeps a witness: the epoch, the sequence and the
 //     checksum of the newest event that is on disk, at most about 100 ms behind
 //     while events come, and exact once the server was closed.
-//   - Before it listens it reads the whole log, verifies the chain of checksums,
-//     and holds it against the witness.
+//   - Before it listens it reads the whole log, from the disk and not from the
+//     kernel's cache, verifies the chain of checksums, and holds it against the
+//     witness. A log that was cut off while it forgot is whole where it counts.
 //   - A store that does not verify, is missing, ends early or does not read is
 //     moved aside, into damaged-<time> beside it, and an empty one takes its
 //     place: loudly, and counted (Stats). Nothing is ever built over it. Whoever
@@ -29,8 +30,8 @@
 //
 // When the disk is full, read-only or fails, or the files are taken away, the
 // server notices, says so in Ready, closes the store, and opens it again, with
-// all of the above, as soon as the disk takes files and keeps them. It never
-// syncs a file again whose sync has failed. Clients are disconnected meanwhile
+// all of the above, as soon as the disk takes files and keeps them. It never takes
+// a later sync for proof that what an earlier one failed on is there. Clients are disconnected meanwhile
 // and find it again at the same address; so do connections that Conn gave.
 //
 // What the witness cannot see: when power fails and the very last events, of

@@ -65,6 +65,30 @@ func syncDirs(dir string) error {
 	return err
 }
 
+// settleFiles brings the files in a directory to the disk and drops them from the
+// kernel's cache, so that what is read of them next is what the disk has. Without
+// it an event whose sync has failed, or never came because the process was killed,
+// would still be read, and be taken for one that a power cut cannot take away.
+func settleFiles(dir string) error {
+	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if err = unix.Fdatasync(int(f.Fd())); err == nil {
+			err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
+		}
+		return errors.Join(err, f.Close())
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("bring the store to the disk before it is read: %w", err)
+	}
+	return nil
+}
+
 const (
 	probeFile = "probe"
 	// probeFiles and probeSize are what must be writable before the store is

@@ -92,6 +92,11 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, os.ErrNotExist) && known.Epoch != "" {
 		return nil, damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
 	}
+	if err := settleFiles(filepath.Join(dir, storeName)); ofDisk(err) {
+		return nil, err
+	} else if err != nil {
+		return nil, damageError{Unreadable, err}
+	}
 	if err := leaps(filepath.Join(dir, storeName)); err != nil {
 		return nil, err
 	}
