@@ -750,7 +750,8 @@ func (x *WorkloadWithdrawn) GetWorkload() *ObjectRef {
 // it, so a table folded from here is whole. Key: the log itself.
 type Complete struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why the log was filled: "first", "epoch", "leader".
+	// Why: "first", "epoch" and "leader" when the log was filled, "floor" when all was
+	// stated again to raise its floor.
 	Reason      string `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	RoutingKeys uint32 `protobuf:"varint,2,opt,name=routing_keys,json=routingKeys,proto3" json:"routing_keys,omitempty"`
 	Workloads   uint32 `protobuf:"varint,3,opt,name=workloads,proto3" json:"workloads,omitempty"`
