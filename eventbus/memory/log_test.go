@@ -27,6 +27,30 @@ func TestMemoryIsALog(t *testing.T) {
 	})
 }
 
+func TestARewoundStoreKnowsWhatItHas(t *testing.T) {
+	store := memory.NewStore()
+	log := store.Open()
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := log.Append(t.Context(), logtest.Fact("a", 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, last := range map[string]uint64{"a": 1, "b": 0} {
+		if _, err := log.Append(t.Context(), logtest.Fact(key, 2), last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.Rewind(first)
+	if r, ok, err := log.Newest(t.Context(), event.RoutingKey("a")); err != nil || !ok || r.Mark() != first {
+		t.Errorf("the newest fact of a is %v, %t, %v", r, ok, err)
+	}
+	if r, ok, err := log.Newest(t.Context(), event.RoutingKey("b")); err != nil || ok {
+		t.Errorf("the newest fact of b is %v, %v", r, err)
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	log := memory.New()
 	if _, err := log.Begin(b.Context(), event.Mark{}); err != nil {

@@ -50,9 +50,15 @@ func (s *Store) Damage(seq uint64, change func(*event.Message)) {
 func (s *Store) Rewind(to event.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = s.events[:s.index(to.Seq+1)]
-	s.tip = to
-	s.wake()
+	events := s.events[:s.index(to.Seq+1)]
+	s.clear(to)
+	s.events = events
+	for _, e := range events {
+		s.bytes += uint64(sizeOf(e.Message))
+		if key, err := event.KeyOf(e.Message.Subject); err == nil {
+			s.newest[key] = e.Pos.Seq
+		}
+	}
 }
 
 // AppendMessage records a message as it is, whatever its type and whatever is
