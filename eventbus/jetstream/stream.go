@@ -89,7 +89,9 @@ func (l *Log) look(ctx context.Context) (look, error) {
 }
 
 // Restart implements eventbus.Log. Should it fail half-way there is no log, and
-// Begin begins one.
+// Begin begins one. The server deletes a stream by its name and not by its epoch:
+// of two who end the same epoch at once, the slower may take away what the other
+// has just begun. That one is told (ErrEpochEnded) and the log is filled again.
 func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 	seen, err := l.look(ctx)
 	if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
