@@ -421,3 +421,26 @@ func TestAReaderThatFollowsGetsWhatComes(t *testing.T) {
 		}
 	}
 }
+
+// Who has just applied a sandbox asks before the operator has recorded anything;
+// and who has misspelt a key must not be told that all is well.
+func TestAWaitForAKeyWithoutARuleIsNotOver(t *testing.T) {
+	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
+	got, err := r.client.Wait(within(t), &routingv1.WaitRequest{RoutingKey: "k2", TimeoutSeconds: 1})
+	if err != nil || got.GetConverged() || got.GetVersion() == nil {
+		t.Errorf("of a key that nobody declares: %v, %v", got, err)
+	}
+	answer := make(chan *routingv1.WaitResponse, 1)
+	go func() {
+		got, err := r.client.Wait(within(t), &routingv1.WaitRequest{RoutingKey: "k2", TimeoutSeconds: 60})
+		if err != nil {
+			t.Error(err)
+		}
+		answer <- got
+	}()
+	r.state(declare("k2", "sb"))
+	declared := r.tip()
+	if got := <-answer; !got.GetConverged() || got.GetVersion().GetPosition().GetSequence() < declared.Seq {
+		t.Errorf("of a key that is declared at %d: %v", declared.Seq, got)
+	}
+}

@@ -35,7 +35,9 @@ const (
 // busy with something else, says so at once: Envoy has it again a moment later.
 //
 // With a routing key the sidecars of those baselines count for which the key has
-// a rule, or had one as far as the log is kept.
+// a rule, or had one as far as the log is kept. While there is no such baseline
+// nobody can have acknowledged anything: the operator may not have recorded yet
+// what was just applied, or the key is a mistake. So that is waited for first.
 func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
 	within := time.Duration(req.GetTimeoutSeconds()) * time.Second
 	if within < 0 || within > waitMax {
@@ -46,15 +48,19 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 	}
 	ended, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
+	who, err := s.awaitConcerned(ended, req.GetRoutingKey())
+	if err == nil && ended.Err() != nil && ctx.Err() == nil {
+		t, _ := s.cfg.Tables.Current()
+		return &routingv1.WaitResponse{Version: s.versionOf(t)}, nil // nobody is concerned
+	}
+	if err != nil {
+		return nil, s.failed(ended, err)
+	}
 	pos, err := s.toWaitFor(ended, req.GetPosition())
 	if err != nil {
 		return nil, s.failed(ended, err)
 	}
 	if _, err := s.reach(ended, pos); err != nil {
-		return nil, s.failed(ended, err)
-	}
-	who, err := s.concerned(ended, req.GetRoutingKey())
-	if err != nil {
 		return nil, s.failed(ended, err)
 	}
 	for pause := lookFirst; ; pause = min(2*pause, lookLast) {
@@ -72,6 +78,24 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 				return nil, s.failed(ctx, ctx.Err())
 			}
 			return out, nil
+		}
+	}
+}
+
+// awaitConcerned waits until a routing key concerns a baseline, and gives those
+// that it does; none when the time is over before.
+func (s *Server) awaitConcerned(ctx context.Context, routingKey string) (concerned, error) {
+	for {
+		who, err := s.concerned(ctx, routingKey)
+		if err != nil && ctx.Err() == nil || routingKey == "" || len(who) > 0 {
+			return who, err
+		}
+		select {
+		case <-time.After(lookLast):
+		case <-s.stopping.Done():
+			return nil, errStopping
+		case <-ctx.Done():
+			return nil, nil
 		}
 	}
 }

@@ -20,12 +20,12 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
 has acknowledged a position of the log: what was recorded when the command was
 given, or --position. It counts the sidecars that are connected, over all route
-servers. The operator records what kubectl has applied a moment later: wait until
-the object is Ready first, for a key that is not recorded yet concerns no sidecar.
+servers. Of a key that has no rule yet it waits for the first one; the operator
+records what kubectl has applied a moment later.
 
 Exit code 0 when they have, 1 when the time is over and they have not; then it
 says which.`,
-		Example: `  kubectl wait --for=condition=Ready signadotsandbox/new-customer && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
+		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
 		Args:    cobra.NoArgs,
 	}
 	f := c.Flags()
@@ -64,6 +64,9 @@ says which.`,
 func (a *app) waitText(w *routingv1.WaitResponse) string {
 	if w.GetConverged() {
 		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", a.paint(green, "converged"), manyHave(int(w.GetSidecars())), a.versionLine(w.GetVersion()))
+	}
+	if w.GetSidecars() == 0 && len(w.GetSilent()) == 0 {
+		return fmt.Sprintf("%s: no rule of this key was recorded; is it spelt as in the sandbox, and is the sandbox ready? The table is %s\n", a.paint(red, "not converged"), a.versionLine(w.GetVersion()))
 	}
 	return sidecarRows(w.GetLagging()) + silentLines(a, w.GetSilent()) +
 		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", a.paint(red, "not converged"), len(w.GetLagging()), many(int(w.GetSidecars()), "sidecar"), a.versionLine(w.GetVersion()))

@@ -2652,11 +2652,12 @@ func (x *StoredEvent) GetData() []byte {
 type WaitRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sidecars of every baseline that this key has a rule for, or had one for
-	// as far as the log is kept: a removal is to be acknowledged too. Empty: all.
+	// as far as the log is kept: a removal is to be acknowledged too. Of a key that
+	// has none yet the first rule is waited for. Empty: all.
 	RoutingKey string `protobuf:"bytes,1,opt,name=routing_key,json=routingKey,proto3" json:"routing_key,omitempty"`
 	// The position to be acknowledged: by each sidecar the rules of the table at
 	// this position or a later one. Empty: the tip of the log when the request
-	// came.
+	// came, or when the key's first rule did.
 	Position *Position `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
 	// How long to wait, in seconds; 10 when it is 0, 300 at most.
 	TimeoutSeconds int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
@@ -2718,9 +2719,8 @@ func (x *WaitRequest) GetTimeoutSeconds() int32 {
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Every sidecar that is connected has acknowledged. This says nothing about
-	// pods without a sidecar and sidecars that are not connected. With a routing key
-	// that nothing recorded has named yet it is true of no sidecar at all: see
-	// sidecars.
+	// pods without a sidecar and sidecars that are not connected. It is never so of a
+	// routing key that no rule was recorded for.
 	Converged bool     `protobuf:"varint,1,opt,name=converged,proto3" json:"converged,omitempty"`
 	Version   *Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How many sidecars were looked at.
