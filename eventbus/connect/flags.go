@@ -20,8 +20,9 @@ func Flags(set *flag.FlagSet, getenv func(string) string, c *Config) (parsed fun
 	return func() {
 		given := false
 		set.Visit(func(f *flag.Flag) { given = given || f.Name == "eventbus-token-file" })
-		if c.CredentialsFile != "" && !given {
-			c.TokenFile = "" // the default is for our own bus
+		// The default is for our own bus: nobody else's is to see the token.
+		if !given && (c.CredentialsFile != "" || c.CertFile != "") {
+			c.TokenFile = ""
 		}
 	}
 }

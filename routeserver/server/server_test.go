@@ -162,6 +162,9 @@ func TestSettings(t *testing.T) {
 		"credentials replace the default token": {args: []string{"-eventbus-credentials-file=x"}, want: func(s server.Settings) bool {
 			return s.Bus.CredentialsFile == "x" && s.Bus.TokenFile == ""
 		}},
+		"so does a certificate of one's own": {args: []string{"-eventbus-cert-file=x", "-eventbus-key-file=y"}, want: func(s server.Settings) bool {
+			return s.Bus.CertFile == "x" && s.Bus.KeyFile == "y" && s.Bus.TokenFile == ""
+		}},
 		"the headers that sidecars are told of": {args: []string{"-key-headers=x-tenant,x-user"}, want: func(s server.Settings) bool {
 			return slices.Equal(s.KeyHeaders, []string{"x-tenant", "x-user"})
 		}},
