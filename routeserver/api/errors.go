@@ -139,7 +139,7 @@ func (s *Server) failed(ctx context.Context, err error) error {
 		return again(failure(codes.Unavailable, ReasonLog, "the routing log has not begun: try again"), time.Second)
 	}
 	s.cfg.Logger.Warn("a call of the routing API failed: the log cannot be read", "error", err)
-	return again(failure(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment: %v", err)), time.Second)
+	return again(failure(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment; see that the event bus is up (requests are routed as before): %v", err)), time.Second)
 }
 
 // errStopping ends what is under way when the server does.

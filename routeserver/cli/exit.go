@@ -23,7 +23,8 @@ const (
 	ExitNo = 1
 	// ExitUsage: the command line or the request makes no sense.
 	ExitUsage = 2
-	// ExitUnavailable: no route server was reached, or it is not ready.
+	// ExitUnavailable: no route server was reached, or it is not ready, or it cannot
+	// read the log.
 	ExitUnavailable = 3
 	// ExitGone: what was asked for is no longer kept, or has not been reached.
 	ExitGone = 4
@@ -39,7 +40,7 @@ const exitCodes = `Exit codes:
   0  yes, or done
   1  no: not routed, not converged, differs (with --exit-code), tampered with, not found
   2  wrong usage
-  3  no route server was reached, or it is not ready
+  3  no route server was reached, or it is not ready, or it cannot read the log
   4  no longer kept, or not reached yet
   5  anything else that went wrong`
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
@@ -200,5 +201,26 @@ func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 	}
 	if got := p.run(t.Context(), "sidecars"); got.code != cli.ExitNo || !strings.Contains(got.out, "no such cluster") || !strings.Contains(got.out, "2 sidecars") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
+func TestATableThatMayBeOldSaysSo(t *testing.T) {
+	store := memory.NewStore()
+	log := store.Open()
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	state(t, log, story()...)
+	p := client()
+	p.env["SWITCHYARD_SERVER"] = serve(t, log, server.Config{})
+	eventually(t, "there is a table", func() bool { return p.run(t.Context(), "table").code == cli.ExitOK })
+	if got := p.run(t.Context(), "table"); got.err != "" {
+		t.Errorf("while the log is there: %s", got.err)
+	}
+	const place = `"sequence": "9"`
+	store.Lose()
+	got := p.run(t.Context(), "table", "-o", "json")
+	if got.code != cli.ExitOK || !strings.Contains(got.out, place) || !strings.Contains(got.err, "newer may be recorded") {
+		t.Errorf("while the log is away: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
@@ -38,9 +39,29 @@ have the same hash.`,
 		if err != nil {
 			return err
 		}
-		return a.showTable(c.Context(), client, &routingv1.GetTableRequest{At: version, Filter: f})
+		if version != nil {
+			return a.showTable(c.Context(), client, &routingv1.GetTableRequest{At: version, Filter: f})
+		}
+		return a.showNewest(c.Context(), client, f)
 	}
 	return c
+}
+
+// showNewest shows the table with all that has been recorded. While the log is
+// away nobody knows what that is: then it shows the last table that is known,
+// which is the one that routes, and says that it may be old.
+func (a *app) showNewest(ctx context.Context, client routingv1.RoutingClient, f *routingv1.Filter) error {
+	known, err := a.wholeTable(ctx, client, &routingv1.GetTableRequest{Filter: f})
+	if err != nil {
+		return err
+	}
+	fresh := &routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}}
+	newest, err := a.wholeTable(ctx, client, &routingv1.GetTableRequest{At: fresh, Filter: f})
+	if err == nil {
+		return print(a, newest, a.tableText)
+	}
+	fmt.Fprintf(a.Err, "this is the last table that is known, and the one that routes; newer may be recorded: %s\n", status.Convert(err).Message())
+	return print(a, known, a.tableText)
 }
 
 // showTable shows all pages of a table.
@@ -49,7 +70,7 @@ func (a *app) showTable(ctx context.Context, client routingv1.RoutingClient, req
 	if err != nil {
 		return err
 	}
-	return print(a, all, func(t *routingv1.GetTableResponse) string { return a.tableText(t) })
+	return print(a, all, a.tableText)
 }
 
 // wholeTable gets all pages as one.
