@@ -251,7 +251,7 @@ func (r *reading) endedAt(seen look, err error) error {
 		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, r.epoch, seen.epoch)
 	case seen.tip < r.last.Seq:
 		return fmt.Errorf("%w: it ends at %d and was seen up to %d; the store was rewound", eventbus.ErrEpochEnded, seen.tip, r.last.Seq)
-	case seen.floor > r.last.Seq+1 && !(r.fold && r.last.Seq == 0):
+	case seen.floor > r.last.Seq+1 && (!r.fold || r.last.Seq > 0):
 		return fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, r.last.Seq+1, seen.floor)
 	}
 	return nil

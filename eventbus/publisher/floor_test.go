@@ -199,7 +199,7 @@ func dieAt(t *testing.T, open func() eventbus.Log, at int, late bool) (wrote str
 		t.Fatal(err)
 	}
 	log.arm(at)
-	under := ""
+	var under string
 	for n := 1; ; n++ {
 		if wrote, dead := log.died(); dead {
 			under = wrote
@@ -227,7 +227,7 @@ func dieAt(t *testing.T, open func() eventbus.Log, at int, late bool) (wrote str
 	}
 	for name, n := range objects {
 		// The last Put may or may not have been recorded.
-		if got := says[name]; got != fmt.Sprint(n) && !(late && got != "" && name != "c") {
+		if got := says[name]; got != fmt.Sprint(n) && (!late || got == "" || name == "c") {
 			t.Errorf("dead at %d (%s, late %t): %s is at %q, not at %d", at, under, late, name, got, n)
 		}
 	}

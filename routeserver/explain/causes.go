@@ -55,8 +55,9 @@ func (c *Causes) Take(events ...event.Recorded) {
 		next := c.at.Apply(e)
 		for _, d := range table.Diff(c.at, next) {
 			if i, asked := c.index[decision{d.Baseline, d.RoutingKey}]; asked {
-				because := append(c.changes[i].Because, e)
-				c.changes[i].Because = because[max(0, len(because)-MaxCauses):]
+				change := &c.changes[i]
+				change.Because = append(change.Because, e)
+				change.Because = change.Because[max(0, len(change.Because)-MaxCauses):]
 			}
 		}
 		c.at = next

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// ErrNotReached: the log has not come to this place; test with errors.Is.
+// ErrNotReached says that the log has not come to this place; test with errors.Is.
 var ErrNotReached = errors.New("this version has not been reached")
 
 // Gone says that a version or a stretch is not kept, and what is. It is an

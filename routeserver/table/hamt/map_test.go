@@ -277,7 +277,7 @@ func TestDiffLooksOnlyAtWhatChanged(t *testing.T) {
 	m := lines(20_000)
 	newer := m.With(nil, &line{"line 777"}).Without(nil, "line 778")
 	looked := 0
-	changes := Diff(m.values, newer.values, func(a, b hashed[Text, *line]) bool { looked++; return false })
+	changes := Diff(m.values, newer.values, func(_, _ hashed[Text, *line]) bool { looked++; return false })
 	if len(changes) != 2 {
 		t.Fatalf("%d changes, want 2: %v", len(changes), changes)
 	}

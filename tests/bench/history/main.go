@@ -21,7 +21,7 @@ func main() {
 	store := flag.String("rebuild", "", "be the process that has only the log in this directory; used by the command itself")
 	seed := flag.Uint64("seed", rand.Uint64(), "makes the same events again")
 	flag.Parse()
-	err := error(nil)
+	var err error
 	if *store != "" {
 		err = rebuild(context.Background(), *store, os.Stdin, os.Stdout)
 	} else {
