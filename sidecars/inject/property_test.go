@@ -87,7 +87,7 @@ func named(names []any) *rapid.Generator[any] {
 
 func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 	injected := 0
-	rapid.Check(t, func(t *rapid.T) {
+	property := func(t *rapid.T) {
 		raw, err := json.Marshal(anyPod().Draw(t, "pod"))
 		if err != nil {
 			t.Fatal(err)
@@ -117,7 +117,12 @@ func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 		for _, list := range []string{"containers", "volumes", "imagePullSecrets"} {
 			unique(t, decoded(t, after), list)
 		}
-	})
+	}
+	// Few of the pods that are drawn may have a sidecar: in a hundred there may be
+	// none, in fifty times as many there are some.
+	for round := 0; round < 50 && injected == 0; round++ {
+		rapid.Check(t, property)
+	}
 	if injected == 0 {
 		t.Error("no pod that was drawn got a sidecar: the property was checked on refusals alone")
 	}
