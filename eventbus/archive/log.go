@@ -115,20 +115,8 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 			of = append(of, s)
 		}
 	}
-	facts, err := open(of)
+	facts, err := eventbus.Open(of)
 	return facts, errors.Join(err, ctx.Err())
-}
-
-func open(events []event.Stored) ([]event.Recorded, error) {
-	facts := make([]event.Recorded, 0, len(events))
-	for _, s := range events {
-		r, err := event.Open(s)
-		if err != nil && !errors.Is(err, event.ErrUnknownType) {
-			return nil, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, err)
-		}
-		facts = append(facts, r)
-	}
-	return facts, nil
 }
 
 // batch is the most that one Next gives.
@@ -179,5 +167,5 @@ func (f follower) Next(ctx context.Context) ([]event.Recorded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(events)
+	return eventbus.Open(events)
 }

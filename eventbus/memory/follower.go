@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 
 	"switchyard.dev/eventbus"
@@ -80,17 +79,5 @@ func (f follower) Next(ctx context.Context) ([]event.Recorded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return open(events)
-}
-
-func open(events []event.Stored) ([]event.Recorded, error) {
-	facts := make([]event.Recorded, 0, len(events))
-	for _, e := range events {
-		r, err := event.Open(e)
-		if err != nil && !errors.Is(err, event.ErrUnknownType) {
-			return nil, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, e.Pos.Seq, err)
-		}
-		facts = append(facts, r)
-	}
-	return facts, nil
+	return eventbus.Open(events)
 }

@@ -76,7 +76,7 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 	if err != nil {
 		return nil, err
 	}
-	return open(events)
+	return eventbus.Open(events)
 }
 
 // Begin implements eventbus.Log.
@@ -140,7 +140,7 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 	if err != nil || !ok {
 		return event.Recorded{}, false, err
 	}
-	facts, err := open([]event.Stored{e})
+	facts, err := eventbus.Open([]event.Stored{e})
 	if err != nil {
 		return event.Recorded{}, false, err
 	}
