@@ -71,6 +71,8 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path
+	$(call say,what breaks disks for tests/faults)
+	@{ command -v strace && command -v mkfs.ext4; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs; }
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code
