@@ -22,6 +22,11 @@ const (
 	ReadinessPort = 15021
 	// ReadinessPath answers 200 when the listener takes traffic, else 503.
 	ReadinessPath = "/ready"
+	// ProbePath and a port of the workload, as ProbePath + "8080", on
+	// ReadinessPort answers 200 when the workload accepts a connection to that
+	// port, else 503. The injector turns tcpSocket probes into requests for it: a
+	// connection to a redirected port says only that the sidecar listens.
+	ProbePath = "/probe/tcp/"
 )
 
 // Environment of the sidecar container.
@@ -39,6 +44,10 @@ const (
 	// EnvCustomHeaders lists further request headers whose whole value is a
 	// routing key, separated by commas, in order of precedence. Default none.
 	EnvCustomHeaders = "CUSTOM_HEADERS"
+	// EnvPlainPorts lists ports of the workload whose connections pass untouched and
+	// at once, because their server speaks first, separated by commas; "none" for
+	// none. Default: DefaultPlainPorts.
+	EnvPlainPorts = "PLAIN_PORTS"
 	// EnvLogLevel is debug, info, warn or error. Default info. The annotation
 	// signadot.com/log-level on the pod may set it.
 	EnvLogLevel = "LOG_LEVEL"
@@ -48,6 +57,9 @@ const (
 	EnvPodName      = "POD_NAME"
 	EnvPodNamespace = "POD_NAMESPACE"
 	EnvPodUID       = "POD_UID"
+	// EnvPodIP comes from the downward API (status.podIP): the address at which
+	// the workload is probed.
+	EnvPodIP = "POD_IP"
 	// EnvRunPath, EnvTokenFile and EnvEnvoy replace RunPath, the token's path and
 	// EnvoyPath, where the program runs outside its image. Not set in a pod.
 	EnvRunPath   = "DEVMESH_RUN_PATH"
