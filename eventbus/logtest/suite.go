@@ -153,14 +153,20 @@ func timed(t *testing.T) context.Context {
 	return ctx
 }
 
+// begun opens a log that has begun. A store of several servers may be choosing
+// who leads, and then Begin says to try again, as any call does.
 func begun(t *testing.T, s Store) (eventbus.Log, event.Pos) {
 	t.Helper()
 	log := s.Open(t)
-	mark, err := log.Begin(timed(t), event.Mark{})
-	if err != nil {
-		t.Fatalf("Begin: %v", err)
+	for ctx := timed(t); ; {
+		mark, err := log.Begin(ctx, event.Mark{})
+		switch {
+		case err == nil:
+			return log, mark.Pos
+		case ctx.Err() != nil, errors.Is(err, eventbus.ErrDamaged):
+			t.Fatalf("Begin: %v", err)
+		}
 	}
-	return log, mark.Pos
 }
 
 func mustAppend(t *testing.T, log eventbus.Log, f event.Fact, last uint64) event.Pos {
