@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,6 +37,10 @@ type Config struct {
 	// ReadinessAddress is where readiness is served. Default: all addresses, port
 	// devmesh.ReadinessPort.
 	ReadinessAddress string
+	// PodIP is the address at which the workload's ports are probed. Default:
+	// loopback, where an application that listens at the pod's address alone is
+	// not found.
+	PodIP netip.Addr
 	// FirstRoutes is how long Envoy waits for the route server's first answer
 	// before it starts with what there is. Default 500 ms.
 	FirstRoutes time.Duration
@@ -77,6 +83,9 @@ func (c Config) withDefaults() Config {
 	if c.ReadinessAddress == "" {
 		c.ReadinessAddress = fmt.Sprintf(":%d", devmesh.ReadinessPort)
 	}
+	if !c.PodIP.IsValid() {
+		c.PodIP = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
 	if c.FirstRoutes == 0 {
 		c.FirstRoutes = 500 * time.Millisecond
 	}
@@ -95,18 +104,22 @@ func FromEnvironment(get func(string) string) (Config, error) {
 			Workload: table.Workload{
 				Kind: get(devmesh.EnvWorkloadKind), Namespace: get(devmesh.EnvWorkloadNamespace), Name: get(devmesh.EnvWorkloadName),
 			},
-			NodeID:  strings.Trim(get(devmesh.EnvPodNamespace)+"/"+get(devmesh.EnvPodName)+"/"+get(devmesh.EnvPodUID), "/"),
-			RunPath: get(devmesh.EnvRunPath),
-			CustomHeaders: slices.DeleteFunc(strings.Split(get(devmesh.EnvCustomHeaders), ","), func(name string) bool {
-				return strings.TrimSpace(name) == ""
-			}),
+			NodeID:        strings.Trim(get(devmesh.EnvPodNamespace)+"/"+get(devmesh.EnvPodName)+"/"+get(devmesh.EnvPodUID), "/"),
+			RunPath:       get(devmesh.EnvRunPath),
+			CustomHeaders: listed(get(devmesh.EnvCustomHeaders)),
 		},
 		XDSAddress: get(devmesh.EnvXDSAddress),
 		TokenFile:  get(devmesh.EnvTokenFile),
 		Envoy:      get(devmesh.EnvEnvoy),
 	}
-	for i, name := range c.Proxy.CustomHeaders {
-		c.Proxy.CustomHeaders[i] = strings.TrimSpace(name)
+	var err error
+	if c.Proxy.PlainPorts, err = plainPorts(get(devmesh.EnvPlainPorts)); err != nil {
+		return Config{}, err
+	}
+	if ip := get(devmesh.EnvPodIP); ip != "" {
+		if c.PodIP, err = netip.ParseAddr(ip); err != nil {
+			return Config{}, fmt.Errorf("%s is %q, which is no IP address", devmesh.EnvPodIP, ip)
+		}
 	}
 	if level := get(devmesh.EnvLogLevel); level != "" {
 		if err := c.Level.UnmarshalText([]byte(level)); err != nil {
@@ -114,4 +127,38 @@ func FromEnvironment(get func(string) string) (Config, error) {
 		}
 	}
 	return c, c.Validate()
+}
+
+// listed gives the words of a list with commas; empty ones do not count.
+func listed(text string) []string {
+	var words []string
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// noPorts is the word for a list of ports that is empty on purpose.
+const noPorts = "none"
+
+// plainPorts reads a list of ports: nil when it is absent, so that the default
+// holds, and empty for noPorts.
+func plainPorts(text string) ([]uint32, error) {
+	words := listed(text)
+	if len(words) == 1 && words[0] == noPorts {
+		return []uint32{}, nil
+	}
+	var ports []uint32
+	for _, word := range words {
+		port, err := strconv.ParseUint(word, 10, 16)
+		if err != nil || port == 0 {
+			return nil, fmt.Errorf("%s has %q, which is no port: give numbers from 1 to 65535, or %q", devmesh.EnvPlainPorts, word, noPorts)
+		}
+		if !slices.Contains(ports, uint32(port)) {
+			ports = append(ports, uint32(port))
+		}
+	}
+	return ports, nil
 }

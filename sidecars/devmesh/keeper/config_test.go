@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ func environment(changes map[string]string) func(string) string {
 func TestTheEnvironmentOfTheContainer(t *testing.T) {
 	c, err := FromEnvironment(environment(map[string]string{
 		devmesh.EnvCustomHeaders: " x-team, ,X-Other,", devmesh.EnvLogLevel: "debug",
+		devmesh.EnvPlainPorts: "3306, 5432,3306", devmesh.EnvPodIP: "10.244.1.2",
 		devmesh.EnvPodNamespace: "hotrod", devmesh.EnvPodName: "customer-1", devmesh.EnvPodUID: "u",
 	}))
 	if err != nil {
@@ -37,14 +39,35 @@ func TestTheEnvironmentOfTheContainer(t *testing.T) {
 	if diff := cmp.Diff([]string{"x-team", "X-Other"}, c.Proxy.CustomHeaders); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff([]uint32{3306, 5432}, c.Proxy.PlainPorts); diff != "" {
+		t.Error(diff)
+	}
+	if c.PodIP != netip.MustParseAddr("10.244.1.2") {
+		t.Errorf("the pod's address is %v", c.PodIP)
+	}
 	if c.Level != slog.LevelDebug || c.Proxy.NodeID != "hotrod/customer-1/u" || c.Proxy.Workload != workload {
 		t.Errorf("%+v", c)
 	}
 	for variable, value := range map[string]string{
 		devmesh.EnvWorkloadName: "", devmesh.EnvLogLevel: "loud", devmesh.EnvXDSAddress: "routeserver", devmesh.EnvCustomHeaders: "baggage",
+		devmesh.EnvPlainPorts: "80,http", devmesh.EnvPodIP: "localhost",
 	} {
 		if _, err := FromEnvironment(environment(map[string]string{variable: value})); err == nil || !strings.Contains(err.Error(), variable) {
 			t.Errorf("%s=%q: got %v, want an error that names the variable", variable, value, err)
+		}
+	}
+}
+
+func TestPlainPortsCanBeLeftToTheDefaultOrBeNone(t *testing.T) {
+	for text, want := range map[string][]uint32{"": devmesh.DefaultPlainPorts(), " none ": {}, ",7000": {7000}} {
+		c, err := FromEnvironment(environment(map[string]string{devmesh.EnvPlainPorts: text}))
+		if diff := cmp.Diff(want, c.Proxy.WithDefaults().PlainPorts); err != nil || diff != "" {
+			t.Errorf("%q: %v %s", text, err, diff)
+		}
+	}
+	for _, text := range []string{"0", "65536", "none,80", "-1", "80 81"} {
+		if _, err := FromEnvironment(environment(map[string]string{devmesh.EnvPlainPorts: text})); err == nil {
+			t.Errorf("%q was taken for ports", text)
 		}
 	}
 }

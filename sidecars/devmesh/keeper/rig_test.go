@@ -189,7 +189,7 @@ func (r *rig) sidecar() *exec.Cmd {
 		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
 		devmesh.EnvXDSAddress+"="+net.JoinHostPort(r.node, xdsPort),
 		devmesh.EnvCustomHeaders+"="+strings.Join(keytest.CustomHeaders(), ", "),
-		devmesh.EnvPodNamespace+"=hotrod", devmesh.EnvPodName+"=pod",
+		devmesh.EnvPodNamespace+"=hotrod", devmesh.EnvPodName+"=pod", devmesh.EnvPodIP+"="+r.address,
 		devmesh.EnvRunPath+"="+r.run, devmesh.EnvTokenFile+"="+filepath.Join(r.run, "token"),
 	)
 	log, err := os.OpenFile(r.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -5,16 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/xds/serve"
 )
 
@@ -56,7 +53,7 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error { return g.Serve(socket) })
 	group.Go(func() error { <-life.Done(); g.Stop(); return nil })
 	group.Go(func() error { return p.late.serve(life, lateSocket) })
-	group.Go(func() error { return serveReadiness(life, ctx, c.ReadinessAddress, p) })
+	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
 	group.Go(func() error {
 		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
 	})
@@ -94,45 +91,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, errors.Join(fmt.Errorf("keep others off the socket: %w", err), l.Close())
 	}
 	return l, nil
-}
-
-// maxProbes bounds the open connections for readiness; more wait to be accepted.
-const maxProbes = 256
-
-// serveReadiness answers probes until life ends. When serving ends the pod is no
-// longer ready, though Envoy still serves.
-func serveReadiness(life, serving context.Context, address string, p *proxy) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+devmesh.ReadinessPath, func(w http.ResponseWriter, r *http.Request) {
-		err := serving.Err()
-		if err == nil {
-			err = p.ready(r.Context())
-		}
-		if err != nil {
-			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
-			return
-		}
-		w.WriteHeader(http.StatusOK)
-	})
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("listen for readiness probes: %w", err)
-	}
-	l = netutil.LimitListener(l, maxProbes)
-	server := &http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 2 * time.Second,
-		ReadTimeout:       2 * time.Second,
-		WriteTimeout:      5 * time.Second,
-		IdleTimeout:       30 * time.Second,
-		MaxHeaderBytes:    8 << 10,
-	}
-	go func() {
-		<-life.Done()
-		_ = server.Close()
-	}()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -1,0 +1,91 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"switchyard.dev/sidecars/devmesh"
+)
+
+const (
+	// maxProbes bounds the open connections for probes; more wait to be accepted.
+	maxProbes = 256
+	// probeDeadline bounds the attempt to connect to the workload. Probes that
+	// allow less time end it earlier, by ending their request.
+	probeDeadline = 2 * time.Second
+)
+
+// serveReadiness answers probes until life ends. When serving ends the pod is no
+// longer ready, though Envoy still serves.
+func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+devmesh.ReadinessPath, func(w http.ResponseWriter, r *http.Request) {
+		err := serving.Err()
+		if err == nil {
+			err = p.ready(r.Context())
+		}
+		if err != nil {
+			http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	mux.Handle("GET "+devmesh.ProbePath+"{port}", probe{ip: c.PodIP, listener: c.Proxy.ListenPort})
+	l, err := net.Listen("tcp", c.ReadinessAddress)
+	if err != nil {
+		return fmt.Errorf("listen for probes: %w", err)
+	}
+	l = netutil.LimitListener(l, maxProbes)
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 2 * time.Second,
+		ReadTimeout:       2 * time.Second,
+		WriteTimeout:      5 * time.Second,
+		IdleTimeout:       30 * time.Second,
+		MaxHeaderBytes:    8 << 10,
+	}
+	go func() {
+		<-life.Done()
+		_ = server.Close()
+	}()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// probe tells whether the workload accepts connections at a port. It connects to
+// the pod's own address and to nothing else, so it says no more than the caller
+// could have found out by connecting there; and not to the sidecar's ports,
+// where it would ask the sidecar about itself.
+type probe struct {
+	ip netip.Addr
+	// listener is the port of Envoy's listener.
+	listener uint32
+}
+
+// ServeHTTP is http.Handler.
+func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
+	if err != nil || port == 0 || uint32(port) == p.listener || port == devmesh.ReadinessPort {
+		http.Error(w, fmt.Sprintf("%q is not a port of the workload", r.PathValue("port")), http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), probeDeadline)
+	defer cancel()
+	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(p.ip, uint16(port)).String())
+	if err != nil {
+		http.Error(w, "the workload does not accept connections: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	_ = c.Close()
+	w.WriteHeader(http.StatusOK)
+}
