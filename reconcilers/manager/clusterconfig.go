@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // Cluster is what the manager takes from the operator's configuration file,
@@ -18,6 +20,9 @@ type Cluster struct {
 	AllowedNamespaces []string
 	// CustomHeaders are further request headers that hold a routing key.
 	CustomHeaders []string
+	// IptablesMode is with which part of the kernel pods' connections are
+	// redirected.
+	IptablesMode spec.Mode
 }
 
 // clusterFile is the part of the file that is read. The rest of the published
@@ -27,6 +32,7 @@ type clusterFile struct {
 	AllowedNamespaces []string `json:"allowedNamespaces"`
 	Routing           struct {
 		CustomHeaders []string `json:"customHeaders"`
+		IptablesMode  string   `json:"iptablesMode"`
 	} `json:"routing"`
 }
 
@@ -53,7 +59,11 @@ func parseCluster(content []byte) (Cluster, error) {
 	if err := yaml.Unmarshal(content, &f); err != nil {
 		return Cluster{}, err
 	}
-	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders}
+	mode, err := spec.ParseMode(f.Routing.IptablesMode)
+	if err != nil {
+		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
+	}
+	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode}
 	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
 		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)
 	}

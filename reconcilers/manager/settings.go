@@ -99,7 +99,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		return Config{}, nil, err
 	}
 	injected := s.Inject
-	injected.CustomHeaders = cluster.CustomHeaders
+	injected.CustomHeaders, injected.IptablesMode = cluster.CustomHeaders, cluster.IptablesMode
 	return Config{
 		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,

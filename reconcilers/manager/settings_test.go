@@ -109,12 +109,14 @@ routing:
   istio: {enabled: false, operator: {podLabels: {sidecar.istio.io/inject: true}}}
   customHeaders: []
 trafficManager: {enabled: true}
-`, Cluster{AllowedNamespaces: []string{}, CustomHeaders: []string{}}, false},
+`, Cluster{AllowedNamespaces: []string{}, CustomHeaders: []string{}, IptablesMode: "auto"}, false},
 		{"namespaces, to which the operator's own is added", `{allowedNamespaces: [a, b], routing: {customHeaders: [x-key]}}`,
-			Cluster{AllowedNamespaces: []string{"a", "b", "signadot"}, CustomHeaders: []string{"x-key"}}, false},
+			Cluster{AllowedNamespaces: []string{"a", "b", "signadot"}, CustomHeaders: []string{"x-key"}, IptablesMode: "auto"}, false},
 		{"namespaces among which the operator's own is", `{allowedNamespaces: [signadot, a]}`,
-			Cluster{AllowedNamespaces: []string{"signadot", "a"}}, false},
-		{"nothing", ``, Cluster{}, false},
+			Cluster{AllowedNamespaces: []string{"signadot", "a"}, IptablesMode: "auto"}, false},
+		{"nothing", ``, Cluster{IptablesMode: "auto"}, false},
+		{"how pods' connections are redirected", `{routing: {iptablesMode: legacy}}`, Cluster{IptablesMode: "legacy"}, false},
+		{"a way to redirect that does not exist", `{routing: {iptablesMode: ebpf}}`, Cluster{}, true},
 		{"what is no YAML", `{`, Cluster{}, true},
 		{"namespaces that are no list", `allowedNamespaces: a`, Cluster{}, true},
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // Config says what is put into pods and where nothing is.
@@ -33,6 +34,9 @@ type Config struct {
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
 	// info, warn or error. Default: devmesh.DefaultLogLevel.
 	LogLevel string
+	// IptablesMode is with which part of the kernel connections are redirected.
+	// Default: spec.ModeAuto.
+	IptablesMode spec.Mode
 }
 
 // Container says where one of the two containers comes from and what it may
@@ -79,6 +83,9 @@ func (c Config) WithDefaults() Config {
 	if c.LogLevel == "" {
 		c.LogLevel = devmesh.DefaultLogLevel
 	}
+	if c.IptablesMode == "" {
+		c.IptablesMode = spec.ModeAuto
+	}
 	return c
 }
 
@@ -110,6 +117,9 @@ func (c Config) Validate() error {
 	check("redirecting init", c.Redirect)
 	if c.LogLevel != "" && !slices.Contains(levels, c.LogLevel) {
 		errs = append(errs, fmt.Errorf("log level %q: use %s", c.LogLevel, strings.Join(levels, ", ")))
+	}
+	if _, err := spec.ParseMode(string(c.IptablesMode)); err != nil {
+		errs = append(errs, fmt.Errorf("iptables mode: %w", err))
 	}
 	for _, h := range c.CustomHeaders {
 		if h == "" || strings.ContainsAny(h, ", \t") {

@@ -127,6 +127,7 @@ func redirectContainer(ports spec.Spec, cfg Config) corev1.Container {
 		Resources:       *cfg.Redirect.Resources,
 		SecurityContext: restricted(),
 	}
+	ports.Mode = cfg.IptablesMode
 	env := ports.Env()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: env[name]})

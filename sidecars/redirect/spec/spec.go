@@ -7,6 +7,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,7 +22,35 @@ const (
 	EnvExcept = "SWITCHYARD_REDIRECT_EXCEPT"
 	// EnvTo holds the port the sidecar listens on.
 	EnvTo = "SWITCHYARD_REDIRECT_TO"
+	// EnvMode holds the Mode; empty or missing is ModeAuto.
+	EnvMode = "SWITCHYARD_REDIRECT_MODE"
 )
+
+// Mode says with which part of the kernel connections are redirected. Its values
+// are those of the chart's routing.iptablesMode.
+type Mode string
+
+// The modes.
+const (
+	// ModeAuto takes nftables where the kernel has it, and legacy iptables where
+	// it does not.
+	ModeAuto Mode = "auto"
+	// ModeNFT takes nftables.
+	ModeNFT Mode = "nft"
+	// ModeLegacy takes the tables of legacy iptables.
+	ModeLegacy Mode = "legacy"
+)
+
+// ParseMode reads a Mode; empty is ModeAuto.
+func ParseMode(text string) (Mode, error) {
+	switch m := Mode(strings.TrimSpace(text)); m {
+	case "":
+		return ModeAuto, nil
+	case ModeAuto, ModeNFT, ModeLegacy:
+		return m, nil
+	}
+	return "", fmt.Errorf("%q is no way to redirect: use %s, %s or %s", text, ModeAuto, ModeNFT, ModeLegacy)
+}
 
 // All is the value of EnvPorts that stands for every TCP port. It is a word and
 // not an empty string, so that a variable somebody lost is an error and never
@@ -43,6 +72,8 @@ type Spec struct {
 	Except []uint16
 	// To is the port the sidecar listens on.
 	To uint16
+	// Mode says with which part of the kernel; empty is ModeAuto.
+	Mode Mode
 }
 
 // Validate says what is wrong with a Spec, or returns nil.
@@ -61,6 +92,9 @@ func (s Spec) Validate() error {
 	case slices.Contains(s.Ports, s.To):
 		return fmt.Errorf("port %d is the sidecar's own and cannot be redirected to itself", s.To)
 	}
+	if _, err := ParseMode(string(s.Mode)); err != nil {
+		return fmt.Errorf("%s: %w", EnvMode, err)
+	}
 	return nil
 }
 
@@ -74,6 +108,7 @@ func (s Spec) Env() map[string]string {
 		EnvPorts:  ports,
 		EnvExcept: Join(s.Except),
 		EnvTo:     strconv.Itoa(int(s.To)),
+		EnvMode:   string(cmp.Or(s.Mode, ModeAuto)),
 	}
 }
 
@@ -99,6 +134,9 @@ func Parse(get func(string) string) (Spec, error) {
 		return Spec{}, fmt.Errorf("%s must hold one port, 1 to 65535, not %q", EnvTo, get(EnvTo))
 	}
 	s.To = to[0]
+	if s.Mode, err = ParseMode(get(EnvMode)); err != nil {
+		return Spec{}, fmt.Errorf("%s: %w", EnvMode, err)
+	}
 	return s, s.Validate()
 }
 
