@@ -28,12 +28,13 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 		warnings = append(warnings, "annotation "+AnnotationLogLevel+": "+word+
 			" is not a level: use "+strings.Join(levels, ", "))
 	}
-	sidecar, redirect := sidecarContainer(d.Workload, level, cfg), redirectContainer(d.Ports, cfg)
+	sidecar, redirect := sidecarContainer(d, level, cfg), redirectContainer(d.Ports, cfg)
 	if pod.Spec.Resources != nil {
 		// Requests of the whole pod must cover those of its containers, which
 		// ours could break; without any of its own it shares the pod's.
 		sidecar.Resources, redirect.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
 	}
+	askForProbes(p, pod, d.Ports) // before containers are added, which moves the others
 	if cfg.NativeSidecar {
 		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		p.prepend("initContainers", sidecar, redirect)
@@ -58,7 +59,7 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 	return warnings
 }
 
-func sidecarContainer(w Workload, level string, cfg Config) corev1.Container {
+func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 	if level == "" {
 		level = cfg.LogLevel
 	}
@@ -67,15 +68,17 @@ func sidecarContainer(w Workload, level string, cfg Config) corev1.Container {
 		Image:           cfg.Sidecar.Image,
 		ImagePullPolicy: cfg.Sidecar.PullPolicy,
 		Env: []corev1.EnvVar{
-			{Name: devmesh.EnvWorkloadKind, Value: w.Kind},
-			{Name: devmesh.EnvWorkloadNamespace, Value: w.Namespace},
-			{Name: devmesh.EnvWorkloadName, Value: w.Name},
+			{Name: devmesh.EnvWorkloadKind, Value: d.Workload.Kind},
+			{Name: devmesh.EnvWorkloadNamespace, Value: d.Workload.Namespace},
+			{Name: devmesh.EnvWorkloadName, Value: d.Workload.Name},
 			{Name: devmesh.EnvXDSAddress, Value: cfg.XDSAddress},
 			{Name: devmesh.EnvCustomHeaders, Value: strings.Join(cfg.CustomHeaders, ",")},
+			{Name: devmesh.EnvPlainPorts, Value: plainValue(d.Plain)},
 			{Name: devmesh.EnvLogLevel, Value: level},
 			fromPod(devmesh.EnvPodName, "metadata.name"),
 			fromPod(devmesh.EnvPodNamespace, "metadata.namespace"),
 			fromPod(devmesh.EnvPodUID, "metadata.uid"),
+			fromPod(devmesh.EnvPodIP, "status.podIP"),
 		},
 		Resources: *cfg.Sidecar.Resources,
 		VolumeMounts: []corev1.VolumeMount{

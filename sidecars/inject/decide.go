@@ -22,6 +22,10 @@ const (
 	// AnnotationExcludePorts lists TCP ports that bypass the sidecar, separated
 	// by commas.
 	AnnotationExcludePorts = "sidecar.signadot.com/exclude-ports"
+	// AnnotationPlainPorts lists TCP ports, separated by commas, that pass the
+	// sidecar untouched and at once, because their server speaks first; "none" for
+	// none.
+	AnnotationPlainPorts = "sidecar.signadot.com/plain-ports"
 	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
 	AnnotationLogLevel = "signadot.com/log-level"
 	// LabelFork marks the pods of forks, which never get a sidecar.
@@ -67,6 +71,9 @@ type Decision struct {
 	Workload Workload
 	// Ports says what is redirected, when Inject is true.
 	Ports spec.Spec
+	// Plain are those of the redirected ports, ascending, that the sidecar passes
+	// on untouched and at once, when Inject is true. They need not be in use.
+	Plain []uint16
 }
 
 // Decide says whether a pod that is being created in a namespace gets a
@@ -101,7 +108,12 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 		refused.Reason = reason
 		return refused
 	}
-	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports}
+	plain, reason := plainPorts(pod)
+	if reason != "" {
+		refused.Reason = reason
+		return refused
+	}
+	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain}
 }
 
 // optedIn tells whether a sidecar is asked for; the pod's word wins over the

@@ -26,10 +26,10 @@
 //
 // # How it is put in
 //
-// The patch works on the JSON the API server sent and consists of additions
-// only. No list is replaced and no field we do not know is touched, so a pod
-// with fields newer than this program keeps them. A pod that already has the
-// sidecar is left alone, so injecting twice is injecting once.
+// The patch works on the JSON the API server sent and consists of additions,
+// but for the probes below. No list is replaced and no field we do not know is
+// touched, so a pod with fields newer than this program keeps them. A pod that
+// already has the sidecar is left alone, so injecting twice is injecting once.
 //
 // Where the cluster has native sidecars (Kubernetes 1.29 and later) the sidecar
 // is an init container that restarts by itself, and it comes before the
@@ -45,4 +45,29 @@
 // key reach the baseline in silence. Ports in the annotation
 // sidecar.signadot.com/exclude-ports ("9090,9443") and the sidecar's own stay
 // untouched.
+//
+// # Which of them are passed on unseen
+//
+// In some protocols the server speaks first. Looking at what the client says
+// would hold such a connection up for as long as the sidecar has patience, so it
+// is told which ports are of that kind. The annotation
+// sidecar.signadot.com/plain-ports says it ("3306,5432", or "none") and wins over
+// all. Without it they are devmesh.DefaultPlainPorts and the container ports whose
+// name begins with such a protocol: dict, ftp, imap, lmtp, mariadb, mysql, nats,
+// nntp, pop3, rfb, sftp, sieve, smtp, ssh, submission, svn, telnet, vnc, alone or
+// before a dash, as in mysql-primary. A port with one of the words grpc, grpcweb,
+// h2, h2c, http, http1, http2, web, websocket or ws in its name is never one of
+// them: requests on it are routed, whatever its number.
+//
+// # Probes
+//
+// A tcpSocket probe of a redirected port would be answered by the sidecar's
+// listener, and find a workload alive that is not. It becomes an httpGet probe of
+// the sidecar (devmesh.ReadinessPort, path devmesh.ProbePath and the port), which
+// connects to the workload at the pod's address; times and thresholds stay. This
+// is done for containers and for init containers that keep running, named ports
+// included. A probe with a host of its own, of a port that is not redirected, or
+// with something in it that this program does not know is left as it is. Other
+// probes need no change: an httpGet or grpc probe is answered by the workload
+// through the sidecar, and exec does not use the network.
 package inject

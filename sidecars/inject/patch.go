@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Operation is one step of a JSON patch (RFC 6902). Op is always "add".
+// Operation is one step of a JSON patch (RFC 6902). Op is "add", or "remove" for
+// the action of a probe that another takes the place of (ADR 0011).
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
-	Value any    `json:"value"`
+	Value any    `json:"value,omitempty"`
 }
 
 // Result is the answer about one pod.
@@ -52,7 +53,7 @@ func Inject(raw []byte, ns Namespace, cfg Config) (Result, error) {
 	return result, p.err
 }
 
-// patcher gathers additions to an object it knows only as JSON.
+// patcher gathers changes to an object it knows only as JSON.
 type patcher struct {
 	object     map[string]any
 	operations []Operation

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/sidecars/devmesh"
@@ -46,8 +47,13 @@ func TestGoldenPods(t *testing.T) {
 		change func(*corev1.Pod)
 		cfg    Config
 	}{
-		"native":    {func(*corev1.Pod) {}, native},
-		"ordinary":  {func(p *corev1.Pod) { p.Annotations[AnnotationLogLevel] = "debug" }, ordinary},
+		"native":   {func(*corev1.Pod) {}, native},
+		"ordinary": {func(p *corev1.Pod) { p.Annotations[AnnotationLogLevel] = "debug" }, ordinary},
+		"database": {func(p *corev1.Pod) {
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "mysql", ContainerPort: 13306}, {Name: "http-admin", ContainerPort: 4222}}
+			p.Spec.Containers[0].ReadinessProbe = tcp(intstr.FromString("mysql"))
+			p.Spec.InitContainers = []corev1.Container{{Name: "schema", Image: "schema:1"}}
+		}, native},
 		"refused":   {func(p *corev1.Pod) { p.OwnerReferences = nil }, native},
 		"not-asked": {func(p *corev1.Pod) { p.Annotations = nil }, native},
 	}

@@ -34,25 +34,32 @@ func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
 	return s, ""
 }
 
-// declaredPorts are the TCP ports of the pod's containers, and of those init
-// containers that keep running beside them.
+// declaredPorts are the TCP ports of the containers that last.
 func declaredPorts(pod *corev1.Pod) []uint16 {
 	var ports []uint16
-	add := func(c corev1.Container) {
+	for _, c := range lasting(pod) {
 		for _, p := range c.Ports {
-			tcp := p.Protocol == corev1.ProtocolTCP || p.Protocol == ""
-			if tcp && p.ContainerPort > 0 && p.ContainerPort <= 65535 {
+			if isTCP(p) {
 				ports = append(ports, uint16(p.ContainerPort))
 			}
 		}
 	}
-	for _, c := range pod.Spec.Containers {
-		add(c)
-	}
-	for _, c := range pod.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			add(c)
-		}
-	}
 	return spec.Normalize(ports)
+}
+
+// isTCP tells whether a declared port is one of TCP that exists.
+func isTCP(p corev1.ContainerPort) bool {
+	return (p.Protocol == corev1.ProtocolTCP || p.Protocol == "") && p.ContainerPort > 0 && p.ContainerPort <= 65535
+}
+
+// lasting are the pod's containers, and those init containers that keep running
+// beside them.
+func lasting(pod *corev1.Pod) []corev1.Container {
+	return slices.Concat(pod.Spec.Containers,
+		slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool { return !restarts(c) }))
+}
+
+// restarts tells whether an init container keeps running beside the others.
+func restarts(c corev1.Container) bool {
+	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

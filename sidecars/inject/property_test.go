@@ -1,9 +1,12 @@
 package inject
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,6 +29,7 @@ func anyPod() *rapid.Generator[map[string]any] {
 			a := map[string]any{}
 			optional(t, a, AnnotationInject, rapid.Just(any("true")))
 			optional(t, a, AnnotationExcludePorts, rapid.SampledFrom([]any{"80", "8080,9090", "http"}))
+			optional(t, a, AnnotationPlainPorts, rapid.SampledFrom([]any{"none", "3306", "mysql"}))
 			optional(t, a, AnnotationLogLevel, rapid.SampledFrom([]any{"debug", "loud"}))
 			optional(t, a, AnnotationProcessed, rapid.SampledFrom([]any{Injected, "earlier reason"}))
 			optional(t, a, "a~b/c", rapid.Just(any("odd name")))
@@ -67,11 +71,29 @@ func containers(least int) *rapid.Generator[any] {
 			c := withUnknown(t, "container", map[string]any{"name": name, "image": "i"})
 			optional(t, c, "ports", rapid.Custom(func(t *rapid.T) any {
 				port := rapid.SampledFrom([]int{80, 8080, 9090, 15021}).Draw(t, "port")
-				return []any{map[string]any{"containerPort": port, "protocolFromTheFuture": "QUIC"}}
+				return []any{map[string]any{"containerPort": port, "name": "db", "protocolFromTheFuture": "QUIC"}}
 			}))
+			optional(t, c, "restartPolicy", rapid.Just(any("Always")))
+			for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
+				optional(t, c, name, anyProbe())
+			}
 			list = append(list, c)
 		}
 		return list
+	})
+}
+
+func anyProbe() *rapid.Generator[any] {
+	return rapid.Custom(func(t *rapid.T) any {
+		probe := withUnknown(t, "probe", map[string]any{"periodSeconds": 7})
+		optional(t, probe, "tcpSocket", rapid.Custom(func(t *rapid.T) any {
+			action := withUnknown(t, "tcpSocket", map[string]any{
+				"port": rapid.SampledFrom([]any{8080, 9090, "db", "8080", "nobody", 0}).Draw(t, "port")})
+			optional(t, action, "host", rapid.SampledFrom([]any{"", "10.0.0.1"}))
+			return action
+		}))
+		optional(t, probe, "exec", rapid.Just(any(map[string]any{"command": []any{"true"}})))
+		return probe
 	})
 }
 
@@ -85,8 +107,9 @@ func named(names []any) *rapid.Generator[any] {
 	})
 }
 
+// But for the action of a probe, for which TestTCPProbes says when.
 func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
-	injected := 0
+	injected, exchanged := 0, 0
 	property := func(t *rapid.T) {
 		raw, err := json.Marshal(anyPod().Draw(t, "pod"))
 		if err != nil {
@@ -111,6 +134,7 @@ func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 		if len(twice.Patch) != 0 {
 			t.Fatalf("the second time changes %v", twice.Patch)
 		}
+		exchanged += askOfTheSidecar(decoded(t, raw), decoded(t, after))
 		if lost := contained("", decoded(t, raw), decoded(t, after)); lost != "" {
 			t.Fatalf("lost: %s\nbefore %s\nafter  %s", lost, raw, after)
 		}
@@ -120,11 +144,12 @@ func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 	}
 	// Few of the pods that are drawn may have a sidecar: in a hundred there may be
 	// none, in fifty times as many there are some.
-	for round := 0; round < 50 && injected == 0; round++ {
+	for round := 0; round < 50 && (injected == 0 || exchanged == 0); round++ {
 		rapid.Check(t, property)
 	}
-	if injected == 0 {
-		t.Error("no pod that was drawn got a sidecar: the property was checked on refusals alone")
+	if injected == 0 || exchanged == 0 {
+		t.Errorf("of the pods that were drawn %d got a sidecar, and %d of their probes became its own: the property was checked on refusals alone",
+			injected, exchanged)
 	}
 }
 
@@ -136,9 +161,38 @@ func decoded(t *rapid.T, raw []byte) any {
 	return v
 }
 
+// askOfTheSidecar counts the probes of an object that are the sidecar's in
+// another and were not before.
+func askOfTheSidecar(before, after any) int {
+	count := func(v any) int {
+		text, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // It was JSON before.
+		}
+		return bytes.Count(text, []byte(`"path":"`+devmesh.ProbePath))
+	}
+	return count(after) - count(before)
+}
+
+// exchange tells whether a member of a probe went for another that asks the same
+// of the sidecar.
+func exchange(name string, before any, probe map[string]any) bool {
+	action, _ := before.(map[string]any)
+	instead, _ := probe["httpGet"].(map[string]any)
+	path, _ := instead["path"].(string)
+	number, asked := strings.CutPrefix(path, devmesh.ProbePath)
+	port, err := strconv.Atoi(number)
+	_, unknown := action["fieldFromTheFuture"]
+	host, _ := action["host"].(string)
+	same := action["port"] == float64(port) || action["port"] == number || action["port"] == "db"
+	return name == "tcpSocket" && probe[name] == nil && asked && err == nil && same && !unknown && host == "" &&
+		instead["port"] == float64(devmesh.ReadinessPort) && probe["exec"] == nil
+}
+
 // contained says what of an object is missing in another that should hold it
 // all: an object may gain members, a list may gain items, null may get a value,
-// and the value of our own annotation may change.
+// the value of our own annotation may change, and the action of a probe may go
+// for the sidecar's.
 func contained(path string, before, after any) string {
 	switch b := before.(type) {
 	case nil:
@@ -149,7 +203,7 @@ func contained(path string, before, after any) string {
 			return path
 		}
 		for name, value := range b {
-			if name == AnnotationProcessed {
+			if name == AnnotationProcessed || exchange(name, value, a) {
 				continue
 			}
 			if lost := contained(path+"/"+name, value, a[name]); lost != "" {
@@ -163,7 +217,7 @@ func contained(path string, before, after any) string {
 			return path
 		}
 		for i, item := range b {
-			for len(a) > 0 && !reflect.DeepEqual(a[0], item) {
+			for len(a) > 0 && contained("", item, a[0]) != "" {
 				a = a[1:]
 			}
 			if len(a) == 0 {
