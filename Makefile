@@ -119,6 +119,10 @@ bench-explain: ## 200 requests that go wrong: of how many the cause is named
 bench-watch: ## a change to the last of 500 watchers, and what a stopped one costs
 	$(GO) run ./tests/bench/watch
 
+.PHONY: bench-xds
+bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5,000 sidecars
+	$(GO) run ./tests/bench/xds
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+)
+
+// patience is how long anything may take that must happen.
+const patience = 2 * time.Minute
+
+// Clients is the process of the clients, as the first one calls it: each has a
+// connection of its own, as each sidecar has, and accepts what it is sent.
+type Clients struct {
+	load   Load
+	all    []*client
+	conns  []*grpc.ClientConn
+	failed chan error
+}
+
+// client is one stream. It is its own goroutine's, apart from what is locked.
+type client struct {
+	number int
+
+	mu       sync.Mutex
+	versions map[string]string
+	served   atomic.Int64
+}
+
+// Connecting says where to go, and as whom.
+type Connecting struct {
+	Load    Load
+	Address string
+}
+
+// Connect opens all streams at once, and gives the time until each has had its
+// first routes.
+func (c *Clients) Connect(o Connecting, took *time.Duration) error {
+	c.load, c.failed = o.Load, make(chan error, 1)
+	first := make(chan struct{}, o.Load.Streams)
+	begun := time.Now()
+	for i := range o.Load.Streams {
+		conn, err := grpc.NewClient("passthrough:"+o.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			// Thousands of them are in this process.
+			grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10), grpc.WithSharedWriteBuffer(true))
+		if err != nil {
+			return err
+		}
+		one := &client{number: i, versions: map[string]string{}}
+		c.conns, c.all = append(c.conns, conn), append(c.all, one)
+		go func() { c.fail(one.run(conn, o.Load, first)) }()
+	}
+	late := time.After(patience)
+	for i := range o.Load.Streams {
+		select {
+		case <-first:
+		case err := <-c.failed:
+			return err
+		case <-late:
+			return fmt.Errorf("%d of %d streams have no routes after %s", o.Load.Streams-i, o.Load.Streams, patience)
+		}
+	}
+	*took = time.Since(begun)
+	return nil
+}
+
+func (c *Clients) fail(err error) {
+	select {
+	case c.failed <- err:
+	default:
+	}
+}
+
+// Await answers once every client has just the versions that it is to have, and
+// gives how many responses all of them have had.
+func (c *Clients) Await(due map[string]string, responses *int64) error {
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		behind := 0
+		*responses = 0
+		for _, one := range c.all {
+			*responses += one.served.Load()
+			if !one.has(c.load, due) {
+				behind++
+			}
+		}
+		select {
+		case err := <-c.failed:
+			return err
+		default:
+		}
+		if behind == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d of %d clients do not have the routes that are due", behind, len(c.all))
+		}
+	}
+}
+
+func (c *client) has(l Load, due map[string]string) bool {
+	_, names := l.names(c.number % l.Workloads)
+	want := map[string]string{}
+	for _, name := range names {
+		if version, is := due[name]; is {
+			want[name] = version
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Equal(want, c.versions)
+}
+
+// Close ends all streams.
+func (c *Clients) Close(struct{}, *struct{}) error {
+	for _, conn := range c.conns {
+		if err := conn.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// identity is what a client shows: its pod, and the workload that it is of.
+func identity(number int, l Load) string {
+	return fmt.Sprintf("%d@%d", number, number%l.Workloads)
+}
+
+func identified(token string) (pod, workload int, err error) {
+	_, err = fmt.Sscanf(token, "%d@%d", &pod, &workload)
+	return pod, workload, err
+}
+
+func (c *client) run(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
+	who := identity(c.number, l)
+	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+who)
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+		discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName, grpc.ForceCodecV2(lazily{}))
+	if err != nil {
+		return err
+	}
+	typeURL, names := l.names(c.number % l.Workloads)
+	err = stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{
+		Node: &corev3.Node{Id: who}, TypeUrl: typeURL, ResourceNamesSubscribe: names,
+	})
+	for err == nil {
+		var r response
+		if err = stream.RecvMsg(&r); err != nil {
+			break
+		}
+		c.take(r)
+		if err = stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResponseNonce: r.nonce}); err == nil && c.served.Add(1) == 1 {
+			first <- struct{}{}
+		}
+	}
+	return fmt.Errorf("stream %d: %w", c.number, err)
+}
+
+func (c *client) take(r response) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.Copy(c.versions, r.versions)
+	maps.DeleteFunc(c.versions, func(name, _ string) bool { return slices.Contains(r.removed, name) })
+}

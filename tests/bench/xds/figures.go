@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// table prints all that was measured, for people.
+func printTable(w io.Writer, all []measured) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "shape\tsystem\tlast p50\tp99\tmax\teach p50\tp99\tKiB per change\tresponses\tstorm\tmost memory\theap\tcpu server\tclients\tothers\t")
+	for _, m := range all {
+		fmt.Fprintf(t, "%s\t%s\t%.1f ms\t%.1f\t%.1f\t%.1f ms\t%.1f\t%.0f\t%.0f\t%.2f s\t%.0f MiB\t%.0f MiB\t%.2f\t%.2f\t%.2f\t\n",
+			m.Load, m.System, at(m.last, 0.5), at(m.last, 0.99), at(m.last, 1), at(m.each, 0.5), at(m.each, 0.99),
+			m.perChange, m.responses, m.storm.Seconds(), m.memory, m.heap, m.server, m.clients, m.others)
+	}
+	_ = t.Flush() // what it writes to is the standard output
+	fmt.Fprintln(w)
+}
+
+// figure prints one number. A target of 0 is none; beside is the same number for
+// go-control-plane, 0 when there is none.
+func figure(w io.Writer, name string, value float64, unit string, target, beside float64) {
+	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
+	switch {
+	case target > 0 && beside > 0:
+		fmt.Fprintf(w, " (target at most %.4g, go-control-plane %.4g)", target, beside)
+	case target > 0:
+		fmt.Fprintf(w, " (target at most %.4g)", target)
+	case beside > 0:
+		fmt.Fprintf(w, " (go-control-plane %.4g)", beside)
+	}
+	if target > 0 {
+		verdict := "holds"
+		if value > target {
+			verdict = "short"
+		}
+		fmt.Fprintf(w, ": %s", verdict)
+	}
+	fmt.Fprintln(w)
+}
+
+// targets of one shape; 0 is none.
+type targets struct{ p50, p99, memory float64 }
+
+func (l Load) targets() targets {
+	t := targets{memory: 512}
+	switch {
+	case l.Workloads > 1 && l.Streams <= 500:
+		t.p50, t.p99 = 30, 150
+	case l.Workloads > 1 && l.Streams <= 5000:
+		t.p99 = 1500
+	}
+	return t
+}
+
+// printFigures prints one line for each number; beside is the same shape with
+// go-control-plane.
+func (m measured) printFigures(w io.Writer, beside measured) {
+	suffix := "-" + m.name()
+	if m.Form == asWhole {
+		suffix += "-whole"
+	}
+	want := m.targets()
+	figure(w, "xds-last-p50"+suffix, at(m.last, 0.5), "ms", want.p50, at(beside.last, 0.5))
+	figure(w, "xds-last-p99"+suffix, at(m.last, 0.99), "ms", want.p99, at(beside.last, 0.99))
+	figure(w, "xds-last-max"+suffix, at(m.last, 1), "ms", 0, at(beside.last, 1))
+	figure(w, "xds-each-p50"+suffix, at(m.each, 0.5), "ms", 0, at(beside.each, 0.5))
+	figure(w, "xds-each-p99"+suffix, at(m.each, 0.99), "ms", 0, at(beside.each, 0.99))
+	figure(w, "xds-sent-per-change"+suffix, m.perChange, "KiB", 0, beside.perChange)
+	figure(w, "xds-responses-per-change"+suffix, m.responses, "responses", 0, beside.responses)
+	figure(w, "xds-storm"+suffix, m.storm.Seconds(), "s", 0, beside.storm.Seconds())
+	figure(w, "xds-memory"+suffix, m.memory, "MiB", want.memory, beside.memory)
+	figure(w, "xds-heap"+suffix, m.heap, "MiB", 0, beside.heap)
+	figure(w, "xds-cpu-server"+suffix, m.server, "s-per-s", 0, beside.server)
+	figure(w, "xds-cpu-clients"+suffix, m.clients, "s-per-s", 0, beside.clients)
+	figure(w, "xds-cpu-others-on-this-machine"+suffix, m.others, "s-per-s", 0, beside.others)
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// measured is what came of one load.
+type measured struct {
+	Load
+	// storm is the time from the first connection until the last stream had its
+	// first routes.
+	storm time.Duration
+	// last and each are those of Outcome.
+	last, each []time.Duration
+	// perChange is what was written to all connections, in KiB, and responses how
+	// many there were, for each change.
+	perChange, responses float64
+	// memory is the most that the server's process had, and heap what it had in
+	// the end, in MiB.
+	memory, heap float64
+	// server, clients and others are the seconds that each computed in a second.
+	server, clients, others float64
+}
+
+// measure measures one load, in two new processes.
+func measure(l Load, profiles string) (m measured, err error) {
+	m.Load = l
+	server, err := start("-serving", "-profiles="+profiles)
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, server.close()) }()
+	clients, err := start("-connecting")
+	if err != nil {
+		return m, err
+	}
+	defer func() { err = errors.Join(err, clients.close()) }()
+
+	var address string
+	if err := server.call("Serve", l, &address); err != nil {
+		return m, err
+	}
+	if err := clients.call("Connect", Connecting{l, address}, &m.storm); err != nil {
+		return m, err
+	}
+	if err := server.call("Joined", struct{}{}, nil); err != nil {
+		return m, err
+	}
+	return m, m.change(server, clients)
+}
+
+// change makes the changes and takes the figures.
+func (m *measured) change(server, clients *process) error {
+	before := compute(server.pid(), clients.pid())
+	var o Outcome
+	if err := server.call("Change", struct{}{}, &o); err != nil {
+		return err
+	}
+	m.server, m.clients, m.others = compute(server.pid(), clients.pid()).since(before, o.Lasted)
+	var responses int64
+	if err := clients.call("Await", o.Due, &responses); err != nil {
+		return err
+	}
+	m.last, m.each = o.Last, o.Each
+	m.perChange = float64(o.Bytes) / 1024 / float64(m.changes())
+	m.responses = float64(responses-int64(m.Streams)) / float64(m.changes())
+	var heap uint64
+	if err := server.call("Heap", struct{}{}, &heap); err != nil {
+		return err
+	}
+	m.heap = float64(heap) / (1 << 20)
+	var err error
+	m.memory, err = mostMemory(server.pid())
+	if err != nil {
+		return err
+	}
+	return clients.call("Close", struct{}{}, nil)
+}
+
+// at gives a quantile of sorted times, in milliseconds.
+func at(sorted []time.Duration, quantile float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, int(quantile*float64(len(sorted))))].Seconds() * 1e3
+}
+
+// String names a load for people.
+func (l Load) String() string {
+	where := fmt.Sprintf("%d workloads", l.Workloads)
+	if l.Workloads == 1 {
+		where = "one workload"
+	}
+	return fmt.Sprintf("%s, %d streams, %s", where, l.Streams, l.Form)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// receipt notes when the streams that a change concerns have acknowledged it.
+// Changes and acknowledgements meet in a number that grows: the place of the
+// change in the log.
+type receipt struct {
+	load Load
+
+	mu      sync.Mutex
+	joined  int // streams that have acknowledged anything
+	changes []change
+	// of lists, for each workload, its changes.
+	of [][]int
+	// pending is how many streams still owe an acknowledgement, over all changes.
+	pending int
+	each    []time.Duration
+}
+
+type change struct {
+	place   uint64
+	made    time.Time
+	pending int
+	last    time.Duration
+}
+
+// progress is one stream's.
+type progress struct {
+	workload int
+	joined   bool
+	next     int // of receipt.of[workload]
+}
+
+func newReceipt(l Load) *receipt { return &receipt{load: l, of: make([][]int, l.Workloads)} }
+
+// make makes a change of a workload and notes it, before anybody can acknowledge
+// it. The function state states it and gives its place.
+func (r *receipt) make(workload int, state func() (uint64, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	made := time.Now()
+	place, err := state()
+	if err != nil {
+		return err
+	}
+	n := r.load.streamsOf(workload)
+	r.of[workload] = append(r.of[workload], len(r.changes))
+	r.changes = append(r.changes, change{place: place, made: made, pending: n})
+	r.pending += n
+	return nil
+}
+
+// acknowledged notes that a stream has the routes that follow from the log up to
+// a place.
+func (r *receipt) acknowledged(p *progress, place uint64) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !p.joined {
+		p.joined = true
+		r.joined++
+	}
+	mine := r.of[p.workload]
+	for ; p.next < len(mine) && r.changes[mine[p.next]].place <= place; p.next++ {
+		c := &r.changes[mine[p.next]]
+		took := now.Sub(c.made)
+		r.each = append(r.each, took)
+		c.last = max(c.last, took)
+		c.pending--
+		r.pending--
+	}
+}
+
+// state tells how many streams have joined, and how many acknowledgements are
+// owed.
+func (r *receipt) state() (joined, owed int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.joined, r.pending
+}
+
+// times gives, for every change, how long it took to the last stream, and for
+// every stream and change how long it took; both sorted.
+func (r *receipt) times() (last, each []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.changes {
+		last = append(last, c.last)
+	}
+	each = slices.Clone(r.each)
+	slices.Sort(last)
+	slices.Sort(each)
+	return last, each
+}

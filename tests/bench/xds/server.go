@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"sync/atomic"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/view"
+)
+
+// Server is the process of the server, as the first one calls it: a log, the
+// table that follows from it, and one of the systems that serve it.
+type Server struct {
+	// profiles is a folder for profiles, or "".
+	profiles string
+
+	load    Load
+	log     *memory.Log
+	view    *view.View
+	places  map[event.Key]uint64
+	receipt *receipt
+	system  system
+	sent    *counted
+}
+
+// system is what serves the routes of a view.
+type system interface {
+	// serve serves on a listener, for good.
+	serve(net.Listener) error
+	// due gives the version of every resource that follows from a table, by name,
+	// once it is the one that is served.
+	due(context.Context, table.Table) (map[string]string, error)
+}
+
+// Serve begins to serve what a load has at first, and gives the address.
+func (s *Server) Serve(l Load, address *string) error {
+	ctx := context.Background()
+	s.load, s.log, s.places, s.receipt = l, memory.New(), map[event.Key]uint64{}, newReceipt(l)
+	if _, err := s.log.Begin(ctx, event.Mark{}); err != nil {
+		return err
+	}
+	for _, f := range l.present() {
+		if _, err := s.state(f); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.view, err = view.New(view.Config{Log: s.log}); err != nil {
+		return err
+	}
+	go func() { lasts(s.view.Run(ctx)) }()
+	if _, err := s.view.WaitWhole(ctx); err != nil {
+		return err
+	}
+	switch l.System {
+	case ours:
+		s.system, err = newOurs(s.view, s.receipt)
+	default:
+		s.system, err = newSnapshots(s.view, s.receipt)
+	}
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.sent = &counted{Listener: listener}
+	go func() { lasts(s.system.serve(s.sent)) }()
+	*address = listener.Addr().String()
+	return nil
+}
+
+// lasts ends the process when something ends that lasts as long as it does.
+func lasts(err error) { panic(fmt.Sprint("the server has ended: ", err)) }
+
+// state appends a fact to the log and gives its place.
+func (s *Server) state(f event.Fact) (uint64, error) {
+	mark, err := s.log.Append(context.Background(), f, s.places[f.Key])
+	s.places[f.Key] = mark.Seq
+	return mark.Seq, err
+}
+
+// Joined answers once every stream has acknowledged its first routes.
+func (s *Server) Joined(struct{}, *struct{}) error {
+	return await("first acknowledgements", func() int { joined, _ := s.receipt.state(); return s.load.Streams - joined })
+}
+
+func await(what string, missing func() int) error {
+	for deadline := time.Now().Add(patience); missing() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d %s are missing after %s", missing(), what, patience)
+		}
+	}
+	return nil
+}
+
+// Outcome is what came of the changes, as the server saw it.
+type Outcome struct {
+	// Last is, for each change, the time from the call of Append to the last
+	// acknowledgement of the streams concerned, and Each that of each; sorted.
+	Last, Each []time.Duration
+	Lasted     time.Duration
+	// Bytes were written to all connections.
+	Bytes int64
+	// Due is what the clients are to have now.
+	Due map[string]string
+}
+
+// Change makes the changes of the load, evenly, and answers when all of them are
+// acknowledged.
+func (s *Server) Change(_ struct{}, o *Outcome) (err error) {
+	stop, err := s.profile()
+	if err != nil {
+		return err
+	}
+	before, begun := s.sent.bytes.Load(), time.Now()
+	for n := range s.load.changes() {
+		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / time.Duration(s.load.PerSecond))))
+		f, workload := s.load.change(n)
+		if err := s.receipt.make(workload, func() (uint64, error) { return s.state(f) }); err != nil {
+			return err
+		}
+	}
+	if err := await("acknowledgements", func() int { _, owed := s.receipt.state(); return owed }); err != nil {
+		return err
+	}
+	o.Lasted, o.Bytes = time.Since(begun), s.sent.bytes.Load()-before
+	if err := stop(); err != nil {
+		return err
+	}
+	o.Last, o.Each = s.receipt.times()
+	t, _ := s.view.Current()
+	o.Due, err = s.system.due(context.Background(), t)
+	return err
+}
+
+// profile begins profiles, if they are wanted, and gives the function that writes
+// them.
+func (s *Server) profile() (func() error, error) {
+	if s.profiles == "" {
+		return func() error { return nil }, nil
+	}
+	name := filepath.Join(s.profiles, s.load.System+"-"+s.load.Form+"-"+s.load.name())
+	cpu, err := os.Create(name + ".cpu")
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	return func() error {
+		pprof.StopCPUProfile()
+		heap, err := os.Create(name + ".heap")
+		if err != nil {
+			return errors.Join(err, cpu.Close())
+		}
+		runtime.GC()
+		return errors.Join(cpu.Close(), pprof.WriteHeapProfile(heap), heap.Close())
+	}, nil
+}
+
+// Heap gives the heap in use, in bytes, after a collection.
+func (s *Server) Heap(_ struct{}, bytes *uint64) error {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	*bytes = m.HeapAlloc
+	return nil
+}
+
+// counted counts what is written to the connections of a listener.
+type counted struct {
+	net.Listener
+	bytes atomic.Int64
+}
+
+// Accept is net.Listener's.
+func (c *counted) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return countedConn{conn, &c.bytes}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	bytes *atomic.Int64
+}
+
+// Write is net.Conn's.
+func (c countedConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.bytes.Add(int64(n))
+	return n, err
+}
