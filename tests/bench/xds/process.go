@@ -51,8 +51,8 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // close ends the process.
 func (p *process) close() error { return errors.Join(p.calls.Close(), p.cmd.Wait()) }
 
-// play answers calls to a role until the input ends.
-func play(role any) error {
+// answer answers calls to a role until the input ends.
+func answer(role any) error {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Role", role); err != nil {
 		return err
