@@ -33,6 +33,14 @@ type Sidecars interface {
 	Sidecars() []Sidecar
 }
 
+// Acknowledging may be implemented by Sidecars that can tell when it is worth
+// looking again. Without it a Wait looks several times a second.
+type Acknowledging interface {
+	// Acknowledged gives a channel that is closed when what Sidecars gives has
+	// changed since: a sidecar has come, gone, acknowledged or refused something.
+	Acknowledged() <-chan struct{}
+}
+
 // Sidecar is what one connected sidecar has acknowledged.
 type Sidecar struct {
 	// Namespace and Pod name its pod; Baseline is the workload of that pod.

@@ -2,8 +2,10 @@ package api
 
 import (
 	"context"
+	"time"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
 )
 
 // Server answers switchyard.routing.v1.Routing. Make one with New, and Register
@@ -13,6 +15,11 @@ type Server struct {
 	limits
 	cfg     Config
 	metrics *metrics
+	others  others
+	here    shared[[]Sidecar]
+	// rested is when the sidecars here may be gone through again. Only whose turn
+	// it is to do that reads and writes it.
+	rested time.Time
 	// stopping ends with Stop.
 	stopping context.Context
 	stop     context.CancelFunc
@@ -30,6 +37,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, limits: newLimits(cfg), metrics: m}
+	s.others = others{peers: cfg.Peers, self: cfg.Name, asked: map[table.Workload]*asked{}}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }

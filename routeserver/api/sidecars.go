@@ -56,15 +56,21 @@ func (s *Server) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filte
 			}
 		}
 	}
+	slices.Sort(silent)
+	return s.withOwn(ctx, all, passes), silent
+}
+
+// withOwn adds the sidecars of the baselines that pass and are connected here to
+// others, and gives one for each pod, sorted.
+func (s *Server) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes func(table.Workload) bool) []*routingv1.Sidecar {
 	if s.cfg.Sidecars != nil {
-		for _, c := range s.cfg.Sidecars.Sidecars() {
+		for _, c := range s.own(ctx) {
 			if passes(c.Baseline) {
 				all = append(all, s.sidecarOf(c))
 			}
 		}
 	}
-	slices.Sort(silent)
-	return onePerPod(all), silent
+	return onePerPod(all)
 }
 
 // onePerPod sorts sidecars by pod. A sidecar that comes back leaves its broken

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"switchyard.dev/eventbus/event"
@@ -15,8 +16,11 @@ import (
 const (
 	waitDefault = 10 * time.Second
 	waitMax     = 300 * time.Second
-	// Between two looks at what the sidecars have acknowledged.
-	lookFirst, lookLast = 20 * time.Millisecond, 250 * time.Millisecond
+	// maxPods is how many pods one wait may name.
+	maxPods = 10_000
+	// Between two looks at what the sidecars have acknowledged that nothing else
+	// gives reason for.
+	lookFirst, lookLast = 5 * time.Millisecond, 250 * time.Millisecond
 )
 
 // Wait implements routingv1.RoutingServer.
@@ -29,29 +33,30 @@ const (
 //
 // What it does not prove: anything about pods that have no sidecar, or one that is
 // not connected just now (a route server that has just started knows no sidecar
-// until they are back, within seconds); nor that a request which was under way has
-// been routed anew, for Envoy's workers take new routes a moment after it accepts
-// them. And a sidecar that is given back what its Envoy had before, while that is
-// busy with something else, says so at once: Envoy has it again a moment later.
+// until they are back, within seconds), unless the caller names the pods; nor that
+// a request which was under way has been routed anew, for Envoy's workers take new
+// routes a moment after it accepts them. And a sidecar that is given back what its
+// Envoy had before, while that is busy with something else, says so at once: Envoy
+// has it again a moment later.
 //
 // With a routing key the sidecars of those baselines count for which the key has
 // a rule, or had one as far as the log is kept. While there is no such baseline
 // nobody can have acknowledged anything: the operator may not have recorded yet
 // what was just applied, or the key is a mistake. So that is waited for first.
+//
+// It is woken by what the sidecars of this route server acknowledge (Acknowledging).
+// The others are asked once all of those here have: see look.go.
 func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
-	within := time.Duration(req.GetTimeoutSeconds()) * time.Second
-	if within < 0 || within > waitMax {
-		return nil, invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
-	}
-	if within == 0 {
-		within = waitDefault
+	within, pods, err := boundsOf(req)
+	if err != nil {
+		return nil, err
 	}
 	ended, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	who, err := s.awaitConcerned(ended, req.GetRoutingKey())
 	if err == nil && ended.Err() != nil && ctx.Err() == nil {
 		t, _ := s.cfg.Tables.Current()
-		return &routingv1.WaitResponse{Version: s.versionOf(t)}, nil // nobody is concerned
+		return &routingv1.WaitResponse{Version: s.versionOf(t), Missing: pods}, nil // nobody is concerned
 	}
 	if err != nil {
 		return nil, s.failed(ended, err)
@@ -63,21 +68,75 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 	if _, err := s.reach(ended, pos); err != nil {
 		return nil, s.failed(ended, err)
 	}
-	for pause := lookFirst; ; pause = min(2*pause, lookLast) {
-		// Asking goes on to its end, also when time is up: the last answer counts.
-		out, err := s.look(ctx, pos, who)
+	out, err := s.await(ctx, ended, wanted{pos: pos, who: who, pods: pods})
+	return out, s.failed(ctx, err)
+}
+
+// boundsOf gives how long to wait and the pods that have to be there, each once.
+func boundsOf(req *routingv1.WaitRequest) (within time.Duration, pods []string, err error) {
+	within = time.Duration(req.GetTimeoutSeconds()) * time.Second
+	if within < 0 || within > waitMax {
+		return 0, nil, invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
+	}
+	if within == 0 {
+		within = waitDefault
+	}
+	if n := len(req.GetPods()); n > maxPods {
+		return 0, nil, invalid("pods", "%d pods are more than %d", n, maxPods)
+	}
+	named := map[string]bool{}
+	for i, pod := range req.GetPods() {
+		if ns, name, ok := strings.Cut(pod, "/"); !ok || ns == "" || name == "" || strings.Contains(name, "/") {
+			return 0, nil, invalid(fmt.Sprintf("pods[%d]", i), "%q is not of the form namespace/name", pod)
+		}
+		if !named[pod] {
+			named[pod] = true
+			pods = append(pods, pod)
+		}
+	}
+	return within, pods, nil
+}
+
+// wanted is who has to acknowledge what.
+type wanted struct {
+	pos  event.Pos
+	who  concerned
+	pods []string
+}
+
+// await looks until all have acknowledged, or the time is over; ctx is the
+// caller's.
+func (s *Server) await(ctx, ended context.Context, w wanted) (*routingv1.WaitResponse, error) {
+	pause, askOthers := lookFirst, time.Time{}
+	for {
+		news := s.news()
+		out, err := s.look(ctx, w, false)
+		here := err == nil && len(out.GetLagging()) == 0
+		if here && !time.Now().Before(askOthers) {
+			if askOthers.IsZero() {
+				pause = lookFirst // the others' sidecars are about to have it, too
+			}
+			out, err = s.look(ctx, w, true)
+			askOthers = time.Now().Add(pause)
+		}
 		if err != nil || out.GetConverged() {
 			return out, err
 		}
+		if !here && news != nil {
+			pause = lookLast // it is told; looking all the same is for what nobody thought of
+		}
 		select {
+		case <-news:
 		case <-time.After(pause):
+			pause = min(2*pause, lookLast)
 		case <-s.stopping.Done():
 			return nil, errStopping
 		case <-ended.Done():
 			if ctx.Err() != nil {
-				return nil, s.failed(ctx, ctx.Err())
+				return nil, ctx.Err()
 			}
-			return out, nil
+			// Asking goes on to its end, also when time is up: the last answer counts.
+			return s.look(ctx, w, true)
 		}
 	}
 }
@@ -113,39 +172,10 @@ func (s *Server) toWaitFor(ctx context.Context, p *routingv1.Position) (event.Po
 	return pos, err
 }
 
-// look tells who has acknowledged a position by now.
-func (s *Server) look(ctx context.Context, pos event.Pos, who concerned) (*routingv1.WaitResponse, error) {
-	t, _ := s.cfg.Tables.Current()
-	if t.Pos().Epoch != pos.Epoch {
-		return nil, gone(ReasonOtherEpoch, "the routing log began again while this was waited for: wait again", event.Pos{})
-	}
-	out := &routingv1.WaitResponse{Version: s.versionOf(t)}
-	var sidecars []*routingv1.Sidecar
-	sidecars, out.Silent = s.sidecars(ctx, s.cfg.Peers, who.filter(), who.passes)
-	out.Sidecars = int32(len(sidecars))
-	for _, c := range sidecars {
-		if r := c.GetReached(); r.GetEpoch() != pos.Epoch || r.GetSequence() < pos.Seq {
-			out.Lagging = append(out.Lagging, c)
-		}
-	}
-	out.Converged = len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0
-	return out, nil
-}
-
 // concerned are the baselines whose sidecars count; nil: all.
 type concerned map[table.Workload]bool
 
 func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }
-
-// filter narrows what is asked of others, as far as a filter can say it.
-func (c concerned) filter() *routingv1.Filter {
-	if len(c) == 1 {
-		for w := range c {
-			return &routingv1.Filter{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
-		}
-	}
-	return nil
-}
 
 // concerned gives the baselines that a routing key has a rule for, or had one as
 // far as the log is kept: the members that it ever named, and the baselines that

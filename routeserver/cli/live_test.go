@@ -199,6 +199,11 @@ func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 	if got := p.run(t.Context(), "wait", "--key", "alice", "--position", "1"); got.code != cli.ExitOK || !strings.Contains(got.out, "converged: all 2 sidecars have acknowledged") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
+	got = p.run(t.Context(), "wait", "--key", "alice", "--position", "1", "--timeout", "1s", "--pod", "shop/customer-1", "--pod", "shop/customer-3")
+	if got.code != cli.ExitNo || !strings.Contains(got.out, "the sidecar of pod shop/customer-3 is not connected to any route server\n") ||
+		!strings.Contains(got.out, "not converged: 1 of 3 sidecars have not acknowledged") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
 	if got := p.run(t.Context(), "sidecars"); got.code != cli.ExitNo || !strings.Contains(got.out, "no such cluster") || !strings.Contains(got.out, "2 sidecars") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}

@@ -20,7 +20,7 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
 has acknowledged a position of the log: what was recorded when the command was
 given, or --position. It counts the sidecars that are connected, over all route
-servers. Of a key that has no rule yet it waits for the first one; the operator
+servers, and those of the pods that are named with --pod. Of a key that has no rule yet it waits for the first one; the operator
 records what kubectl has applied a moment later.
 
 Exit code 0 when they have, 1 when the time is over and they have not; then it
@@ -31,6 +31,7 @@ says which.`,
 	f := c.Flags()
 	f.StringVar(&req.RoutingKey, "key", "", "the sidecars of baselines that this routing key has, or had, a rule for")
 	f.StringVar(&at, "position", "", "the `position` to be acknowledged; the end of the log")
+	f.StringArrayVar(&req.Pods, "pod", nil, "a pod, as `namespace/name`, whose sidecar has to be one of them; may be repeated")
 	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long to wait, from 1s to 5m")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		if timeout < time.Second || timeout > 300*time.Second {
@@ -65,11 +66,20 @@ func (a *app) waitText(w *routingv1.WaitResponse) string {
 	if w.GetConverged() {
 		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", a.paint(green, "converged"), manyHave(int(w.GetSidecars())), a.versionLine(w.GetVersion()))
 	}
-	if w.GetSidecars() == 0 && len(w.GetSilent()) == 0 {
+	missing := missingLines(a, w.GetMissing())
+	if w.GetSidecars() == 0 && len(w.GetSilent()) == 0 && missing == "" {
 		return fmt.Sprintf("%s: no rule of this key was recorded; is it spelt as in the sandbox, and is the sandbox ready? The table is %s\n", a.paint(red, "not converged"), a.versionLine(w.GetVersion()))
 	}
-	return sidecarRows(w.GetLagging()) + silentLines(a, w.GetSilent()) +
-		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", a.paint(red, "not converged"), len(w.GetLagging()), many(int(w.GetSidecars()), "sidecar"), a.versionLine(w.GetVersion()))
+	return sidecarRows(w.GetLagging()) + silentLines(a, w.GetSilent()) + missing +
+		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", a.paint(red, "not converged"), len(w.GetLagging())+len(w.GetMissing()), many(int(w.GetSidecars())+len(w.GetMissing()), "sidecar"), a.versionLine(w.GetVersion()))
+}
+
+func missingLines(a *app, pods []string) string {
+	out := ""
+	for _, pod := range pods {
+		out += a.paint(yellow, fmt.Sprintf("the sidecar of pod %s is not connected to any route server", pod)) + "\n"
+	}
+	return out
 }
 
 func manyHave(n int) string {

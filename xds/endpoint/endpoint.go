@@ -99,6 +99,10 @@ func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 // namespace and pod. It makes an Endpoint an api.Sidecars.
 func (e *Endpoint) Sidecars() []api.Sidecar { return SidecarsOf(e.Server.Acks()) }
 
+// Acknowledged gives a channel that is closed when Sidecars has news. It makes an
+// Endpoint an api.Acknowledging.
+func (e *Endpoint) Acknowledged() <-chan struct{} { return e.Server.Acknowledged() }
+
 // SidecarsOf says acknowledgements in the words of the routing API, sorted by
 // namespace and pod.
 func SidecarsOf(acks []serve.Ack) []api.Sidecar {

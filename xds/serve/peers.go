@@ -35,6 +35,32 @@ type peers struct {
 	mu      sync.Mutex
 	entries map[*entry]struct{}
 	streams map[string]int // by identity
+
+	news news
+}
+
+// news tells those who wait for it that there is some. The zero value is ready.
+type news struct {
+	mu  sync.Mutex
+	out chan struct{} // nil while nobody waits
+}
+
+func (n *news) wait() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.out == nil {
+		n.out = make(chan struct{})
+	}
+	return n.out
+}
+
+func (n *news) tell() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.out != nil {
+		close(n.out)
+		n.out = nil
+	}
 }
 
 // entry is one stream.
@@ -67,6 +93,7 @@ func (p *peers) join(session Session) (*entry, error) {
 func (p *peers) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	defer p.news.tell()
 	delete(p.entries, e)
 	if p.streams[e.peer.UID]--; p.streams[e.peer.UID] == 0 {
 		delete(p.streams, e.peer.UID)
@@ -92,6 +119,11 @@ func (e *entry) ack(st Status) Ack {
 	}
 	return ack
 }
+
+// Acknowledged gives a channel that is closed when a client has accepted or refused
+// something since, has asked for something, or has left: when Acks has news. That a
+// newer table changes nothing for a client is none.
+func (s *Server) Acknowledged() <-chan struct{} { return s.peers.news.wait() }
 
 // Acks gives what every connected client has of every resource it asked for,
 // sorted by workload, pod and resource. A client that has two streams is there

@@ -102,6 +102,7 @@ func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 	}
 	statuses := s.state.Statuses()
 	s.entry.report(statuses)
+	s.peers.news.tell()
 	if !settled {
 		return nil
 	}

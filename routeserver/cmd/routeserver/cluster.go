@@ -74,3 +74,12 @@ func (s *sidecars) Sidecars() []api.Sidecar {
 	}
 	return nil
 }
+
+// Acknowledged implements api.Acknowledging; before there is an endpoint there is
+// nothing to be told.
+func (s *sidecars) Acknowledged() <-chan struct{} {
+	if e := s.endpoint.Load(); e != nil {
+		return e.Acknowledged()
+	}
+	return nil
+}

@@ -44,6 +44,13 @@ func (c *connected) Sidecars() []api.Sidecar {
 	return nil
 }
 
+func (c *connected) Acknowledged() <-chan struct{} {
+	if s := c.server.Load(); s != nil {
+		return s.Acknowledged()
+	}
+	return nil
+}
+
 // identify reads tokens of the form pod@workload.
 func identify(_ context.Context, token string) (serve.Peer, error) {
 	pod, workload, ok := strings.Cut(token, "@")

@@ -2661,8 +2661,12 @@ type WaitRequest struct {
 	Position *Position `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
 	// How long to wait, in seconds; 10 when it is 0, 300 at most.
 	TimeoutSeconds int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Pods, as namespace/name, whose sidecars have to be among those that have
+	// acknowledged: for callers that know which pods there are. Without them only
+	// sidecars that are connected count. 10,000 at most.
+	Pods          []string `protobuf:"bytes,4,rep,name=pods,proto3" json:"pods,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WaitRequest) Reset() {
@@ -2716,11 +2720,19 @@ func (x *WaitRequest) GetTimeoutSeconds() int32 {
 	return 0
 }
 
+func (x *WaitRequest) GetPods() []string {
+	if x != nil {
+		return x.Pods
+	}
+	return nil
+}
+
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Every sidecar that is connected has acknowledged. This says nothing about
-	// pods without a sidecar and sidecars that are not connected. It is never so of a
-	// routing key that no rule was recorded for.
+	// Every sidecar that is connected has acknowledged, and so has that of each pod
+	// that the request names. This says nothing about other pods without a sidecar,
+	// and other sidecars that are not connected. It is never so of a routing key that
+	// no rule was recorded for.
 	Converged bool     `protobuf:"varint,1,opt,name=converged,proto3" json:"converged,omitempty"`
 	Version   *Version `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
 	// How many sidecars were looked at.
@@ -2729,7 +2741,10 @@ type WaitResponse struct {
 	Lagging []*Sidecar `protobuf:"bytes,4,rep,name=lagging,proto3" json:"lagging,omitempty"`
 	// Route servers that did not answer, by address. While there is one, nobody
 	// knows whether all sidecars have acknowledged.
-	Silent        []string `protobuf:"bytes,5,rep,name=silent,proto3" json:"silent,omitempty"`
+	Silent []string `protobuf:"bytes,5,rep,name=silent,proto3" json:"silent,omitempty"`
+	// Pods that the request names and whose sidecar, as one of those looked at, is not
+	// connected to any route server, as namespace/name.
+	Missing       []string `protobuf:"bytes,6,rep,name=missing,proto3" json:"missing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2795,6 +2810,13 @@ func (x *WaitResponse) GetLagging() []*Sidecar {
 func (x *WaitResponse) GetSilent() []string {
 	if x != nil {
 		return x.Silent
+	}
+	return nil
+}
+
+func (x *WaitResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
 	}
 	return nil
 }
@@ -3217,18 +3239,20 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x04data\x18\x04 \x01(\fR\x04data\x1a9\n" +
 	"\vHeaderEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa8\x01\n" +
 	"\vWaitRequest\x12\x1f\n" +
 	"\vrouting_key\x18\x01 \x01(\tR\n" +
 	"routingKey\x12;\n" +
 	"\bposition\x18\x02 \x01(\v2\x1f.switchyard.routing.v1.PositionR\bposition\x12'\n" +
-	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\"\xd4\x01\n" +
+	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\x12\x12\n" +
+	"\x04pods\x18\x04 \x03(\tR\x04pods\"\xee\x01\n" +
 	"\fWaitResponse\x12\x1c\n" +
 	"\tconverged\x18\x01 \x01(\bR\tconverged\x128\n" +
 	"\aversion\x18\x02 \x01(\v2\x1e.switchyard.routing.v1.VersionR\aversion\x12\x1a\n" +
 	"\bsidecars\x18\x03 \x01(\x05R\bsidecars\x128\n" +
 	"\alagging\x18\x04 \x03(\v2\x1e.switchyard.routing.v1.SidecarR\alagging\x12\x16\n" +
-	"\x06silent\x18\x05 \x03(\tR\x06silent\"^\n" +
+	"\x06silent\x18\x05 \x03(\tR\x06silent\x12\x18\n" +
+	"\amissing\x18\x06 \x03(\tR\amissing\"^\n" +
 	"\x0fSidecarsRequest\x125\n" +
 	"\x06filter\x18\x01 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\x12\x14\n" +
 	"\x05local\x18\x02 \x01(\bR\x05local\"f\n" +

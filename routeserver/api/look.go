@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// mostFilters is for how many baselines the other route servers are asked one by
+// one; of a key with more they are asked for all sidecars.
+const mostFilters = 8
+
+// look tells who has acknowledged a position by now: of the sidecars that are
+// connected here, or everywhere. A look that was not everywhere says of nobody
+// that all have, unless there is nowhere else.
+func (s *Server) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
+	t, _ := s.cfg.Tables.Current()
+	if t.Pos().Epoch != w.pos.Epoch {
+		return nil, gone(ReasonOtherEpoch, "the routing log began again while this was waited for: wait again", event.Pos{})
+	}
+	out := &routingv1.WaitResponse{Version: s.versionOf(t)}
+	var all []*routingv1.Sidecar
+	if s.cfg.Peers != nil && everywhere {
+		all, out.Silent = s.others.sidecars(ctx, s.stopping, w.who)
+	}
+	all = s.withOwn(ctx, all, w.who.passes)
+	out.Sidecars = int32(len(all))
+	there := make(map[string]bool, len(all))
+	for _, c := range all {
+		there[c.GetNamespace()+"/"+c.GetPod()] = true
+		if r := c.GetReached(); r.GetEpoch() != w.pos.Epoch || r.GetSequence() < w.pos.Seq {
+			out.Lagging = append(out.Lagging, c)
+		}
+	}
+	for _, pod := range w.pods {
+		if !there[pod] {
+			out.Missing = append(out.Missing, pod)
+		}
+	}
+	out.Converged = len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0 && len(out.GetMissing()) == 0 &&
+		(everywhere || s.cfg.Peers == nil)
+	return out, nil
+}
+
+// news gives a channel that is closed when a sidecar that is connected
+// here has acknowledged something; nil when that is not told.
+func (s *Server) news() <-chan struct{} {
+	if a, ok := s.cfg.Sidecars.(Acknowledging); ok {
+		return a.Acknowledged()
+	}
+	return nil
+}
+
+// own gives the sidecars that are connected here, as they are when it is called
+// or a moment later. Going through thousands of streams takes a while, and after
+// each of their acknowledgements somebody may ask: those who ask meanwhile share
+// one answer, and at most a quarter of one processor goes into it.
+func (s *Server) own(ctx context.Context) []Sidecar {
+	all, ok := s.here.get(ctx, func() []Sidecar {
+		time.Sleep(time.Until(s.rested))
+		began := time.Now()
+		list := s.cfg.Sidecars.Sidecars()
+		s.rested = time.Now().Add(3 * time.Since(began))
+		return list
+	})
+	if !ok {
+		return s.cfg.Sidecars.Sidecars() // the last answer, for who has no time left
+	}
+	return all
+}
+
+// others asks the other route servers for the sidecars of baselines: however
+// many waits there are, for each baseline there is one question at a time.
+type others struct {
+	peers Peers
+	self  string
+
+	mu    sync.Mutex
+	asked map[table.Workload]*asked
+}
+
+// asked is a question about one baseline, or about all with the zero Workload.
+type asked struct {
+	sync  shared[answer]
+	users int
+}
+
+type answer struct {
+	sidecars []*routingv1.Sidecar
+	silent   []string
+}
+
+// sidecars gives the sidecars of these baselines (nil: all) that the others have,
+// and those of the others that did not say. It gives up when ctx ends; the
+// question itself ends with the server.
+func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*routingv1.Sidecar, silent []string) {
+	about := []table.Workload{{}}
+	if who != nil && len(who) <= mostFilters {
+		about = about[:0]
+		for w := range who {
+			about = append(about, w)
+		}
+	}
+	answers := make(chan answer, len(about))
+	for _, w := range about {
+		go func() { answers <- o.ask(ctx, serving, w) }()
+	}
+	for range about {
+		a := <-answers
+		silent = append(silent, a.silent...)
+		for _, c := range a.sidecars {
+			if c.GetRouteServer() != o.self && who.passes(tableWorkload(c.GetBaseline())) {
+				all = append(all, c)
+			}
+		}
+	}
+	slices.Sort(silent)
+	return all, slices.Compact(silent)
+}
+
+// ask asks about one baseline. An answer that did not come is nobody's silence,
+// but must not pass for one that says that all is well.
+func (o *others) ask(ctx, serving context.Context, w table.Workload) answer {
+	o.mu.Lock()
+	q := o.asked[w]
+	if q == nil {
+		q = &asked{}
+		o.asked[w] = q
+	}
+	q.users++
+	o.mu.Unlock()
+	defer func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if q.users--; q.users == 0 {
+			delete(o.asked, w)
+		}
+	}()
+	filter := &routingv1.Filter{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}
+	got, ok := q.sync.get(ctx, func() (a answer) {
+		a.sidecars, a.silent = o.peers.Sidecars(serving, filter)
+		return a
+	})
+	if !ok {
+		got.silent = []string{"the other route servers"}
+	}
+	return got
+}
+
+// shared is something that takes a while to find out, and that several want to
+// know at once. What one gets was found out after he had asked; it is found out
+// once for all who ask while it is being found out for those before them.
+type shared[T any] struct {
+	mu   sync.Mutex
+	next *round[T]  // not begun; nil when nobody waits for it
+	turn sync.Mutex // held while it is found out
+}
+
+type round[T any] struct {
+	done  chan struct{}
+	value T
+}
+
+// get gives what find finds out, or nothing when ctx ends before.
+func (s *shared[T]) get(ctx context.Context, find func() T) (value T, ok bool) {
+	s.mu.Lock()
+	mine := s.next
+	if mine == nil {
+		mine = &round[T]{done: make(chan struct{})}
+		s.next = mine
+		go s.find(mine, find)
+	}
+	s.mu.Unlock()
+	select {
+	case <-mine.done:
+		return mine.value, true
+	case <-ctx.Done():
+		return value, false
+	}
+}
+
+// find finds out for one round, when it is its turn.
+func (s *shared[T]) find(mine *round[T], find func() T) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	s.next = nil // who asks from now on gets the next
+	s.mu.Unlock()
+	mine.value = find()
+	close(mine.done)
+}
