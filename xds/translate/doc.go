@@ -1,6 +1,19 @@
 // Package translate says the routing table in Envoy's language, for one
 // baseline workload. It is pure: a table in, resources out.
 //
+// # In parts
+//
+// The same routes are also offered in parts (PartType), for a client that puts
+// them together itself: PartCount virtual hosts, each with the entries of the map
+// whose match value hashes to it, and a head with everything but the map. A change
+// of one rule changes the head and one part of 64: at 1,000 rules 3.4 KB instead of
+// 173 KB. The version of the head is that of the whole, a hash over the head's
+// content and that of all parts, and Compose gives back the whole to the byte, so a
+// client knows whether it has put together what it was to have.
+//
+// A part that has no entries is not there. Parts are cut out and put in as written
+// bytes; Updated writes anew only the entries that changed.
+//
 // # What is dynamic
 //
 // The sidecar's listener, filters and clusters never change and are in its

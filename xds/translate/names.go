@@ -10,6 +10,11 @@ import (
 const (
 	// RouteType is the type URL of the resources served.
 	RouteType = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
+	// PartType is the type URL of the same routes in parts: a head and up to
+	// PartCount parts.
+	PartType = "type.googleapis.com/envoy.config.route.v3.VirtualHost"
+	// PartCount is how many parts there can be.
+	PartCount = 64
 	// AppCluster leads to the application beside the proxy: the baseline.
 	AppCluster = "app"
 	// ForksCluster leads to the address in DestinationHeader: a sandbox.
@@ -42,6 +47,8 @@ const (
 	ReasonNotReady = "sandbox-not-ready"
 	// ReasonNoAddress: the sandbox has no cluster IP for this port.
 	ReasonNoAddress = "sandbox-has-no-address"
+	// ReasonRefused: the proxy refused the sandbox's route, so it has none.
+	ReasonRefused = "sandbox-route-refused"
 	// ReasonUnreachable: no connection to the destination could be made.
 	ReasonUnreachable = "destination-unreachable"
 	// ReasonReset: the destination closed the connection without an answer.
@@ -51,6 +58,39 @@ const (
 // RouteName is the name of a workload's RouteConfiguration.
 func RouteName(w table.Workload) string {
 	return "routes/" + w.Kind + "/" + w.Namespace + "/" + w.Name
+}
+
+// HeadName is the name of the head of a workload's routes in parts.
+func HeadName(w table.Workload) string { return RouteName(w) + "/head" }
+
+// PartName is the name of one of the parts, 0 to PartCount-1.
+func PartName(w table.Workload, i int) string { return RouteName(w) + "/" + partLabel(i) }
+
+// PartNames are the names that a client of the parts subscribes to: the head and
+// all parts, sorted.
+func PartNames(w table.Workload) []string {
+	names := make([]string, 0, PartCount+1)
+	for i := range PartCount {
+		names = append(names, PartName(w, i))
+	}
+	return append(names, HeadName(w)) // "h" comes after all digits of parts
+}
+
+// partLabel gives two hexadecimal digits, 00 to 3f.
+func partLabel(i int) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[i>>4&15], digits[i&15]})
+}
+
+// partOf tells in which part the entry of a match value is. It is FNV-1a, mixed
+// so that values that differ in their last letters are spread too.
+func partOf(matchValue string) int {
+	const offset, prime, mix, bits = 14695981039346656037, 1099511628211, 0x9E3779B97F4A7C15, 6
+	h := uint64(offset)
+	for i := range len(matchValue) {
+		h = (h ^ uint64(matchValue[i])) * prime
+	}
+	return int((h ^ h>>32) * mix >> (64 - bits))
 }
 
 // MatchValue is what a request to one of the workload's ports with a routing key

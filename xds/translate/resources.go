@@ -1,10 +1,8 @@
 package translate
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"iter"
 
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -15,43 +13,71 @@ import (
 type Resource struct {
 	// Type is its type URL and Name its name.
 	Type, Name string
-	// Version is a hash of the content: equal exactly when Any is.
+	// Version is a hash of the content: equal exactly when the content is.
 	Version string
 	// Any is the resource. It is shared: read only.
 	Any *anypb.Any
+	// Encoded is the resource as the field of a delta discovery response, so that
+	// many responses can hold it without writing it anew. Shared: read only. Nil
+	// when nobody has made it; it can be made from the rest.
+	Encoded []byte
 }
 
 // NoTable is the version that answers name when they were routed without any
 // table: the control plane has not been reached yet.
 const NoTable = "none"
 
-// Resources gives what the sidecars of one workload are to have: its
-// RouteConfiguration. A workload without rules gets one that leads everything to
-// the baseline. The table must be whole. The error names the sandbox whose rule
-// has no form in protobuf (text that is not UTF-8).
+// Resources gives what a plain Envoy of one workload is to have: its
+// RouteConfiguration, the one resource in the list. A workload without rules gets
+// one that leads everything to the baseline. The table must be whole. The error
+// names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
 func Resources(t table.Table, w table.Workload) ([]Resource, error) {
-	return resources(w, t.Of(w), t.HashOf(w).String()[:16])
+	routes, err := Translate(t, w)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := routes.Whole()
+	return []Resource{whole}, err
 }
 
 // Baseline gives the resources that lead everything to the baseline, for a
 // sidecar that has never reached the control plane. Its answers, when asked,
 // name the version NoTable.
 func Baseline(w table.Workload) ([]Resource, error) {
-	return resources(w, func(func(*table.Rule) bool) {}, NoTable)
+	routes, err := emptyRoutes(w, NoTable)
+	if err != nil {
+		return nil, fmt.Errorf("translate the routes of %s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
+	}
+	whole, err := routes.Whole()
+	return []Resource{whole}, err
 }
 
-func resources(w table.Workload, rules iter.Seq[*table.Rule], version string) ([]Resource, error) {
-	config, err := routes(w, rules, version)
-	if err != nil {
-		return nil, fmt.Errorf("translate the routes of %s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
+// written gives a resource with these contents. Everything it holds shares one
+// piece of memory.
+func written(typeURL, name, version string, content ...[]byte) Resource {
+	size := total(content)
+	const around = 32 // tags and lengths
+	// From the inside to the outside, but written in order: lengths come first.
+	typed := field(make([]byte, 0, len(typeURL)+around), anyType, []byte(typeURL))
+	inAny := len(typed) + sizeOfField(size)
+	body := sizeOfField(len(version)) + sizeOfField(inAny) + sizeOfField(len(name))
+	b := make([]byte, 0, body+around)
+	b = appendHeader(b, deltaResources, body)
+	b = field(b, deltaVersion, []byte(version))
+	b = appendHeader(b, deltaAny, inAny)
+	b = append(b, typed...)
+	b = appendHeader(b, anyValue, size)
+	start := len(b)
+	for _, c := range content {
+		b = append(b, c...)
 	}
-	written, err := packed(config)
-	if err != nil {
-		return nil, fmt.Errorf("translate the routes of %s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
+	value := b[start:len(b):len(b)]
+	b = field(b, deltaName, []byte(name))
+	return Resource{
+		Type: typeURL, Name: name, Version: version,
+		Any: &anypb.Any{TypeUrl: typeURL, Value: value}, Encoded: b,
 	}
-	hash := sha256.Sum256(written.Value)
-	return []Resource{{
-		Type: RouteType, Name: config.Name,
-		Version: hex.EncodeToString(hash[:16]), Any: written,
-	}}, nil
 }
+
+// shortened is a hash in the form of a version.
+func shortened(hash [32]byte) string { return hex.EncodeToString(hash[:16]) }

@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"iter"
 	"net/netip"
 	"strings"
 
@@ -19,59 +18,69 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// routes gives the RouteConfiguration of a workload. The version is what
-// answers say about it. An error means that a rule holds something that has no
-// form in protobuf.
-func routes(w table.Workload, rules iter.Seq[*table.Rule], version string) (*routev3.RouteConfiguration, error) {
-	byValue := map[string]*matcherv3.Matcher_OnMatch{}
-	for rule := range rules {
-		for _, m := range rule.Mappings {
-			match, err := onMatch(routeOf(rule, m))
-			if err != nil {
-				return nil, fmt.Errorf("sandbox %q on %s %s/%s: %w", rule.Sandbox, w.Kind, w.Namespace, w.Name, err)
-			}
-			byValue[MatchValue(m.WorkloadPort, rule.RoutingKey)] = match
-		}
-	}
-	matcher, err := matcherOf(byValue)
-	if err != nil {
-		return nil, err
-	}
-	return &routev3.RouteConfiguration{
-		Name: RouteName(w),
-		VirtualHosts: []*routev3.VirtualHost{{
-			Name:    "requests",
-			Domains: []string{"*"},
-			Matcher: matcher,
-			Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
-				Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(version)},
-			}}},
-		}},
-	}, nil
-}
-
-// matcherOf gives the virtual host's matcher: the map, and the baseline for what
-// is not in it. Envoy refuses an empty map, so without rules there is none.
-func matcherOf(byValue map[string]*matcherv3.Matcher_OnMatch) (*matcherv3.Matcher, error) {
+// headOf gives the virtual host of a workload without its map: what does not
+// depend on the rules but for the version, which is what answers say about them.
+func headOf(version string) (*routev3.VirtualHost, error) {
 	baseline, err := onMatch(baselineRoute())
 	if err != nil {
 		return nil, err
 	}
-	matcher := &matcherv3.Matcher{OnNoMatch: baseline}
-	if len(byValue) == 0 {
-		return matcher, nil
-	}
+	return &routev3.VirtualHost{
+		Name:    "requests",
+		Domains: []string{"*"},
+		Matcher: &matcherv3.Matcher{OnNoMatch: baseline},
+		Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
+			Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(version)},
+		}}},
+	}, nil
+}
+
+// mapInput gives what the map is looked up by.
+func mapInput() (*xdscorev3.TypedExtensionConfig, error) {
 	input, err := packed(&networkv3.FilterStateInput{Key: FilterStateKey})
 	if err != nil {
 		return nil, err
 	}
-	matcher.MatcherType = &matcherv3.Matcher_MatcherTree_{MatcherTree: &matcherv3.Matcher_MatcherTree{
-		Input: &xdscorev3.TypedExtensionConfig{Name: "route", TypedConfig: input},
-		TreeType: &matcherv3.Matcher_MatcherTree_ExactMatchMap{
-			ExactMatchMap: &matcherv3.Matcher_MatcherTree_MatchMap{Map: byValue},
-		},
-	}}
-	return matcher, nil
+	return &xdscorev3.TypedExtensionConfig{Name: "route", TypedConfig: input}, nil
+}
+
+// edits are entries of the map that are to be written, by part and match value;
+// nil for one that is to go.
+type edits [PartCount]map[string][]byte
+
+func (e *edits) set(matchValue string, entry []byte) {
+	i := partOf(matchValue)
+	if e[i] == nil {
+		e[i] = map[string][]byte{}
+	}
+	e[i][matchValue] = entry
+}
+
+// drop takes a rule's entries out.
+func (e *edits) drop(rule *table.Rule) {
+	if rule == nil {
+		return
+	}
+	for _, m := range rule.Mappings {
+		e.set(MatchValue(m.WorkloadPort, rule.RoutingKey), nil)
+	}
+}
+
+// add writes a rule's entries. An error means that the rule holds something that
+// has no form in protobuf.
+func (e *edits) add(rule *table.Rule) error {
+	if rule == nil {
+		return nil
+	}
+	for _, m := range rule.Mappings {
+		value := MatchValue(m.WorkloadPort, rule.RoutingKey)
+		written, err := entry(value, routeOf(rule, m))
+		if err != nil {
+			return fmt.Errorf("sandbox %q: %w", rule.Sandbox, err)
+		}
+		e.set(value, written)
+	}
+	return nil
 }
 
 // routeOf decides where requests with the rule's key to one port go: never to

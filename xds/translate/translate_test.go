@@ -55,13 +55,37 @@ func TestTheRoutesOfAWorkload(t *testing.T) {
 	}
 	for name, rules := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := resources(customer, slices.Values(rules), "v1")
+			got, err := wholeOf(rules...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name, got)
 		})
 	}
+}
+
+// routesOf translates rules, not in any table.
+func routesOf(rules ...*table.Rule) (Translation, error) {
+	empty, err := emptyRoutes(customer, "v1")
+	if err != nil {
+		return Translation{}, err
+	}
+	var all edits
+	for _, r := range rules {
+		if err := all.add(r); err != nil {
+			return Translation{}, err
+		}
+	}
+	return empty.with(&all)
+}
+
+func wholeOf(rules ...*table.Rule) ([]Resource, error) {
+	routes, err := routesOf(rules...)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := routes.Whole()
+	return []Resource{whole}, err
 }
 
 func golden(t *testing.T, name string, got []Resource) {
@@ -95,7 +119,7 @@ func golden(t *testing.T, name string, got []Resource) {
 
 func TestTheVersionChangesExactlyWithTheContent(t *testing.T) {
 	of := func(rules ...*table.Rule) Resource {
-		got, err := resources(customer, slices.Values(rules), "v1")
+		got, err := wholeOf(rules...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +225,7 @@ func TestEveryRuleIsFoundAndNothingElse(t *testing.T) {
 			byKey[k].Ready = rapid.Bool().Draw(t, "ready")
 		}
 		rules := slices.Collect(maps.Values(byKey))
-		got, err := resources(customer, slices.Values(rules), "v1")
+		got, err := wholeOf(rules...)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,107 @@
+package translate
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/routeserver/table"
+)
+
+// ReadHead reads a head that was received for a workload. The error says what is
+// wrong with it.
+func ReadHead(w table.Workload, r Resource) (*Head, error) {
+	if r.Type != PartType || r.Name != HeadName(w) || r.Any.GetTypeUrl() != PartType {
+		return nil, fmt.Errorf("%.200q of type %.200q is not the head %q", r.Name, r.Any.GetTypeUrl(), HeadName(w))
+	}
+	content := r.Any.GetValue()
+	if err := proto.Unmarshal(content, &routev3.VirtualHost{}); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	if _, err := only(content, hostMatcher); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	return &Head{workload: w, content: content, hash: sha256.Sum256(content)}, nil
+}
+
+// ReadPart reads a part that was received for a workload, and gives its place
+// among the Parts. The error says what is wrong with it.
+func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
+	i, err := PlaceOf(w, r.Name)
+	if err != nil {
+		return 0, nil, err
+	}
+	if r.Type != PartType || r.Any.GetTypeUrl() != PartType {
+		return 0, nil, fmt.Errorf("%s is of type %.200q", r.Name, r.Any.GetTypeUrl())
+	}
+	if err := proto.Unmarshal(r.Any.GetValue(), &routev3.VirtualHost{}); err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	hash := sha256.Sum256(r.Any.GetValue())
+	p, err := partIn(r, hash)
+	if err == nil {
+		err = mapEntries(p.entries, func(string, []byte) error { return nil })
+	}
+	if err == nil && r.Version != shortened(hash) {
+		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	return i, p, nil
+}
+
+// PlaceOf tells which part of a workload has a name.
+func PlaceOf(w table.Workload, name string) (int, error) {
+	label, ok := strings.CutPrefix(name, RouteName(w)+"/")
+	i, err := strconv.ParseUint(label, 16, 8)
+	if !ok || err != nil || i >= PartCount || partLabel(int(i)) != label {
+		return 0, fmt.Errorf("%.200q is no part of %s", name, RouteName(w))
+	}
+	return int(i), nil
+}
+
+// Compose puts parts together: the RouteConfiguration that Envoy takes, with the
+// version of the whole. Nothing in the parts is read or written anew. The error
+// says why these do not belong together.
+func Compose(h *Head, parts *Parts) (Resource, error) {
+	var input []byte
+	var entries [][]byte
+	for i, p := range parts {
+		if p == nil {
+			continue
+		}
+		if input == nil {
+			input = p.input
+		}
+		if !bytes.Equal(input, p.input) {
+			return Resource{}, fmt.Errorf("part %s is looked up by other things than the parts before it", partLabel(i))
+		}
+		entries = append(entries, p.entries)
+	}
+	host, err := spliced(h.content, input, entries)
+	if err != nil {
+		return Resource{}, fmt.Errorf("put the routes of %s together: %w", RouteName(h.workload), err)
+	}
+	name := RouteName(h.workload)
+	before := appendHeader(field(nil, configName, []byte(name)), configHosts, total(host))
+	return written(RouteType, name, versionOf(h, parts), append([][]byte{before}, host...)...), nil
+}
+
+// versionOf is the version of the whole.
+func versionOf(h *Head, parts *Parts) string {
+	sum := sha256.New()
+	sum.Write(h.hash[:])
+	for i, p := range parts {
+		if p != nil {
+			sum.Write([]byte{byte(i)})
+			sum.Write(p.hash[:])
+		}
+	}
+	return shortened([32]byte(sum.Sum(nil)))
+}
