@@ -47,17 +47,3 @@ func (c computed) since(before computed, lasted time.Duration) (server, clients,
 	clients = (c.clients - before.clients).Seconds() / lasted.Seconds()
 	return server, clients, (c.all-before.all).Seconds()/lasted.Seconds() - server - clients
 }
-
-// mostMemory gives the most memory that a process has had, in MiB.
-func mostMemory(pid int) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return 0, err
-	}
-	_, after, _ := strings.Cut(string(status), "VmHWM:")
-	var kib float64
-	if _, err := fmt.Sscan(after, &kib); err != nil {
-		return 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
-	}
-	return kib / 1024, nil
-}

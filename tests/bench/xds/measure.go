@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"switchyard.dev/tests/process"
 )
 
 // measured is what came of one load.
@@ -25,58 +27,57 @@ type measured struct {
 }
 
 // measure measures one load, in two new processes.
-func measure(l Load, profiles string) (m measured, err error) {
+func measure(l Load) (m measured, err error) {
 	m.Load = l
-	server, err := start("-serving", "-profiles="+profiles)
+	at, err := process.Start(server)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, server.close()) }()
-	clients, err := start("-connecting")
+	defer func() { err = errors.Join(err, at.Close()) }()
+	from, err := process.Start(clients)
 	if err != nil {
 		return m, err
 	}
-	defer func() { err = errors.Join(err, clients.close()) }()
+	defer func() { err = errors.Join(err, from.Close()) }()
 
 	var address string
-	if err := server.call("Serve", l, &address); err != nil {
+	if err := at.Call("Serve", l, &address); err != nil {
 		return m, err
 	}
-	if err := clients.call("Connect", Connecting{l, address}, &m.storm); err != nil {
+	if err := from.Call("Connect", Connecting{l, address}, &m.storm); err != nil {
 		return m, err
 	}
-	if err := server.call("Joined", struct{}{}, nil); err != nil {
+	if err := at.Call("Joined", struct{}{}, nil); err != nil {
 		return m, err
 	}
-	return m, m.change(server, clients)
+	return m, m.change(at, from)
 }
 
 // change makes the changes and takes the figures.
-func (m *measured) change(server, clients *process) error {
-	before := compute(server.pid(), clients.pid())
+func (m *measured) change(server, clients *process.Process) error {
+	before := compute(server.ID(), clients.ID())
 	var o Outcome
-	if err := server.call("Change", struct{}{}, &o); err != nil {
+	if err := server.Call("Change", struct{}{}, &o); err != nil {
 		return err
 	}
-	m.server, m.clients, m.others = compute(server.pid(), clients.pid()).since(before, o.Lasted)
+	m.server, m.clients, m.others = compute(server.ID(), clients.ID()).since(before, o.Lasted)
 	var responses int64
-	if err := clients.call("Await", o.Due, &responses); err != nil {
+	if err := clients.Call("Await", o.Due, &responses); err != nil {
 		return err
 	}
 	m.last, m.each = o.Last, o.Each
 	m.perChange = float64(o.Bytes) / 1024 / float64(m.changes())
 	m.responses = float64(responses-int64(m.Streams)) / float64(m.changes())
 	var heap uint64
-	if err := server.call("Heap", struct{}{}, &heap); err != nil {
+	if err := server.Call("Heap", struct{}{}, &heap); err != nil {
 		return err
 	}
 	m.heap = float64(heap) / (1 << 20)
 	var err error
-	m.memory, err = mostMemory(server.pid())
-	if err != nil {
+	if _, m.memory, err = server.Memory(); err != nil {
 		return err
 	}
-	return clients.call("Close", struct{}{}, nil)
+	return clients.Call("Close", struct{}{}, nil)
 }
 
 // at gives a quantile of sorted times, in milliseconds.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"switchyard.dev/tests/process"
 )
 
 // options are the flags.
@@ -13,8 +15,6 @@ type options struct {
 	few, many, sandboxes, perSecond int
 	lasting                         time.Duration
 	profiles                        string
-	// serving and connecting: be the process of the server, or of the clients.
-	serving, connecting bool
 }
 
 func flags() *options {
@@ -25,18 +25,22 @@ func flags() *options {
 	flag.IntVar(&o.perSecond, "changes", 10, "changes for each second")
 	flag.DurationVar(&o.lasting, "for", 20*time.Second, "how long to make changes, for each shape")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for processor and heap profiles of the servers")
-	flag.BoolVar(&o.serving, "serving", false, "be the process of the server (this program starts itself so)")
-	flag.BoolVar(&o.connecting, "connecting", false, "be the process of the clients (likewise)")
 	return o
 }
 
-// play does what the flags say.
+// The roles of the processes that this program starts.
+const (
+	server  = "server"
+	clients = "clients"
+)
+
+// play plays the role that this process was started in: the first one measures.
 func (o *options) play() error {
-	switch {
-	case o.serving:
-		return answer(&Server{profiles: o.profiles})
-	case o.connecting:
-		return answer(&Clients{})
+	switch process.Role() {
+	case server:
+		return process.Answer(&Server{profiles: o.profiles})
+	case clients:
+		return process.Answer(&Clients{})
 	}
 	return o.measureAll(os.Stdout)
 }
@@ -47,7 +51,7 @@ func (o *options) measureAll(w io.Writer) error {
 	one := func(system, form string, streams, workloads int) error {
 		l := Load{system, form, streams, workloads, o.sandboxes, o.perSecond, o.lasting}
 		fmt.Fprintf(os.Stderr, "measuring %s: %s\n", system, l)
-		m, err := measure(l, o.profiles)
+		m, err := measure(l)
 		if err != nil {
 			return fmt.Errorf("%s, %s: %w", system, l, err)
 		}
