@@ -3,20 +3,11 @@ package redirect
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/sidecars/redirect/spec"
 )
-
-// patience bounds each exchange with the kernel, which answers in microseconds
-// or not at all.
-const patience = 5 * time.Second
 
 // Config says where to apply rules.
 type Config struct {
@@ -25,102 +16,82 @@ type Config struct {
 	NetNS int
 }
 
+// Result says what is in force.
+type Result struct {
+	// Mode is ModeNFT or ModeLegacy.
+	Mode spec.Mode
+	// Why says, for people, why it is this one.
+	Why string
+	// Rules are those in force, as text for a log.
+	Rules []string
+}
+
 // Apply makes the inbound connections that s names go to s.To, replacing what
-// an earlier call has set, and returns the rules in force as text, for a log.
-// On error nothing has changed, unless the error says that the rules read back
-// differ from those written.
-func Apply(s spec.Spec, cfg Config) ([]string, error) {
+// an earlier call in the same mode has set. On error nothing has changed, unless
+// the error says that rules were written.
+func Apply(s spec.Spec, cfg Config) (Result, error) {
 	if err := s.Validate(); err != nil {
-		return nil, err
+		return Result{}, err
 	}
-	families := []nftables.TableFamily{nftables.TableFamilyINet}
-	err := cfg.write(rules(s), families)
-	if unsupported(err) {
-		families = []nftables.TableFamily{nftables.TableFamilyIPv4, nftables.TableFamilyIPv6}
-		err = cfg.write(rules(s), families)
-	}
+	mode, err := spec.ParseMode(string(s.Mode))
 	if err != nil {
-		return nil, explain(err)
+		return Result{}, err
 	}
-	return cfg.verify(rules(s), families)
+	switch mode {
+	case spec.ModeNFT:
+		rules, err := cfg.nft(s)
+		return Result{Mode: mode, Why: "routing.iptablesMode says so", Rules: rules}, err
+	case spec.ModeLegacy:
+		rules, err := cfg.legacy(s)
+		return Result{Mode: mode, Why: "routing.iptablesMode says so", Rules: rules}, err
+	}
+	return cfg.auto(s)
 }
 
-// conn opens a connection that gives up after patience.
-func (c Config) conn() (*nftables.Conn, error) {
-	deadline := func(conn *netlink.Conn) error { return conn.SetDeadline(time.Now().Add(patience)) }
-	return nftables.New(nftables.WithNetNSFd(c.NetNS), nftables.WithSockOptions(deadline))
+// auto takes nftables where the kernel has it, and legacy iptables where it does
+// not. Any other fault of nftables is an error: the other way would meet it too,
+// or hide it.
+func (c Config) auto(s spec.Spec) (Result, error) {
+	rules, why := c.nft(s)
+	if why == nil {
+		return Result{Mode: spec.ModeNFT, Why: "the kernel has nftables with NAT", Rules: rules}, nil
+	}
+	if !lacking(why) {
+		return Result{}, why
+	}
+	rules, err := c.legacy(s)
+	if err != nil {
+		return Result{}, fmt.Errorf("this node can redirect neither way. With nftables: %w. With legacy iptables: %w", why, err)
+	}
+	return Result{Mode: spec.ModeLegacy, Why: "no nftables: " + why.Error(), Rules: rules}, nil
 }
 
-// write replaces our table in each family with these rules, all in one
-// transaction.
-func (c Config) write(rules [][]expr.Any, families []nftables.TableFamily) error {
-	conn, err := c.conn()
-	if err != nil {
-		return err
-	}
-	for _, family := range families {
-		table := &nftables.Table{Name: tableName, Family: family}
-		conn.AddTable(table) // so that there is one to delete
-		conn.DelTable(table)
-		conn.AddTable(table)
-		inbound := conn.AddChain(chain(table))
-		for _, rule := range rules {
-			conn.AddRule(&nftables.Rule{Table: table, Chain: inbound, Exprs: rule})
+// What the kernel is to have for each way.
+const (
+	nftWants    = "nf_tables with NAT: load the modules nf_tables, nft_chain_nat and nft_redir on the node"
+	legacyWants = "legacy iptables with NAT: load the modules iptable_nat, ip6table_nat, xt_tcpudp and xt_REDIRECT on the node"
+)
+
+// lacking tells whether an error says that the kernel has not got what was asked
+// of it. EBUSY is that of kernels before 4.18, where only one of the two ways can
+// change destinations.
+func lacking(err error) bool {
+	for _, e := range []unix.Errno{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.ENOPROTOOPT,
+		unix.ENOENT, unix.EINVAL, unix.EBUSY} {
+		if errors.Is(err, e) {
+			return true
 		}
 	}
-	return conn.Flush()
+	return false
 }
 
-// verify reads the rules of each family back and compares them with those
-// meant.
-func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]string, error) {
-	var want []string
-	for _, rule := range rules {
-		want = append(want, describe(rule))
-	}
-	for _, family := range families {
-		got, err := c.read(family)
-		if err != nil {
-			return nil, fmt.Errorf("rules were written but cannot be read back: %w", err)
-		}
-		if !slices.Equal(got, want) {
-			return nil, fmt.Errorf("rules read back are not those written: want %q, got %q; does another program change table %s?",
-				want, got, tableName)
-		}
-	}
-	return want, nil
-}
-
-// read gives the rules of our chain in one family, as text.
-func (c Config) read(family nftables.TableFamily) ([]string, error) {
-	conn, err := c.conn()
-	if err != nil {
-		return nil, err
-	}
-	table := &nftables.Table{Name: tableName, Family: family}
-	found, err := conn.GetRules(table, &nftables.Chain{Name: chainName, Table: table})
-	if err != nil {
-		return nil, err
-	}
-	var texts []string
-	for _, rule := range found {
-		texts = append(texts, describe(rule.Exprs))
-	}
-	return texts, nil
-}
-
-// unsupported tells whether the kernel does not know NAT in the inet family.
-func unsupported(err error) bool {
-	return errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.ENOENT)
-}
-
-// explain says what to do about an error of the kernel's.
-func explain(err error) error {
+// explain says what to do about an error of the kernel's. wants is what it needs.
+func explain(err error, wants string) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return fmt.Errorf("no right to change the pod's network rules: the init container needs the capability NET_ADMIN and user 0: %w", err)
-	case unsupported(err), errors.Is(err, unix.EPROTONOSUPPORT), errors.Is(err, unix.EINVAL):
-		return fmt.Errorf("this node's kernel lacks nf_tables with NAT: load the modules nf_tables, nft_chain_nat and nft_redir on the node: %w", err)
+	case lacking(err):
+		return fmt.Errorf("this node's kernel lacks %s: %w", wants, err)
 	}
-	return fmt.Errorf("nftables: %w", err)
+	return fmt.Errorf("the kernel refused the rules: %w", err)
 }

@@ -19,10 +19,11 @@ func main() {
 		log.Error("the environment does not say what to redirect", "error", err)
 		os.Exit(2)
 	}
-	rules, err := redirect.Apply(s, redirect.Config{})
+	done, err := redirect.Apply(s, redirect.Config{})
 	if err != nil {
 		log.Error("inbound connections are not redirected", "error", err)
 		os.Exit(1)
 	}
-	log.Info("inbound connections are redirected to the sidecar", "port", s.To, "rules", rules)
+	log.Info("inbound connections are redirected to the sidecar", "port", s.To,
+		"mode", done.Mode, "why", done.Why, "rules", done.Rules)
 }
