@@ -1,0 +1,89 @@
+package devmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// balancer is the Service of a baseline: each new connection goes to one of the
+// pods that are ready, as kube-proxy has it, and stays there.
+type balancer struct {
+	pods []*pod
+	mu   sync.Mutex
+	in   map[*pod]bool
+}
+
+// probePeriod is how long it takes at most until a pod that is not ready any
+// more gets no new connections.
+const probePeriod = 200 * time.Millisecond
+
+func newBalancer(pods []*pod) *balancer {
+	b := &balancer{pods: pods, in: map[*pod]bool{}}
+	for _, p := range pods {
+		b.in[p] = true
+	}
+	return b
+}
+
+// probe keeps the balancer up to date until ctx ends.
+func (b *balancer) probe(ctx context.Context) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, p := range b.pods {
+		all.Go(func() {
+			for tick := time.NewTicker(probePeriod); ; {
+				select {
+				case <-ctx.Done():
+					tick.Stop()
+					return
+				case <-tick.C:
+				}
+				err := p.ready(ctx)
+				b.mu.Lock()
+				b.in[p] = err == nil
+				b.mu.Unlock()
+			}
+		})
+	}
+}
+
+// balanced is a connection to a pod.
+type balanced struct {
+	net.Conn
+	pod *pod
+}
+
+// dialError is why no connection to a pod could be made.
+type dialError struct {
+	pod *pod
+	err error
+}
+
+func (e *dialError) Error() string { return fmt.Sprintf("connect to %s: %v", e.pod.name, e.err) }
+func (e *dialError) Unwrap() error { return e.err }
+
+// dial makes a connection to one of the pods.
+func (b *balancer) dial(ctx context.Context) (net.Conn, error) {
+	b.mu.Lock()
+	var ready []*pod
+	for _, p := range b.pods {
+		if b.in[p] {
+			ready = append(ready, p)
+		}
+	}
+	b.mu.Unlock()
+	if len(ready) == 0 {
+		return nil, errors.New("no pod of the baseline is ready")
+	}
+	p := ready[rand.IntN(len(ready))]
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", p.address())
+	if err != nil {
+		return nil, &dialError{p, err}
+	}
+	return &balanced{Conn: conn, pod: p}, nil
+}

@@ -1,0 +1,191 @@
+package devmesh
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/apiserver"
+)
+
+// namespace is where the baselines are; system is where the control plane is.
+const (
+	namespace = "shop"
+	system    = "signadot"
+)
+
+// The service accounts of the control plane, as the chart names them.
+const (
+	busAccount     = "eventbus"
+	routesAccount  = "routeserver"
+	managerAccount = "signadot-controller-manager"
+)
+
+// tokenSeconds is longer than any run: nobody renews tokens here, as a kubelet
+// does.
+const tokenSeconds = 24 * 3600
+
+// cluster is a real API server with the objects that programs are identified by.
+type cluster struct {
+	server *apiserver.Server
+	kube   kubernetes.Interface
+	dir    string
+}
+
+func startCluster(ctx context.Context, dir string) (*cluster, error) {
+	server, err := apiserver.Start()
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{server: server, dir: dir}
+	if c.kube, err = kubernetes.NewForConfig(server.Config); err == nil {
+		err = c.populate(ctx)
+	}
+	if err != nil {
+		_ = server.Stop() // what went wrong before is what counts
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) populate(ctx context.Context) error {
+	for _, name := range []string{namespace, system} {
+		if _, err := c.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	for name, in := range map[string]string{busAccount: system, routesAccount: system, managerAccount: system, "default": namespace} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := c.kube.CoreV1().ServiceAccounts(in).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	// What the controllers of a control plane would put together for "view".
+	reader := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "endure"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps", "discovery.k8s.io"}, Resources: []string{"pods", "services", "replicasets", "endpointslices"}, Verbs: []string{"get", "list", "watch"}},
+	}}
+	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx, reader, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	for _, role := range []string{"system:auth-delegator", reader.Name} {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "endure-"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{
+				{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: busAccount},
+				{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: routesAccount},
+			},
+		}
+		if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// token asks for a token as a kubelet does, and gives the file that has it. No
+// audience means the API server itself.
+func (c *cluster) token(ctx context.Context, in, account, audience string, pod *corev1.Pod) (string, error) {
+	seconds := int64(tokenSeconds)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if audience != "" {
+		request.Spec.Audiences = []string{audience}
+	}
+	name := account
+	if pod != nil {
+		name = pod.Name
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
+	}
+	answer, err := c.kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("a token for %s: %w", name, err)
+	}
+	file := filepath.Join(c.dir, "token-"+name+"-"+audience)
+	return file, os.WriteFile(file, []byte(answer.Status.Token), 0o600)
+}
+
+// account writes the files that a pod of the service account has, and gives the
+// environment with which enterCluster mounts them.
+func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
+	dir := filepath.Join(c.dir, "account-"+name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	token, err := c.token(ctx, system, name, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Rename(token, filepath.Join(dir, "token")); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), c.server.Config.CAData, 0o600); err != nil {
+		return nil, err
+	}
+	host := c.server.Config.Host
+	if u, err := url.Parse(host); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	at, err := url.Parse("https://" + host)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		roleVariable + "=" + roleInCluster, accountVariable + "=" + dir,
+		"KUBERNETES_SERVICE_HOST=" + at.Hostname(), "KUBERNETES_SERVICE_PORT=" + at.Port(),
+	}, nil
+}
+
+// pod makes a running pod of a workload, owned as controllers own it, and gives
+// the file with its sidecar's token.
+func (c *cluster) pod(ctx context.Context, w table.Workload, name, ip string) (token string, err error) {
+	set, err := c.kube.AppsV1().ReplicaSets(namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{"app": w.Name},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+	}, Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "main:1"}}}}
+	if pod, err = c.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return "", err
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, ContainerStatuses: []corev1.ContainerStatus{
+		{Name: "main", Ready: true}, {Name: devmesh.ContainerName, Ready: true},
+	}}
+	if _, err := c.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		return "", err
+	}
+	return c.token(ctx, namespace, "default", devmesh.TokenAudience, pod)
+}
+
+// replicaSet makes the one of a workload. Whether its owner is there nobody asks:
+// what a token is good for hangs on the references alone.
+func (c *cluster) replicaSet(ctx context.Context, w table.Workload) error {
+	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: w.Name, UID: "uid-of-its-owner", Controller: new(bool)}
+	if w.Kind == "ArgoRollout" {
+		owner.APIVersion, owner.Kind = "argoproj.io/v1alpha1", "Rollout"
+	}
+	*owner.Controller = true
+	labels := map[string]string{"app": w.Name}
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: w.Name, OwnerReferences: []metav1.OwnerReference{owner}}}
+	set.Spec = appsv1.ReplicaSetSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main:1"}}},
+		},
+	}
+	_, err := c.kube.AppsV1().ReplicaSets(namespace).Create(ctx, set, metav1.CreateOptions{})
+	return err
+}

@@ -1,0 +1,280 @@
+package devmesh
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Where the control plane is, in a network namespace that is its own.
+const (
+	busAddress     = "127.0.0.1:4222"
+	busHealth      = "127.0.0.1:8081"
+	busMetrics     = "127.0.0.1:9091"
+	routesGRPC     = "127.0.0.1:7777"
+	routesREST     = "127.0.0.1:7778"
+	routesMetrics  = "127.0.0.1:9092"
+	xdsPort        = "7779"
+	busAudience    = "eventbus.signadot.svc"
+	patience       = 60 * time.Second
+	betweenLooks   = 10 * time.Millisecond
+	convergeWithin = 30 * time.Second
+)
+
+// control is the control plane: the programs of the event bus and of the route
+// server, and a publisher.
+type control struct {
+	ctx     context.Context
+	dir     string
+	cluster *cluster
+	routing routingv1.RoutingClient
+	conn    *grpc.ClientConn
+
+	bus, routes, publisher *process
+
+	mu      sync.Mutex
+	objects map[event.Key]event.Fact
+	order   []event.Key
+	stdin   io.WriteCloser
+	asked   map[uint64]chan event.Pos
+	last    uint64
+	tip     event.Pos
+}
+
+// newControl prepares a control plane; startAll starts it.
+func newControl(ctx context.Context, c *cluster, dir string) (*control, error) {
+	conn, err := grpc.NewClient(routesGRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return nil, err
+	}
+	return &control{
+		ctx: ctx, dir: dir, cluster: c, conn: conn, routing: routingv1.NewRoutingClient(conn),
+		objects: map[event.Key]event.Fact{}, asked: map[uint64]chan event.Pos{},
+	}, nil
+}
+
+// startAll starts all programs, in any order as far as they care, and returns
+// when there is a whole table.
+func (c *control) startAll() error {
+	if err := errors.Join(c.startRoutes(), c.startBus(), c.startPublisher()); err != nil {
+		return err
+	}
+	return c.whole()
+}
+
+// killAll ends all programs without warning.
+func (c *control) killAll() {
+	for _, p := range []*process{c.bus, c.routes, c.publisher} {
+		p.kill()
+	}
+}
+
+// close ends everything.
+func (c *control) close() error {
+	c.killAll()
+	return c.conn.Close()
+}
+
+// inCluster starts a program as in a pod of the service account.
+func (c *control) inCluster(name, account string, args ...string) (*process, error) {
+	environment, err := c.cluster.account(c.ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{program(name)}, args...)...)
+	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"))
+	return start(c.dir, name, cmd, nil)
+}
+
+func (c *control) startBus() (err error) {
+	c.bus, err = c.inCluster("eventbus", busAccount,
+		"--store", filepath.Join(c.dir, "store"), "--listen", busAddress, "--health", busHealth, "--metrics", busMetrics, "--log-level", "warn")
+	return err
+}
+
+func (c *control) startRoutes() error {
+	token, err := c.cluster.token(c.ctx, system, routesAccount, busAudience, nil)
+	if err != nil {
+		return err
+	}
+	c.routes, err = c.inCluster("routeserver", routesAccount,
+		"-eventbus-url", "nats://"+busAddress, "-eventbus-token-file", token, "-log-level", "warn",
+		"-grpc-address", routesGRPC, "-rest-address", routesREST, "-metrics-address", routesMetrics, "-xds-address", ":"+xdsPort)
+	return err
+}
+
+// startPublisher starts a publisher and tells it of all objects.
+func (c *control) startPublisher() error {
+	token, err := c.cluster.token(c.ctx, system, managerAccount, busAudience, nil)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0])
+	cmd.Env = []string{
+		roleVariable + "=" + rolePublisher, publisherURL + "=nats://" + busAddress, publisherToken + "=" + token,
+		publisherStore + "=" + filepath.Join(c.dir, "witness.json"),
+	}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	answers, says, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	cmd.Stdout = says
+	c.publisher, err = start(c.dir, "publisher", cmd, nil)
+	_ = says.Close() // the child has its own
+	if err != nil {
+		return err
+	}
+	go c.hear(answers)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stdin = stdin
+	for _, key := range c.order {
+		if f, ok := c.objects[key]; ok {
+			if err := c.tell(0, f); err != nil {
+				return err
+			}
+		}
+	}
+	return json.NewEncoder(stdin).Encode(told{Begin: true})
+}
+
+// hear takes the publisher's answers.
+func (c *control) hear(answers io.ReadCloser) {
+	defer answers.Close()
+	for lines := bufio.NewScanner(answers); lines.Scan(); {
+		var s stated
+		if json.Unmarshal(lines.Bytes(), &s) != nil {
+			continue // a line that was cut off by a kill
+		}
+		c.mu.Lock()
+		if c.asked[s.ID] != nil {
+			c.asked[s.ID] <- s.Pos
+			delete(c.asked, s.ID)
+		}
+		if s.Pos.Epoch != c.tip.Epoch || s.Pos.Seq > c.tip.Seq {
+			c.tip = s.Pos
+		}
+		c.mu.Unlock()
+	}
+}
+
+// tell writes to the publisher. The lock is held.
+func (c *control) tell(id uint64, f event.Fact) error {
+	m, err := event.Encode(f)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(c.stdin).Encode(told{ID: id, Fact: m})
+}
+
+// state states a fact and gives its place in the log.
+func (c *control) state(key event.Key, data proto.Message) (event.Pos, error) {
+	f := event.Fact{Key: key, Data: data, Time: time.Now()}
+	answer := make(chan event.Pos, 1)
+	c.mu.Lock()
+	if _, known := c.objects[key]; !known {
+		c.order = append(c.order, key)
+	}
+	c.objects[key] = f
+	c.last++
+	c.asked[c.last] = answer
+	err := c.tell(c.last, f)
+	c.mu.Unlock()
+	if err != nil {
+		return event.Pos{}, fmt.Errorf("tell the publisher of %s: %w", key, err)
+	}
+	select {
+	case pos := <-answer:
+		return pos, nil
+	case <-time.After(patience):
+		return event.Pos{}, fmt.Errorf("%s has not been recorded within %s", key, patience)
+	case <-c.ctx.Done():
+		return event.Pos{}, c.ctx.Err()
+	}
+}
+
+// reached is the newest place that the publisher has told of.
+func (c *control) reached() event.Pos {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tip
+}
+
+// whole waits until the route server has a whole table.
+func (c *control) whole() error {
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	return until(c.ctx, patience, "the route server has a table", func() error {
+		for _, p := range []*process{c.bus, c.routes, c.publisher} {
+			if err := p.running(); err != nil {
+				return err
+			}
+		}
+		answer, err := client.Get("http://" + routesREST + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		return nil
+	})
+}
+
+// wait asks for the receipt of a position, or of everything that is recorded, for
+// one key or for all.
+func (c *control) wait(key string, pos event.Pos) (*routingv1.WaitResponse, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, convergeWithin+5*time.Second)
+	defer cancel()
+	request := &routingv1.WaitRequest{RoutingKey: key, TimeoutSeconds: int32(convergeWithin / time.Second)}
+	if pos.Seq > 0 {
+		request.Position = &routingv1.Position{Epoch: pos.Epoch, Sequence: pos.Seq}
+	}
+	return c.routing.Wait(ctx, request, grpc.WaitForReady(true))
+}
+
+// converged waits until this many sidecars are there and all have acknowledged
+// everything.
+func (c *control) converged(sidecars int) error {
+	return until(c.ctx, patience, "all sidecars have acknowledged everything", func() error {
+		answer, err := c.wait("", c.reached())
+		if err == nil && (!answer.GetConverged() || int(answer.GetSidecars()) != sidecars) {
+			err = fmt.Errorf("%d sidecars of %d, lagging: %v", answer.GetSidecars(), sidecars, answer.GetLagging())
+		}
+		return err
+	})
+}
+
+// until asks again and again until there is nothing to complain of.
+func until(ctx context.Context, within time.Duration, what string, check func() error) error {
+	for deadline := time.Now().Add(within); ; {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return fmt.Errorf("in vain: %s: %w", what, err)
+		}
+		time.Sleep(betweenLooks)
+	}
+}

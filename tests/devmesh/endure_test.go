@@ -1,0 +1,38 @@
+package devmesh
+
+import (
+	"testing"
+	"time"
+)
+
+func TestRoutesChangeUnderLoadAndNoRequestFailsOrIsLedAstray(t *testing.T) {
+	c := Changes{For: 12 * time.Second, PerSecond: 10, Rate: 300, Baselines: 2, Pods: 2, Scratch: t.TempDir()}
+	f, err := c.Run(t.Context())
+	f.Print(t.Output(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Requests.Failed > 0 || f.Requests.Wrong > 0 || f.Missing > 0 {
+		t.Errorf("of %d requests %d failed and %d went wrong, of %d changes %d had no receipt in time",
+			f.Requests.Sent, f.Requests.Failed, f.Requests.Wrong, f.Changes, f.Missing)
+	}
+	if f.Changes < 50 || f.Requests.Refused == 0 || f.Requests.Multiplexed == 0 {
+		t.Errorf("too little happened to show anything: %+v", f)
+	}
+}
+
+func TestSidecarsServeAndRestartWithoutTheControlPlane(t *testing.T) {
+	o := Outage{For: 12 * time.Second, Rate: 300, Pause: time.Second, Baselines: 2, Pods: 4, Scratch: t.TempDir()}
+	f, err := o.Run(t.Context())
+	f.Print(t.Output(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Requests.Failed > 0 || f.Requests.Wrong > 0 || f.Requests.Lost > 0 || f.Unkept > 0 {
+		t.Errorf("of %d requests %d failed, %d went wrong, %d were lost; %d answers were not kept",
+			f.Requests.Sent, f.Requests.Failed, f.Requests.Wrong, f.Requests.Lost, f.Unkept)
+	}
+	if f.Drained == 0 || f.Killed == 0 || f.Requests.Multiplexed == 0 {
+		t.Errorf("too little happened to show anything: %+v", f)
+	}
+}
