@@ -92,6 +92,7 @@ var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 var notCustom = []string{
 	routingkey.Baggage, routingkey.Tracestate, "host", "connection", "content-length", "transfer-encoding",
 	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
+	"cookie", // HTTP/2 sends it in pieces, joined otherwise
 }
 
 // Validate says what is wrong with the configuration, all of it at once, or nil.

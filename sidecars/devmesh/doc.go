@@ -30,7 +30,8 @@
 //
 // Answers that the proxy gives itself are 503, with sd-reason and sd-routed (or
 // gRPC's UNAVAILABLE with the same headers). With sd-explain: 1 every answer says
-// what decided: sd-routed and sd-table.
+// what decided: sd-key (the routing key that was read, if any), sd-routed and
+// sd-table.
 //
 // What the pod must look like for this to work is in contract.go, for the
 // injector to write and for the program to read.

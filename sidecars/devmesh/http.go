@@ -31,6 +31,10 @@ const keyName = "key"
 // explainHeader asks for answers that say how the request was routed.
 const explainHeader = "sd-explain"
 
+// KeyHeader says, to those who ask, which routing key was read; it is absent
+// when there was none.
+const KeyHeader = "sd-key"
+
 // http routes requests and otherwise keeps its hands off them: no deadlines, no
 // request id, no forwarded-for, no normalised path, the server's own name.
 func (b *builder) http() *hcmv3.HttpConnectionManager {
@@ -134,6 +138,7 @@ func (b *builder) explain() *matchingv3.ExtensionWithMatcher {
 			TypedConfig: b.any(&headermutationv3.HeaderMutation{Mutations: &headermutationv3.Mutations{
 				ResponseMutations: []*mutationv3.HeaderMutation{
 					add(translate.RoutedHeader, "%ROUTE_NAME%"),
+					add(KeyHeader, "%DYNAMIC_METADATA("+translate.MetadataNamespace+":"+keyName+")%"),
 					add(translate.TableHeader, "%METADATA(VIRTUAL_HOST:"+translate.MetadataNamespace+":"+translate.TableKey+")%"),
 				},
 			}}),

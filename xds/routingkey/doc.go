@@ -19,7 +19,7 @@
 //	member      = pair *( ";" property )
 //	tracestate  = pair *( "," pair )
 //	pair        = OWS name OWS "=" OWS value OWS
-//	custom      = OWS value OWS
+//	custom      = OWS value OWS, without a comma
 //
 // A pair counts when its name is exactly "sd-routing-key" (Member) and its value
 // is not empty. A pair is split at its first "=", so a value may hold more of
@@ -30,9 +30,46 @@
 // in tracestate: senders append to baggage and prepend to tracestate, so that is
 // the newest in each.
 //
+// A custom header is no list. One with a comma, or of several lines, says several
+// things and so none: it is passed over. (HTTP/1.1 takes white space from the
+// ends of a line and HTTP/2 does not, so such a header joined would not even be
+// the same value over both.)
+//
 // The value is the key, byte for byte. It is not percent-decoded: a key needs no
 // encoding (protos/crd limits what one may be made of), so an encoded value is
 // some other key. Bytes that are not UTF-8 make a key that no rule has. A value
-// of MaxLength bytes or more is not a key. There is no limit to the number of
-// members other than the proxy's limit on the size of headers.
+// of MaxLength bytes or more is not a key.
+//
+// # Answers to what parsers read differently
+//
+//	two or more header lines         one list, joined in their order
+//	members before, after, between   passed over, however many
+//	the member twice, or more often  baggage: the last, tracestate: the first
+//	the member with no value         as if it were not there
+//	white space around , = ;         not part of anything
+//	white space within a value       part of the key
+//	%31                              three characters, not "1"
+//	k;property                       baggage: k, tracestate: k;property
+//	k=x, =k                          the key is "k=x", "=k"
+//	"k"                              the quotes are part of the key
+//	SD-Routing-Key, x-sd-routing-key some other member
+//	BAGGAGE: as a header's name      the same header
+//	more than 64 members             all are read
+//	more than 8,192 bytes of list    all are read
+//	a value of 8,192 bytes or more   no key; it hides the others of its list
+//	more than 60 KiB of headers      the request is refused (431, or HTTP/2's reset)
+//	bytes that are not UTF-8         part of the key; no rule has such a key
+//	control characters but tab       the request is refused (400, or HTTP/2's reset)
+//	an empty header                  as if it were not there
+//	a custom header twice, with ","  as if it were not there
+//	Connection: baggage              the header ends at the proxy: as if it were not
+//	                                 there, and the application does not see it
+//
+// The W3C's 64 members and 8,192 bytes are what everybody must pass on at least,
+// so reading more contradicts nobody. HTTP/1.1 (and 1.0) and HTTP/2 are read
+// alike. HTTP/3 is not listened for: only TCP is redirected to the proxy, and
+// what the workload serves over UDP never meets it.
+//
+// Package keytest has these as requests, in all combinations; tests send them
+// through a real Envoy and through Of.
 package routingkey

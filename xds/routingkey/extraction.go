@@ -18,7 +18,7 @@ const (
 	// A value: neither empty nor with white space at its ends.
 	baggageValue    = `[^;, \t](?:[^;,]*[^;, \t])?`
 	tracestateValue = `[^, \t](?:[^,]*[^, \t])?`
-	wholeValue      = `[^ \t](?:.*[^ \t])?`
+	wholeValue      = tracestateValue
 	pair            = ows + Member + ows + `=` + ows
 )
 

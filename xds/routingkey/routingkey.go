@@ -15,8 +15,8 @@ const (
 )
 
 // Of gives the routing key of a request, or "" when it has none. The function
-// lines gives the values of all header lines of a name (lower case), in order;
-// custom lists further headers whose whole value is a key, by precedence.
+// lines gives the values of all header lines of a name (lower case), in order,
+// with or without white space at their ends; custom lists further headers whose whole value is a key, by precedence.
 func Of(lines func(name string) []string, custom []string) string {
 	if key := last(members(lines(Baggage), ";")); key != "" {
 		return key
@@ -25,11 +25,20 @@ func Of(lines func(name string) []string, custom []string) string {
 		return key
 	}
 	for _, name := range custom {
-		if key := sound(trim(strings.Join(lines(strings.ToLower(name)), ","))); key != "" {
+		if key := sound(single(lines(strings.ToLower(name)))); key != "" {
 			return key
 		}
 	}
 	return ""
+}
+
+// single gives the value of a header that is no list, "" when there are several.
+func single(lines []string) string {
+	value := strings.Join(lines, ",")
+	if strings.Contains(value, ",") {
+		return ""
+	}
+	return trim(value)
 }
 
 // members gives the values of the members that count, in order. A value ends at

@@ -71,3 +71,20 @@ func TestParserAndExpressionsAgreeOnAnyHeaders(t *testing.T) {
 		}
 	})
 }
+
+func TestTheParserGivesTheWholeMatrixItsAnswers(t *testing.T) {
+	custom, wrong := keytest.CustomHeaders(), 0
+	cases := keytest.Matrix(true)
+	for _, c := range cases {
+		h := headers{}
+		for _, line := range c.Lines {
+			h[strings.ToLower(line[0])] = append(h[strings.ToLower(line[0])], line[1])
+		}
+		if got := routingkey.Of(h.lines, custom); got != c.Key {
+			if wrong++; wrong < 10 {
+				t.Errorf("%s: %.100q: got %.100q, want %.100q", c.Name, c.Lines, got, c.Key)
+			}
+		}
+	}
+	t.Logf("%d requests, %d disagreements", len(cases), wrong)
+}
