@@ -67,7 +67,16 @@ func up(h *netlink.Handle, host int) error {
 	return nil
 }
 
+// newNamespace makes a namespace that goes with the test.
 func newNamespace(t *testing.T) netns.NsHandle {
+	t.Helper()
+	ns := openNamespace(t)
+	t.Cleanup(func() { ns.Close() })
+	return ns
+}
+
+// openNamespace makes a namespace that goes when the caller closes it.
+func openNamespace(t *testing.T) netns.NsHandle {
 	t.Helper()
 	made := make(chan netns.NsHandle)
 	go func() {
@@ -82,7 +91,6 @@ func newNamespace(t *testing.T) netns.NsHandle {
 	if !ns.IsOpen() {
 		t.FailNow()
 	}
-	t.Cleanup(func() { ns.Close() })
 	return ns
 }
 

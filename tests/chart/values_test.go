@@ -32,6 +32,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a size that is no quantity", "eventBus: {persistence: {size: 1GB}}", "/eventBus/persistence/size"},
 		{"no history at all", "eventBus: {history: {events: 0}}", "/eventBus/history/events"},
 		{"an age in days", "eventBus: {history: {age: 7d}}", "/eventBus/history/age"},
+		{"a way to redirect that does not exist", "routing: {iptablesMode: ebpf}", "/routing/iptablesMode"},
 		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
 		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
