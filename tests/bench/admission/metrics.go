@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Metrics of the webhook and of the API server.
+const (
+	handled    = "switchyard_webhook_review_seconds"
+	called     = "apiserver_admission_webhook_admission_duration_seconds"
+	failedOpen = "apiserver_admission_webhook_fail_open_count"
+)
+
+// series are the values of a process's metrics at one time.
+type series map[string]float64
+
+// read reads metrics in their text form: a name with its labels, and a value.
+func read(text []byte) series {
+	s := series{}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := lines.Text()
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
+			continue
+		}
+		if value, err := strconv.ParseFloat(line[at+1:], 64); err == nil {
+			s[line[:at]] += value
+		}
+	}
+	return s
+}
+
+func (r *rig) ofTheAPIServer(ctx context.Context) (series, error) {
+	text, err := r.client.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	return read(text), err
+}
+
+func (r *rig) ofTheManager(ctx context.Context) (series, error) {
+	text, err := fetch(ctx, "http://"+r.metrics+"/metrics")
+	return read(text), err
+}
+
+// fetch gets a page.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = answer.Body.Close() }() // It has been read.
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", url, answer.Status)
+	}
+	return io.ReadAll(answer.Body)
+}
+
+// sum adds up the series of a name, whatever their labels.
+func (s series) sum(name string) (sum float64) {
+	for labelled, value := range s {
+		if labelled == name || strings.HasPrefix(labelled, name+"{") {
+			sum += value
+		}
+	}
+	return sum
+}
+
+// since gives what was counted after an earlier reading.
+func (s series) since(before series) series {
+	out := series{}
+	for name, value := range s {
+		out[name] = value - before[name]
+	}
+	return out
+}
+
+// upTo gives how many a histogram has counted up to each of its bounds.
+func (s series) upTo(histogram string) map[float64]float64 {
+	out := map[float64]float64{}
+	for labelled, value := range s {
+		if !strings.HasPrefix(labelled, histogram+"_bucket{") {
+			continue
+		}
+		_, le, _ := strings.Cut(labelled, `le="`)
+		le, _, _ = strings.Cut(le, `"`)
+		if bound, err := strconv.ParseFloat(le, 64); err == nil {
+			out[bound] += value
+		}
+	}
+	return out
+}
+
+// quantile gives the value that a share q of a histogram's measurements did not
+// exceed, with those of one bucket spread evenly over it.
+func (s series) quantile(histogram string, q float64) float64 {
+	counts := s.upTo(histogram)
+	rank, below, lower := q*counts[math.Inf(1)], 0.0, 0.0
+	for _, bound := range slices.Sorted(maps.Keys(counts)) {
+		if counts[bound] >= rank && counts[bound] > below {
+			return lower + (bound-lower)*(rank-below)/(counts[bound]-below)
+		}
+		below, lower = counts[bound], bound
+	}
+	return 0
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/crd"
+)
+
+const (
+	operator = "signadot"
+	shop     = "shop"
+	// patience is how long something may take to come about.
+	patience = 2 * time.Minute
+)
+
+// rig is an API server with the chart's webhook, and places for it to be at.
+type rig struct {
+	server                   *apiserver.Server
+	client                   *kubernetes.Clientset
+	webhook, health, metrics string
+	hooks                    *registrationv1.MutatingWebhookConfiguration
+}
+
+// start starts the API server, without the webhook's configuration. The caller
+// stops it.
+func start(ctx context.Context) (r *rig, err error) {
+	ctrllog.SetLogger(logr.Discard())
+	r = &rig{}
+	if r.hooks, err = rendered(ctx); err != nil {
+		return nil, err
+	}
+	for _, place := range []*string{&r.webhook, &r.health, &r.metrics} {
+		if *place, err = free(); err != nil {
+			return nil, err
+		}
+	}
+	if r.server, err = apiserver.Start(); err != nil {
+		return nil, err
+	}
+	if err := r.furnish(ctx); err != nil {
+		return nil, errors.Join(err, r.server.Stop())
+	}
+	return r, nil
+}
+
+// furnish makes the namespaces and the Service that leads here.
+func (r *rig) furnish(ctx context.Context) (err error) {
+	if r.client, err = kubernetes.NewForConfig(r.server.Config); err != nil {
+		return err
+	}
+	for _, name := range []string{operator, shop} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := r.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	_, port, err := net.SplitHostPort(r.webhook)
+	if err != nil {
+		return err
+	}
+	number, err := net.LookupPort("tcp", port)
+	if err != nil {
+		return err
+	}
+	for i := range r.hooks.Webhooks {
+		r.hooks.Webhooks[i].ClientConfig.Service.Port = new(int32(number))
+	}
+	service := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: r.hooks.Webhooks[0].ClientConfig.Service.Name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
+	}
+	_, err = r.client.CoreV1().Services(operator).Create(ctx, service, metav1.CreateOptions{})
+	return err
+}
+
+// register gives the API server the chart's configuration, or takes it away.
+func (r *rig) register(ctx context.Context, there bool) error {
+	hooks := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
+	if !there {
+		return hooks.Delete(ctx, r.hooks.Name, metav1.DeleteOptions{})
+	}
+	_, err := hooks.Create(ctx, r.hooks, metav1.CreateOptions{})
+	return err
+}
+
+// orders are those of a manager at the rig's places.
+func (r *rig) orders() orders {
+	access := r.server.Config
+	return orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
+		Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
+}
+
+// access gives a configuration with a connection of its own.
+func (r *rig) access() *rest.Config {
+	c := rest.CopyConfig(r.server.Config)
+	c.Dial = new(net.Dialer).DialContext
+	return c
+}
+
+// rendered gives the webhook configuration as the chart has it.
+func rendered(ctx context.Context) (*registrationv1.MutatingWebhookConfiguration, error) {
+	root, err := crd.Root()
+	if err != nil {
+		return nil, err
+	}
+	home, err := os.MkdirTemp("", "admission-helm-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(home) }() // It is in the directory for what may be lost.
+	helm := exec.CommandContext(ctx, filepath.Join(apiserver.Binaries(), "helm"), "template", "operator",
+		filepath.Join(root, "charts", "operator"), "--namespace="+operator, "--show-only=templates/webhook.yaml")
+	helm.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+	var complaint bytes.Buffer
+	helm.Stderr = &complaint
+	text, err := helm.Output()
+	if err != nil {
+		return nil, fmt.Errorf("render the chart: %w: %s", err, strings.TrimSpace(complaint.String()))
+	}
+	hooks := &registrationv1.MutatingWebhookConfiguration{}
+	if err := yaml.UnmarshalStrict(text, hooks); err != nil {
+		return nil, fmt.Errorf("the chart's webhook configuration: %w", err)
+	}
+	return hooks, nil
+}
+
+// free finds an address that nobody listens on.
+func free() (string, error) {
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
