@@ -1,0 +1,215 @@
+package coverage_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
+)
+
+var now = coverage.Images{Sidecar: "sidecar:2", Redirect: "init:2"}
+
+// pod makes a running pod of a Deployment, as changes say.
+func pod(deployment, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{},
+			Labels:          map[string]string{"pod-template-hash": "h"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment + "-h", Controller: new(true)}}},
+		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main"}}},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	for _, change := range changes {
+		change(p)
+	}
+	return p
+}
+
+// with gives a pod its containers of ours, of these images.
+func with(sidecar, redirect string, ready bool) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: devmesh.InitContainerName, Image: redirect})
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: devmesh.ContainerName, Image: sidecar})
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: ready})
+		p.Annotations[crdv1.AnnotationProcessed] = inject.Injected
+	}
+}
+
+func refused(why string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations[crdv1.AnnotationProcessed] = why }
+}
+
+// native makes the sidecar an init container.
+func native(p *corev1.Pod) {
+	p.Spec.InitContainers = append(p.Spec.InitContainers, p.Spec.Containers[1])
+	p.Spec.Containers = p.Spec.Containers[:1]
+	p.Status.InitContainerStatuses, p.Status.ContainerStatuses = p.Status.ContainerStatuses, nil
+}
+
+func TestAPodIsInOneState(t *testing.T) {
+	everyone := coverage.Connected{"shop/p": true}
+	tests := map[string]struct {
+		pod       *corev1.Pod
+		now       coverage.Images
+		connected coverage.Connected
+		want      coverage.State
+	}{
+		"without a sidecar":                     {pod("a", "p"), now, everyone, coverage.Missing},
+		"refused one":                           {pod("a", "p", refused("why")), now, everyone, coverage.Missing},
+		"with a ready one":                      {pod("a", "p", with("sidecar:2", "init:2", true)), now, everyone, coverage.OK},
+		"with a native one":                     {pod("a", "p", with("sidecar:2", "init:2", true), native), now, everyone, coverage.OK},
+		"with one that is not ready":            {pod("a", "p", with("sidecar:2", "init:2", false)), now, everyone, coverage.NotReady},
+		"not ready and of another image":        {pod("a", "p", with("sidecar:1", "init:2", false)), now, everyone, coverage.NotReady},
+		"with an older sidecar":                 {pod("a", "p", with("sidecar:1", "init:2", true)), now, everyone, coverage.Outdated},
+		"with an older init container":          {pod("a", "p", with("sidecar:2", "init:1", true), native), now, everyone, coverage.Outdated},
+		"with an older one and nobody knows":    {pod("a", "p", with("sidecar:1", "init:1", true)), coverage.Images{}, everyone, coverage.OK},
+		"not connected":                         {pod("a", "p", with("sidecar:2", "init:2", true)), now, coverage.Connected{"shop/q": true}, coverage.Behind},
+		"connected, with older rules":           {pod("a", "p", with("sidecar:2", "init:2", true)), now, coverage.Connected{"shop/p": false}, coverage.Behind},
+		"nobody knows who is connected":         {pod("a", "p", with("sidecar:2", "init:2", true)), now, nil, coverage.OK},
+		"outdated and not connected":            {pod("a", "p", with("sidecar:1", "init:2", true)), now, coverage.Connected{}, coverage.Outdated},
+		"before its containers have any status": {pod("a", "p", with("sidecar:2", "init:2", true), func(p *corev1.Pod) { p.Status.ContainerStatuses = nil }), now, everyone, coverage.NotReady},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := coverage.Of(coverage.Subject{Pods: []coverage.Pod{coverage.PodOf(tt.pod)}}, tt.now, tt.connected)
+			if r.Count(tt.want) != 1 {
+				t.Errorf("it is in %v, want %s", r.Pods, tt.want)
+			}
+		})
+	}
+}
+
+func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
+	of := func(name string) inject.Workload {
+		return inject.Workload{Kind: "Deployment", Namespace: "shop", Name: name}
+	}
+	known := map[inject.Workload]bool{of("asks"): true, of("forked"): false, of("idle"): true}
+	end := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	going := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
+	fork := func(p *corev1.Pod) { p.Labels[crdv1.LabelForkedWorkload] = "f" }
+	orphan := func(p *corev1.Pod) { p.OwnerReferences = nil }
+	rollout := func(p *corev1.Pod) { p.Labels = map[string]string{"rollouts-pod-template-hash": "h"} }
+	pods := []*corev1.Pod{
+		pod("other", "other-1"), pod("forked", "forked-1"),
+		pod("asks", "asks-2"), pod("asks", "asks-1", with("sidecar:1", "init:2", true)), pod("asks", "asks-3", with("sidecar:2", "init:2", true)),
+		pod("asks", "ended", end), pod("asks", "going", going), pod("asks", "fork", fork), pod("asks", "orphan", orphan),
+		pod("labelled", "labelled-1", with("sidecar:2", "init:2", false)), pod("labelled", "labelled-2"),
+		pod("refused", "refused-1", refused("the pod uses the node's network")),
+		pod("rolled", "rolled-1", rollout, with("sidecar:2", "init:2", true)),
+	}
+	var got []string
+	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil) {
+		line := r.Workload.Kind + " " + r.Workload.Name
+		for _, s := range []coverage.State{coverage.OK, coverage.Outdated, coverage.NotReady, coverage.Missing} {
+			if names := r.Pods[s]; len(names) > 0 {
+				line += ", " + string(s) + ": " + strings.Join(names, " ")
+			}
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"Deployment asks, ok: asks-3, outdated: asks-1, missing: asks-2",
+		"Deployment forked, missing: forked-1",
+		"Deployment idle",
+		"Deployment labelled, not_ready: labelled-1, missing: labelled-2",
+		"Deployment refused, missing: refused-1",
+		"ArgoRollout rolled, ok: rolled-1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAReportSaysWhatToDo(t *testing.T) {
+	restart := "kubectl rollout restart -n shop deployment/a"
+	tests := map[string]struct {
+		asks bool
+		pods []*corev1.Pod
+		full bool
+		says []string
+	}{
+		"nobody asked":        {false, []*corev1.Pod{pod("a", "p")}, false, []string{`annotate its pod template with sidecar.signadot.com/inject: "true"`}},
+		"all is well":         {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", true))}, true, nil},
+		"there are no pods":   {true, nil, true, nil},
+		"a pod is older":      {true, []*corev1.Pod{pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2 started before a sidecar was asked for, or while the operator was away: " + restart}},
+		"pods were refused":   {true, []*corev1.Pod{pod("a", "p", refused("set hostNetwork to false"))}, false, []string{"p got no sidecar: set hostNetwork to false", "once that is mended: " + restart}},
+		"a namespace's pods":  {false, []*corev1.Pod{pod("a", "p", refused("it runs on Windows"))}, false, []string{"p got no sidecar: it runs on Windows", restart}},
+		"one of each":         {true, []*corev1.Pod{pod("a", "p1", refused("why")), pod("a", "p2")}, false, []string{"p1 got no sidecar: why", "p2 started before"}},
+		"not ready":           {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false))}, false, []string{"kubectl logs -n shop p -c sd-sidecar"}},
+		"outdated":            {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"of another version in p: " + restart}},
+		"many":                {true, []*corev1.Pod{pod("a", "p4"), pod("a", "p3"), pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2, p3, … started before"}},
+		"not marked, not had": {true, []*corev1.Pod{pod("a", "p", refused(inject.Injected))}, false, []string{"p started before"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := inject.Workload{Kind: "Deployment", Namespace: "shop", Name: "a"}
+			var pods []coverage.Pod
+			for _, p := range tt.pods {
+				pods = append(pods, coverage.PodOf(p))
+			}
+			r := coverage.Of(coverage.Subject{Workload: w, Asks: tt.asks, Pods: pods}, now, nil)
+			todo := strings.Join(r.ToDo(), "\n")
+			for _, says := range tt.says {
+				if !strings.Contains(todo, says) {
+					t.Errorf("it does not say %q:\n%s", says, todo)
+				}
+			}
+			if r.Full() != tt.full || tt.full != (todo == "") {
+				t.Errorf("full %t, to do: %s", r.Full(), todo)
+			}
+		})
+	}
+	behind := coverage.Of(coverage.Subject{Pods: []coverage.Pod{{Name: "p", Present: true, Ready: true}}}, now, coverage.Connected{})
+	if todo := strings.Join(behind.ToDo(), "\n"); !strings.Contains(todo, "switchyard sidecars") || behind.Full() {
+		t.Errorf("behind: %s", todo)
+	}
+}
+
+// Whatever the pods: each is in one state, every pod that is not ok is spoken of,
+// and the order of the pods does not matter.
+func TestEveryPodIsCountedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := rapid.Custom(func(t *rapid.T) coverage.Pod {
+			return coverage.Pod{
+				Present: rapid.Bool().Draw(t, "present"), Ready: rapid.Bool().Draw(t, "ready"),
+				Sidecar:   rapid.SampledFrom([]string{"sidecar:1", "sidecar:2"}).Draw(t, "sidecar"),
+				Redirect:  rapid.SampledFrom([]string{"init:1", "init:2"}).Draw(t, "init"),
+				Processed: rapid.SampledFrom([]string{"", "injected", "why", "because"}).Draw(t, "processed"),
+			}
+		})
+		pods := rapid.SliceOfN(draw, 0, 3).Draw(t, "pods")
+		connected := coverage.Connected{}
+		for i := range pods {
+			pods[i].Namespace, pods[i].Name = "shop", string(rune('a'+i))
+			connected["shop/"+pods[i].Name] = rapid.Bool().Draw(t, "connected")
+		}
+		of := func(pods []coverage.Pod) coverage.Report {
+			return coverage.Of(coverage.Subject{Asks: true, Pods: pods}, now, connected)
+		}
+		r := of(pods)
+		var all []string
+		for names := range maps.Values(r.Pods) {
+			all = append(all, names...)
+		}
+		slices.Sort(all)
+		if len(all) != r.Total || len(slices.Compact(all)) != len(pods) {
+			t.Fatalf("%d pods in %v", len(pods), r.Pods)
+		}
+		if r.Full() != (len(r.ToDo()) == 0) {
+			t.Fatalf("full %t, to do %q", r.Full(), r.ToDo())
+		}
+		slices.Reverse(pods)
+		if diff := cmp.Diff(r, of(pods)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+// Package coverage says, for each baseline workload, how many of its pods have a
+// ready and current DevMesh sidecar, which have not, why, and what to do.
+//
+//	PodOf    what counts of a pod, from the pod
+//	Of       the Report of one workload, from its pods
+//	Reports  the Reports of all workloads that are concerned, from all pods
+//
+// A pod is in one State:
+//
+//	missing    it has no sidecar: it is older than the wish for one, or was refused
+//	           one, which its annotation sidecar.signadot.com/processed then explains
+//	not_ready  its sidecar is not ready
+//	outdated   its sidecar is ready, of another image than would be injected now
+//	behind     its sidecar is ready, but connected to no route server, or has not
+//	           acknowledged the rules that it is to have
+//	ok         none of this
+//
+// The first that holds is the one. Who does not know which images are injected,
+// or which sidecars are connected, leaves them out, and gets no pod that is
+// outdated or behind; the Report says that it is not known.
+//
+// Images are compared by their names as they stand in the pod. A cluster in which
+// another webhook rewrites the names of images makes all of them look outdated.
+//
+// Concerned are workloads that ask for sidecars, that have a fork, or that have a
+// pod with a sidecar or with the annotation.
+//
+// It is pure. The condition SidecarsReady of ForkedWorkloads, the metric
+// switchyard_devmesh_pods and the command switchyard coverage are made of it.
+package coverage

@@ -1,0 +1,105 @@
+package coverage
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// State is where a pod stands with its sidecar.
+type State string
+
+// The states.
+const (
+	OK       State = "ok"
+	Behind   State = "behind"
+	Outdated State = "outdated"
+	NotReady State = "not_ready"
+	Missing  State = "missing"
+)
+
+// Pod is what counts of a pod. Two that are equal make the same Report.
+type Pod struct {
+	// Namespace and Name are the pod's.
+	Namespace, Name string
+	// Present tells whether it has a sidecar, Ready whether that is ready.
+	Present, Ready bool
+	// Sidecar and Redirect are the images of its sidecar and of the init container
+	// that redirects.
+	Sidecar, Redirect string
+	// Processed is the annotation that says why it has no sidecar; empty when there
+	// is none.
+	Processed string
+}
+
+// Counts says whether requests to the baseline can reach a pod: forks, and pods
+// that have ended or are going, do not count.
+func Counts(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Labels[crdv1.LabelForkedWorkload] == "" &&
+		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// PodOf takes what counts out of a pod. The sidecar is a container or, as a
+// native sidecar, an init container that keeps running.
+func PodOf(pod *corev1.Pod) Pod {
+	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Processed: pod.Annotations[crdv1.AnnotationProcessed]}
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			switch containers[i].Name {
+			case devmesh.ContainerName:
+				p.Present, p.Sidecar = true, containers[i].Image
+			case devmesh.InitContainerName:
+				p.Redirect = containers[i].Image
+			}
+		}
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			if statuses[i].Name == devmesh.ContainerName {
+				p.Present, p.Ready = true, p.Ready || statuses[i].Ready
+			}
+		}
+	}
+	return p
+}
+
+// Asks says whether a pod template with these annotations asks for a sidecar, in
+// the present way or one of the older ones.
+func Asks(annotations map[string]string) bool {
+	switch annotations[crdv1.AnnotationInject] {
+	case "true", "http", "grpc":
+		return true
+	}
+	return false
+}
+
+// Images are those that would be injected now. An empty one is not known.
+type Images struct {
+	// Sidecar and Redirect are whole names.
+	Sidecar, Redirect string
+}
+
+// Known says whether both are.
+func (i Images) Known() bool { return i.Sidecar != "" && i.Redirect != "" }
+
+// Connected says of each pod, by namespace/name, whose sidecar is connected to a
+// route server, whether it has acknowledged what it is to have. nil means that it
+// is not known who is connected.
+type Connected map[string]bool
+
+// stateOf says where a pod stands.
+func stateOf(p Pod, now Images, connected Connected) State {
+	other := func(image, present string) bool { return image != "" && present != "" && image != present }
+	switch {
+	case !p.Present:
+		return Missing
+	case !p.Ready:
+		return NotReady
+	case other(p.Sidecar, now.Sidecar) || other(p.Redirect, now.Redirect):
+		return Outdated
+	case connected != nil && !connected[p.Namespace+"/"+p.Name]:
+		return Behind
+	}
+	return OK
+}

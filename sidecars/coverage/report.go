@@ -1,0 +1,178 @@
+package coverage
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
+)
+
+// Subject is one workload, as it is looked at.
+type Subject struct {
+	// Workload says which.
+	Workload inject.Workload
+	// Asks tells whether its pod template, or its namespace, asks for sidecars.
+	Asks bool
+	// Pods are those that count.
+	Pods []Pod
+}
+
+// Report is where the pods of one workload stand.
+type Report struct {
+	// Workload says whose.
+	Workload inject.Workload
+	// Asks tells whether it asks for sidecars.
+	Asks bool
+	// Pods are the names of its pods in each state, sorted.
+	Pods map[State][]string
+	// Total is how many pods it has.
+	Total int
+	// Refusals are the pods that were refused a sidecar, by the reason.
+	Refusals map[string][]string
+	// ImagesKnown and ConnectionsKnown tell whether it is known which pods are
+	// outdated, and which are behind.
+	ImagesKnown, ConnectionsKnown bool
+}
+
+// Of gives the Report of one workload.
+func Of(s Subject, now Images, connected Connected) Report {
+	r := Report{
+		Workload: s.Workload, Asks: s.Asks, Total: len(s.Pods),
+		Pods: map[State][]string{}, Refusals: map[string][]string{},
+		ImagesKnown: now.Known(), ConnectionsKnown: connected != nil,
+	}
+	for _, p := range s.Pods {
+		state := stateOf(p, now, connected)
+		r.Pods[state] = append(r.Pods[state], p.Name)
+		if state == Missing && p.Processed != "" && p.Processed != inject.Injected {
+			r.Refusals[p.Processed] = append(r.Refusals[p.Processed], p.Name)
+		}
+	}
+	for _, names := range r.Pods {
+		slices.Sort(names)
+	}
+	for _, names := range r.Refusals {
+		slices.Sort(names)
+	}
+	return r
+}
+
+// Reports gives the Reports of the workloads that are concerned, sorted. known
+// says of workloads that ask for sidecars, and of those that have a fork, whether
+// they ask; pods are all pods, of which only those that count are looked at.
+func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Images, connected Connected) []Report {
+	subjects := map[inject.Workload]*Subject{}
+	for w, asks := range known {
+		subjects[w] = &Subject{Workload: w, Asks: asks}
+	}
+	concerned := map[inject.Workload]bool{}
+	for pod := range pods {
+		w, why := inject.OwnerOf(pod, pod.Namespace)
+		if why != "" || !Counts(pod) {
+			continue
+		}
+		if subjects[w] == nil {
+			subjects[w] = &Subject{Workload: w}
+		}
+		p := PodOf(pod)
+		subjects[w].Pods = append(subjects[w].Pods, p)
+		concerned[w] = concerned[w] || p.Present || p.Processed != ""
+	}
+	var reports []Report
+	for w, s := range subjects {
+		if _, is := known[w]; is || concerned[w] {
+			reports = append(reports, Of(*s, now, connected))
+		}
+	}
+	slices.SortFunc(reports, func(a, b Report) int {
+		return cmp.Or(strings.Compare(a.Workload.Namespace, b.Workload.Namespace),
+			strings.Compare(a.Workload.Name, b.Workload.Name), strings.Compare(a.Workload.Kind, b.Workload.Kind))
+	})
+	return reports
+}
+
+// Count is how many pods are in a state.
+func (r Report) Count(s State) int { return len(r.Pods[s]) }
+
+// Full says whether every pod has a ready and current sidecar, as far as that is
+// known. A workload that does not ask for sidecars, and has none, lacks nothing
+// but the wish: it is not full.
+func (r Report) Full() bool {
+	return r.Count(OK) == r.Total && (r.Total > 0 || r.Asks)
+}
+
+// Unwanted says that nobody asked for sidecars, and no pod has one.
+func (r Report) Unwanted() bool {
+	return !r.Asks && r.Count(Missing) == r.Total && len(r.Refusals) == 0
+}
+
+// Restart is what a user types to have all pods made anew.
+func (r Report) Restart() string {
+	w := r.Workload
+	if w.Kind == "ArgoRollout" {
+		return fmt.Sprintf("kubectl argo rollouts restart %s -n %s", w.Name, w.Namespace)
+	}
+	return fmt.Sprintf("kubectl rollout restart -n %s deployment/%s", w.Namespace, w.Name)
+}
+
+// ToDo gives what is wrong and what to do about it, as sentences; nothing when
+// the workload is covered.
+func (r Report) ToDo() []string {
+	if r.Unwanted() {
+		return []string{fmt.Sprintf("it does not ask for sidecars: annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)}
+	}
+	var todo []string
+	refused := 0
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		refused += len(r.Refusals[why])
+		todo = append(todo, fmt.Sprintf("%s got no sidecar: %s", Some(r.Refusals[why]), why))
+	}
+	if missing := r.unexplained(); len(missing) > 0 {
+		todo = append(todo, fmt.Sprintf("%s started before a sidecar was asked for, or while the operator was away: %s",
+			Some(missing), r.Restart()))
+	} else if refused > 0 {
+		todo = append(todo, "once that is mended: "+r.Restart())
+	}
+	if names := r.Pods[NotReady]; len(names) > 0 {
+		todo = append(todo, fmt.Sprintf("the sidecar is not ready in %s: kubectl logs -n %s %s -c %s",
+			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
+	}
+	if names := r.Pods[Outdated]; len(names) > 0 {
+		todo = append(todo, fmt.Sprintf("the sidecar is of another version in %s: %s", Some(names), r.Restart()))
+	}
+	if names := r.Pods[Behind]; len(names) > 0 {
+		todo = append(todo, fmt.Sprintf("the sidecar is connected to no route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
+			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
+	}
+	return todo
+}
+
+// unexplained are the pods without a sidecar and without a reason.
+func (r Report) unexplained() []string {
+	explained := map[string]bool{}
+	for _, names := range r.Refusals {
+		for _, n := range names {
+			explained[n] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(r.Pods[Missing]), func(n string) bool { return explained[n] })
+}
+
+// shown is how many pods a sentence names.
+const shown = 3
+
+// Some lists the first few of sorted names.
+func Some(names []string) string {
+	if len(names) > shown {
+		return strings.Join(names[:shown], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
