@@ -2,7 +2,6 @@ package delta
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -17,6 +16,11 @@ const (
 	MaxNames = 10_000
 	// wildcard subscribes to everything there is.
 	wildcard = "*"
+	// maxVersion is how long a version that a client says it has may be; ours are
+	// shorter, so it has not what a longer one names.
+	maxVersion = 64
+	// maxWords is how much is kept of what a client says when it refuses.
+	maxWords = 2 << 10
 )
 
 // Stream is the state of one stream. Make one with New; use it from one
@@ -24,39 +28,15 @@ const (
 type Stream struct {
 	allows func(typeURL, name string) error
 	types  []string
-	byType map[string]*subscriptions
+	byType []*subscriptions // as types are; nil for what was not asked for
 	nonces uint64
-}
-
-// subscriptions are those of one type.
-type subscriptions struct {
-	// names that the client has asked for, with what is known of each.
-	names map[string]*known
-	// pending is the response that the client has not answered yet.
-	pending *pending
-}
-
-// known is what the client has of one resource.
-type known struct {
-	// sent and acked are versions, "" for none.
-	sent, acked string
-	// rejected is the last version that the client refused, and why.
-	rejected, why string
-	// toldAbsent: the client was told that there is no such resource.
-	toldAbsent bool
-}
-
-type pending struct {
-	nonce    string
-	versions map[string]string
-	removed  []string
 }
 
 // New gives a stream on which resources of these types may be asked for, to be
 // sent in this order. The function allows returns an error, which ends the
 // stream, for a name that this client may not have.
 func New(types []string, allows func(typeURL, name string) error) *Stream {
-	return &Stream{allows: allows, types: types, byType: map[string]*subscriptions{}}
+	return &Stream{allows: allows, types: types, byType: make([]*subscriptions, len(types))}
 }
 
 // InvalidError is a request that breaks the protocol or a limit. The stream
@@ -70,101 +50,57 @@ func (e *InvalidError) Error() string { return e.Reason }
 // was under way: by accepting or by refusing it. An error ends the stream: an
 // *InvalidError, or what allows gave.
 func (s *Stream) Receive(r *discoveryv3.DeltaDiscoveryRequest) (settled bool, err error) {
-	if !slices.Contains(s.types, r.GetTypeUrl()) {
+	i := slices.Index(s.types, r.GetTypeUrl())
+	if i < 0 {
 		return false, &InvalidError{fmt.Sprintf("resources of type %.200q are not served here", r.GetTypeUrl())}
 	}
-	subs, again := s.byType[r.GetTypeUrl()]
+	subs := s.byType[i]
+	again := subs != nil
 	if !again {
 		if len(r.GetResourceNamesSubscribe()) == 0 {
 			return false, &InvalidError{"a first request without names asks for everything: ask for resources by name"}
 		}
-		subs = &subscriptions{names: map[string]*known{}}
-		s.byType[r.GetTypeUrl()] = subs
+		subs = &subscriptions{typeURL: s.types[i], together: s.types[i] == translate.PartType}
+		s.byType[i] = subs
 	}
-	if err := s.subscribe(subs, r); err != nil {
+	for _, name := range r.GetResourceNamesSubscribe() {
+		if name == wildcard {
+			return false, &InvalidError{"wildcards are not served: ask for resources by name"}
+		}
+		if err := s.allows(subs.typeURL, name); err != nil {
+			return false, err
+		}
+	}
+	if err := subs.subscribe(r.GetResourceNamesSubscribe()); err != nil {
 		return false, err
 	}
 	if !again {
-		for name, version := range r.GetInitialResourceVersions() {
-			if k, asked := subs.names[name]; asked {
-				k.sent, k.acked = version, version
-			}
-		}
+		subs.hasAlready(r.GetInitialResourceVersions())
 	}
 	for _, name := range r.GetResourceNamesUnsubscribe() {
-		delete(subs.names, name)
-		subs.overtake(name)
+		subs.unsubscribe(name)
 	}
 	return subs.settle(r), nil
 }
 
-func (s *Stream) subscribe(subs *subscriptions, r *discoveryv3.DeltaDiscoveryRequest) error {
-	for _, name := range r.GetResourceNamesSubscribe() {
-		if name == wildcard {
-			return &InvalidError{"wildcards are not served: ask for resources by name"}
-		}
-		if err := s.allows(r.GetTypeUrl(), name); err != nil {
-			return err
-		}
-		if k, asked := subs.names[name]; asked {
-			// Asked for again: it is sent again, unless it was refused.
-			k.acked, k.toldAbsent = "", false
-			subs.overtake(name)
-			continue
-		}
-		if len(subs.names) >= MaxNames {
-			return &InvalidError{fmt.Sprintf("more than %d names", MaxNames)}
-		}
-		subs.names[name] = &known{}
-	}
-	return nil
-}
-
-// overtake makes the answer to the response under way say nothing about a name:
-// the client has changed its mind about it since.
-func (s *subscriptions) overtake(name string) {
-	if s.pending != nil {
-		delete(s.pending.versions, name)
-	}
-}
-
-// settle takes in the client's answer to the response under way.
-func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
-	if s.pending == nil || r.GetResponseNonce() != s.pending.nonce {
-		return false
-	}
-	for name, version := range s.pending.versions {
-		k, asked := s.names[name]
-		switch {
-		case !asked:
-		case r.GetErrorDetail() != nil:
-			k.rejected, k.why = version, r.GetErrorDetail().GetMessage()
-		default:
-			k.acked, k.rejected, k.why = version, "", ""
-		}
-	}
-	for _, name := range s.pending.removed {
-		if k, asked := s.names[name]; asked {
-			k.acked = ""
-		}
-	}
-	s.pending = nil
-	return true
+// Due tells whether Next would give a response. It costs one pass over names and
+// resources, and keeps nothing.
+func (s *Stream) Due(resources []translate.Resource) bool {
+	return slices.ContainsFunc(s.byType, func(subs *subscriptions) bool {
+		return subs != nil && subs.pending == nil && subs.lacks(resources)
+	})
 }
 
 // Next gives the response that is due now, of the first type that has one, given
-// all resources that there are for this client. Nil when there is none: the
-// client has everything, has refused it, or has not answered the last one.
-func (s *Stream) Next(resources []translate.Resource) *discoveryv3.DeltaDiscoveryResponse {
-	for _, typeURL := range s.types {
-		subs := s.byType[typeURL]
-		if subs == nil || subs.pending != nil {
+// all resources that there are for this client, sorted by type and name. Nil when
+// there is none: the client has everything, has refused it, or has not answered
+// the last one.
+func (s *Stream) Next(resources []translate.Resource) *Response {
+	for _, subs := range s.byType {
+		if subs == nil || subs.pending != nil || !subs.lacks(resources) {
 			continue
 		}
-		response := subs.due(typeURL, resources)
-		if response == nil {
-			continue
-		}
+		response := subs.due(resources)
 		s.nonces++
 		response.Nonce = strconv.FormatUint(s.nonces, 10)
 		subs.pending.nonce = response.Nonce
@@ -173,65 +109,14 @@ func (s *Stream) Next(resources []translate.Resource) *discoveryv3.DeltaDiscover
 	return nil
 }
 
-// due gives what the client lacks, without a nonce, and notes it as under way.
-func (s *subscriptions) due(typeURL string, resources []translate.Resource) *discoveryv3.DeltaDiscoveryResponse {
-	response := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL}
-	under := &pending{versions: map[string]string{}}
-	present := map[string]bool{}
-	for _, r := range resources {
-		k, asked := s.names[r.Name]
-		if r.Type != typeURL || !asked {
-			continue
-		}
-		present[r.Name], k.toldAbsent = true, false
-		if r.Version == k.acked || r.Version == k.rejected {
-			continue
-		}
-		k.sent = r.Version
-		under.versions[r.Name] = r.Version
-		response.Resources = append(response.Resources, &discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: r.Any})
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.names)) {
-		if k := s.names[name]; !present[name] && !k.toldAbsent {
-			k.toldAbsent, k.sent = true, ""
-			under.removed = append(under.removed, name)
+// Size is what the client makes the stream hold: how many names of all types, and
+// about how many bytes.
+func (s *Stream) Size() (names, bytes int) {
+	for _, subs := range s.byType {
+		if subs != nil {
+			names += len(subs.names)
+			bytes += subs.bytes
 		}
 	}
-	response.RemovedResources = under.removed
-	if len(response.Resources)+len(under.removed) == 0 {
-		return nil
-	}
-	s.pending = under
-	return response
-}
-
-// Status is what is known of one resource at this client.
-type Status struct {
-	Type, Name string
-	// Sent is the version that was sent last and Acked the last one accepted;
-	// either may be "". They are the same when the client is current.
-	Sent, Acked string
-	// Rejected is the last version that the client refused since it accepted
-	// one, and Error its words; "" when it refused none.
-	Rejected, Error string
-}
-
-// InFlight tells whether a version was sent that the client has neither accepted
-// nor refused.
-func (s Status) InFlight() bool { return s.Sent != "" && s.Sent != s.Acked && s.Sent != s.Rejected }
-
-// Statuses gives the state of every subscription, sorted by type and name.
-func (s *Stream) Statuses() []Status {
-	var all []Status
-	for _, typeURL := range slices.Sorted(maps.Keys(s.byType)) {
-		names := s.byType[typeURL].names
-		for _, name := range slices.Sorted(maps.Keys(names)) {
-			k := names[name]
-			all = append(all, Status{
-				Type: typeURL, Name: name,
-				Sent: k.sent, Acked: k.acked, Rejected: k.rejected, Error: k.why,
-			})
-		}
-	}
-	return all
+	return names, bytes
 }

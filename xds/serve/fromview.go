@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -41,7 +42,7 @@ func (c ViewConfig) Validate() error {
 }
 
 // FromView lets pods have the routes of their own workload, from the newest
-// table.
+// table: as one resource, or in parts.
 func FromView(c ViewConfig) (Sessions, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -49,12 +50,12 @@ func FromView(c ViewConfig) (Sessions, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &viewSessions{ViewConfig: c, translations: newTranslations(c.Logger)}, nil
+	return &viewSessions{ViewConfig: c, follower: newFollower(c.View, c.Logger)}, nil
 }
 
 type viewSessions struct {
 	ViewConfig
-	translations *translations
+	follower *follower
 }
 
 // Open is Sessions.Open.
@@ -63,39 +64,57 @@ func (v *viewSessions) Open(ctx context.Context, token string) (Session, error) 
 	if err != nil {
 		return Session{}, err
 	}
-	translation := v.translations.acquire(peer.Workload)
+	translation := v.follower.acquire(peer.Workload)
+	source := &viewSource{
+		translation: translation,
+		whole:       translate.RouteName(peer.Workload), head: translate.HeadName(peer.Workload),
+	}
 	return Session{
-		Peer:   peer,
-		Allows: func(_, name string) error { return own(peer, name) },
-		Source: viewSource{v.View, translation},
-		Reached: func(version string) (string, event.Pos) {
-			t, _ := v.View.Current()
-			return translation.reached(t, version)
-		},
-		Close: func() { v.translations.release(translation) },
+		Peer:    peer,
+		Allows:  func(typeURL, name string) error { return source.allow(peer, typeURL, name) },
+		Source:  source,
+		Receipt: func(_, name string) bool { return name == source.whole || name == source.head },
+		Reached: func(version string) (string, event.Pos) { return v.follower.reached(translation, version) },
+		Overdue: translation.overdue,
+		Close:   func() { v.follower.release(translation) },
 	}, nil
 }
 
-// own refuses names of other workloads.
-func own(peer Peer, name string) error {
-	if name == translate.RouteName(peer.Workload) {
-		return nil
+// viewSource is the routes of one workload in the newest table, in the forms that
+// one stream has asked for.
+type viewSource struct {
+	translation            *translation
+	whole, head            string // names
+	wantsWhole, wantsParts bool
+}
+
+// allow lets a peer have the resources of its own workload, and notes which form
+// it asks for.
+func (s *viewSource) allow(peer Peer, typeURL, name string) error {
+	switch typeURL {
+	case translate.RouteType:
+		if name == s.whole {
+			s.wantsWhole = true
+			return nil
+		}
+	case translate.PartType:
+		if _, err := translate.PlaceOf(peer.Workload, name); err == nil || name == s.head {
+			s.wantsParts = true
+			return nil
+		}
 	}
 	return status.Errorf(codes.PermissionDenied, "pod %s/%s belongs to %s %s/%s and may not have %.200q",
 		peer.Namespace, peer.Pod, peer.Workload.Kind, peer.Workload.Namespace, peer.Workload.Name, name)
 }
 
-// viewSource is the routes of one workload in the newest table.
-type viewSource struct {
-	view        View
-	translation *translation
-}
-
 // Resources is Source.Resources.
-func (s viewSource) Resources() ([]translate.Resource, <-chan struct{}) {
-	t, changed := s.view.Current()
-	if !t.Whole() {
-		return nil, changed
+func (s *viewSource) Resources() ([]translate.Resource, <-chan struct{}) {
+	o := s.translation.offer.Load()
+	switch {
+	case o.parts == nil || !s.wantsWhole:
+		return o.parts, o.changed
+	case !s.wantsParts:
+		return o.whole(), o.changed
 	}
-	return s.translation.of(t), changed
+	return slices.Concat(o.whole(), o.parts), o.changed
 }

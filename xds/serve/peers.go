@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -30,11 +31,12 @@ type Ack struct {
 
 // peers knows the streams there are. The state of a stream goes with it.
 type peers struct {
-	limit int
+	Config
 
-	mu      sync.Mutex
-	entries map[*entry]struct{}
-	streams map[string]int // by identity
+	mu         sync.Mutex
+	entries    map[*entry]struct{}
+	identities map[string]*identity
+	swept      time.Time
 
 	news news
 }
@@ -63,31 +65,71 @@ func (n *news) tell() {
 	}
 }
 
+// identity is what all streams of one peer come to.
+type identity struct {
+	streams, names, bytes int
+	// opens are the streams that it may open in a row, as of a time.
+	opens float64
+	asOf  time.Time
+}
+
 // entry is one stream.
 type entry struct {
-	peer    Peer
-	reached func(string) (string, event.Pos) // nil: not told
+	peer         Peer
+	reached      func(string) (string, event.Pos) // nil: not told
+	names, bytes int                              // guarded by the peers' lock
 
 	mu       sync.Mutex
 	statuses []Status
 }
 
-func newPeers(limit int) *peers {
-	return &peers{limit: limit, entries: map[*entry]struct{}{}, streams: map[string]int{}}
+func newPeers(c Config) *peers {
+	return &peers{Config: c, entries: map[*entry]struct{}{}, identities: map[string]*identity{}}
 }
 
-// join lets in one more stream of a peer, if it has not too many.
+// join lets in one more stream of a peer, if it has not too many and has not
+// opened too many lately.
 func (p *peers) join(session Session) (*entry, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	peer := session.Peer
-	if p.streams[peer.UID] >= p.limit {
-		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has %d streams already", peer.Namespace, peer.Pod, p.limit)
+	peer, now := session.Peer, time.Now()
+	p.sweep(now)
+	id := p.identities[peer.UID]
+	if id == nil {
+		id = &identity{opens: float64(p.OpensPerPeer), asOf: now}
+		p.identities[peer.UID] = id
 	}
-	p.streams[peer.UID]++
+	p.refill(id, now)
+	switch {
+	case id.streams >= p.StreamsPerPeer:
+		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has %d streams already", peer.Namespace, peer.Pod, p.StreamsPerPeer)
+	case id.opens < 1:
+		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has opened too many streams lately; one is let in every %v",
+			peer.Namespace, peer.Pod, p.OpenEvery)
+	}
+	id.streams++
+	id.opens--
 	e := &entry{peer: peer, reached: session.Reached}
 	p.entries[e] = struct{}{}
 	return e, nil
+}
+
+func (p *peers) refill(id *identity, now time.Time) {
+	earned := float64(now.Sub(id.asOf)) / float64(p.OpenEvery)
+	id.opens, id.asOf = min(float64(p.OpensPerPeer), id.opens+earned), now
+}
+
+// sweep forgets, now and then, identities of which there is nothing to remember.
+func (p *peers) sweep(now time.Time) {
+	if now.Sub(p.swept) < time.Minute {
+		return
+	}
+	p.swept = now
+	for uid, id := range p.identities {
+		if p.refill(id, now); id.streams == 0 && id.opens >= float64(p.OpensPerPeer) {
+			delete(p.identities, uid)
+		}
+	}
 }
 
 func (p *peers) leave(e *entry) {
@@ -95,15 +137,39 @@ func (p *peers) leave(e *entry) {
 	defer p.mu.Unlock()
 	defer p.news.tell()
 	delete(p.entries, e)
-	if p.streams[e.peer.UID]--; p.streams[e.peer.UID] == 0 {
-		delete(p.streams, e.peer.UID)
-	}
+	id := p.identities[e.peer.UID]
+	id.streams, id.names, id.bytes = id.streams-1, id.names-e.names, id.bytes-e.bytes
 }
 
-func (e *entry) report(statuses []Status) {
+// holds takes note of how much a stream holds. It is an error when all streams of
+// its identity hold too much.
+func (p *peers) holds(e *entry, names, bytes int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := p.identities[e.peer.UID]
+	id.names, id.bytes = id.names+names-e.names, id.bytes+bytes-e.bytes
+	e.names, e.bytes = names, bytes
+	if id.names > p.NamesPerPeer || id.bytes > p.BytesPerPeer {
+		return status.Errorf(codes.ResourceExhausted, "pod %s/%s asks for %d names, %d bytes to remember, on all its streams: %d and %d are allowed",
+			e.peer.Namespace, e.peer.Pod, id.names, id.bytes, p.NamesPerPeer, p.BytesPerPeer)
+	}
+	return nil
+}
+
+// report takes over what is known of a stream's receipts, and tells whether one of
+// them was refused.
+func (e *entry) report(state *delta.Stream, which func(typeURL, name string) bool) (refused bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.statuses = statuses
+	e.statuses = state.Statuses(e.statuses[:0], which)
+	return slices.ContainsFunc(e.statuses, func(st Status) bool { return st.Rejected != "" })
+}
+
+// receipts gives a copy.
+func (e *entry) receipts() []Status {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.statuses)
 }
 
 func (e *entry) ack(st Status) Ack {
@@ -125,7 +191,9 @@ func (e *entry) ack(st Status) Ack {
 // newer table changes nothing for a client is none.
 func (s *Server) Acknowledged() <-chan struct{} { return s.peers.news.wait() }
 
-// Acks gives what every connected client has of every resource it asked for,
+// Acks gives what every connected client has of every resource that it asked for
+// and that its session's Receipt chooses: with FromView its routes, as one resource
+// or as the head of their parts, which is the one that is acknowledged. They are
 // sorted by workload, pod and resource. A client that has two streams is there
 // twice.
 func (s *Server) Acks() []Ack {
@@ -137,10 +205,7 @@ func (s *Server) Acks() []Ack {
 	s.peers.mu.Unlock()
 	var all []Ack
 	for _, e := range entries {
-		e.mu.Lock()
-		statuses := e.statuses
-		e.mu.Unlock()
-		for _, st := range statuses {
+		for _, st := range e.receipts() {
 			all = append(all, e.ack(st))
 		}
 	}

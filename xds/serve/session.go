@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"time"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
@@ -21,13 +22,20 @@ type Peer struct {
 type Session struct {
 	Peer Peer
 	// Allows returns nil for a name that the peer may ask for; any other error
-	// ends the stream and should be a gRPC status.
+	// ends the stream and should be a gRPC status. It is called from the same
+	// goroutine as Source's Resources.
 	Allows func(typeURL, name string) error
 	// Source has what the peer is to have.
 	Source Source
 	// Settled, if not nil, is told the state of every subscription after the
 	// client has accepted or refused a response. It must not block.
 	Settled func(Peer, []Status)
+	// Receipt, if not nil, chooses the resources that Acks tells of: those whose
+	// version speaks for all. Nil: all.
+	Receipt func(typeURL, name string) bool
+	// Overdue, if not nil, gives the moment since which a version is not the one
+	// due any more; zero when it is, or that is not known.
+	Overdue func(version string) time.Time
 	// Reached, if not nil, gives the version that is due now, "" when nothing is
 	// known, and the newest position of the table at which the given version was
 	// the one due; the zero Pos when that is not known.
@@ -39,7 +47,8 @@ type Session struct {
 // Source has the resources for one peer.
 type Source interface {
 	// Resources gives what there is now, and a channel that is closed when it is
-	// worth asking again. Nil (not empty) resources: nothing is known yet.
+	// worth asking again. The resources are sorted by type and name. Nil (not
+	// empty) ones: nothing is known yet.
 	Resources() ([]translate.Resource, <-chan struct{})
 }
 

@@ -19,21 +19,39 @@ type stream struct {
 	session Session
 	entry   *entry
 	state   *delta.Stream
+
+	// changed is closed when there may be something to send; nil while nothing was
+	// asked for, and while it is not time yet.
+	changed <-chan struct{}
+	// pushed is when the last response went out, and again rings when it is time
+	// for the next.
+	pushed time.Time
+	again  *time.Timer
+	// sent is the version of a receipt that was sent last on this stream, and
+	// overdue since when another was due by then; zero if that is not known.
+	sent    string
+	overdue time.Time
+	// words are what the client said last when it refused something.
+	words    string
+	refusing bool
 }
 
 func newStream(s *Server, rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer, session Session, e *entry) *stream {
+	again := time.NewTimer(time.Hour)
+	again.Stop()
 	return &stream{
-		Server: s, rpc: rpc, session: session, entry: e,
+		Server: s, rpc: rpc, session: session, entry: e, again: again,
 		state: delta.New(s.Types, session.Allows),
 	}
 }
 
 // run serves the stream until its client leaves, breaks a rule, or is too slow.
 func (s *stream) run() error {
+	defer s.again.Stop()
+	defer s.setRefusing(false)
 	requests := s.receive()
 	first := time.NewTimer(s.FirstRequest)
 	defer first.Stop()
-	var changed <-chan struct{} // nothing is asked for before the first request
 	for {
 		select {
 		case <-s.rpc.Context().Done():
@@ -48,10 +66,10 @@ func (s *stream) run() error {
 			if err := s.take(r.request); err != nil {
 				return s.refuse(err)
 			}
-		case <-changed:
+		case <-s.changed:
+		case <-s.again.C:
 		}
-		var err error
-		if changed, err = s.bring(); err != nil {
+		if err := s.bring(); err != nil {
 			return err
 		}
 	}
@@ -100,51 +118,148 @@ func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 	case err != nil:
 		return err
 	}
-	statuses := s.state.Statuses()
-	s.entry.report(statuses)
+	refusing := s.entry.report(s.state, s.session.Receipt)
 	s.peers.news.tell()
-	if !settled {
-		return nil
+	if names, bytes := s.state.Size(); names != s.entry.names || bytes != s.entry.bytes {
+		if err := s.peers.holds(s.entry, names, bytes); err != nil {
+			return err
+		}
 	}
-	if r.GetErrorDetail() == nil {
-		s.metrics.acks.Inc()
-	} else {
-		s.metrics.nacks.Inc()
-		s.Logger.Error("a client refused a resource; it keeps its last good one",
-			"namespace", s.session.Peer.Namespace, "pod", s.session.Peer.Pod,
-			"type", r.GetTypeUrl(), "error", r.GetErrorDetail().GetMessage())
-	}
-	if s.session.Settled != nil {
-		s.session.Settled(s.session.Peer, statuses)
+	if settled {
+		s.setRefusing(refusing)
+		s.settle(r)
 	}
 	return nil
 }
 
-// bring sends what the client lacks now, and gives the channel that is closed
-// when that is worth doing again.
-func (s *stream) bring() (<-chan struct{}, error) {
-	resources, changed := s.session.Source.Resources()
-	if resources == nil {
-		return changed, nil
+// settle tells that the client has answered a response.
+func (s *stream) settle(r *discoveryv3.DeltaDiscoveryRequest) {
+	since(s.metrics.untilAcked, s.overdue)
+	s.overdue = time.Time{}
+	if r.GetErrorDetail() == nil {
+		s.metrics.acks.Inc()
+		s.words = ""
+	} else {
+		s.metrics.nacks.Inc()
+		if words := r.GetErrorDetail().GetMessage(); words != s.words { // once for each reason
+			s.Logger.Error("a client refused a resource; it keeps its last good one",
+				"namespace", s.session.Peer.Namespace, "pod", s.session.Peer.Pod,
+				"type", r.GetTypeUrl(), "error", words)
+			s.words = words
+		}
 	}
-	for {
-		response := s.state.Next(resources)
-		if response == nil {
-			return changed, nil
+	if s.session.Settled != nil {
+		s.session.Settled(s.session.Peer, s.state.Statuses(nil, nil))
+	}
+}
+
+func (s *stream) setRefusing(refusing bool) {
+	switch {
+	case refusing && !s.refusing:
+		s.metrics.refusing.Inc()
+	case s.refusing && !refusing:
+		s.metrics.refusing.Dec()
+	}
+	s.refusing = refusing
+}
+
+// bring sends what the client lacks now, if it is time, and notes when that is
+// worth doing again.
+func (s *stream) bring() error {
+	for paced := true; ; paced = false {
+		resources, changed := s.session.Source.Resources()
+		s.changed = changed
+		if resources == nil || !s.state.Due(resources) {
+			return nil
 		}
-		s.entry.report(s.state.Statuses())
-		if err := s.write(response); err != nil {
-			return nil, err
+		if wait := s.Pace - time.Since(s.pushed); paced && wait > 0 {
+			s.changed = nil // what changes meanwhile is sent with this
+			s.again.Reset(wait)
+			return nil
 		}
-		s.metrics.pushes.Inc()
+		if err := s.push(); err != nil {
+			return err
+		}
+	}
+}
+
+// push sends one response once it is this stream's turn: those who wait have
+// theirs in the order in which they came. What is sent is the newest by then.
+func (s *stream) push() error {
+	waited := time.Now()
+	select {
+	case s.writers <- struct{}{}:
+	case <-s.rpc.Context().Done():
+		return nil
+	}
+	since(s.metrics.untilTurn, waited)
+	turn := &turn{writers: s.writers}
+	defer turn.end()
+	resources, _ := s.session.Source.Resources()
+	if resources == nil {
+		return nil
+	}
+	response := s.state.Next(resources)
+	if response == nil {
+		return nil
+	}
+	s.entry.report(s.state, s.session.Receipt)
+	s.pushed = time.Now()
+	if err := s.write(response, turn); err != nil {
+		return err
+	}
+	s.metrics.pushed(response)
+	s.noteSent(response)
+	return nil
+}
+
+// noteSent observes how long after the change its routes were sent.
+func (s *stream) noteSent(r *delta.Response) {
+	if s.session.Overdue == nil {
+		return
+	}
+	for _, one := range r.Resources {
+		if s.session.Receipt != nil && !s.session.Receipt(one.Type, one.Name) {
+			continue
+		}
+		if s.sent != "" && s.sent != one.Version {
+			s.overdue = s.session.Overdue(s.sent)
+			since(s.metrics.untilSent, s.overdue)
+		}
+		s.sent = one.Version
+	}
+}
+
+// patience is how long a stream keeps its turn for a client that does not read.
+const patience = 50 * time.Millisecond
+
+// turn is a stream's right to write, which it gives back once.
+type turn struct {
+	writers chan struct{}
+	ended   bool
+}
+
+func (t *turn) end() {
+	if !t.ended {
+		<-t.writers
+		t.ended = true
 	}
 }
 
 // write sends one response, or ends the stream when the client does not take it
-// in time. Returning from the call releases the writer.
-func (s *stream) write(response *discoveryv3.DeltaDiscoveryResponse) error {
+// in time; it does not keep others from writing until then. Returning from the
+// call releases the writer.
+func (s *stream) write(response *delta.Response, turn *turn) error {
 	written := make(chan error, 1)
-	go func() { written <- s.rpc.Send(response) }()
+	go func() { written <- s.rpc.SendMsg(response) }()
+	impatient := time.NewTimer(patience)
+	defer impatient.Stop()
+	select {
+	case err := <-written:
+		return err
+	case <-impatient.C:
+		turn.end()
+	}
 	ctx, cancel := context.WithTimeout(s.rpc.Context(), s.Write)
 	defer cancel()
 	select {

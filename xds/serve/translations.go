@@ -1,129 +1,164 @@
 package serve
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/translate"
 )
 
-// translations are those of the workloads that have a stream, each made once
-// per version of its rules and shared by all its pods.
-type translations struct {
-	logger *slog.Logger
-
-	mu         sync.Mutex
-	byWorkload map[table.Workload]*translation
-}
-
-// translation is the newest one of a workload.
+// translation is the routes of one workload, at the newest table. All but the
+// offer is guarded by the follower's lock, and the history by its own too.
 type translation struct {
 	workload table.Workload
-	logger   *slog.Logger
-	users    int // guarded by translations.mu
+	users    int
+	routes   translate.Translation
+	// failure says why the newest rules have no routes, so that those before stay;
+	// told is the last one that people were told of.
+	failure, told string
+	// offer is what there is now. Streams take it without a lock.
+	offer atomic.Pointer[offer]
 
-	mu        sync.Mutex
-	made      bool
-	failed    bool // the last one could not be made: resources are those before
-	hash      table.Hash
-	resources []translate.Resource
-	// due has the versions that were due lately, oldest first, each with the
-	// newest position at which it was.
+	history sync.Mutex
+	// due has the versions that were due lately, the present one last.
 	due []dueAt
 }
 
+// dueAt is a version that was due, until when, and the newest position at which
+// it was; both are zero while it is the present one.
 type dueAt struct {
 	version string
 	pos     event.Pos
+	until   time.Time
 }
 
 // dueKept is how many versions are remembered: more than a client that is alive
 // can be behind by, for it is sent the newest as soon as it has answered.
-const dueKept = 64
+const dueKept = 512
 
-func newTranslations(logger *slog.Logger) *translations {
-	return &translations{logger: logger, byWorkload: map[table.Workload]*translation{}}
+// offer is the routes at one version, as resources.
+type offer struct {
+	// parts are the parts and the head; nil while nothing is known.
+	parts []translate.Resource
+	// whole gives all in one, made when it is first asked for.
+	whole func() []translate.Resource
+	// changed is closed when there is another offer.
+	changed chan struct{}
 }
 
-func (t *translations) acquire(w table.Workload) *translation {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	one, ok := t.byWorkload[w]
-	if !ok {
-		one = &translation{workload: w, logger: t.logger}
-		t.byWorkload[w] = one
-	}
-	one.users++
+func newTranslation(w table.Workload) *translation {
+	one := &translation{workload: w}
+	one.offer.Store(&offer{changed: make(chan struct{})})
 	return one
 }
 
-func (t *translations) release(one *translation) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if one.users--; one.users == 0 {
-		delete(t.byWorkload, one.workload)
+// forget takes back what is offered: nothing is known any more.
+func (t *translation) forget() { t.publish(&offer{}) }
+
+// supersede notes the last position at which the present version was due. A
+// version that is due again is noted as such by noteDue.
+func (t *translation) supersede(last event.Pos) {
+	t.history.Lock()
+	defer t.history.Unlock()
+	if n := len(t.due); n > 0 && t.due[n-1].until.IsZero() {
+		t.due[n-1].pos, t.due[n-1].until = last, time.Now()
 	}
 }
 
-// of gives the workload's resources in a table. When its rules cannot be
-// translated the last good ones stay, or nil when there are none: old routes are
-// better than half of the new ones.
-func (t *translation) of(newest table.Table) []translate.Resource {
-	hash := newest.HashOf(t.workload)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.made && t.hash == hash {
-		if !t.failed {
-			t.note(newest.Pos())
-		}
-		return t.resources
-	}
-	resources, err := translate.Resources(newest, t.workload)
+// update brings the routes to a table, given what changed. It tells whether that
+// went well; if not, they stay as they were.
+func (t *translation) update(newest table.Table, changes []table.Change) bool {
+	routes, err := t.routes.Updated(newest, changes)
+	return t.set(routes, err)
+}
+
+// remake makes the routes from scratch. It tells whether that went well.
+func (t *translation) remake(newest table.Table) bool {
+	return t.set(translate.Translate(newest, t.workload))
+}
+
+func (t *translation) set(routes translate.Translation, err error) bool {
 	if err != nil {
-		t.logger.Error("rules cannot be translated; the last good ones stay", "error", err)
-	} else {
-		t.resources = resources
-		t.note(newest.Pos())
+		t.failure = err.Error()
+		return false
 	}
-	t.made, t.failed, t.hash = true, err != nil, hash
-	return t.resources
+	t.routes, t.failure, t.told = routes, "", ""
+	t.noteDue(routes.Version())
+	t.publish(&offer{
+		parts: append(routes.Parts(), routes.Head()),
+		whole: sync.OnceValue(func() []translate.Resource {
+			whole, err := routes.Whole()
+			if err != nil {
+				return nil // its parts are our own: they belong together
+			}
+			return []translate.Resource{whole}
+		}),
+	})
+	return true
 }
 
-// note remembers that the present version is the one due at a position. Streams
-// look at the table at their own pace, so an older position may come later. The
-// lock is held.
-func (t *translation) note(pos event.Pos) {
-	version := t.resources[0].Version // a workload has one resource
-	i := slices.IndexFunc(t.due, func(d dueAt) bool { return d.version == version })
-	if i < 0 {
-		t.due = append(t.due, dueAt{version, pos})
-		if len(t.due) > dueKept {
-			t.due = slices.Delete(t.due, 0, 1)
+// noteDue notes that a version is the present one.
+func (t *translation) noteDue(version string) {
+	t.history.Lock()
+	defer t.history.Unlock()
+	if i := t.find(version); i >= 0 {
+		t.due = slices.Delete(t.due, i, i+1)
+	}
+	if n := len(t.due); n > 0 && t.due[n-1].until.IsZero() {
+		t.due[n-1].until = time.Now() // and nobody knows until which position
+	}
+	if len(t.due) == dueKept {
+		t.due = slices.Delete(t.due, 0, 1)
+	}
+	t.due = append(t.due, dueAt{version: version})
+}
+
+// find gives the place of a version that was due. The newest are asked for most.
+// The history's lock is held.
+func (t *translation) find(version string) int {
+	for i := len(t.due) - 1; i >= 0; i-- {
+		if t.due[i].version == version {
+			return i
 		}
-		return
 	}
-	if was := t.due[i].pos; was.Epoch == pos.Epoch && was.Seq > pos.Seq {
-		return
-	}
-	t.due = append(slices.Delete(t.due, i, i+1), dueAt{version, pos})
+	return -1
 }
 
-// reached gives the version that is due in the newest table, and the newest
-// position at which the given one was.
-func (t *translation) reached(newest table.Table, version string) (due string, at event.Pos) {
-	if !newest.Whole() {
-		return "", event.Pos{}
+// publish offers something else and wakes those who wait for that.
+func (t *translation) publish(next *offer) {
+	next.changed = make(chan struct{})
+	close(t.offer.Swap(next).changed)
+}
+
+// reached gives the version that is due, and the newest position at which the
+// given one was; newest is the position of the table that all is kept at.
+func (t *translation) reached(version string, newest event.Pos) (due string, at event.Pos) {
+	t.history.Lock()
+	defer t.history.Unlock()
+	if n := len(t.due); n > 0 {
+		due = t.due[n-1].version
 	}
-	if resources := t.of(newest); len(resources) > 0 {
-		due = resources[0].Version
+	i := t.find(version)
+	switch {
+	case i < 0:
+		return due, event.Pos{}
+	case t.due[i].until.IsZero():
+		return due, newest
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if i := slices.IndexFunc(t.due, func(d dueAt) bool { return d.version == version }); i >= 0 {
-		at = t.due[i].pos
+	return due, t.due[i].pos
+}
+
+// overdue gives the moment since which the given version is not the one due; zero
+// if it is, or nobody knows.
+func (t *translation) overdue(version string) time.Time {
+	t.history.Lock()
+	defer t.history.Unlock()
+	if i := t.find(version); i >= 0 {
+		return t.due[i].until
 	}
-	return due, at
+	return time.Time{}
 }

@@ -1,0 +1,231 @@
+package delta
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"switchyard.dev/xds/translate"
+)
+
+// subscriptions are those of one type.
+type subscriptions struct {
+	typeURL string
+	// together: what is sent in one response is one thing to the client, which
+	// keeps all of it whatever it answers.
+	together bool
+	// names that the client has asked for, sorted, with what is known of each.
+	names []*known
+	// bytes is about what they take up.
+	bytes int
+	// pending is the response that the client has not answered yet.
+	pending *pending
+}
+
+// known is what the client has of one resource.
+type known struct {
+	name string
+	// sent and acked are versions, "" for none.
+	sent, acked string
+	// has is the version that it need not be sent, "" for none.
+	has string
+	// rejected is the last version that the client refused, and why.
+	rejected, why string
+	// refused are all that it refused, the last maxRefused.
+	refused []string
+	// toldAbsent: the client was told that there is no such resource.
+	toldAbsent bool
+	// under is the version in the response under way, "" for none, and removal
+	// that the response says there is none.
+	under   string
+	removal bool
+}
+
+// maxRefused is how many versions are remembered that a client refused.
+const maxRefused = 256
+
+type pending struct {
+	nonce          string
+	sent, withdraw []*known
+}
+
+// find gives the place of a name.
+func (s *subscriptions) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.names, name, func(k *known, name string) int { return cmp.Compare(k.name, name) })
+}
+
+// subscribe adds names. Those there are already are to be sent again.
+func (s *subscriptions) subscribe(names []string) error {
+	var fresh []*known
+	for _, name := range names {
+		if i, asked := s.find(name); asked {
+			s.names[i].again()
+			continue
+		}
+		if len(s.names)+len(fresh) >= MaxNames {
+			return &InvalidError{fmt.Sprintf("more than %d names", MaxNames)}
+		}
+		fresh = append(fresh, &known{name: name})
+	}
+	if fresh == nil {
+		return nil
+	}
+	s.names = append(s.names, fresh...)
+	slices.SortStableFunc(s.names, func(a, b *known) int { return cmp.Compare(a.name, b.name) })
+	s.names = slices.CompactFunc(s.names, func(a, b *known) bool { return a.name == b.name })
+	s.count()
+	return nil
+}
+
+// again: the client asks for what it may have. It is sent again, unless it was
+// refused, and the answer to a response under way says nothing about it.
+func (k *known) again() { k.acked, k.has, k.toldAbsent, k.under, k.removal = "", "", false, "", false }
+
+func (s *subscriptions) unsubscribe(name string) {
+	if i, asked := s.find(name); asked {
+		s.names[i].again()
+		s.names = slices.Delete(s.names, i, i+1)
+		s.count()
+	}
+}
+
+// hasAlready takes in which versions the client has from earlier.
+func (s *subscriptions) hasAlready(versions map[string]string) {
+	for name, version := range versions {
+		if i, asked := s.find(name); asked && len(version) <= maxVersion {
+			k := s.names[i]
+			k.sent, k.acked, k.has = version, version, version
+		}
+	}
+	s.count()
+}
+
+// count adds up what is held.
+func (s *subscriptions) count() {
+	s.bytes = 0
+	for _, k := range s.names {
+		s.bytes += int(unsafe.Sizeof(*k)) + len(k.name) + len(k.sent) + len(k.why) + 16*cap(k.refused)
+	}
+}
+
+// settle takes in the client's answer to the response under way.
+func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
+	if s.pending == nil || r.GetResponseNonce() != s.pending.nonce {
+		return false
+	}
+	why := ""
+	if r.GetErrorDetail() != nil {
+		words := r.GetErrorDetail().GetMessage()
+		why = strings.Clone(words[:min(len(words), maxWords)])
+	}
+	for _, k := range s.pending.sent {
+		version := k.under
+		switch {
+		case version == "": // the client has changed its mind about it since
+			continue
+		case r.GetErrorDetail() == nil:
+			k.acked, k.has, k.rejected, k.why = version, version, "", ""
+		default:
+			k.refuse(version, why)
+			if s.together {
+				k.has = version
+			}
+		}
+		k.under = ""
+	}
+	for _, k := range s.pending.withdraw {
+		if k.removal {
+			k.acked, k.has, k.removal = "", "", false
+		}
+	}
+	s.pending = nil
+	if r.GetErrorDetail() != nil {
+		s.count()
+	}
+	return true
+}
+
+func (k *known) refuse(version, why string) {
+	k.rejected, k.why = version, why
+	if len(k.refused) == maxRefused {
+		k.refused = slices.Delete(k.refused, 0, 1)
+	}
+	k.refused = append(k.refused, version)
+}
+
+// needs tells whether the client is to be sent a version. Parts of what is put
+// together must be what the client was sent last, so they are sent when they
+// differ from it. Anything else is not sent if it was ever refused.
+func (s *subscriptions) needs(k *known, version string) bool {
+	return version != k.has && (s.together || !slices.Contains(k.refused, version))
+}
+
+// each goes over the names with the resource of each, nil if there is none, until
+// it gives false. Both are sorted.
+func (s *subscriptions) each(resources []translate.Resource, f func(*known, *translate.Resource) bool) {
+	i := 0
+	for i < len(resources) && resources[i].Type < s.typeURL {
+		i++
+	}
+	ours := func() bool { return i < len(resources) && resources[i].Type == s.typeURL }
+	for _, k := range s.names {
+		for ours() && resources[i].Name != k.name && resources[i].Name < k.name {
+			i++
+		}
+		var r *translate.Resource
+		if ours() && resources[i].Name == k.name {
+			r = &resources[i]
+			k.name = r.Name // one text for all streams, which is compared faster too
+			i++
+		}
+		if !f(k, r) {
+			return
+		}
+	}
+}
+
+// lacks tells whether there is anything that the client is to be told.
+func (s *subscriptions) lacks(resources []translate.Resource) bool {
+	found := false
+	s.each(resources, func(k *known, r *translate.Resource) bool {
+		if r == nil {
+			found = !k.toldAbsent
+		} else {
+			found = s.needs(k, r.Version)
+		}
+		return !found
+	})
+	return found
+}
+
+// due gives what the client lacks, without a nonce, and notes it as under way.
+func (s *subscriptions) due(resources []translate.Resource) *Response {
+	response, under := &Response{Type: s.typeURL}, &pending{}
+	s.each(resources, func(k *known, r *translate.Resource) bool {
+		switch {
+		case r == nil:
+			if !k.toldAbsent {
+				k.toldAbsent, k.sent, k.removal = true, "", true
+				under.withdraw = append(under.withdraw, k)
+				response.Removed = append(response.Removed, k.name)
+			}
+			return true
+		case !s.needs(k, r.Version):
+		default:
+			if k.acked == r.Version {
+				k.acked = "" // it does not have it any more
+			}
+			k.sent, k.under = r.Version, r.Version
+			under.sent = append(under.sent, k)
+			response.Resources = append(response.Resources, *r)
+		}
+		k.toldAbsent = false
+		return true
+	})
+	s.pending = under
+	return response
+}

@@ -1,0 +1,32 @@
+package serve
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+
+	"switchyard.dev/xds/delta"
+)
+
+// codec is the one for protobuf, but that a response is sent in the pieces it
+// shares with others: nothing is written anew for each of its clients.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+// Marshal implements encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	response, ok := v.(*delta.Response)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	pieces, err := response.Pieces()
+	if err != nil {
+		return nil, err
+	}
+	out := make(mem.BufferSlice, 0, len(pieces))
+	for _, p := range pieces {
+		out = append(out, mem.SliceBuffer(p))
+	}
+	return out, nil
+}

@@ -1,0 +1,169 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/table"
+)
+
+// followPause is the least time between two looks at the view: of changes that
+// come faster only every so many are looked at.
+const followPause = 5 * time.Millisecond
+
+// follower keeps the routes of all workloads that have a stream at the newest
+// table. Each is worked out once for all its pods, from what changed; workloads
+// of which nothing changed are not looked at, nor their streams woken.
+type follower struct {
+	view   View
+	logger *slog.Logger
+
+	mu sync.Mutex
+	// newest is the table that all is kept at.
+	newest     table.Table
+	byWorkload map[table.Workload]*translation
+	// unmade are those that are to be made from scratch: new, or failed.
+	unmade map[*translation]struct{}
+	// stop ends the goroutine that follows; nil while there is none.
+	stop context.CancelFunc
+}
+
+func newFollower(view View, logger *slog.Logger) *follower {
+	return &follower{
+		view: view, logger: logger,
+		byWorkload: map[table.Workload]*translation{}, unmade: map[*translation]struct{}{},
+	}
+}
+
+// acquire gives the translation of a workload, up to date. It is kept so until it
+// is released.
+func (f *follower) acquire(w table.Workload) *translation {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	one, ok := f.byWorkload[w]
+	if !ok {
+		one = newTranslation(w)
+		f.byWorkload[w] = one
+		f.unmade[one] = struct{}{}
+	}
+	one.users++
+	if f.stop == nil {
+		ctx, stop := context.WithCancel(context.Background())
+		f.stop = stop
+		go f.follow(ctx)
+	}
+	t, _ := f.view.Current()
+	f.take(t)
+	return one
+}
+
+// release gives back what acquire gave.
+func (f *follower) release(one *translation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if one.users--; one.users > 0 {
+		return
+	}
+	delete(f.byWorkload, one.workload)
+	delete(f.unmade, one)
+	if len(f.byWorkload) == 0 {
+		f.stop()
+		f.stop = nil
+		f.newest = table.Table{} // holds no old table for nobody
+	}
+}
+
+// follow keeps up with the view until ctx ends.
+func (f *follower) follow(ctx context.Context) {
+	for {
+		changed := f.catchUp()
+		looked := time.Now()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+		if pause := followPause - time.Since(looked); pause > 0 {
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
+// catchUp brings all to the newest table, and gives the channel that is closed
+// when there is a newer one.
+func (f *follower) catchUp() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t, changed := f.view.Current()
+	if len(f.byWorkload) > 0 {
+		f.take(t)
+	}
+	return changed
+}
+
+// take brings all translations to a table. The lock is held.
+func (f *follower) take(t table.Table) {
+	was := f.newest
+	f.newest = t
+	switch {
+	case !t.Whole():
+		if was.Whole() {
+			for _, one := range f.byWorkload {
+				one.forget()
+				f.unmade[one] = struct{}{}
+			}
+		}
+		return
+	case was.Whole() && was.Pos() != t.Pos():
+		f.change(was, t)
+	}
+	for one := range f.unmade {
+		if one.remake(t) {
+			delete(f.unmade, one)
+			continue
+		}
+		if one.told != one.failure { // once for each reason
+			f.logger.Error("rules cannot be translated; the last good ones stay", "error", one.failure)
+			one.told = one.failure
+		}
+	}
+}
+
+// change brings the translations to a table that has something else to say about
+// their workloads. The lock is held.
+func (f *follower) change(was, t table.Table) {
+	changes := table.Diff(was, t) // sorted by baseline
+	for len(changes) > 0 {
+		n := 1
+		for n < len(changes) && changes[n].Baseline == changes[0].Baseline {
+			n++
+		}
+		one := f.byWorkload[changes[0].Baseline]
+		if one != nil {
+			one.supersede(was.Pos())
+			if _, unmade := f.unmade[one]; !unmade && !one.update(t, changes[:n]) {
+				f.unmade[one] = struct{}{} // tried again from scratch, and told of
+			}
+		}
+		changes = changes[n:]
+	}
+}
+
+// reached gives the version that is due in the newest table, and the newest
+// position at which the given one was.
+func (f *follower) reached(one *translation, version string) (due string, at event.Pos) {
+	f.catchUp()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.newest.Whole() {
+		return "", event.Pos{}
+	}
+	return one.reached(version, f.newest.Pos())
+}
