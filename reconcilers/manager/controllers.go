@@ -27,6 +27,8 @@ type Parts struct {
 	Now func() time.Time
 	// Namespaces are those in which forks may be made; empty means all.
 	Namespaces []string
+	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
+	Receipts routingconfig.Receipts
 }
 
 // Controllers makes all controllers part of the manager.
@@ -44,7 +46,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces,
+		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts,
 	})
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
 )
@@ -67,6 +68,10 @@ type Config struct {
 	// Patience is how long the routing log waits for a few objects whose controllers
 	// fail, before it is called whole without them; publisher.Config has the default.
 	Patience time.Duration
+	// RouteServer is where route servers serve the routing API over gRPC, as
+	// host:port: a routing key is not called ready before they say that every proxy
+	// knows it. Empty: nobody is asked, and nothing waits for that.
+	RouteServer string
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
@@ -193,9 +198,30 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
 		return fmt.Errorf("add the publisher: %w", err)
 	}
-	return Controllers(ctx, m.manager, Parts{
-		Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
+	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces}
+	if err := m.addReceipts(&parts); err != nil {
+		return err
+	}
+	return Controllers(ctx, m.manager, parts)
+}
+
+// addReceipts adds what asks who has acknowledged a routing key, if somebody is to
+// be asked.
+func (m *Main) addReceipts(parts *Parts) error {
+	if m.config.RouteServer == "" {
+		return nil
+	}
+	receipts, err := receipt.New(receipt.Config{
+		Address: m.config.RouteServer, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
 	})
+	if err != nil {
+		return fmt.Errorf("make what asks for receipts: %w", err)
+	}
+	if err := m.manager.Add(onLeader(receipts.Run)); err != nil {
+		return fmt.Errorf("add what asks for receipts: %w", err)
+	}
+	parts.Receipts = receipts
+	return nil
 }
 
 // addWebhook adds the injecting webhook and the checks of health.

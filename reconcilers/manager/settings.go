@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 
 	"github.com/nats-io/nats.go"
 	"k8s.io/client-go/rest"
@@ -31,14 +32,21 @@ type Settings struct {
 	ClusterConfig string
 	// History says how much history the routing log keeps.
 	History publisher.Bounds
+	// WaitForProxies makes Ready wait until every proxy knows a routing key, as the
+	// route servers at RouteServer, host:port of their gRPC, say.
+	WaitForProxies bool
+	RouteServer    string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
 
+// defaultRouteServer is the route server's Service, as the chart makes it.
+const defaultRouteServer = "routeserver." + operatorNamespace + ".svc:7777"
+
 // ParseSettings reads the program's arguments, without its name. What no flag
-// says is taken from the environment (EVENTBUS_URL, POD_NAME, and the images of
-// injected containers), then from the defaults. Usage goes to help. The error is
-// flag.ErrHelp when that is all that was asked for.
+// says is taken from the environment (EVENTBUS_URL, ROUTESERVER_ADDRESS,
+// POD_NAME, and the images of injected containers), then from the defaults. Usage
+// goes to help. The error is flag.ErrHelp when that is all that was asked for.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
 	s := Settings{Bus: connect.Config{Role: connect.Writer, Name: orElse(getenv("POD_NAME"), "controller-manager")}}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
@@ -52,6 +60,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.IntVar(&s.Replicas, "eventbus-replicas", 1, "how many servers of the event bus keep the routing log: 1, 3 or 5; more than 1 takes a NATS cluster of your own")
 	flags.Uint64Var(&s.History.Events, "history-events", publisher.DefaultEvents, "how many of the newest events the routing log keeps at least, if they are not too old and half of its room is enough")
 	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
+	flags.BoolVar(&s.WaitForProxies, "wait-for-proxies", true, "call a routing key ready only when every DevMesh sidecar that can see it has acknowledged its rules")
+	flags.StringVar(&s.RouteServer, "routeserver-address", orElse(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -66,6 +76,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if s.History.Events == 0 || s.History.Age < 0 {
 		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
 	}
+	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
+		return Settings{}, fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
+	}
 	if err := s.Bus.Validate(); err != nil {
 		return Settings{}, err
 	}
@@ -74,6 +87,14 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
 	}
 	return s, nil
+}
+
+// routeServer is whom to ask who has acknowledged; empty when nothing waits for that.
+func (s Settings) routeServer() string {
+	if !s.WaitForProxies {
+		return ""
+	}
+	return s.RouteServer
 }
 
 // orElse gives value, or fallback when it is empty.
@@ -103,6 +124,6 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	return Config{
 		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
-		History: s.History, Logger: logger,
+		History: s.History, RouteServer: s.routeServer(), Logger: logger,
 	}, conn, nil
 }

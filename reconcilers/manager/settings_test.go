@@ -53,6 +53,36 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+func TestWhomToAskWhatProxiesKnow(t *testing.T) {
+	elsewhere := func(key string) string {
+		if key == "ROUTESERVER_ADDRESS" {
+			return "routes.example:1"
+		}
+		return environment(key)
+	}
+	for _, c := range []struct {
+		name   string
+		args   []string
+		getenv func(string) string
+		want   string
+	}{
+		{"the Service of the chart", nil, environment, "routeserver.signadot.svc:7777"},
+		{"what the environment says", nil, elsewhere, "routes.example:1"},
+		{"what the flag says", []string{"--routeserver-address=127.0.0.1:7"}, elsewhere, "127.0.0.1:7"},
+		{"nobody, when nothing waits", []string{"--wait-for-proxies=false", "--routeserver-address="}, elsewhere, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, err := ParseSettings(c.args, c.getenv, &bytes.Buffer{})
+			if err != nil || s.routeServer() != c.want {
+				t.Errorf("it is %q, %v", s.routeServer(), err)
+			}
+		})
+	}
+	if _, err := ParseSettings([]string{"--routeserver-address=routeserver"}, environment, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "host:port") {
+		t.Errorf("an address without a port gives %v", err)
+	}
+}
+
 func TestABusOfOnesOwnWithThreeServers(t *testing.T) {
 	s, err := ParseSettings([]string{
 		"--eventbus-url=tls://a:4222,tls://b:4222,tls://c:4222", "--eventbus-replicas=3", "--eventbus-ca-file=/ca",

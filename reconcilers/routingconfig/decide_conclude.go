@@ -24,7 +24,7 @@ type Published struct {
 
 // Conclude gives the RoutingConfig with its new status. now is taken as the
 // time of conditions that changed.
-func Conclude(in Input, d Decision, p Published, now metav1.Time) *crdv1.RoutingConfig {
+func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *crdv1.RoutingConfig {
 	c := in.Config.DeepCopy()
 	c.Status.ObservedGeneration = c.Generation
 	c.Status.ProcessedWorkloads = processed(in)
@@ -32,13 +32,17 @@ func Conclude(in Input, d Decision, p Published, now metav1.Time) *crdv1.Routing
 	if list := routes(in); len(list) > 0 && d.Declaration != nil {
 		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: list}
 	}
-	findings := finding.Findings{crdv1.ConditionPublished: published(in, d, p)}
+	findings := finding.Findings{
+		crdv1.ConditionPublished: published(in, d, p),
+		ConditionProxiesCurrent:  proxies(in, d, p, r),
+	}
 	for t, f := range d.Findings {
 		findings[t] = f
 	}
 	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
 		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey()),
-		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, forkedworkload.ConditionSidecarsReady)
+		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, forkedworkload.ConditionSidecarsReady,
+		ConditionProxiesCurrent)
 	finding.Write(c, findings, now)
 	return c
 }

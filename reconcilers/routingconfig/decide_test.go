@@ -115,7 +115,7 @@ func TestConditions(t *testing.T) {
 			if tt.in != nil {
 				tt.in(&in)
 			}
-			after := routingconfig.Conclude(in, routingconfig.Decide(in), tt.published, now)
+			after := routingconfig.Conclude(in, routingconfig.Decide(in), tt.published, routingconfig.Receipt{Waived: true}, now)
 			for _, known := range after.ConditionTypes() {
 				if crdv1.FindCondition(after.Status.Conditions, known) == nil {
 					t.Errorf("condition %s is not there", known)
@@ -169,7 +169,7 @@ func TestStatusTellsRoutesAndBaselines(t *testing.T) {
 	c := config("c", "k", 0)
 	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
 	in := routingconfig.Input{Config: &c, Forks: forks(fork("f", true))}
-	status := routingconfig.Conclude(in, routingconfig.Decide(in), routingconfig.Published{}, now).Status
+	status := routingconfig.Conclude(in, routingconfig.Decide(in), routingconfig.Published{}, routingconfig.Receipt{Waived: true}, now).Status
 	want := crdv1.RoutingConfigStatus{
 		ObservedGeneration: 2,
 		ProcessedWorkloads: []crdv1.ProcessedWorkload{{

@@ -14,9 +14,11 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/receipt"
 )
 
-// Config is what a Reconciler needs. All fields but Namespaces are required.
+// Config is what a Reconciler needs. All fields but Namespaces and
+// Receipts are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -26,6 +28,19 @@ type Config struct {
 	Now func() time.Time
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
+	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
+	// and nothing waits for that.
+	Receipts Receipts
+}
+
+// Receipts asks who has acknowledged. A *receipt.Receipts does.
+type Receipts interface {
+	// Look gives what is known of the receipt that the RoutingConfig of this name
+	// asks for, and sees to it that it is asked for; with each answer the
+	// RoutingConfig is to be looked at again.
+	Look(name string, ask receipt.Ask) receipt.Answer
+	// Forget says that it does not ask any more.
+	Forget(name string)
 }
 
 // Validate names what is missing.
@@ -59,6 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.config.Client.Get(ctx, req.NamespacedName, c); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			r.config.Publisher.Settle(event.RoutingKey(req.Name))
+			r.forget(req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -67,11 +83,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	if c.DeletionTimestamp != nil {
+		r.forget(c.Name)
 		return apply.Again(r.delete(ctx, in))
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
-	after := Conclude(in, d, p, metav1.NewTime(r.config.Now()))
+	acknowledged, err := r.receipt(ctx, in, d, p)
+	if err != nil {
+		return apply.Again(errors.Join(p.Err, err))
+	}
+	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
 	err = r.writer.Status(ctx, c, after)
 	if !p.Refused {
 		err = errors.Join(p.Err, err)

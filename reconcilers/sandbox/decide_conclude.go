@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/routingconfig"
 )
 
 // Made is what is there after the decision was acted on.
@@ -211,5 +212,27 @@ func routing(d Decision, made Made) finding.Finding {
 				"It is not known yet whether requests to %s/%s meet a sidecar.", w.Namespace, w.Spec.Baseline.Name))
 		}
 	}
-	return finding.Yes("RoutingReady", "The rules of the routing key are on the routing log, and every baseline has its sidecars.")
+	if known := routingconfig.Known(made.Config, made.Forks); known.IsNo() {
+		return finding.No(ReasonRoutingNotReady, known.Message)
+	} else if !known.IsYes() {
+		return known
+	}
+	return finding.Yes("RoutingReady", routed(made))
+}
+
+// routed says that the key is routed, and what of it is not.
+func routed(made Made) string {
+	message := "The rules of the routing key are on the routing log, every baseline has its sidecars, and every proxy knows them."
+	if c := crdv1.FindCondition(made.Config.Status.Conditions, routingconfig.ConditionProxiesCurrent); c != nil && c.Reason == routingconfig.ReasonNotAwaited {
+		message = "The rules of the routing key are on the routing log, and every baseline has its sidecars."
+	}
+	for _, w := range made.Forks {
+		if w == nil || w.Status.RoutingConfig == nil || len(w.Status.RoutingConfig.Services) > 0 {
+			continue
+		}
+		if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionServicesReady); c != nil {
+			message += " " + c.Message // that no Service leads to the fork
+		}
+	}
+	return message
 }

@@ -1,0 +1,51 @@
+package receipt
+
+import "slices"
+
+// Ask is what is to be acknowledged, and by whom.
+type Ask struct {
+	// Key is the routing key. Every proxy counts that can see it.
+	Key string
+	// Digest changes with what is to be acknowledged. A receipt is for one digest.
+	Digest string
+	// Pods are those, as namespace/name, that have to have a proxy that has
+	// acknowledged, in any order. Proxies that are connected count in any case.
+	Pods []string
+}
+
+// Answer is what is known of an Ask. The zero Answer: nothing yet.
+type Answer struct {
+	// Had: all have acknowledged. Then the rest is empty.
+	Had bool
+	// Proxies is how many are connected.
+	Proxies int
+	// Behind are those that are connected and have not acknowledged.
+	Behind []Proxy
+	// Missing are the pods of the Ask whose proxy is not connected.
+	Missing []string
+	// Silent are route servers that did not say which proxies they have.
+	Silent []string
+	// Trouble is why no route server answers; empty when one has.
+	Trouble string
+}
+
+// Proxy is one that has not acknowledged.
+type Proxy struct {
+	// Pod is its pod, as namespace/name.
+	Pod string
+	// Rejected is what it said when it refused an update; empty when it did not.
+	Rejected string
+}
+
+// Open says whether nothing is known yet.
+func (a Answer) Open() bool {
+	return !a.Had && a.Trouble == "" && len(a.Behind)+len(a.Missing)+len(a.Silent) == 0
+}
+
+// sameAs says whether the two ask for the receipt of the same thing.
+func (a Ask) sameAs(b Ask) bool { return a.Key == b.Key && a.Digest == b.Digest }
+
+// samePods says whether the two name the same pods.
+func (a Ask) samePods(b Ask) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a.Pods)), slices.Sorted(slices.Values(b.Pods)))
+}

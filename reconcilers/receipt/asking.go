@@ -1,0 +1,130 @@
+package receipt
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// How long a route server waits for acknowledgements: at first briefly, so that
+// people soon read who is behind.
+const (
+	firstSeconds, laterSeconds = 1, 5
+	// grace is what an answer may take on top of that.
+	grace = 5 * time.Second
+)
+
+// The pause before a question that has failed is asked again.
+const firstPause, longestPause = 100 * time.Millisecond, 5 * time.Second
+
+// question is one that is under way.
+type question struct {
+	name     string
+	entry    *entry
+	ask      Ask
+	failures int
+	repeated bool
+}
+
+// pursue asks once, when it is the question's turn, notes the answer, and has the
+// RoutingConfig looked at. It does nothing of that when ctx ends before, which says
+// that something else is asked instead.
+func (r *Receipts) pursue(ctx context.Context, q question) {
+	answer, ok := r.inTurn(ctx, q)
+	if !ok || !r.note(ctx, q, answer) {
+		return
+	}
+	o := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: q.name}}
+	select {
+	case r.config.Again <- ctrlevent.GenericEvent{Object: o}:
+	case <-r.running.Done():
+	}
+}
+
+// inTurn asks when there is room for the question.
+func (r *Receipts) inTurn(ctx context.Context, q question) (Answer, bool) {
+	if q.failures > 0 {
+		select {
+		case <-time.After(pauseAfter(q.failures)):
+		case <-ctx.Done():
+			return Answer{}, false
+		}
+	}
+	if q.repeated {
+		if r.repeated.Acquire(ctx, 1) != nil {
+			return Answer{}, false
+		}
+		defer r.repeated.Release(1)
+	}
+	if r.all.Acquire(ctx, 1) != nil {
+		return Answer{}, false
+	}
+	defer r.all.Release(1)
+	return r.put(ctx, q), true
+}
+
+// put puts the question to the route server.
+func (r *Receipts) put(ctx context.Context, q question) Answer {
+	seconds := int32(firstSeconds)
+	if q.repeated {
+		seconds = laterSeconds
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+grace)
+	defer cancel()
+	got, err := r.client.Wait(ctx, &routingv1.WaitRequest{RoutingKey: q.ask.Key, TimeoutSeconds: seconds, Pods: q.ask.Pods})
+	if err != nil {
+		return Answer{Trouble: status.Convert(err).Message()}
+	}
+	if got.GetConverged() {
+		return Answer{Had: true, Proxies: int(got.GetSidecars())}
+	}
+	a := Answer{Proxies: int(got.GetSidecars()), Missing: got.GetMissing(), Silent: got.GetSilent()}
+	for _, c := range got.GetLagging() {
+		a.Behind = append(a.Behind, Proxy{Pod: c.GetNamespace() + "/" + c.GetPod(), Rejected: c.GetRejected()})
+	}
+	if a.Open() {
+		a.Trouble = "it does not know a rule of this key yet"
+	}
+	return a
+}
+
+// note notes the answer, unless something else is asked meanwhile.
+func (r *Receipts) note(ctx context.Context, q question, a Answer) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	e := q.entry
+	e.end() // frees what the context holds
+	e.answer = a
+	e.answers++
+	switch {
+	case a.Had:
+		r.metrics.took.Observe(time.Since(e.since).Seconds())
+	case a.Trouble == "":
+		e.failures = 0
+	default:
+		if e.failures++; e.failures == 1 {
+			r.config.Logger.Warn("the route server does not say who has acknowledged a routing key", "key", q.ask.Key, "error", a.Trouble)
+		}
+	}
+	return true
+}
+
+// pauseAfter gives the pause after so many failures, spread so that not all keys
+// are asked for at the same moment.
+func pauseAfter(failures int) time.Duration {
+	pause := longestPause
+	if failures < 7 {
+		pause = min(firstPause<<(failures-1), longestPause)
+	}
+	return pause/2 + rand.N(pause/2+1)
+}

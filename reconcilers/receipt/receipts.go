@@ -1,0 +1,194 @@
+package receipt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Config is what Receipts need.
+type Config struct {
+	// Address is where route servers serve the routing API over gRPC, as host:port.
+	// Required.
+	Address string
+	// Again takes the RoutingConfig to look at again, by name, after each answer.
+	// Somebody has to read from it. Required.
+	Again publish.Again
+	// Questions is how many may be under way at a time; half of them may be
+	// repetitions. Default 32, at least 2: a route server answers 128 at a time.
+	Questions int64
+	// Logger is told of route servers that do not answer. Default: none.
+	Logger *slog.Logger
+	// Metrics gets the metrics of receipts. Default: none.
+	Metrics prometheus.Registerer
+}
+
+// Validate tells what is wrong with a Config, or nil.
+func (c Config) Validate() error {
+	if _, _, err := net.SplitHostPort(c.Address); err != nil {
+		return fmt.Errorf("receipt: Config.Address must be the host:port of the routing API: %w", err)
+	}
+	switch {
+	case c.Again == nil:
+		return errors.New("receipt: Config.Again is required")
+	case c.Questions < 0 || c.Questions == 1:
+		return errors.New("receipt: Config.Questions must be at least 2")
+	}
+	return nil
+}
+
+func (c Config) withDefaults() Config {
+	if c.Questions == 0 {
+		c.Questions = 32
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// Receipts asks for receipts. Make one with New, and Run it. Safe for concurrent
+// use.
+type Receipts struct {
+	config  Config
+	conn    *grpc.ClientConn
+	client  routingv1.RoutingClient
+	metrics *metrics
+	// all are how many questions there may be, repeated how many of them twice or
+	// more often.
+	all, repeated *semaphore.Weighted
+
+	// running ends with Run.
+	running context.Context
+	stop    context.CancelFunc
+	asking  sync.WaitGroup
+
+	mu      sync.Mutex
+	ended   bool
+	entries map[string]*entry // by name of the RoutingConfig
+}
+
+// entry is what one RoutingConfig wants to know.
+type entry struct {
+	ask    Ask
+	since  time.Time
+	answer Answer
+	// answers is how many there were, failures how many of the last were none.
+	answers, failures int
+	// cancel ends the question that is under way; nil when none is.
+	cancel context.CancelFunc
+}
+
+// New gives Receipts that ask the route server at an address, to which it connects
+// at the first question. The error says what is wrong with the Config, or that a
+// metric could not be registered.
+func New(c Config) (*Receipts, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	// Plain gRPC, as between route servers: what is said is no secret of the cluster.
+	conn, err := grpc.NewClient("passthrough:///"+c.Address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithNoProxy(),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			MinConnectTimeout: time.Second,
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("reach the route server at %s: %w", c.Address, err)
+	}
+	r := &Receipts{
+		config: c, conn: conn, client: routingv1.NewRoutingClient(conn), entries: map[string]*entry{},
+		all: semaphore.NewWeighted(c.Questions), repeated: semaphore.NewWeighted(c.Questions / 2),
+	}
+	if r.metrics, err = newMetrics(c.Metrics, r.awaited); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	r.running, r.stop = context.WithCancel(context.Background())
+	return r, nil
+}
+
+// Run keeps asking until ctx ends; what is asked before it begins is asked, too. It
+// returns when every question has ended. Call it once.
+func (r *Receipts) Run(ctx context.Context) error {
+	<-ctx.Done()
+	r.mu.Lock()
+	r.ended = true
+	r.mu.Unlock()
+	r.stop()
+	r.asking.Wait()
+	return r.conn.Close()
+}
+
+// Look gives what is known of the receipt that the RoutingConfig of this name asks
+// for, and sees to it that somebody asks while it is not there.
+func (r *Receipts) Look(name string, ask Ask) Answer {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[name]
+	switch {
+	case e == nil || !e.ask.sameAs(ask):
+		e.end()
+		e = &entry{since: time.Now()}
+		r.entries[name] = e
+	case e.answer.Had:
+		return e.answer
+	case !e.ask.samePods(ask):
+		e.end()
+	}
+	e.ask = ask
+	if e.cancel == nil && !r.ended {
+		var ctx context.Context
+		ctx, e.cancel = context.WithCancel(r.running)
+		q := question{name: name, entry: e, ask: ask, failures: e.failures, repeated: e.answers > 0}
+		r.asking.Go(func() { r.pursue(ctx, q) })
+	}
+	return e.answer
+}
+
+// Forget says that nobody wants to know any more.
+func (r *Receipts) Forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entries[name].end()
+	delete(r.entries, name)
+}
+
+// end ends the question that is under way, if there is one.
+func (e *entry) end() {
+	if e != nil && e.cancel != nil {
+		e.cancel()
+		e.cancel = nil
+	}
+}
+
+// awaited counts the receipts that are not there.
+func (r *Receipts) awaited() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for _, e := range r.entries {
+		if !e.answer.Had {
+			n++
+		}
+	}
+	return float64(n)
+}

@@ -1,0 +1,216 @@
+package receipt_test
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/view"
+)
+
+const patience = 15 * time.Second
+
+var customer = table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}
+
+// world is a routing API on a log in memory, with the proxies of one baseline, and
+// what asks it for receipts.
+type world struct {
+	t        *testing.T
+	log      *memory.Log
+	proxies  *proxies
+	again    publish.Again
+	receipts *receipt.Receipts
+	address  string
+	stopAPI  func()
+}
+
+// newWorld runs the API, unless address is given, which may lead nowhere.
+func newWorld(t *testing.T, config receipt.Config) *world {
+	t.Helper()
+	w := &world{t: t, log: memory.New(), proxies: &proxies{}, again: make(publish.Again)}
+	if _, err := w.log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	w.state(event.Log, &factv1.Complete{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.address = listener.Addr().String()
+	w.serve(listener)
+	config.Address, config.Again = w.address, w.again
+	if w.receipts, err = receipt.New(config); err != nil {
+		t.Fatal(err)
+	}
+	w.run(w.receipts.Run)
+	return w
+}
+
+// serve runs the routing API.
+func (w *world) serve(listener net.Listener) {
+	w.t.Helper()
+	v, err := view.New(view.Config{Log: w.log})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	h, err := history.New(history.Config{Log: w.log})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	server, err := api.New(api.Config{Tables: v, Log: w.log, History: h, Sidecars: w.proxies})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	server.Register(g)
+	w.run(v.Run)
+	w.run(h.Run)
+	w.stopAPI = w.run(func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, g.Stop)()
+		return g.Serve(listener)
+	})
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	if _, err := v.WaitWhole(ctx); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run runs something until stop is called, or the test ends.
+func (w *world) run(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				w.t.Error(err)
+			}
+		case <-time.After(patience):
+			w.t.Error("a part does not end")
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// state records a fact as the newest of its key.
+func (w *world) state(key event.Key, data proto.Message) event.Pos {
+	w.t.Helper()
+	newest, _, err := w.log.Newest(context.Background(), key)
+	if err == nil {
+		_, err = w.log.Append(context.Background(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.tip()
+}
+
+func (w *world) tip() event.Pos {
+	w.t.Helper()
+	tip, err := w.log.Tip(context.Background())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tip
+}
+
+// route states that a key leads requests for the customer to a fork, and gives the
+// place of that.
+func (w *world) route(key string) event.Pos {
+	w.t.Helper()
+	w.state(event.Workload("ForkedWorkload", "shop", "fork"), &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Uid: "u"},
+		Created:  timestamppb.New(time.Unix(1, 0)), Ready: true,
+		Baseline: &factv1.ObjectRef{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name},
+	})
+	return w.state(event.RoutingKey(key), &factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{
+		{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Sandbox: "sb"},
+	}})
+}
+
+// woken waits until an object is to be looked at again, and gives its name.
+func (w *world) woken() string {
+	w.t.Helper()
+	select {
+	case e := <-w.again:
+		return e.Object.GetName()
+	case <-time.After(patience):
+		w.t.Fatal("nobody is to be looked at again")
+		return ""
+	}
+}
+
+// until looks, as a reconciler does, until the answer is as it should be.
+func (w *world) until(name string, ask receipt.Ask, what string, is func(receipt.Answer) bool) receipt.Answer {
+	w.t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		a := w.receipts.Look(name, ask)
+		if is(a) {
+			return a
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: never; the answer is %+v", what, a)
+		}
+		w.woken()
+	}
+}
+
+func had(a receipt.Answer) bool { return a.Had }
+
+// proxies are those of the customer that are connected, by pod.
+type proxies struct {
+	mu   sync.Mutex
+	have map[string]api.Sidecar
+	news chan struct{}
+}
+
+func (p *proxies) Sidecars() (out []api.Sidecar) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.have {
+		out = append(out, c)
+	}
+	return out
+}
+
+func (p *proxies) Acknowledged() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.news == nil {
+		p.news = make(chan struct{})
+	}
+	return p.news
+}
+
+// acknowledge says that the proxy of a pod has reached a place; rejected is what it
+// said when it refused more.
+func (p *proxies) acknowledge(pod string, pos event.Pos, rejected string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.have == nil {
+		p.have = map[string]api.Sidecar{}
+	}
+	p.have[pod] = api.Sidecar{Namespace: "shop", Pod: pod, Baseline: customer, Reached: pos, Rejected: rejected}
+	if p.news != nil {
+		close(p.news)
+		p.news = nil
+	}
+}

@@ -1,0 +1,183 @@
+package routingconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// ConditionProxiesCurrent is a condition that we add to those of a RoutingConfig:
+// every proxy that can see its key has acknowledged what the key means.
+const ConditionProxiesCurrent = "ProxiesCurrent"
+
+// AnnotationAcknowledged on a RoutingConfig is the digest of what every
+// proxy that can see its key has acknowledged last.
+const AnnotationAcknowledged = "signadot.com/acknowledged"
+
+// Reasons of the condition ProxiesCurrent, beside Pending.
+const (
+	// ReasonNotAwaited: nobody asks, because the installation says so.
+	ReasonNotAwaited = "NotAwaited"
+	// ReasonProxiesBehind: some have not acknowledged.
+	ReasonProxiesBehind = "ProxiesBehind"
+	// ReasonRouteServerUnavailable: not all route servers can be asked.
+	ReasonRouteServerUnavailable = "RouteServerUnavailable"
+)
+
+// shownProxies is how many proxies a message names.
+const shownProxies = 3
+
+// Receipt is what is known of who has acknowledged the declaration.
+type Receipt struct {
+	// Waived: nobody asks.
+	Waived bool
+	// Answer is what is known of it; zero when nothing is, or
+	// nothing was asked.
+	Answer receipt.Answer
+}
+
+// inputOf is the Input of a RoutingConfig whose members are all given.
+func inputOf(c *crdv1.RoutingConfig, forks []*crdv1.ForkedWorkload) Input {
+	in := Input{Config: c, Forks: map[MemberName]*crdv1.ForkedWorkload{}}
+	for _, w := range forks {
+		if w != nil {
+			in.Forks[MemberName{w.Namespace, w.Name}] = w
+		}
+	}
+	return in
+}
+
+// said is what the status of a member says about its fact.
+type said struct {
+	UID       string
+	Baseline  crdv1.ObjectRef
+	Identity  string
+	Services  []crdv1.ServiceMapping
+	Available bool
+}
+
+// digest gives a digest of what has to be acknowledged: what the RoutingConfig
+// declares, and what the status of its members says that the log says of them. It
+// does not change with the pods of baselines, nor with those of forks as long as the
+// fork is available. Of two Services of one name the addresses are not told apart.
+func digest(in Input) string {
+	sum := sha256.New()
+	// Neither can fail: the messages hold valid text only, as the API server gives it.
+	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(declaration(in))
+	sum.Write(declared)
+	for _, m := range members(in) {
+		w := in.Forks[MemberName{m.Namespace, m.Name}]
+		if w == nil || m.Kind != crdv1.KindForkedWorkload {
+			continue
+		}
+		s := said{UID: string(w.UID), Baseline: w.Spec.Baseline}
+		if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable); c != nil {
+			s.Available = c.Status == string(metav1.ConditionTrue)
+		}
+		if b := w.Status.Baseline; b != nil {
+			s.Identity = b.WorkloadID
+		}
+		if r := w.Status.RoutingConfig; r != nil {
+			s.Services = r.Services
+		}
+		text, _ := json.Marshal(s)
+		sum.Write(text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12])
+}
+
+// toAsk says whether it is time to ask: the declaration is on the log, and so is
+// what there is to know of every member. False also where there is nobody to ask.
+func toAsk(in Input, d Decision, p Published) bool {
+	return d.Declaration != nil && p.Err == nil && len(members(in)) > 0 &&
+		d.Findings[crdv1.ConditionWorkloadsFound].IsYes()
+}
+
+// acknowledged says whether what is there now has been acknowledged.
+func acknowledged(in Input) bool {
+	return in.Config.Annotations[AnnotationAcknowledged] == digest(in)
+}
+
+// Known says, for whoever owns a RoutingConfig, whether every proxy that can see its
+// key knows what it means with these members, which are all that it has. The
+// RoutingConfig itself may not have been looked at since one of them changed, so its
+// condition alone does not tell.
+func Known(c *crdv1.RoutingConfig, forks []*crdv1.ForkedWorkload) finding.Finding {
+	in := inputOf(c, forks)
+	have := crdv1.FindCondition(c.Status.Conditions, ConditionProxiesCurrent)
+	switch {
+	case have == nil:
+		return getting(in)
+	case have.Reason == ReasonNotAwaited, len(members(in)) == 0, acknowledged(in):
+		return finding.Yes(have.Reason, have.Message)
+	case have.Status == string(metav1.ConditionTrue): // of what it meant before
+		return getting(in)
+	}
+	return finding.Finding{Status: metav1.ConditionStatus(have.Status), Reason: have.Reason, Message: have.Message}
+}
+
+// getting says that proxies get to know the rules just now.
+func getting(in Input) finding.Finding {
+	return finding.Open(crdv1.ReasonPending, fmt.Sprintf("The proxies that can see routing key %q are getting its rules.", in.Config.RoutingKey()))
+}
+
+// proxies says whether every proxy that can see the key knows it.
+func proxies(in Input, d Decision, p Published, r Receipt) finding.Finding {
+	key := in.Config.RoutingKey()
+	a := r.Answer
+	switch {
+	case r.Waived:
+		return finding.Yes(ReasonNotAwaited, "Whether every proxy knows the routing key is not waited for: this installation says so.")
+	case d.Declaration != nil && len(members(in)) == 0:
+		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Routing key %q reaches no workload, so no proxy has to know it.", key))
+	case a.Had:
+		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Every proxy that can see routing key %q has acknowledged its rules.", key))
+	case !toAsk(in, d, p):
+		return finding.Open(crdv1.ReasonPending, "Proxies are asked once the routing is on the routing log and every workload says how it is reached.")
+	case a.Trouble != "":
+		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
+			"Whether every proxy knows routing key %q cannot be asked: %s. See that Deployment signadot/routeserver is up; it is asked again.", key, a.Trouble))
+	case len(a.Behind)+len(a.Missing) > 0:
+		return finding.No(ReasonProxiesBehind, behind(key, a))
+	case len(a.Silent) > 0:
+		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
+			"Whether every proxy knows routing key %q is not known: route servers that do not answer: %s. They are asked again.", key, strings.Join(a.Silent, ", ")))
+	}
+	return getting(in)
+}
+
+// behind names the proxies that are behind.
+func behind(key string, a receipt.Answer) string {
+	var names []string
+	for _, p := range a.Behind {
+		name := p.Pod + " (behind)"
+		if p.Rejected != "" {
+			name = fmt.Sprintf("%s (it refused: %s)", p.Pod, p.Rejected)
+		}
+		names = append(names, name)
+	}
+	for _, pod := range a.Missing {
+		names = append(names, pod+" (not connected to a route server)")
+	}
+	slices.Sort(names)
+	n, more := len(names), ""
+	if n > shownProxies {
+		more = fmt.Sprintf(" and %d more", n-shownProxies)
+		names = names[:shownProxies]
+	}
+	pod := strings.Fields(names[0])[0]
+	namespace, name, _ := strings.Cut(pod, "/")
+	return fmt.Sprintf("%d of %d proxies that can see routing key %q have not acknowledged its rules: %s%s. If that lasts: kubectl logs -n %s %s -c %s",
+		n, a.Proxies+len(a.Missing), key, strings.Join(names, ", "), more, namespace, name, devmesh.ContainerName)
+}

@@ -1,0 +1,182 @@
+package routingconfig
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/receipt"
+)
+
+// keyed is a RoutingConfig with key k and one member, and that member, which can
+// serve and whose baseline has its sidecars.
+func keyed() (*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
+	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "uid", Generation: 3}}
+	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
+		Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "f", SandboxName: "sb",
+	}}}
+	w := &crdv1.ForkedWorkload{
+		ObjectMeta: metav1.ObjectMeta{Name: "f", Namespace: "ns", UID: "fork"},
+		Spec:       crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "base"}},
+		Status: crdv1.ForkedWorkloadStatus{
+			Baseline: &crdv1.WorkloadBaseline{WorkloadID: "base", Generation: 1},
+			RoutingConfig: &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
+				{From: "base", To: "forked", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
+			}},
+			Conditions: []crdv1.StatusCondition{
+				{Type: forkedworkload.ConditionSidecarsReady, Status: "True", Reason: "SidecarsReady"},
+				{Type: crdv1.ConditionForkAvailable, Status: "True", Reason: "ForkAvailable"},
+			},
+		},
+	}
+	return c, w
+}
+
+func TestWhoKnowsTheKey(t *testing.T) {
+	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
+	proxies := func(n int) (out []receipt.Proxy) {
+		for i := range n {
+			out = append(out, receipt.Proxy{Pod: "ns/base-" + string(rune('a'+i))})
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		name           string
+		change         func(in *Input)
+		published      Published
+		receipt        Receipt
+		status, reason string
+		says, saysNot  string
+	}{
+		{"all know it", nil, put, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", `routing key "k" has acknowledged`, ""},
+		{"they are being asked", nil, put, Receipt{}, "Unknown", "Pending", "are getting its rules", ""},
+		{"nobody asks", nil, put, Receipt{Waived: true}, "True", "NotAwaited", "not waited for", ""},
+		{"one is behind", nil, put, Receipt{Answer: receipt.Answer{Proxies: 5, Behind: proxies(1)}},
+			"False", "ProxiesBehind", `1 of 5 proxies that can see routing key "k" have not acknowledged its rules: ns/base-a (behind). If that lasts: kubectl logs -n ns base-a -c sd-sidecar`, "more"},
+		{"one refused", nil, put, Receipt{Answer: receipt.Answer{Proxies: 1, Behind: []receipt.Proxy{{Pod: "ns/b", Rejected: "no such cluster"}}}},
+			"False", "ProxiesBehind", "ns/b (it refused: no such cluster)", ""},
+		{"one is not connected", nil, put, Receipt{Answer: receipt.Answer{Proxies: 2, Missing: []string{"ns/c"}}},
+			"False", "ProxiesBehind", "1 of 3 proxies that can see routing key \"k\" have not acknowledged its rules: ns/c (not connected to a route server).", ""},
+		{"many are behind", nil, put, Receipt{Answer: receipt.Answer{Proxies: 9, Behind: proxies(6), Missing: []string{"ns/a"}}},
+			"False", "ProxiesBehind", "7 of 10 proxies that can see routing key \"k\" have not acknowledged its rules: ns/a (not connected to a route server), ns/base-a (behind), ns/base-b (behind) and 4 more.", "base-c"},
+		{"the route server is away", nil, put, Receipt{Answer: receipt.Answer{Trouble: "connection refused"}},
+			"Unknown", "RouteServerUnavailable", "connection refused. See that Deployment signadot/routeserver is up", ""},
+		{"one route server is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Silent: []string{"10.0.0.7:7777"}}},
+			"Unknown", "RouteServerUnavailable", "10.0.0.7:7777", ""},
+		{"who is behind says more than who is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Behind: proxies(1), Silent: []string{"10.0.0.7:7777"}}},
+			"False", "ProxiesBehind", "ns/base-a", ""},
+		{"it is not on the log", nil, Published{Err: errors.New("away")}, Receipt{}, "Unknown", "Pending", "once the routing is on the routing log", ""},
+		{"what was acknowledged stays so while the log is away", nil, Published{Err: errors.New("away")}, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", "", ""},
+		{"a member does not exist", func(in *Input) { in.Forks = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
+		{"there is nothing to reach", func(in *Input) { in.Config.Spec.SandboxedWorkloads = nil }, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, w := keyed()
+			in := Input{Config: c, Forks: map[MemberName]*crdv1.ForkedWorkload{{"ns", "f"}: w}}
+			if tt.change != nil {
+				tt.change(&in)
+			}
+			after := Conclude(in, Decide(in), tt.published, tt.receipt, metav1.Now())
+			got := crdv1.FindCondition(after.Status.Conditions, ConditionProxiesCurrent)
+			if got.Status != tt.status || got.Reason != tt.reason || !strings.Contains(got.Message, tt.says) ||
+				tt.saysNot != "" && strings.Contains(got.Message, tt.saysNot) || got.ObservedGeneration != 3 {
+				t.Errorf("it is %+v", *got)
+			}
+			if ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady); ready.Status == "True" && tt.status != "True" {
+				t.Errorf("it is ready: %+v", *ready)
+			}
+		})
+	}
+}
+
+func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
+	c, w := keyed()
+	same := digest(inputOf(c, []*crdv1.ForkedWorkload{w}))
+	for _, tt := range []struct {
+		name    string
+		change  func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload)
+		differs bool
+	}{
+		{"nothing", func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {}, false},
+		{"notes and conditions of the RoutingConfig", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
+			c.Annotations = map[string]string{AnnotationAcknowledged: "x", AnnotationDeclaredKey: "k"}
+			c.Generation, c.ResourceVersion = 4, "9"
+			c.Status.Conditions = []crdv1.StatusCondition{{Type: ConditionProxiesCurrent}}
+		}, false},
+		{"a baseline that is rolled out, with pods that have no sidecar yet", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
+			w.Status.Baseline.Generation = 2
+			w.Status.RoutingConfig.DevMeshSidecarPresent = false
+			w.Status.Conditions[0].Status = "False"
+		}, false},
+		{"another key", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
+			c.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "other"}
+		}, true},
+		{"another member", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
+			m := c.Spec.SandboxedWorkloads[0]
+			m.Name = "g"
+			c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, m)
+		}, true},
+		{"a fork that can no longer serve", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.Conditions[1].Status = "False" }, true},
+		{"another Service", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.RoutingConfig.Services[0].To = "other" }, true},
+		{"another port", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
+			w.Status.RoutingConfig.Services[0].Ports[0].TargetPort = 9
+		}, true},
+		{"a fork that was made anew", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.UID = "again" }, true},
+		{"a baseline that was made anew", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.Baseline.WorkloadID = "again" }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, w := keyed()
+			tt.change(c, w)
+			if got := digest(inputOf(c, []*crdv1.ForkedWorkload{nil, w})); (got != same) != tt.differs {
+				t.Errorf("it is %s, and was %s", got, same)
+			}
+		})
+	}
+}
+
+func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
+	says := func(status, reason string) func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
+		return func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
+			c.Status.Conditions = []crdv1.StatusCondition{{Type: ConditionProxiesCurrent, Status: status, Reason: reason, Message: "told"}}
+		}
+	}
+	for _, tt := range []struct {
+		name           string
+		change         func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload)
+		noted          bool
+		status, reason string
+	}{
+		{"nothing is known yet", func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {}, false, "Unknown", "Pending"},
+		{"all know it", says("True", "ProxiesCurrent"), true, "True", "ProxiesCurrent"},
+		{"all know it, and the condition is about to say so", says("Unknown", "Pending"), true, "True", "Pending"},
+		{"all knew what it was before", says("True", "ProxiesCurrent"), false, "Unknown", "Pending"},
+		{"some are behind", says("False", "ProxiesBehind"), false, "False", "ProxiesBehind"},
+		{"the route server is away", says("Unknown", "RouteServerUnavailable"), false, "Unknown", "RouteServerUnavailable"},
+		{"nobody asks", says("True", "NotAwaited"), false, "True", "NotAwaited"},
+		{"there is nothing to reach", func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
+			says("True", "ProxiesCurrent")(c, w)
+			c.Spec.SandboxedWorkloads = nil
+		}, false, "True", "ProxiesCurrent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, w := keyed()
+			tt.change(c, w)
+			if tt.noted {
+				c.Annotations = map[string]string{AnnotationAcknowledged: digest(inputOf(c, []*crdv1.ForkedWorkload{w}))}
+			}
+			got := Known(c, []*crdv1.ForkedWorkload{w})
+			if string(got.Status) != tt.status || got.Reason != tt.reason || got.Message == "" {
+				t.Errorf("it is %+v", got)
+			}
+			w.Status.Conditions[1].Status = "False"
+			if changed := Known(c, []*crdv1.ForkedWorkload{w}); tt.noted && changed.IsYes() {
+				t.Errorf("once the fork cannot serve: %+v", changed)
+			}
+		})
+	}
+}
