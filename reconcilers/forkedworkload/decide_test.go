@@ -17,6 +17,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -204,6 +205,10 @@ func TestSidecars(t *testing.T) {
 	failed.Status.Phase = corev1.PodFailed
 	forked := pod("forked")
 	forked.Labels = map[string]string{"app": "a", crdv1.LabelForkedWorkload: "x"}
+	refused := pod("refused")
+	refused.Annotations = map[string]string{crdv1.AnnotationProcessed: "the pod uses the node's network"}
+	old := pod("old", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
+	old.Spec.Containers = []corev1.Container{{Name: devmesh.ContainerName, Image: "sidecar:1"}}
 	many := []corev1.Pod{pod("p4"), pod("p3"), pod("p2"), pod("p1"), ready}
 
 	const asked, unasked = true, false
@@ -221,6 +226,11 @@ func TestSidecars(t *testing.T) {
 		{"a pod is from before it was asked for", asked, []corev1.Pod{ready, plain}, "False", "SidecarAbsent",
 			"1 of 2 pods started without it (plain): restart them"},
 		{"many pods are named up to a few", asked, many, "False", "SidecarAbsent", "4 of 5 pods started without it (p1, p2, p3, …)"},
+		{"a pod was refused one", asked, []corev1.Pod{ready, refused}, "False", "SidecarAbsent",
+			"1 of 2 pods got none (refused): the pod uses the node's network (2 pods: 1 ok, 1 missing)"},
+		{"one is of another version", asked, []corev1.Pod{ready, old}, "True", "SidecarsReady",
+			"In 1 of 2 it is of another version than is injected now (old): restart them with kubectl rollout restart -n ns deployment/a"},
+		{"one is of another version, and one is absent", asked, []corev1.Pod{plain, old}, "False", "SidecarAbsent", "(2 pods: 1 outdated, 1 missing)"},
 		{"a namespace asked for it, not the template", unasked, []corev1.Pod{ready}, "True", "SidecarsReady", ""},
 		{"one is there and not ready", asked, []corev1.Pod{unready}, "False", "SidecarNotReady", "1 of 1 pods (unready)"},
 		{"a pod is starting", asked, []corev1.Pod{ready, starting}, "False", "SidecarNotReady", "starting"},
@@ -231,7 +241,7 @@ func TestSidecars(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
-			w.in.Pods = tt.pods
+			w.in.Pods, w.in.Injected = tt.pods, coverage.Images{Sidecar: "sidecar:2", Redirect: "init:2"}
 			if !tt.asked {
 				w.in.Baseline.Spec.Template.Annotations = nil
 			}

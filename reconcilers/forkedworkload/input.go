@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/coverage"
 )
 
 // Input is what counts when the fork of one workload is worked out. Nothing in
@@ -28,6 +29,8 @@ type Input struct {
 	Fork *appsv1.Deployment
 	// Deployments are those that this ForkedWorkload made.
 	Deployments []appsv1.Deployment
+	// Injected are the images of sidecars that pods get now, where that is known.
+	Injected coverage.Images
 }
 
 // identity gives whose fork it is. A ForkedWorkload that no sandbox made goes

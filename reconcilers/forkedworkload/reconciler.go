@@ -13,13 +13,15 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/coverage"
 )
 
 // refusedAgain is when something that was refused is tried again without any
 // change that we could see, such as of rights or of somebody else's object.
 const refusedAgain = 15 * time.Second
 
-// Config is what a Reconciler needs. All fields but Dial are required.
+// Config is what a Reconciler needs. All fields but Dial and Injected are
+// required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -31,6 +33,9 @@ type Config struct {
 	Now func() time.Time
 	// Dial tries whether the fork's Services answer; DialTCP when it is nil.
 	Dial Dial
+	// Injected are the images of sidecars that pods get now; those that are empty
+	// are not known, and no pod is called outdated for them.
+	Injected coverage.Images
 }
 
 // Validate names what is missing.
@@ -80,6 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	in.Injected = r.config.Injected
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/guard"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/coverage"
 )
 
 // Indexes that gather and the map functions read, beside apply.IndexOwner. With
@@ -148,8 +149,6 @@ func podChanged(before, after client.Object) bool {
 	if !okA || !okB {
 		return true
 	}
-	presentBefore, readyBefore := sidecarOf(b)
-	presentAfter, readyAfter := sidecarOf(a)
-	return presentBefore != presentAfter || readyBefore != readyAfter || counts(b) != counts(a) ||
+	return coverage.PodOf(b) != coverage.PodOf(a) || counts(b) != counts(a) ||
 		!equality.Semantic.DeepEqual(b.Labels, a.Labels)
 }

@@ -204,6 +204,9 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 		if len(all) != r.Total || len(slices.Compact(all)) != len(pods) {
 			t.Fatalf("%d pods in %v", len(pods), r.Pods)
 		}
+		if counts := r.Counts(); strings.Contains(counts, "missing") != (r.Count(coverage.Missing) > 0) {
+			t.Fatalf("%s, of %v", counts, r.Pods)
+		}
 		if r.Full() != (len(r.ToDo()) == 0) {
 			t.Fatalf("full %t, to do %q", r.Full(), r.ToDo())
 		}

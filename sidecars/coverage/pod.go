@@ -19,6 +19,9 @@ const (
 	Missing  State = "missing"
 )
 
+// States gives all of them, the best first.
+func States() []State { return []State{OK, Behind, Outdated, NotReady, Missing} }
+
 // Pod is what counts of a pod. Two that are equal make the same Report.
 type Pod struct {
 	// Namespace and Name are the pod's.

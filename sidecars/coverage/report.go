@@ -102,6 +102,25 @@ func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Ima
 // Count is how many pods are in a state.
 func (r Report) Count(s State) int { return len(r.Pods[s]) }
 
+// Counts says how many pods are in each state that has some, as "3 pods: 2 ok,
+// 1 missing".
+func (r Report) Counts() string {
+	word := "pods"
+	if r.Total == 1 {
+		word = "pod"
+	}
+	var parts []string
+	for _, s := range States() {
+		if n := r.Count(s); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.ReplaceAll(string(s), "_", " ")))
+		}
+	}
+	if len(parts) == 0 {
+		return "no pods"
+	}
+	return fmt.Sprintf("%d %s: %s", r.Total, word, strings.Join(parts, ", "))
+}
+
 // Full says whether every pod has a ready and current sidecar, as far as that is
 // known. A workload that does not ask for sidecars, and has none, lacks nothing
 // but the wish: it is not full.
@@ -135,7 +154,7 @@ func (r Report) ToDo() []string {
 		refused += len(r.Refusals[why])
 		todo = append(todo, fmt.Sprintf("%s got no sidecar: %s", Some(r.Refusals[why]), why))
 	}
-	if missing := r.unexplained(); len(missing) > 0 {
+	if missing := r.Unexplained(); len(missing) > 0 {
 		todo = append(todo, fmt.Sprintf("%s started before a sidecar was asked for, or while the operator was away: %s",
 			Some(missing), r.Restart()))
 	} else if refused > 0 {
@@ -155,8 +174,8 @@ func (r Report) ToDo() []string {
 	return todo
 }
 
-// unexplained are the pods without a sidecar and without a reason.
-func (r Report) unexplained() []string {
+// Unexplained are the pods without a sidecar and without a reason.
+func (r Report) Unexplained() []string {
 	explained := map[string]bool{}
 	for _, names := range r.Refusals {
 		for _, n := range names {
