@@ -36,3 +36,18 @@ func TestSidecarsServeAndRestartWithoutTheControlPlane(t *testing.T) {
 		t.Errorf("too little happened to show anything: %+v", f)
 	}
 }
+
+func TestWhatEnvoyDoesIsWhatTheTableSays(t *testing.T) {
+	e := Equality{Changes: 120, Each: 10, Restart: 20, Seed: 20261121, Baselines: 3, Pods: 1, Scratch: t.TempDir()}
+	f, err := e.Run(t.Context())
+	f.Print(t.Output(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Differences > 0 {
+		t.Errorf("%d differences", f.Differences)
+	}
+	if f.Rules < 1000 || len(f.Restarts) < 6 {
+		t.Errorf("too little happened to show anything: %+v", f)
+	}
+}

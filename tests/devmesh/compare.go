@@ -1,0 +1,207 @@
+package devmesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/devmesh/configdump"
+)
+
+// dump asks the pod's Envoy for its configuration.
+func (p *pod) dump(ctx context.Context) (configdump.Reading, error) {
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", p.adminSocket())
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy/config_dump", http.NoBody)
+	if err != nil {
+		return configdump.Reading{}, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return configdump.Reading{}, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return configdump.Reading{}, err
+	}
+	return configdump.Read(text)
+}
+
+// errUnsettled: what the Envoy has and what its sidecar has acknowledged are just
+// changing.
+var errUnsettled = errors.New("it is changing")
+
+// compare compares what a pod's Envoy does with what the table says at the
+// version that its sidecar has acknowledged, also while that changes. It gives
+// the differences.
+func (w *world) compare(p *pod) (differences []string, rules int, err error) {
+	err = until(w.ctx, patience, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
+		before, err := w.control.sidecar(p)
+		if err != nil {
+			return err
+		}
+		reading, err := p.dump(w.ctx)
+		if err != nil {
+			return err
+		}
+		after, err := w.control.sidecar(p)
+		if err != nil {
+			return err
+		}
+		if before.GetAcknowledged() != after.GetAcknowledged() || after.GetAcknowledged() != reading.Version || after.GetReached() == nil {
+			return fmt.Errorf("%w: Envoy has %q, acknowledged is %q, reached %v", errUnsettled, reading.Version, after.GetAcknowledged(), after.GetReached())
+		}
+		want, err := w.control.decisions(p, after.GetReached())
+		if err != nil {
+			return err
+		}
+		differences, rules = differ(p, want, reading), len(want)
+		return nil
+	})
+	return differences, rules, err
+}
+
+// sidecar gives what the route server says of a pod's sidecar.
+func (c *control) sidecar(p *pod) (*routingv1.Sidecar, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+	defer cancel()
+	answer, err := c.routing.Sidecars(ctx, &routingv1.SidecarsRequest{})
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range answer.GetSidecars() {
+		if s.GetPod() == p.name {
+			return s, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not connected", p.name)
+}
+
+// decisions reads the table as it was at a position, for a pod's workload: a rule
+// has a decision for each of its ports.
+func (c *control) decisions(p *pod, at *routingv1.Position) (map[configdump.Match]configdump.Decision, error) {
+	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
+	defer cancel()
+	all := map[configdump.Match]configdump.Decision{}
+	for token := ""; ; {
+		page, err := c.routing.GetTable(ctx, &routingv1.GetTableRequest{
+			At:     &routingv1.At{Version: &routingv1.At_Position{Position: at}},
+			Filter: &routingv1.Filter{Kind: p.workload.Kind, Namespace: p.workload.Namespace, Name: p.workload.Name}, PageToken: token,
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, rule := range page.GetRules() {
+			for _, m := range rule.GetMappings() {
+				all[configdump.Match{Port: m.GetWorkloadPort(), Key: rule.GetRoutingKey()}] = decisionOf(rule, m)
+			}
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return all, nil
+		}
+	}
+}
+
+// decisionOf says what the design has for a rule's port: the first destination
+// with an address, or a refusal. Never the baseline.
+func decisionOf(rule *routingv1.Rule, m *routingv1.Mapping) configdump.Decision {
+	d := configdump.Decision{Name: "sandbox=" + printable(rule.GetSandbox())}
+	if !rule.GetReady() {
+		d.Refusal = "sandbox-not-ready"
+		return d
+	}
+	for _, to := range m.GetDestinations() {
+		if _, err := netip.ParseAddr(to.GetAddress()); err == nil {
+			d.Fork = net.JoinHostPort(to.GetAddress(), strconv.Itoa(int(to.GetPort())))
+			return d
+		}
+	}
+	d.Refusal = "sandbox-has-no-address"
+	return d
+}
+
+// printable writes a name as answers do: printable ASCII as it is, but for the per
+// cent sign, and all other bytes as in a URL.
+func printable(name string) string {
+	var out strings.Builder
+	for _, b := range []byte(name) {
+		if b == '%' || b < 0x20 || b >= 0x7f {
+			out.WriteString("%" + strings.ToUpper(strconv.FormatUint(0x100+uint64(b), 16)[1:]))
+			continue
+		}
+		out.WriteByte(b)
+	}
+	return out.String()
+}
+
+// differ says where an Envoy does anything else than it is to do.
+func differ(p *pod, want map[configdump.Match]configdump.Decision, got configdump.Reading) (differences []string) {
+	say := func(format string, values ...any) {
+		differences = append(differences, p.name+": "+fmt.Sprintf(format, values...))
+	}
+	if !got.Otherwise.Baseline {
+		say("what no rule knows leads to %+v", got.Otherwise)
+	}
+	for match, decision := range want {
+		switch has, ok := got.Decisions[match]; {
+		case !ok:
+			say("%+v is missing, want %+v", match, decision)
+		case has != decision:
+			say("%+v leads to %+v, want %+v", match, has, decision)
+		}
+	}
+	for match, decision := range got.Decisions {
+		if _, ok := want[match]; !ok {
+			say("%+v leads to %+v, and there is no rule", match, decision)
+		}
+	}
+	// The key must come out of the headers that clients send.
+	for match, decision := range want {
+		for header, value := range carriers(match.Key) {
+			lines := func(name string) []string {
+				if strings.EqualFold(name, header) {
+					return []string{value}
+				}
+				return nil
+			}
+			if has := got.Of(match.Port, lines); has != decision {
+				say("port %d, %s: %q is led to %+v, want %+v", match.Port, header, value, has, decision)
+			}
+		}
+	}
+	if has := got.Of(workloadPort, func(string) []string { return nil }); !has.Baseline {
+		say("a request without a key is led to %+v", has)
+	}
+	slices.Sort(differences)
+	return differences
+}
+
+// carriers gives the headers that can carry a key, with it in them.
+func carriers(key string) map[string]string {
+	all := map[string]string{}
+	if strings.Trim(key, " \t") != key {
+		return all // white space at the ends belongs to the header
+	}
+	all[customHeader] = key
+	if !strings.Contains(key, ",") {
+		all["tracestate"] = "vendor=1, sd-routing-key=" + key + ",other=2"
+	}
+	if !strings.ContainsAny(key, ",;") {
+		all["baggage"] = "userId=alice, sd-routing-key = " + key + " ;ttl=1,other=2"
+	}
+	return all
+}

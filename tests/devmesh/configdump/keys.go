@@ -1,0 +1,119 @@
+package configdump
+
+import (
+	"regexp"
+	"strings"
+)
+
+// extraction is one place that the key may be taken from.
+type extraction struct {
+	header       string
+	pattern      string
+	substitution string
+}
+
+// filters are what an HTTP connection manager does to a request before it looks
+// for a route.
+type filters struct {
+	routes, state string
+	keys          []extraction
+}
+
+// filtersOf reads a manager's filters: first the key goes into the metadata, then
+// port and key into the filter state; what comes behind must not touch either.
+func filtersOf(manager node) (f filters, err error) {
+	f.routes = manager.at("rds", "route_config_name").text()
+	if f.routes == "" {
+		return f, manager.wrong("does not get its routes from the server")
+	}
+	written := ""
+	for _, filter := range manager.at("http_filters").list() {
+		config := filter.at("typed_config")
+		switch {
+		case config.is("header_to_metadata.v3.Config") && f.state == "":
+			if f.keys, written, err = keysOf(config); err != nil {
+				return f, err
+			}
+		case config.is("set_filter_state.v3.Config") && written != "" && f.state == "":
+			if f.state, err = stateOf(config, written); err != nil {
+				return f, err
+			}
+		case config.is("router.v3.Router") || config.is("ExtensionWithMatcher") && answersOnly(config):
+		default:
+			return f, filter.wrong("is a filter that is not understood, or not here")
+		}
+	}
+	if f.state == "" {
+		return f, manager.wrong("puts nothing into the filter state that a route could be found by")
+	}
+	return f, nil
+}
+
+// keysOf reads the extractions, in their order, and where the key is written, as a
+// format names it.
+func keysOf(config node) (all []extraction, written string, err error) {
+	for _, rule := range config.at("request_rules").list() {
+		present := rule.at("on_header_present")
+		to := "%DYNAMIC_METADATA(" + present.at("metadata_namespace").text() + ":" + present.at("key").text() + ")%"
+		rewrite := present.at("regex_value_rewrite")
+		if err := rule.only("header", "on_header_present"); err != nil {
+			return nil, "", err
+		}
+		if written != "" && to != written || rewrite.absent() {
+			return nil, "", rule.wrong("does not take a key, or puts it elsewhere")
+		}
+		written = to
+		all = append(all, extraction{
+			strings.ToLower(rule.at("header").text()), rewrite.at("pattern", "regex").text(), rewrite.at("substitution").text(),
+		})
+	}
+	if len(all) == 0 {
+		return nil, "", config.wrong("takes no key from anywhere")
+	}
+	return all, written, nil
+}
+
+// stateOf reads which filter state is set, and checks that it is the port and the
+// key.
+func stateOf(config node, written string) (string, error) {
+	values := config.at("on_request_headers").list()
+	if len(values) != 1 || !config.at("clear_route_cache").yes() {
+		return "", config.wrong("does not set one value before the route is found")
+	}
+	format := values[0].at("format_string")
+	text := format.at("text_format_source", "inline_string").text()
+	if text != "%DOWNSTREAM_LOCAL_PORT%/"+written || !format.at("omit_empty_values").yes() {
+		return "", format.wrong("is not the port and the key")
+	}
+	return values[0].at("object_key").text(), nil
+}
+
+// answersOnly tells whether a filter touches nothing but answers.
+func answersOnly(config node) bool {
+	inner := config.at("extension_config", "typed_config")
+	mutations := inner.at("mutations")
+	return inner.is("HeaderMutation") && len(inner.fields()) == 2 && mutations.only("response_mutations") == nil
+}
+
+// Key says which key the proxy takes out of a request, "" for none. Each place
+// that has one replaces what an earlier one had.
+func (r Reading) Key(lines func(name string) []string) (key string) {
+	for _, e := range r.keys {
+		all := lines(e.header)
+		if len(all) == 0 {
+			continue
+		}
+		// \C is any byte to the proxy, which looks at bytes. To us it is any
+		// character, which is the same for values that are text.
+		pattern, err := regexp.Compile(strings.ReplaceAll(e.pattern, `\C`, `(?s:.)`))
+		if err != nil {
+			return "the pattern for " + e.header + " cannot be read: " + err.Error()
+		}
+		joined := strings.Join(all, ",")
+		substitution := strings.ReplaceAll(e.substitution, `\1`, "${1}")
+		if found := pattern.ReplaceAllString(joined, substitution); found != "" {
+			key = found
+		}
+	}
+	return key
+}

@@ -1,0 +1,111 @@
+package configdump
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Reading is what a proxy does, in plain words.
+type Reading struct {
+	// Routes names the route configuration in force, Version is the one that Envoy
+	// has of it.
+	Routes, Version string
+	// Decisions are those for requests that the routes know, Otherwise is that for
+	// all others.
+	Decisions map[Match]Decision
+	Otherwise Decision
+
+	keys []extraction
+	// clusters are those that lead to an original destination: "" for where the
+	// connection wanted to go, or the header that says where to.
+	clusters map[string]string
+}
+
+// Read reads the answer of /config_dump. The error says what there is that this
+// package does not understand, or what could not lead requests as it should.
+func Read(dump []byte) (Reading, error) {
+	r := Reading{Decisions: map[Match]Decision{}, clusters: map[string]string{}}
+	root, err := parse(dump)
+	if err != nil {
+		return r, err
+	}
+	parts := map[string]node{}
+	for _, part := range root.at("configs").list() {
+		for _, name := range []string{"ListenersConfigDump", "ClustersConfigDump", "RoutesConfigDump"} {
+			if part.is(name) {
+				parts[name] = part
+			}
+		}
+	}
+	if len(parts) != 3 {
+		return r, fmt.Errorf("the dump has not its listeners, clusters and routes: %d of them", len(parts))
+	}
+	r.clustersOf(parts["ClustersConfigDump"])
+	managers := managersIn(parts["ListenersConfigDump"])
+	if len(managers) == 0 {
+		return r, errors.New("no listener speaks HTTP")
+	}
+	state := ""
+	for i, manager := range managers {
+		of, err := filtersOf(manager)
+		if err != nil {
+			return r, err
+		}
+		if i > 0 && (of.state != state || fmt.Sprint(of.keys) != fmt.Sprint(r.keys) || of.routes != r.Routes) {
+			return r, manager.wrong("takes the key, or its routes, from elsewhere than another listener")
+		}
+		r.keys, state, r.Routes = of.keys, of.state, of.routes
+	}
+	found := 0
+	for _, dynamic := range parts["RoutesConfigDump"].at("dynamic_route_configs").list() {
+		if config := dynamic.at("route_config"); config.at("name").text() == r.Routes {
+			found++
+			r.Version = dynamic.at("version_info").text()
+			if err := r.routesOf(config, state); err != nil {
+				return r, err
+			}
+		}
+	}
+	if found == 0 {
+		return r, fmt.Errorf("the dump has no routes named %q", r.Routes)
+	}
+	return r, nil
+}
+
+// clustersOf finds the clusters that lead to an original destination.
+func (r *Reading) clustersOf(part node) {
+	for _, static := range part.at("static_clusters").list() {
+		cluster := static.at("cluster")
+		if cluster.at("type").text() != "ORIGINAL_DST" || cluster.at("lb_policy").text() != "CLUSTER_PROVIDED" {
+			continue
+		}
+		header := ""
+		if config := cluster.at("original_dst_lb_config"); config.at("use_http_header").yes() {
+			header = config.at("http_header_name").text()
+		}
+		r.clusters[cluster.at("name").text()] = header
+	}
+}
+
+// managersIn finds the HTTP connection managers, wherever they are.
+func managersIn(n node) (all []node) {
+	if n.is("HttpConnectionManager") {
+		return []node{n}
+	}
+	for _, field := range n.fields() {
+		all = append(all, managersIn(field)...)
+	}
+	for _, element := range n.list() {
+		all = append(all, managersIn(element)...)
+	}
+	return all
+}
+
+// Of says what becomes of a request to a port. lines gives the values of its
+// header lines of a name.
+func (r Reading) Of(port uint32, lines func(name string) []string) Decision {
+	if d, ok := r.Decisions[Match{port, r.Key(lines)}]; ok {
+		return d
+	}
+	return r.Otherwise
+}

@@ -1,0 +1,122 @@
+package devmesh
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+)
+
+// oddKeys are routing keys that are hard on whoever carries, escapes, splits or
+// sorts them.
+var oddKeys = []string{
+	"plain", "PLAIN", "Plain", "a/b", "8080/plain", "/", "k=v", "a;b", "a,b", "a b", " padded ", "%", "%41", "%%", "%REQ(host)%", `"quoted"`,
+	`back\slash`, `\1`, "ключ", "キー", "e\u0301", "\u00e9", "{json}", "<xml>&", "'", "..", "*", "\t", "00", "0", "true", "null", strings.Repeat("k", 250),
+}
+
+// oddSandboxes are names of sandboxes of that sort.
+var oddSandboxes = []string{"plain", "with space", "100%", "%s", "%%%", "ключ", `"quoted"`, "a\nb", "x=y;z", strings.Repeat("s", 120)}
+
+// randomFacts makes up changes of all kinds, odd ones too. The same seed gives
+// the same.
+type randomFacts struct {
+	random    *rand.Rand
+	baselines int
+}
+
+const (
+	randomMembers = 60
+	ordinaryKeys  = 40
+)
+
+// fill states every member and every key once.
+func (r *randomFacts) fill(c *control) error {
+	for i := range randomMembers {
+		if _, err := c.state(event.Workload(forkKind, namespace, memberName(i)), r.observed(memberName(i))); err != nil {
+			return err
+		}
+	}
+	for i := range ordinaryKeys + len(oddKeys) {
+		if _, err := c.state(event.RoutingKey(keyNumber(i)), r.declared(keyNumber(i))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// state states some change.
+func (r *randomFacts) state(c *control) (event.Pos, error) {
+	switch n := r.random.IntN(20); {
+	case n < 10:
+		o := r.observed(r.member())
+		return c.state(event.Workload(forkKind, namespace, o.GetWorkload().GetName()), o)
+	case n < 12:
+		name := r.member()
+		return c.state(event.Workload(forkKind, namespace, name), &factv1.WorkloadWithdrawn{
+			Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: namespace, Name: name},
+		})
+	case n < 18:
+		d := r.declared(r.key())
+		return c.state(event.RoutingKey(d.GetRoutingKey()), d)
+	}
+	key := r.key()
+	return c.state(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
+}
+
+func (r *randomFacts) member() string { return memberName(r.random.IntN(randomMembers)) }
+func (r *randomFacts) key() string    { return keyNumber(r.random.IntN(ordinaryKeys + len(oddKeys))) }
+
+func memberName(i int) string { return fmt.Sprintf("member-%d", i) }
+
+// keyNumber gives the ordinary keys and then the odd ones.
+func keyNumber(i int) string {
+	if i >= ordinaryKeys {
+		return oddKeys[i-ordinaryKeys]
+	}
+	return fmt.Sprintf("key-%d", i)
+}
+
+func (r *randomFacts) declared(key string) *factv1.RoutingDeclared {
+	d := &factv1.RoutingDeclared{RoutingKey: key, Owner: &factv1.ObjectRef{Kind: "SignadotRouteGroup", Name: "any"}}
+	for range 1 + r.random.IntN(3) {
+		d.Members = append(d.Members, &factv1.Member{
+			Kind: forkKind, Namespace: namespace, Name: r.member(), Sandbox: oddSandboxes[r.random.IntN(len(oddSandboxes))],
+		})
+	}
+	return d
+}
+
+// addresses are cluster IPs of all kinds.
+func (r *randomFacts) address() string {
+	switch r.random.IntN(8) {
+	case 0:
+		return ""
+	case 1:
+		return "None"
+	case 2:
+		return fmt.Sprintf("fd00:96::%x", 1+r.random.IntN(200))
+	}
+	return fmt.Sprintf("10.96.8.%d", 1+r.random.IntN(200))
+}
+
+func (r *randomFacts) observed(name string) *factv1.WorkloadObserved {
+	baseline := workloads[r.random.IntN(r.baselines)]
+	o := &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: namespace, Name: name, Uid: "uid-" + name},
+		Created:  &timestamppb.Timestamp{Seconds: int64(r.random.IntN(1000))},
+		Baseline: &factv1.ObjectRef{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name},
+		Ready:    r.random.IntN(4) > 0, DevMeshPresent: true,
+	}
+	for i := range r.random.IntN(3) {
+		pair := &factv1.ServicePair{From: fmt.Sprintf("%s-%d", baseline.Name, i), To: fmt.Sprintf("%s-%d", name, i), ClusterIp: r.address()}
+		for _, port := range []uint32{80, 443, 9090, 65535}[:1+r.random.IntN(4)] {
+			pair.Ports = append(pair.Ports, &factv1.PortPair{Port: port, WorkloadPort: []uint32{8080, 8081, 1, 65535}[r.random.IntN(4)]})
+		}
+		o.Services = append(o.Services, pair)
+	}
+	return o
+}
