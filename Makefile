@@ -123,6 +123,10 @@ bench-watch: ## a change to the last of 500 watchers, and what a stopped one cos
 bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5,000 sidecars
 	$(GO) run ./tests/bench/xds
 
+.PHONY: bench-devmesh
+bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy (as root, eight minutes)
+	$(GO) run ./tests/bench/devmesh
+
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken
 	$(GO) run ./tests/bench/admission

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/podnet"
+)
+
+// sizes are the numbers of sandboxes on a workload.
+var sizes = []int{0, 10, 1_000, 10_000}
+
+// measure makes the places, measures them, and prints.
+func measure(ctx context.Context, s settings, w io.Writer) (err error) {
+	if err := podnet.Isolate(); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "dm")
+	if err != nil {
+		return err
+	}
+	n := &node{dir: dir}
+	defer func() {
+		n.close()
+		if removed := os.RemoveAll(dir); err == nil {
+			err = removed
+		}
+	}()
+	if n.stopRoutes, err = serveRoutes(tableOf(sizes...)); err != nil {
+		return err
+	}
+	if err := n.build(ctx, shapes(s)); err != nil {
+		return err
+	}
+	found := &findings{settings: s}
+	if found.pairs, err = n.pairs(); err != nil {
+		return err
+	}
+	if err := onOwnThread(func() error {
+		if err := pin(n.rest); err != nil {
+			return err
+		}
+		return found.rounds()
+	}); err != nil {
+		return err
+	}
+	if s.parts {
+		found.table(w)
+		return nil
+	}
+	if err := found.weigh(ctx, n); err != nil {
+		return err
+	}
+	n.stopRoutes()
+	if err := found.restart(ctx, n); err != nil {
+		return err
+	}
+	found.print(w)
+	return nil
+}
+
+// The places, by the order in which they are made.
+const (
+	direct = iota
+	floorApp
+	floorFork
+)
+
+func shapes(s settings) []shape {
+	all := []shape{
+		direct:    {name: "no sidecar", figures: "devmesh-none", kinds: []kind{plain}},
+		floorApp:  {name: "bare Envoy", figures: "devmesh-bare", kinds: []kind{plain, other}, begin: (*node).bare},
+		floorFork: {name: "bare Envoy", figures: "devmesh-bare", kinds: []kind{known}, begin: (*node).bare, away: true},
+	}
+	if s.parts {
+		for _, p := range parts() {
+			all = append(all, shape{name: p.name, kinds: []kind{plain, other}, begin: without(p)})
+		}
+		return all
+	}
+	for _, n := range sizes {
+		kinds := []kind{plain, other, known}
+		if n == 0 {
+			kinds = kinds[:2]
+		}
+		all = append(all, shape{
+			name: "sidecar", figures: fmt.Sprintf("devmesh-sidecar-%d", n), sandboxes: n, kinds: kinds,
+			begin: (*node).sidecar, sidecar: true,
+		})
+	}
+	for _, n := range sizes[1:] {
+		all = append(all, shape{
+			name: "regular expressions", figures: fmt.Sprintf("devmesh-regex-%d", n), sandboxes: n, kinds: []kind{known},
+			begin: (*node).bare,
+		})
+	}
+	return all
+}
+
+// bare starts an Envoy without anything of ours.
+func (n *node) bare(p *place) (*process, error) {
+	b := bare{app: p.address(), fork: service(used(1_000)[0]), away: p.away}
+	for i := range p.sandboxes {
+		b.keys = append(b.keys, key(p.sandboxes, i))
+	}
+	file, err := b.write(p.dir)
+	if err != nil {
+		return nil, err
+	}
+	return start(p.pod, n.measured, nil, nil, beEnvoy, file)
+}
+
+// sidecar starts the real thing.
+func (n *node) sidecar(p *place) (*process, error) {
+	env, err := p.environment()
+	if err != nil {
+		return nil, err
+	}
+	return start(p.pod, n.measured, nil, env, beSidecar)
+}
+
+// environment is what the injector gives the sidecar's container.
+func (p *place) environment() ([]string, error) {
+	w, token := workload(p.sandboxes), filepath.Join(p.dir, "token")
+	return []string{
+		devmesh.EnvWorkloadKind + "=" + w.Kind, devmesh.EnvWorkloadNamespace + "=" + w.Namespace,
+		devmesh.EnvWorkloadName + "=" + w.Name,
+		devmesh.EnvXDSAddress + "=" + p.pod.Host.String() + ":" + xdsPort,
+		devmesh.EnvRunPath + "=" + p.dir, devmesh.EnvTokenFile + "=" + token,
+		devmesh.EnvPodNamespace + "=" + w.Namespace, devmesh.EnvPodName + "=" + w.Name + "-0",
+		devmesh.EnvPodIP + "=" + p.pod.IP.String(), devmesh.EnvLogLevel + "=error",
+	}, os.WriteFile(token, []byte("pod of "+w.Name+"\n"), 0o600)
+}
+
+// pairs gives what is measured beside what.
+func (n *node) pairs() (all []*pair, err error) {
+	floors := map[kind]*spot{}
+	for _, k := range []kind{plain, other, known} {
+		p := n.places[floorApp]
+		if k == known {
+			p = n.places[floorFork]
+		}
+		if floors[k], err = p.spot(k); err != nil {
+			return nil, err
+		}
+	}
+	for _, p := range n.places {
+		for _, k := range p.kinds {
+			s, err := p.spot(k)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, &pair{spot: s, floor: floors[k]})
+		}
+	}
+	return all, nil
+}
+
+// rounds measures all pairs again and again, in an order that differs from round
+// to round. It runs on one thread, which is on the right processor.
+func (f *findings) rounds() error {
+	// Nothing is allocated while a slice is measured, so no collection is due.
+	runtime.GC()
+	for round := range f.settings.rounds {
+		for _, i := range rand.Perm(len(f.pairs)) {
+			if err := f.pairs[i].flood(round+i, f.settings.slice); err != nil {
+				return err
+			}
+		}
+	}
+	for round := range f.settings.calm {
+		for _, i := range rand.Perm(len(f.pairs)) {
+			if f.pairs[i].tooSlow() {
+				continue
+			}
+			if err := f.pairs[i].pace(round+i, f.settings.second); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tooSlow tells whether a place is not up to twice the 1,000 requests for each
+// second that its latency would be measured with.
+func (p *pair) tooSlow() bool {
+	return median(each(p.floods, func(_ int, v flooded) float64 { return v.rate })) < 2_000
+}

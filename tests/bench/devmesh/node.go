@@ -1,0 +1,217 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect"
+	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/tests/podnet"
+	"switchyard.dev/xds/translate"
+)
+
+// node is the machine on which the pods are.
+type node struct {
+	dir            string
+	rest, measured int // processors
+	places         []*place
+	apps           []*process
+	stopRoutes     func()
+}
+
+// shape says what a place is to be.
+type shape struct {
+	// name is for people, and figures the beginning of the names of its figures.
+	name, figures string
+	// sandboxes are those of its workload.
+	sandboxes int
+	// begin starts what stands before the application, to which the pod's
+	// connections are redirected; nil for nothing.
+	begin func(*node, *place) (*process, error)
+	// kinds are the requests that it is measured with.
+	kinds []kind
+	// away: requests without a key go to the fork.
+	away bool
+	// sidecar: it is what the targets are for.
+	sidecar bool
+}
+
+// build makes all places, and waits until they answer.
+func (n *node) build(ctx context.Context, shapes []shape) (err error) {
+	if n.rest, n.measured, err = processors(); err != nil {
+		return err
+	}
+	for i, s := range shapes {
+		p := &place{shape: s, dir: filepath.Join(n.dir, fmt.Sprint(i))}
+		if p.pod, err = podnet.NewPod(byte(i + 1)); err != nil {
+			return err
+		}
+		n.places = append(n.places, p)
+		if err := os.Mkdir(p.dir, 0o700); err != nil {
+			return err
+		}
+		if s.begin != nil {
+			if err := p.redirect(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.startApps(shapes); err != nil {
+		return err
+	}
+	for i, s := range shapes {
+		p := n.places[i]
+		if s.begin != nil {
+			if p.process, err = s.begin(n, p); err != nil {
+				return err
+			}
+		}
+		if err := p.await(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// redirect applies the rules that a pod's init container applies.
+func (p *place) redirect() error {
+	return p.pod.Do(func() error {
+		_, err := redirect.Apply(spec.Spec{
+			All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort,
+		}, redirect.Config{})
+		return err
+	})
+}
+
+// startApps starts the applications: that of a pod with nothing before it on the
+// processor which the Envoys of the others have, the rest on the other.
+func (n *node) startApps(shapes []shape) error {
+	var behind, alone []net.Listener
+	for i, s := range shapes {
+		l, err := n.places[i].pod.Listen(appPort)
+		if err != nil {
+			return err
+		}
+		if s.begin == nil {
+			alone = append(alone, l)
+		} else {
+			behind = append(behind, l)
+		}
+	}
+	fork, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", forkPort))
+	if err != nil {
+		return err
+	}
+	for _, number := range []int{10, 1_000, 10_000} {
+		for _, i := range used(number) {
+			if err := podnet.ServeAddress(service(i).Addr().AsSlice()); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(n.app(n.rest, behind, fork), n.app(n.measured, alone))
+}
+
+// app starts a process that serves on the listeners.
+func (n *node) app(processor int, baselines []net.Listener, forks ...net.Listener) error {
+	var files []*os.File
+	for _, l := range append(baselines, forks...) {
+		file, err := l.(*net.TCPListener).File()
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+		defer file.Close()
+		defer l.Close()
+	}
+	p, err := start(nil, processor, files, nil, beApp, fmt.Sprint(len(baselines)), fmt.Sprint(len(forks)))
+	if err == nil {
+		n.apps = append(n.apps, p)
+	}
+	return err
+}
+
+// address is where callers find the application.
+func (p *place) address() netip.AddrPort {
+	ip, _ := netip.AddrFromSlice(p.pod.IP.To4())
+	return netip.AddrPortFrom(ip, appPort)
+}
+
+// patience is how long a place may take to be ready.
+const patience = 2 * time.Minute
+
+// await waits until the place answers, and a sidecar with the routes that it is
+// to have. It finds the Envoy, if there is to be one.
+func (p *place) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := p.answers(ctx)
+		if err == nil && p.process != nil {
+			p.envoy, err = child(p.process.cmd.Process.Pid)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("in vain: %w", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// answers asks once, with the key of the last sandbox where there are any.
+func (p *place) answers(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address().String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	want := p.answer(plain)
+	request.Header.Set("sd-explain", "1")
+	if p.sandboxes > 0 {
+		want = p.answer(known)
+		request.Header.Set("baggage", baggage(key(p.sandboxes, used(p.sandboxes)[0])))
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	got, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	if err != nil {
+		return err
+	}
+	if response.Header.Get(translate.TableHeader) == translate.NoTable {
+		return errors.New("it has no routes yet")
+	}
+	if !bytes.Equal(got, want) {
+		return fmt.Errorf("%s: %.80q", response.Status, got)
+	}
+	return nil
+}
+
+// close takes everything down.
+func (n *node) close() {
+	for _, p := range n.places {
+		p.process.end()
+		_ = p.pod.Close()
+	}
+	for _, a := range n.apps {
+		a.end()
+	}
+	if n.stopRoutes != nil {
+		n.stopRoutes()
+	}
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// kind is what a request says about sandboxes.
+type kind string
+
+const (
+	// plain requests have no header that could hold a routing key.
+	plain kind = "plain"
+	// other requests have the key of a sandbox that the workload knows nothing
+	// of: those of people who test some other service.
+	other kind = "other"
+	// known requests have the key of one of the workload's sandboxes.
+	known kind = "known"
+)
+
+func baggage(key string) string { return "userId=alice,sd-routing-key=" + key + ",region=eu" }
+
+// requests gives one for each connection. Those to a place without sandboxes are
+// of the same length.
+func requests(k kind, sandboxes int) [][]byte {
+	var all [][]byte
+	for c := range connections {
+		text := "GET /orders/1234?expand=items HTTP/1.1\r\nHost: customer.shop:8080\r\nUser-Agent: bench\r\nAccept: */*\r\n"
+		switch k {
+		case other:
+			text += "baggage: " + baggage(key(sandboxes, 9_000_000+c)) + "\r\n"
+		case known:
+			keys := used(max(sandboxes, 1))
+			text += "baggage: " + baggage(key(sandboxes, keys[c%len(keys)])) + "\r\n"
+		}
+		all = append(all, []byte(text+"\r\n"))
+	}
+	return all
+}
+
+// answer gives the body with which requests of a kind must be answered.
+func (s shape) answer(k kind) []byte {
+	if s.away || k == known {
+		return forkBody
+	}
+	return baselineBody
+}
+
+// spot is a place asked in one way.
+type spot struct {
+	*place
+	kind kind
+	load *load
+}
+
+func (p *place) spot(k kind) (*spot, error) {
+	l, err := dial(p.address(), requests(k, p.sandboxes), p.answer(k))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.name, err)
+	}
+	return &spot{place: p, kind: k, load: l}, nil
+}
+
+// flooded is what one slice of a flood gave: Envoy's time for each request in
+// microseconds, and requests for each second.
+type flooded struct{ cpu, rate float64 }
+
+// settle is how long a place is asked before it is measured: connections behind
+// it are made anew, and what was in the processor's caches is there again. Then
+// how long it is left alone, so that all its threads have stopped.
+const (
+	settle = 40 * time.Millisecond
+	calm   = 2 * time.Millisecond
+)
+
+func (s *spot) flood(during time.Duration) (f flooded, err error) {
+	if _, _, err := s.load.flood(settle); err != nil {
+		return f, s.failed(err)
+	}
+	time.Sleep(calm)
+	before, err := s.computed()
+	if err != nil {
+		return f, err
+	}
+	answered, took, err := s.load.flood(during)
+	if err != nil {
+		return f, s.failed(err)
+	}
+	time.Sleep(calm)
+	after, err := s.computed()
+	if err != nil {
+		return f, err
+	}
+	return flooded{
+		cpu:  float64((after - before).Nanoseconds()) / 1e3 / float64(answered),
+		rate: float64(answered) / took.Seconds(),
+	}, nil
+}
+
+// computed is 0 where there is no Envoy.
+func (s *spot) computed() (time.Duration, error) {
+	if s.envoy == 0 {
+		return 0, nil
+	}
+	return computed(s.envoy)
+}
+
+// pace sends 1,000 requests for each second, and gives how long each took.
+func (s *spot) pace(during time.Duration) ([]time.Duration, error) {
+	const interval = time.Millisecond
+	if _, err := s.load.pace(interval, settle, nil); err != nil {
+		return nil, s.failed(err)
+	}
+	took, err := s.load.pace(interval, during, make([]time.Duration, 0, during/interval))
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	slices.Sort(took)
+	return took, nil
+}
+
+func (s *spot) failed(err error) error { return fmt.Errorf("%s, %s requests: %w", s.name, s.kind, err) }
+
+// pair is a spot beside the floor for the same requests. What is at one index of
+// its lists belongs together, and to one round of all pairs.
+type pair struct {
+	spot, floor *spot
+
+	floods, floorFloods []flooded
+	// p50 in milliseconds, and all latencies, of every round.
+	p50, floorP50 []float64
+	took          []time.Duration
+}
+
+// beside measures the two one after the other, in turn one and the other first.
+func beside[T any](turn int, own, floor *spot, f func(*spot) (T, error)) (a, b T, err error) {
+	if turn%2 == 1 {
+		b, a, err = beside(0, floor, own, f)
+		return a, b, err
+	}
+	if a, err = f(own); err != nil {
+		return a, b, err
+	}
+	b, err = f(floor)
+	return a, b, err
+}
+
+func (p *pair) flood(turn int, during time.Duration) error {
+	own, floor, err := beside(turn, p.spot, p.floor, func(s *spot) (flooded, error) { return s.flood(during) })
+	if err == nil {
+		p.floods, p.floorFloods = append(p.floods, own), append(p.floorFloods, floor)
+	}
+	return err
+}
+
+func (p *pair) pace(turn int, during time.Duration) error {
+	own, floor, err := beside(turn, p.spot, p.floor, func(s *spot) ([]time.Duration, error) { return s.pace(during) })
+	if err == nil {
+		p.p50, p.floorP50 = append(p.p50, at(own, 0.5)), append(p.floorP50, at(floor, 0.5))
+		p.took = append(p.took, own...)
+	}
+	return err
+}
+
+// at gives a quantile of sorted times, in milliseconds.
+func at(sorted []time.Duration, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return float64(sorted[int(q*float64(len(sorted)-1))].Nanoseconds()) / 1e6
+}
+
+// quantile of numbers in any order.
+func quantile(numbers []float64, q float64) float64 {
+	if len(numbers) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(numbers))
+	return sorted[int(q*float64(len(sorted)-1)+0.5)]
+}
+
+func median(numbers []float64) float64 { return quantile(numbers, 0.5) }
+
+// each gives one number for each round.
+func each[T any](of []T, f func(i int, v T) float64) []float64 {
+	all := make([]float64, len(of))
+	for i, v := range of {
+		all[i] = f(i, v)
+	}
+	return all
+}
+
+// cpu and rate are how many times the floor's they are, in each round.
+func (p *pair) cpu() []float64 {
+	return each(p.floods, func(i int, f flooded) float64 { return f.cpu / p.floorFloods[i].cpu })
+}
+
+// atRest is how many times the floor's CPU it is where others disturbed least: the
+// ratio of the tenth lowest of a hundred slices of each.
+func (p *pair) atRest() float64 {
+	low := func(of []flooded) float64 {
+		return quantile(each(of, func(_ int, f flooded) float64 { return f.cpu }), 0.1)
+	}
+	return low(p.floods) / low(p.floorFloods)
+}
+
+func (p *pair) rate() []float64 {
+	return each(p.floods, func(i int, f flooded) float64 { return f.rate / p.floorFloods[i].rate })
+}
+
+// added is how much later than the floor half of the requests are answered, in
+// each round, in milliseconds.
+func (p *pair) added() []float64 {
+	return each(p.p50, func(i int, v float64) float64 { return v - p.floorP50[i] })
+}

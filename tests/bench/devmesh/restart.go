@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// restart starts the real program again and again, with no control plane, where
+// sidecars have kept their routes on disk. The route server is gone.
+func (f *findings) restart(ctx context.Context, n *node) error {
+	for _, p := range n.places {
+		if !p.sidecar || p.sandboxes < 1_000 {
+			continue
+		}
+		p.process.end()
+		var took []float64
+		for range f.settings.restarts {
+			one, err := p.boot(ctx)
+			if err != nil {
+				return fmt.Errorf("restart with %d sandboxes: %w", p.sandboxes, err)
+			}
+			took = append(took, one.Seconds())
+		}
+		f.boots = append(f.boots, boots{p.sandboxes, took})
+	}
+	return nil
+}
+
+// boot gives the time from the start of the program to the first answer of the
+// fork to a request with its key. It is killed then, as a container is that
+// crashes.
+func (p *place) boot(ctx context.Context) (time.Duration, error) {
+	env, err := p.environment()
+	if err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, os.Getenv(programPath))
+	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	began := time.Now()
+	if err := p.pod.Do(cmd.Start); err != nil {
+		return 0, err
+	}
+	defer func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait()
+		p.forget()
+	}()
+	request := requests(known, p.sandboxes)[0]
+	for time.Since(began) < patience {
+		body, err := p.ask(request)
+		if bytes.Equal(body, forkBody) {
+			return time.Since(began), nil
+		}
+		if err == nil {
+			return 0, fmt.Errorf("a request with a known key was answered by %.80q", body)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return 0, errors.New("it did not come back")
+}
+
+// ask sends one request over a connection of its own. An error means that nobody
+// answered, or not with 200.
+func (p *place) ask(request []byte) ([]byte, error) {
+	conn, err := net.DialTimeout("tcp", p.address().String(), time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write(request); err != nil {
+		return nil, err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, errors.New(response.Status)
+	}
+	return io.ReadAll(io.LimitReader(response.Body, 1<<16))
+}
+
+// forget waits until nobody answers any more: what was killed has let go of its
+// port.
+func (p *place) forget() {
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
+		conn, err := net.DialTimeout("tcp", p.address().String(), time.Second)
+		if err != nil {
+			return
+		}
+		_ = conn.Close()
+	}
+}
