@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"sync"
@@ -12,8 +14,10 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 )
 
 // patience is how long anything may take that must happen.
@@ -35,6 +39,7 @@ type client struct {
 	mu       sync.Mutex
 	versions map[string]string
 	served   atomic.Int64
+	again    atomic.Int64 // how often it came again
 }
 
 // Connecting says where to go, and as whom.
@@ -140,29 +145,45 @@ func identified(token string) (pod, workload int, err error) {
 	return pod, workload, err
 }
 
+// run serves the stream. Until it has been served once it comes again when it is
+// cut off, as sidecars do: when thousands come at once, some are not greeted in
+// time.
 func (c *client) run(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
+	for {
+		err := c.stream(conn, l, first)
+		if status.Code(err) != codes.Unavailable || c.served.Load() > 0 || c.again.Add(1) > 100 {
+			return fmt.Errorf("stream %d: %w", c.number, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (c *client) stream(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
 	who := identity(c.number, l)
-	ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+who)
+	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+who))
+	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
-		discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName, grpc.ForceCodecV2(lazily{}))
+		discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResources_FullMethodName,
+		grpc.ForceCodecV2(lazily{}), grpc.WaitForReady(true))
 	if err != nil {
 		return err
 	}
 	typeURL, names := l.names(c.number % l.Workloads)
-	err = stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{
-		Node: &corev3.Node{Id: who}, TypeUrl: typeURL, ResourceNamesSubscribe: names,
-	})
-	for err == nil {
-		var r response
-		if err = stream.RecvMsg(&r); err != nil {
-			break
+	request := &discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: who}, TypeUrl: typeURL, ResourceNamesSubscribe: names}
+	for {
+		if err := stream.SendMsg(request); err != nil && !errors.Is(err, io.EOF) {
+			return err
 		}
-		c.take(r)
-		if err = stream.SendMsg(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResponseNonce: r.nonce}); err == nil && c.served.Add(1) == 1 {
+		if request.GetResponseNonce() != "" && c.served.Add(1) == 1 {
 			first <- struct{}{}
 		}
+		var r response
+		if err := stream.RecvMsg(&r); err != nil {
+			return err
+		}
+		c.take(r)
+		request = &discoveryv3.DeltaDiscoveryRequest{TypeUrl: typeURL, ResponseNonce: r.nonce}
 	}
-	return fmt.Errorf("stream %d: %w", c.number, err)
 }
 
 func (c *client) take(r response) {

@@ -66,6 +66,9 @@ func workload(i int) table.Workload {
 
 // names gives what a stream of a workload asks for: the type and the names.
 func (l Load) names(i int) (typeURL string, names []string) {
+	if l.Form == inParts {
+		return translate.PartType, translate.PartNames(workload(i))
+	}
 	return translate.RouteType, []string{translate.RouteName(workload(i))}
 }
 

@@ -4,12 +4,17 @@ import (
 	"context"
 	"net"
 	"strconv"
+	"strings"
+	"sync"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/xds/delta"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 )
@@ -17,8 +22,8 @@ import (
 // switchyard is the xDS server of the route server, as it is, apart from who may
 // come: tokens say it themselves.
 type switchyard struct {
-	server *serve.Server
-	load   Load
+	server  *serve.Server
+	receipt *receipt
 }
 
 func newOurs(v *view.View, r *receipt) (*switchyard, error) {
@@ -27,7 +32,7 @@ func newOurs(v *view.View, r *receipt) (*switchyard, error) {
 		return nil, err
 	}
 	server, err := serve.New(serve.Config{Sessions: receipted{sessions, r}})
-	return &switchyard{server, r.load}, err
+	return &switchyard{server, r}, err
 }
 
 func identify(_ context.Context, token string) (serve.Peer, error) {
@@ -39,24 +44,32 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 	return serve.Peer{Workload: workload(i), Namespace: namespace, Pod: "pod-" + name, UID: "uid-" + name}, nil
 }
 
-func (s *switchyard) serve(l net.Listener) error { return s.server.Run(context.Background(), l) }
+func (s *switchyard) serve(l net.Listener) error {
+	g := grpc.NewServer(append(serve.ServerOptions(), grpc.StreamInterceptor(s.receipt.overhear))...)
+	s.server.Register(g)
+	return g.Serve(l)
+}
 
 func (s *switchyard) due(_ context.Context, t table.Table) (map[string]string, error) {
 	due := map[string]string{}
-	for i := range s.load.Workloads {
-		resources, err := translate.Resources(t, workload(i))
+	for i := range s.receipt.load.Workloads {
+		routes, err := translate.Translate(t, workload(i))
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range resources {
+		whole, err := routes.Whole()
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range append(routes.Parts(), routes.Head(), whole) {
 			due[r.Name] = r.Version
 		}
 	}
 	return due, nil
 }
 
-// receipted hands the server's own convergence receipt on, as each stream
-// acknowledges.
+// receipted notes when the server has read an acknowledgement, and asks its own
+// convergence receipt what that one says.
 type receipted struct {
 	serve.Sessions
 	receipt *receipt
@@ -68,27 +81,85 @@ func (o receipted) Open(ctx context.Context, token string) (serve.Session, error
 	if err != nil {
 		return session, err
 	}
-	_, i, err := identified(token)
-	if err != nil {
-		return session, err
+	if one, ok := ctx.Value(overheardKey{}).(*overheard); ok {
+		one.session = session
+		_, one.workload, err = identified(token)
 	}
-	mine := &progress{workload: i}
-	session.Settled = func(_ serve.Peer, statuses []serve.Status) {
-		if at, ok := reached(session, statuses); ok {
-			o.receipt.acknowledged(mine, at)
-		}
-	}
-	return session, nil
+	return session, err
 }
 
-// reached gives the place in the log up to which a client has the routes.
-func reached(session serve.Session, statuses []serve.Status) (uint64, bool) {
-	name := translate.RouteName(session.Peer.Workload)
-	for _, st := range statuses {
-		if st.Name == name && st.Acked != "" {
-			_, pos := session.Reached(st.Acked)
-			return pos.Seq, pos.Seq > 0
+// overheard is a stream of which the measurement sees each message go by.
+type overheard struct {
+	grpc.ServerStream
+	ctx     context.Context
+	receipt *receipt
+	session serve.Session
+	progress
+
+	mu sync.Mutex
+	// nonce is that of the last response, and version the one of the whole that it
+	// brings.
+	nonce, version string
+}
+
+type overheardKey struct{}
+
+// overhear is a grpc.StreamServerInterceptor.
+func (r *receipt) overhear(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	one := &overheard{ServerStream: stream, receipt: r}
+	one.ctx = context.WithValue(stream.Context(), overheardKey{}, one)
+	return handle(server, one)
+}
+
+// Context is grpc.ServerStream's.
+func (o *overheard) Context() context.Context { return o.ctx }
+
+// SendMsg is grpc.ServerStream's.
+func (o *overheard) SendMsg(m any) error {
+	nonce, version := sentIn(m)
+	o.mu.Lock()
+	o.nonce = nonce
+	if version != "" {
+		o.version = version
+	}
+	o.mu.Unlock()
+	return o.ServerStream.SendMsg(m)
+}
+
+// RecvMsg is grpc.ServerStream's.
+func (o *overheard) RecvMsg(m any) error {
+	if err := o.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	request := m.(*discoveryv3.DeltaDiscoveryRequest)
+	o.mu.Lock()
+	acknowledged := request.GetResponseNonce() != "" && request.GetResponseNonce() == o.nonce && request.GetErrorDetail() == nil
+	version := o.version
+	o.mu.Unlock()
+	if acknowledged {
+		if _, pos := o.session.Reached(version); pos.Seq > 0 {
+			o.receipt.acknowledged(&o.progress, pos.Seq)
 		}
 	}
-	return 0, false
+	return nil
+}
+
+// sentIn gives the nonce of a response, and the version of all routes that it
+// brings: that of the head, or of the whole.
+func sentIn(m any) (nonce, version string) {
+	switch r := m.(type) {
+	case *delta.Response:
+		for _, one := range r.Resources {
+			if one.Type == translate.RouteType || strings.HasSuffix(one.Name, "/head") {
+				version = one.Version
+			}
+		}
+		return r.Nonce, version
+	case *discoveryv3.DeltaDiscoveryResponse:
+		for _, one := range r.GetResources() {
+			version = one.GetVersion()
+		}
+		return r.GetNonce(), version
+	}
+	return "", ""
 }
