@@ -107,6 +107,17 @@ faults: ## break the disk under the event bus (as root, an hour; ROUNDS= FLIPS= 
 	@$(GO) build -o $(CACHE)/tools/faults ./tests/faults/cmd/faults
 	@$(CACHE)/tools/faults -rounds $(ROUNDS) -flips $(FLIPS) -others $(OTHERS) -full $(FULL) $(if $(SEED),-seed $(SEED))
 
+# For how long: routes change under load, the control plane is away; and after how
+# many random changes Envoys are compared with the table.
+CHANGES ?= 10m
+OUTAGE ?= 30m
+RANDOM_CHANGES ?= 1000
+
+.PHONY: endure
+endure: ## DevMesh under changes, outages and restarts, with real parts (as root, 50 minutes; CHANGES= OUTAGE= RANDOM_CHANGES= SEED= for less)
+	@$(GO) build -o $(CACHE)/tools/endure ./tests/devmesh/cmd/endure
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/endure -changes-for $(CHANGES) -outage $(OUTAGE) -random-changes $(RANDOM_CHANGES) $(if $(SEED),-seed $(SEED))
+
 .PHONY: bench-history
 bench-history: ## old versions of the table, rebuilt from the log elsewhere: equal, and how fast
 	$(GO) run ./tests/bench/history

@@ -196,8 +196,8 @@ func carriers(key string) map[string]string {
 	if strings.Trim(key, " \t") != key {
 		return all // white space at the ends belongs to the header
 	}
-	all[customHeader] = key
 	if !strings.Contains(key, ",") {
+		all[customHeader] = key
 		all["tracestate"] = "vendor=1, sd-routing-key=" + key + ",other=2"
 	}
 	if !strings.ContainsAny(key, ",;") {
