@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // operatorNamespace is where the operator lives.
@@ -71,14 +72,19 @@ func keepManagers(o metav1.Object) {
 	o.SetManagedFields(entries)
 }
 
-// keepSidecars leaves of a pod what leads to its baseline and what its
-// containers are up to.
+// keepSidecars leaves of a pod what leads to its baseline, what its containers are
+// up to, and what package coverage asks of it: the images of our own containers,
+// and why it has none.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return
 	}
-	p.ManagedFields, p.Annotations = nil, nil
+	p.ManagedFields = nil
+	why, processed := p.Annotations[crdv1.AnnotationProcessed]
+	if p.Annotations = nil; processed {
+		p.Annotations = map[string]string{crdv1.AnnotationProcessed: why}
+	}
 	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers), InitContainers: names(p.Spec.InitContainers)}
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
@@ -87,11 +93,15 @@ func keepSidecars(o metav1.Object) {
 	}
 }
 
-// names leaves the names of containers.
+// names leaves the names of containers, and the images of ours.
 func names(in []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, 0, len(in))
 	for _, c := range in {
-		out = append(out, corev1.Container{Name: c.Name})
+		kept := corev1.Container{Name: c.Name}
+		if c.Name == devmesh.ContainerName || c.Name == devmesh.InitContainerName {
+			kept.Image = c.Image
+		}
+		out = append(out, kept)
 	}
 	return out
 }

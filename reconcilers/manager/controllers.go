@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/sidecars/coverage"
 )
 
 // Parts are what the controllers need beside a manager. Publisher, Objects and
@@ -29,6 +30,8 @@ type Parts struct {
 	Namespaces []string
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
 	Receipts routingconfig.Receipts
+	// Injected are the images of sidecars that pods get now; empty when not known.
+	Injected coverage.Images
 }
 
 // Controllers makes all controllers part of the manager.
@@ -40,7 +43,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
 	})
 	if err != nil {
 		return err

@@ -198,7 +198,12 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
 		return fmt.Errorf("add the publisher: %w", err)
 	}
-	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces}
+	now := injected(m.config.Inject)
+	counted := coverageMetrics{reader: m.manager.GetClient(), leads: m.manager.Elected(), now: now, logger: m.config.Logger}
+	if err := m.config.Metrics.Register(counted); err != nil {
+		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
+	}
+	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces, Injected: now}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // environment is what the chart sets.
@@ -174,12 +175,12 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	when := metav1.Now()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
+			Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d", crdv1.AnnotationProcessed: "why"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 		Spec: corev1.PodSpec{
 			Containers:     []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}}}},
-			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}},
+			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}, {Name: "sd-sidecar-init", Image: "z", Command: []string{"c"}}},
 		},
 		Status: corev1.PodStatus{
 			Phase: "Running", PodIP: "1.2.3.4",
@@ -188,8 +189,9 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	}
 	got, err := transform(keepManagers, keepSidecars)(pod)
 	want := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}}, InitContainers: []corev1.Container{{Name: "sd-sidecar"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{crdv1.AnnotationProcessed: "why"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}},
+			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}, {Name: "sd-sidecar-init", Image: "z"}}},
 		Status: corev1.PodStatus{
 			Phase:                 "Running",
 			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Ready: true}},

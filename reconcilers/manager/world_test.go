@@ -175,6 +175,12 @@ func (c *cluster) available(d *appsv1.Deployment) {
 // pod makes a pod of a baseline whose containers are in the given state.
 func (c *cluster) pod(d *appsv1.Deployment, name string, containers ...corev1.ContainerStatus) *corev1.Pod {
 	c.t.Helper()
+	return c.podAs(d, name, func(*corev1.Pod) {}, containers...)
+}
+
+// podAs makes such a pod with a change.
+func (c *cluster) podAs(d *appsv1.Deployment, name string, change func(*corev1.Pod), containers ...corev1.ContainerStatus) *corev1.Pod {
+	c.t.Helper()
 	yes := true
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -186,6 +192,7 @@ func (c *cluster) pod(d *appsv1.Deployment, name string, containers ...corev1.Co
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}},
 	}
+	change(p)
 	if err := c.client.Create(c.ctx, p); err != nil {
 		c.t.Fatal(err)
 	}

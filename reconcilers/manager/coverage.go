@@ -1,0 +1,108 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
+)
+
+// scrapePatience bounds the reading of the cache for one scrape.
+const scrapePatience = 5 * time.Second
+
+// devmeshPods is the metric of package coverage.
+var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
+	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, outdated, not_ready or missing.",
+	[]string{"kind", "namespace", "workload", "state"}, nil)
+
+// coverageMetrics count the pods of each workload that is concerned by how they
+// stand with their sidecar, from the cache, when they are asked for. Only the
+// leader says something, so that a sum over replicas counts each pod once. There
+// is a series for each state of each such workload, also for those with no pod,
+// so that an alert finds the zero.
+type coverageMetrics struct {
+	reader client.Reader
+	// leads is closed once this process is the leader.
+	leads  <-chan struct{}
+	now    coverage.Images
+	logger *slog.Logger
+}
+
+// injected gives the images that are put into pods.
+func injected(c inject.Config) coverage.Images {
+	return coverage.Images{Sidecar: c.Sidecar.Image, Redirect: c.Redirect.Image}
+}
+
+// Describe implements prometheus.Collector.
+func (coverageMetrics) Describe(to chan<- *prometheus.Desc) { to <- devmeshPods }
+
+// Collect implements prometheus.Collector.
+func (m coverageMetrics) Collect(to chan<- prometheus.Metric) {
+	select {
+	case <-m.leads:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	reports, err := m.reports(ctx)
+	if err != nil { // An invalid metric would take all others of the scrape with it.
+		m.logger.Error("Cannot count the pods with sidecars; this scrape is without them", "error", err)
+		return
+	}
+	for _, r := range reports {
+		for _, s := range coverage.States() {
+			if s == coverage.Behind {
+				continue // Only the route servers know; the command coverage asks them.
+			}
+			to <- prometheus.MustNewConstMetric(devmeshPods, prometheus.GaugeValue, float64(r.Count(s)),
+				r.Workload.Kind, r.Workload.Namespace, r.Workload.Name, string(s))
+		}
+	}
+}
+
+// reports reads the cache, without copies: nothing of it is changed.
+func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
+	var pods corev1.PodList
+	var deployments appsv1.DeploymentList
+	var forks crdv1.ForkedWorkloadList
+	if err := errors.Join(m.reader.List(ctx, &pods, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, err
+	}
+	forked := map[inject.Workload]bool{}
+	for i := range forks.Items {
+		w := &forks.Items[i]
+		forked[deploymentOf(w.Namespace, w.Spec.Baseline.Name)] = true
+	}
+	known := map[inject.Workload]bool{}
+	for i := range deployments.Items {
+		d := &deployments.Items[i]
+		w, asks := deploymentOf(d.Namespace, d.Name), coverage.Asks(d.Spec.Template.Annotations)
+		if d.Labels[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
+			known[w] = asks
+		}
+	}
+	each := func(yield func(*corev1.Pod) bool) {
+		for i := range pods.Items {
+			if !yield(&pods.Items[i]) {
+				return
+			}
+		}
+	}
+	return coverage.Reports(known, each, m.now, nil), nil
+}
+
+func deploymentOf(namespace, name string) inject.Workload {
+	return inject.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
+}
