@@ -1,0 +1,222 @@
+package manager_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/sidecars/devmesh"
+)
+
+var readySidecar = corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true}
+
+// gated runs controllers that wait for proxies, and a route server that knows them.
+// The baseline customer has the pods a and b.
+func gated(t *testing.T, ns string) (c *cluster, routes *routeServer, baseline *appsv1.Deployment, stop func()) {
+	t.Helper()
+	c = world(t, ns)
+	routes = c.routes(t)
+	stop = c.manage(manager.Config{RouteServer: routes.address})
+	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	baseline = c.baseline(ns, "customer", withSidecar)
+	c.pod(baseline, "a", readySidecar)
+	c.pod(baseline, "b", readySidecar)
+	return c, routes, baseline, stop
+}
+
+func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
+	const ns = "receipt"
+	c, routes, baseline, stop := gated(t, ns)
+	routes.proxy(ns, "a", "customer")
+	b := routes.proxy(ns, "b", "customer")
+
+	// b takes its time.
+	b.hold()
+	s := c.sandbox("gated", forkOf("gated-key", ns, "customer"))
+	early := c.everReady(s)
+	_, fork := c.fork(ns)
+	c.available(fork)
+	config := &crdv1.RoutingConfig{ObjectMeta: named("gated-key")}
+	c.condition(config, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
+	message := c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady)
+	c.says(message, "1 of 2 proxies", `"gated-key"`, ns+"/b (behind)", "kubectl logs -n "+ns+" b")
+	c.condition(s, crdv1.ConditionRoutingReady, "False", sandbox.ReasonRoutingNotReady)
+	c.condition(s, crdv1.ConditionWorkloadsReady, "True", "WorkloadsReady")
+
+	// It refuses; and then takes what it gets next.
+	c.eventually("b refuses", func() error {
+		if b.refuse("no such cluster") {
+			return nil
+		}
+		return errors.New("it has nothing to refuse")
+	})
+	c.eventually("the message says why", func() error {
+		if m := c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady); !contains(m, "it refused: no such cluster") {
+			return errors.New(m)
+		}
+		return nil
+	})
+	if early() {
+		t.Error("the sandbox was ready while a proxy did not know its key")
+	}
+	other := c.sandbox("other", forkOf("other-key", ns, "customer")) // other rules, so that b gets something new
+	b.release()
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
+	c.remove(other)
+	c.gone(other)
+
+	// What was had is had: a pod that comes later, and its proxy, do not matter.
+	c.pod(baseline, "late", readySidecar)
+	c.quiet()
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	// Nor does a route server that is away, also for the next manager.
+	early = c.everUnready(s)
+	routes.stop()
+	stop()
+	c.manage(manager.Config{RouteServer: routes.address})
+	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
+	c.quiet()
+	c.stays(s, early)
+
+	// What is new has to be acknowledged, and nobody can say that it was.
+	third := c.sandbox("third", forkOf("third-key", ns, "customer"))
+	c.eventually("a fork is made", func() error {
+		for _, w := range c.forks(ns) {
+			if w.Annotations[crdv1.AnnotationRoutingKey] == "third-key" && w.Status.Fork != nil {
+				fork.Name = w.Status.Fork.ObjectRef.Name
+				return nil
+			}
+		}
+		return errors.New("there is none")
+	})
+	c.available(fork)
+	c.says(c.condition(third, crdv1.ConditionReady, "False", routingconfig.ReasonRouteServerUnavailable), "Deployment signadot/routeserver")
+}
+
+func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
+	const ns = "disconnected"
+	c, routes, _, _ := gated(t, ns)
+	routes.proxy(ns, "a", "customer")
+	s := c.sandbox("disconnected", forkOf("disconnected-key", ns, "customer"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady),
+		"1 of 2 proxies", ns+"/b (not connected to a route server)")
+	routes.proxy(ns, "b", "customer")
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	// The fork is gone and comes back: what proxies know of it has changed twice, so
+	// they are asked again, and b has to know it again.
+	c.unavailable(fork)
+	c.condition(s, crdv1.ConditionWorkloadsReady, "False", "ForkProgressing")
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
+
+func TestWithoutPodsThereIsNobodyToWaitFor(t *testing.T) {
+	const ns = "nobody"
+	c := world(t, ns)
+	c.manage(manager.Config{RouteServer: c.routes(t).address})
+	c.baseline(ns, "customer", withSidecar)
+	s := c.sandbox("nobody", forkOf("nobody-key", ns, "customer"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	empty := c.sandbox("nothing", "{id: nothing-key}")
+	c.condition(empty, crdv1.ConditionRoutingReady, "True", "RoutingReady")
+}
+
+func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
+	const ns = "waived"
+	c := start(t, ns)
+	base := c.baseline(ns, "customer", withSidecar)
+	c.pod(base, "a", readySidecar) // its sidecar is connected to nothing
+	s := c.sandbox("waived", forkOf("waived-key", ns, "customer"))
+	_, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.condition(&crdv1.RoutingConfig{ObjectMeta: named("waived-key")}, routingconfig.ConditionProxiesCurrent, "True", routingconfig.ReasonNotAwaited)
+}
+
+// everReady tells, of the time until it is called, whether a sandbox was ever ready.
+func (c *cluster) everReady(s *crdv1.SignadotSandbox) func() bool { return c.ever(s, "True") }
+
+// everUnready tells whether it was ever not.
+func (c *cluster) everUnready(s *crdv1.SignadotSandbox) func() bool { return c.ever(s, "False") }
+
+// ever watches the condition Ready of a sandbox.
+func (c *cluster) ever(s *crdv1.SignadotSandbox, status string) func() bool {
+	c.t.Helper()
+	scheme, err := manager.Scheme()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	watcher, err := client.NewWithWatch(server, client.Options{Scheme: scheme})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(c.ctx)
+	w, err := watcher.Watch(ctx, &crdv1.SignadotSandboxList{}, &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var was bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for e := range w.ResultChan() {
+			o, ok := e.Object.(*crdv1.SignadotSandbox)
+			if !ok {
+				continue
+			}
+			ready := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionReady)
+			mu.Lock()
+			was = was || ready != nil && ready.Status == status
+			mu.Unlock()
+		}
+	}()
+	c.t.Cleanup(func() { w.Stop(); cancel(); <-done })
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return was
+	}
+}
+
+// stays says that a sandbox is ready and was so all the time.
+func (c *cluster) stays(s *crdv1.SignadotSandbox, unready func() bool) {
+	c.t.Helper()
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	if unready() {
+		c.t.Error("it was not ready meanwhile")
+	}
+}
+
+// unavailable sets the status of a Deployment as if no pod of it could serve.
+func (c *cluster) unavailable(d *appsv1.Deployment) {
+	c.t.Helper()
+	c.eventually("the status of a Deployment can be set", func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(d), d); err != nil {
+			return fmt.Errorf("read it: %w", err)
+		}
+		d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0
+		d.Status.Replicas = 0
+		return c.client.Status().Update(c.ctx, d)
+	})
+}
