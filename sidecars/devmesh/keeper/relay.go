@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -25,6 +27,10 @@ type relay struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when anything below changes
+	// turn counts what was put before Envoy. Each time the version says which it
+	// is, so that an answer is never taken for one to the same routes put before it
+	// at another time.
+	turn int
 	// routes are what Envoy is to have: nil, or one resource.
 	routes []translate.Resource
 	// good are the routes that Envoy accepted last.
@@ -46,17 +52,40 @@ func newRelay(w table.Workload, s store, logger *slog.Logger) *relay {
 	return &relay{workload: w, store: s, logger: logger, changed: make(chan struct{})}
 }
 
-// offer gives Envoy routes from the route server. A version that it has settled
-// before is not brought to it again.
+// turnMark stands between a version and the number of the turn.
+const turnMark = "~"
+
+// versionOf gives the version without the turn.
+func versionOf(routes translate.Resource) string {
+	version, _, _ := strings.Cut(routes.Version, turnMark)
+	return version
+}
+
+// put brings routes before Envoy. The lock is held.
+func (r *relay) put(routes translate.Resource) {
+	r.turn++
+	routes.Version, routes.Encoded = versionOf(routes)+turnMark+strconv.Itoa(r.turn), nil
+	r.routes = []translate.Resource{routes}
+}
+
+// settledOn tells whether Envoy has what it is to have. The lock is held.
+func (r *relay) settledOn() bool {
+	return len(r.good) > 0 && r.good[0].Version == r.routes[0].Version
+}
+
+// offer gives Envoy routes from the route server, unless they are what was offered
+// last or what it has, with nothing else on its way to it.
 func (r *relay) offer(routes translate.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if routes.Version == r.offered && r.verdict.settled {
+	if routes.Version == r.offered {
 		return
 	}
-	r.routes, r.offered, r.verdict = []translate.Resource{routes}, routes.Version, verdict{}
-	if len(r.good) > 0 && r.good[0].Version == routes.Version {
+	r.offered, r.verdict = routes.Version, verdict{}
+	if r.settledOn() && versionOf(r.good[0]) == routes.Version {
 		r.verdict = verdict{settled: true}
+	} else {
+		r.put(routes)
 	}
 	r.wake()
 }
@@ -77,25 +106,25 @@ func (r *relay) offerFirst() error {
 // the baseline alone; not the version that it has just refused, if any. The lock
 // is held.
 func (r *relay) fallBack(refused string) error {
-	if len(r.good) > 0 && r.good[0].Version == refused {
+	defer r.wake()
+	if len(r.good) > 0 && versionOf(r.good[0]) == refused {
 		r.good = nil
 	}
-	routes := r.good
-	if routes == nil {
-		kept, err := r.store.load(translate.RouteName(r.workload))
-		if err == nil && kept[0].Version == refused {
-			err = errors.New("those on disk are refused by Envoy")
-		}
-		if err != nil {
-			r.logger.Warn("no usable routes on disk; everything goes to the baseline until routes are received", "reason", err)
-			if kept, err = translate.Baseline(r.workload); err != nil {
-				return err
-			}
-		}
-		routes = kept
+	if r.good != nil {
+		r.routes = r.good // which it has
+		return nil
 	}
-	r.routes = routes
-	r.wake()
+	routes, err := r.store.load(translate.RouteName(r.workload))
+	if err == nil && routes[0].Version == refused {
+		err = errors.New("those on disk are refused by Envoy")
+	}
+	if err != nil {
+		r.logger.Warn("no usable routes on disk; everything goes to the baseline until routes are received", "reason", err)
+		if routes, err = translate.Baseline(r.workload); err != nil {
+			return err
+		}
+	}
+	r.put(routes[0])
 	return nil
 }
 
@@ -116,10 +145,10 @@ func (r *relay) verdictOn(version string) (verdict, <-chan struct{}) {
 func (r *relay) has() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.good) == 0 || r.routes[0].Version != r.good[0].Version {
+	if len(r.routes) == 0 || !r.settledOn() {
 		return ""
 	}
-	return r.good[0].Version
+	return versionOf(r.good[0])
 }
 
 // Resources is serve.Source: what Envoy is to have.
@@ -134,8 +163,8 @@ func (r *relay) Open(context.Context, string) (serve.Session, error) {
 	own := translate.RouteName(r.workload)
 	return serve.Session{
 		Peer: serve.Peer{Workload: r.workload, UID: "envoy"},
-		Allows: func(_, name string) error {
-			if name != own {
+		Allows: func(typeURL, name string) error {
+			if typeURL != translate.RouteType || name != own {
 				return status.Errorf(codes.PermissionDenied, "this sidecar has %q and not %.200q", own, name)
 			}
 			return nil
@@ -145,43 +174,58 @@ func (r *relay) Open(context.Context, string) (serve.Session, error) {
 	}, nil
 }
 
-// settled takes in what Envoy said about the routes it was sent.
+// settled takes in what Envoy said about the routes it was sent. What it accepts
+// is on disk before the route server is told: a restart begins with what was
+// acknowledged last.
 func (r *relay) settled(_ serve.Peer, statuses []serve.Status) {
 	for _, s := range statuses {
-		if keep := r.settle(s); keep != nil {
-			if err := r.store.save(*keep); err != nil {
+		if keep, accepted := r.acceptedNow(s.Acked); accepted {
+			if err := r.store.save(keep); err != nil {
 				r.logger.Error("the routes could not be kept on disk; a restart begins with older ones", "error", err)
 			}
 		}
+		r.settle(s)
 	}
 }
 
-// settle gives the routes that are worth keeping on disk now, if any. Those that
-// Envoy refused are taken back, so that it never starts with them.
-func (r *relay) settle(s serve.Status) (keep *translate.Resource) {
+// acceptedNow gives the routes that Envoy has just accepted, as they are to be
+// kept, if they are what the route server offered last.
+func (r *relay) acceptedNow(acked string) (translate.Resource, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.routes) == 0 || r.routes[0].Version != acked || versionOf(r.routes[0]) != r.offered || r.verdict.settled {
+		return translate.Resource{}, false
+	}
+	keep := r.routes[0]
+	keep.Version = r.offered
+	return keep, true
+}
+
+// settle takes in one status. Routes that Envoy refused are taken back, so that it
+// never starts with them.
+func (r *relay) settle(s serve.Status) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.routes) == 0 {
-		return nil
+		return
 	}
 	defer r.wake()
-	current := r.routes[0]
-	switch current.Version {
+	current := versionOf(r.routes[0])
+	switch r.routes[0].Version {
 	case s.Acked:
 		r.good = r.routes
-		if r.offered == s.Acked && !r.verdict.settled {
-			r.verdict, keep = verdict{settled: true}, &current
+		if r.offered == current && !r.verdict.settled {
+			r.verdict = verdict{settled: true}
 		}
 	case s.Rejected:
-		if r.offered == s.Rejected && !r.verdict.settled {
+		if r.offered == current { // also when it has accepted it before: it is another Envoy now
 			r.verdict = verdict{settled: true, refusal: cmp.Or(s.Error, "refused without a reason")}
 		}
-		r.logger.Error("Envoy refused routes; it keeps the last good ones", "version", s.Rejected, "error", s.Error)
-		if err := r.fallBack(s.Rejected); err != nil {
+		r.logger.Error("Envoy refused routes; it keeps the last good ones", "version", current, "error", s.Error)
+		if err := r.fallBack(current); err != nil {
 			r.logger.Error("there are no routes to fall back to", "error", err)
 		}
 	}
-	return keep
 }
 
 // wake tells all who wait. The lock is held.

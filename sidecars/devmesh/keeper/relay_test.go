@@ -38,12 +38,74 @@ func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 	if err := r.offerFirst(); err != nil {
 		t.Fatal(err)
 	}
-	if got := first(t, r).Version; got != "refused" {
+	if got := versionOf(first(t, r)); got != "refused" {
 		t.Fatalf("Envoy is offered version %q, want the one from disk", got)
 	}
-	r.settled(serve.Peer{}, []serve.Status{{Name: kept.Name, Sent: "refused", Rejected: "refused", Error: "unknown field"}})
-	if got := first(t, r).Version; got != baseline[0].Version {
+	put := first(t, r).Version
+	r.settled(serve.Peer{}, []serve.Status{{Name: kept.Name, Sent: put, Rejected: put, Error: "unknown field"}})
+	if got := versionOf(first(t, r)); got != baseline[0].Version {
 		t.Errorf("Envoy is offered version %q after it refused that from disk, want the baseline's %q", got, baseline[0].Version)
+	}
+}
+
+// rehearsal is a relay and an Envoy that answers when it is told to.
+type rehearsal struct {
+	*relay
+	t    *testing.T
+	like translate.Resource
+	// accepted is what Envoy has accepted last, and sent what was sent to it last
+	// and it has not answered; as the relay's server has them.
+	accepted, sent string
+}
+
+func rehearse(t *testing.T) *rehearsal {
+	t.Helper()
+	baseline, err := translate.Baseline(customer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rehearsal{
+		relay: newRelay(customer, store{filepath.Join(t.TempDir(), "routes.pb")}, slog.New(slog.DiscardHandler)),
+		t:     t, like: baseline[0],
+	}
+}
+
+func (r *rehearsal) offers(version string) {
+	routes := r.like
+	routes.Version = version
+	r.offer(routes)
+}
+
+// sends sends Envoy what it is to have, unless it has it or has not answered.
+func (r *rehearsal) sends() {
+	if routes := first(r.t, r.relay); r.sent == "" && routes.Version != r.accepted {
+		r.sent = routes.Version
+	}
+}
+
+// accepts and refuses answer what was sent.
+func (r *rehearsal) accepts() {
+	r.accepted, r.sent = r.sent, ""
+	r.settled(serve.Peer{}, []serve.Status{{Name: r.like.Name, Sent: r.accepted, Acked: r.accepted}})
+}
+
+func (r *rehearsal) refuses() {
+	refused := r.sent
+	r.sent = ""
+	r.settled(serve.Peer{}, []serve.Status{{Name: r.like.Name, Sent: refused, Acked: r.accepted, Rejected: refused, Error: "no"}})
+}
+
+func (r *rehearsal) claims(when, want string) {
+	r.t.Helper()
+	if got := r.has(); got != want {
+		r.t.Errorf("%s it claims version %q, not %q", when, got, want)
+	}
+}
+
+func (r *rehearsal) says(when, version string, want verdict) {
+	r.t.Helper()
+	if got, _ := r.verdictOn(version); got != want {
+		r.t.Errorf("%s the verdict on %q is %+v, want %+v", when, version, got, want)
 	}
 }
 
@@ -51,33 +113,63 @@ func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 // they are withdrawn meanwhile. Who claimed the old ones would not be sent them
 // again, and Envoy would go on with the new ones.
 func TestRoutesAreNotClaimedWhileOthersAreOnTheirWay(t *testing.T) {
-	r := newRelay(customer, store{filepath.Join(t.TempDir(), "routes.pb")}, slog.New(slog.DiscardHandler))
-	baseline, err := translate.Baseline(customer)
-	if err != nil {
-		t.Fatal(err)
+	r := rehearse(t)
+	r.claims("at first", "")
+	r.offers("1")
+	r.claims("before Envoy accepts anything", "")
+	r.sends()
+	r.accepts()
+	r.claims("once Envoy has accepted it", "1")
+	r.offers("2")
+	r.claims("while Envoy has not said what it thinks of the next", "")
+	r.sends()
+	r.accepts()
+	r.claims("once Envoy has accepted the next", "2")
+	r.offers("3")
+	r.sends()
+	r.refuses()
+	r.claims("once Envoy has refused the one after", "2")
+}
+
+// Routes that Envoy accepted are offered again while others are on their way to
+// it: it has them when it says so the second time, and not by what it said before.
+func TestWhatEnvoyOnceAcceptedIsSettledOnlyWhenItHasItAgain(t *testing.T) {
+	accepted := verdict{settled: true}
+	r := rehearse(t)
+	r.offers("1")
+	r.sends()
+	r.accepts()
+	r.says("accepted", "1", accepted)
+	r.offers("2")
+	r.sends() // and no answer yet
+	r.offers("1")
+	r.says("with 2 on its way", "1", verdict{})
+	r.claims("with 2 on its way", "")
+	r.accepts() // 2
+	r.says("with 2 accepted", "1", verdict{})
+	r.claims("with 2 accepted", "")
+	r.sends()
+	r.accepts() // 1
+	r.says("with 1 accepted again", "1", accepted)
+	r.claims("with 1 accepted again", "1")
+
+	// Nothing is on its way: it has it, and need not be asked.
+	r.offers("2")
+	r.sends()
+	r.refuses()
+	r.offers("1")
+	r.says("after it refused 2", "1", accepted)
+	r.sends()
+	if r.sent != "" {
+		t.Errorf("Envoy is sent %q, which it has", r.sent)
 	}
-	version := func(v string) translate.Resource {
-		routes := baseline[0]
-		routes.Version = v
-		return routes
+
+	// What it refused before it is asked about again: it may be another Envoy.
+	r.offers("2")
+	r.sends()
+	if r.sent == "" {
+		t.Fatal("Envoy is not asked about 2 again")
 	}
-	accepts := func(v string) { r.settled(serve.Peer{}, []serve.Status{{Name: baseline[0].Name, Sent: v, Acked: v}}) }
-	claims := func(when, want string) {
-		t.Helper()
-		if got := r.has(); got != want {
-			t.Errorf("%s it claims version %q, not %q", when, got, want)
-		}
-	}
-	claims("at first", "")
-	r.offer(version("1"))
-	claims("before Envoy accepts anything", "")
-	accepts("1")
-	claims("once Envoy has accepted it", "1")
-	r.offer(version("2"))
-	claims("while Envoy has not said what it thinks of the next", "")
-	accepts("2")
-	claims("once Envoy has accepted the next", "2")
-	r.offer(version("3"))
-	r.settled(serve.Peer{}, []serve.Status{{Name: baseline[0].Name, Sent: "3", Acked: "2", Rejected: "3", Error: "no"}})
-	claims("once Envoy has refused the one after", "2")
+	r.refuses()
+	r.says("refused again", "2", verdict{settled: true, refusal: "no"})
 }

@@ -1,11 +1,9 @@
 package keeper_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,11 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/anypb"
 
-	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 )
 
@@ -190,40 +186,18 @@ func TestAnOrderToEndLetsRequestsFinish(t *testing.T) {
 	}
 }
 
-// fixed serves whatever it is told, to prove what a refusal does.
-type fixed struct{ resources []translate.Resource }
-
-// Open lets anybody in.
-func (f fixed) Open(context.Context, string) (serve.Session, error) {
-	return serve.Session{Peer: serve.Peer{UID: "x"}, Allows: func(string, string) error { return nil }, Source: f}, nil
-}
-
-// Resources is serve.Source.
-func (f fixed) Resources() ([]translate.Resource, <-chan struct{}) { return f.resources, nil }
-
 func TestRoutesThatEnvoyRefusesAreReportedAndDoNoHarm(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
-	bad, err := anypb.New(&routev3.RouteConfiguration{
-		Name:         translate.RouteName(customer),
-		VirtualHosts: []*routev3.VirtualHost{{Name: "a", Domains: []string{"*"}}, {Name: "b", Domains: []string{"*"}}},
+	served := r.serveRoutes()
+	bad := served.offer(&routev3.VirtualHost{
+		Name: "requests", Domains: []string{"*", "*"}, Matcher: &matcherv3.Matcher{},
 	})
-	r.must(err)
-	server, err := serve.New(serve.Config{Sessions: fixed{[]translate.Resource{{
-		Type: translate.RouteType, Name: translate.RouteName(customer), Version: "bad", Any: bad,
-	}}}})
-	r.must(err)
-	l, err := net.Listen("tcp", net.JoinHostPort(r.node, xdsPort))
-	r.must(err)
-	g := grpc.NewServer()
-	server.Register(g)
-	go func() { _ = g.Serve(l) }()
-	t.Cleanup(g.Stop)
 	process := r.sidecar()
 	r.ready()
 	r.eventually("the refusal is known", func() error {
-		acks := server.Acks()
-		if len(acks) != 1 || acks[0].Rejected != "bad" || !strings.Contains(acks[0].Error, "domain") {
+		acks := r.XDS.Acks()
+		if len(acks) != 1 || acks[0].Rejected != bad || !strings.Contains(acks[0].Error, "domain") {
 			return fmt.Errorf("%+v", acks)
 		}
 		return nil

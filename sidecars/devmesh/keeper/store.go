@@ -22,7 +22,8 @@ type store struct{ path string }
 // maxStored bounds what is read back: some 100,000 rules.
 const maxStored = 32 << 20
 
-// save replaces the file. It is on disk, whole, before the old one is gone.
+// save replaces the file. It is on disk, whole, before the old one is gone, and
+// stays there when save returns.
 func (s store) save(r translate.Resource) error {
 	body, err := proto.Marshal(&discoveryv3.Resource{Name: r.Name, Version: r.Version, Resource: r.Any})
 	if err != nil {
@@ -44,7 +45,19 @@ func (s store) save(r translate.Resource) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), s.path)
+	if err := os.Rename(f.Name(), s.path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(s.path))
+}
+
+// syncFolder makes a new name in a folder outlast a loss of power.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // load gives what was saved, if it is whole and has this name.

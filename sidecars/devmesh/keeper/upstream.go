@@ -2,7 +2,9 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -33,8 +35,10 @@ type upstream struct {
 	address, tokenFile string
 	relay              *relay
 	logger             *slog.Logger
-	// news tells people that routes come; it belongs to run.
-	news news
+	// news tells people that routes come; it belongs to run, as do those below.
+	news       news
+	received   *received
+	quarantine *quarantine
 }
 
 // run follows the route server until ctx ends, whatever happens to it.
@@ -55,6 +59,8 @@ func (u *upstream) run(ctx context.Context) error {
 		return fmt.Errorf("route server %s: %w", u.address, err)
 	}
 	defer conn.Close()
+	u.received = &received{workload: u.relay.workload}
+	u.quarantine = &quarantine{workload: u.relay.workload, logger: u.logger, try: u.try, kept: map[int]kept{}}
 	said := ""
 	for wait := retryMin; ; {
 		began := time.Now()
@@ -93,12 +99,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	if err != nil {
 		return false, err
 	}
-	name := translate.RouteName(u.relay.workload)
-	first := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{name}}
-	if version := u.relay.has(); version != "" {
-		first.InitialResourceVersions = map[string]string{name: version}
-	}
-	if err := stream.Send(first); err != nil {
+	if err := stream.Send(u.first()); err != nil {
 		return false, err
 	}
 	defer u.news.reached(u.logger, u.relay.has, retryMax)()
@@ -107,58 +108,99 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 		if err != nil {
 			return served, err
 		}
-		served = true
-		answer, err := u.handOn(ctx, response)
+		answer, wrong, err := u.handOn(stream.Context(), response)
 		if err != nil {
 			return served, err
 		}
 		if err := stream.Send(answer); err != nil {
 			return served, err
 		}
+		if wrong != nil {
+			// Asked for anew from the beginning, after a pause that grows.
+			*u.received = received{workload: u.relay.workload}
+			return false, errors.Join(wrong, u.takeLeave(stream, cancel))
+		}
+		served = true
 	}
 }
 
-// handOn gives Envoy what the route server sent, waits for what it says, and
-// gives the answer. The route server sends nothing before it is answered, and
-// then the newest.
-func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) (*discoveryv3.DeltaDiscoveryRequest, error) {
-	answer := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
-	for _, r := range response.GetResources() {
-		if response.GetTypeUrl() != translate.RouteType || r.GetName() != translate.RouteName(u.relay.workload) || r.GetResource() == nil {
-			answer.ErrorDetail = &statuspb.Status{
-				Code: int32(codes.InvalidArgument), Message: fmt.Sprintf("%.200q was not asked for", r.GetName()),
-			}
-			continue
-		}
-		u.relay.offer(translate.Resource{
-			Type: response.GetTypeUrl(), Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
-		})
-		v, err := u.await(ctx, r.GetVersion())
-		if err != nil {
-			return nil, err
-		}
-		u.logger.Debug("routes", "version", r.GetVersion(), "refusal", v.refusal)
-		if v.refusal == "" {
-			u.news.received(u.logger, r.GetVersion())
-		} else {
-			answer.ErrorDetail = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: v.refusal}
-		}
+// first asks for all parts but those that are here. The head is one of them only
+// when Envoy has the routes that it stands for, and none other on their way.
+func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
+	w := u.relay.workload
+	has := u.received.versions()
+	if v := u.received.version; v != "" && v == u.relay.has() {
+		has[translate.HeadName(w)] = v
 	}
-	// A removal changes nothing: old routes are better than none.
-	return answer, nil
+	return &discoveryv3.DeltaDiscoveryRequest{
+		TypeUrl: translate.PartType, ResourceNamesSubscribe: translate.PartNames(w), InitialResourceVersions: has,
+	}
 }
 
-// await waits until Envoy has accepted or refused a version.
-func (u *upstream) await(ctx context.Context, version string) (verdict, error) {
+// leaveTaking is how long the route server may take to read why it is left.
+const leaveTaking = 2 * time.Second
+
+// takeLeave ends a stream once the route server has read what was sent on it.
+func (u *upstream) takeLeave(stream grpc.BidiStreamingClient[discoveryv3.DeltaDiscoveryRequest, discoveryv3.DeltaDiscoveryResponse], cancel func()) error {
+	defer time.AfterFunc(leaveTaking, cancel).Stop()
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
 	for {
-		v, changed := u.relay.verdictOn(version)
+		if _, err := stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+// handOn takes in what the route server sent, gives Envoy the whole, waits for what
+// it says, and gives the answer. The route server sends nothing before it is
+// answered, and then the newest. What is wrong with the response itself is in the
+// answer too.
+func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) (answer *discoveryv3.DeltaDiscoveryRequest, wrong, err error) {
+	answer = &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
+	refuse := func(code codes.Code, why string) {
+		answer.ErrorDetail = &statuspb.Status{Code: int32(code), Message: why}
+	}
+	if err := u.received.take(response); err != nil {
+		refuse(codes.InvalidArgument, err.Error())
+		return answer, err, nil
+	}
+	if u.received.head == nil {
+		return answer, nil, nil // nothing, or taken back: old routes are better than none
+	}
+	whole, err := u.received.whole()
+	if err != nil {
+		refuse(codes.DataLoss, err.Error())
+		return answer, err, nil
+	}
+	refusal, err := u.quarantine.bring(ctx, u.received, whole)
+	if err != nil {
+		return nil, nil, err
+	}
+	u.logger.Debug("routes", "version", u.received.version, "refusal", refusal)
+	if refusal == "" {
+		u.news.received(u.logger, u.received.version)
+	} else {
+		refuse(codes.InvalidArgument, refusal)
+	}
+	return answer, nil, nil
+}
+
+// try puts routes before Envoy and waits until it has accepted or refused them.
+func (u *upstream) try(ctx context.Context, whole translate.Resource) (refusal string, err error) {
+	u.relay.offer(whole)
+	for {
+		v, changed := u.relay.verdictOn(whole.Version)
 		if v.settled {
-			return v, nil
+			return v.refusal, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return verdict{}, ctx.Err()
+			return "", ctx.Err()
 		}
 	}
 }

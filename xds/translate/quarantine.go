@@ -1,0 +1,86 @@
+package translate
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/routeserver/table"
+)
+
+// StandIn gives what a proxy uses of a part that it refused: for each of the
+// part's match values what it had for it in the part that it last accepted, which
+// may be nil; and for the others a refusal with ReasonRefused, so that no key that
+// is known goes to the baseline. What the refused part does not have is gone.
+func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
+	i, err := PlaceOf(w, refused.Name)
+	if err != nil {
+		return nil, err
+	}
+	had, err := good.byValue()
+	if err != nil {
+		return nil, err
+	}
+	var entries []byte
+	err = mapEntries(refused.entries, func(value string, raw []byte) error {
+		if was, ok := had[value]; ok {
+			entries = append(entries, was...)
+			return nil
+		}
+		sandbox := sandboxIn(raw)
+		written, err := entry(value, refusal(RoutedSandbox+sandbox, ReasonRefused, fmt.Sprintf(
+			"sandbox %q holds this routing key and the proxy refused its route; the route server knows why", sandbox)))
+		entries = append(entries, written...)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newPart(w, i, refused.input, entries)
+}
+
+// Differing names the sandboxes of a part whose entries are not in another one,
+// which may be nil: sorted, each once, as the answers' RoutedHeader does.
+func Differing(p, from *Part) []string {
+	had, err := from.byValue()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	err = mapEntries(p.entries, func(value string, raw []byte) error {
+		if !bytes.Equal(had[value], raw) {
+			names = append(names, sandboxIn(raw))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// byValue gives the entries of a part, which may be nil.
+func (p *Part) byValue() (map[string][]byte, error) {
+	if p == nil {
+		return nil, nil
+	}
+	out := map[string][]byte{}
+	err := mapEntries(p.entries, func(value string, raw []byte) error {
+		out[value] = raw
+		return nil
+	})
+	return out, err
+}
+
+// sandboxIn gives the name of the sandbox that an entry leads to, as far as it can
+// be read.
+func sandboxIn(raw []byte) string {
+	route, err := routeIn(raw)
+	if err != nil {
+		return "unknown"
+	}
+	name, _ := strings.CutPrefix(route.GetName(), RoutedSandbox)
+	return name
+}
