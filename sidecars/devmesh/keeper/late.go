@@ -27,6 +27,9 @@ type late struct {
 const (
 	// lateSetup bounds what happens between machines of this pod.
 	lateSetup = 5 * time.Second
+	// hesitation is how long a client may pause within its first line, before what
+	// it has said so far must do: an application may be waiting for just that.
+	hesitation = 100 * time.Millisecond
 	// firstWords is how much an application's first words are read at once.
 	firstWords = 4 << 10
 )
@@ -98,18 +101,24 @@ func listenToApp(app net.Conn) spoken {
 	return spoken{words: words[:n], err: err}
 }
 
-// listenToClient reads until it is clear whether the client speaks HTTP.
+// listenToClient reads until it is clear whether the client speaks HTTP, or until
+// it pauses.
 func listenToClient(client net.Conn) spoken {
 	var said spoken
 	for {
 		words := make([]byte, firstWords)
 		n, err := client.Read(words)
 		said.words, said.err = append(said.words, words[:n]...), err
-		isHTTP, decided := speaksHTTP(said.words)
-		said.http = isHTTP
+		var decided bool
+		said.http, decided = speaksHTTP(said.words)
 		if decided || err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				said.err = nil // a pause, or interrupt
+			}
+			_ = client.SetReadDeadline(time.Time{})
 			return said
 		}
+		_ = client.SetReadDeadline(time.Now().Add(hesitation))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"regexp"
 )
 
 // The PROXY protocol, version 2.
@@ -55,25 +56,36 @@ const (
 
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
+var (
+	// requestLine is in every line that any server takes for a request's, and in
+	// some that only a careless one does: Envoy refuses those, where otherwise
+	// the application could have taken the next request with it, unrouted.
+	requestLine = regexp.MustCompile(`(?i)[ \t]HTTP/[0-9]`)
+	// knownMethod begins what is a request unless all signs deceive.
+	knownMethod = regexp.MustCompile(`(?i)^(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]`)
+	// notMethod is what no method has in it: it is a token of RFC 9110.
+	notMethod = regexp.MustCompile("[^A-Za-z0-9!#$%&'*+.^_`|~-]")
+)
+
 // speaksHTTP tells from the first bytes of a connection whether it speaks HTTP:
-// HTTP/2's preface, or a whole request line. Not decided: more is needed.
+// HTTP/2's preface, or a whole request line, after any empty ones. Not decided:
+// more is needed; what has been said so far may still be one, and likely is one
+// if it says HTTP.
 func speaksHTTP(words []byte) (http, decided bool) {
+	words = bytes.TrimLeft(words, "\r\n")
 	if n := min(len(words), len(preface)); n > 0 && string(words[:n]) == preface[:n] {
 		return true, n == len(preface)
 	}
-	method, rest, spaced := bytes.Cut(words, []byte{' '})
-	if len(method) > maxMethod || bytes.ContainsFunc(method, notUpper) || spaced && len(method) == 0 {
+	line, _, ended := bytes.Cut(words, []byte{'\n'})
+	method, spaced := line, false
+	if i := bytes.IndexAny(line, " \t\r"); i >= 0 {
+		method, spaced = line[:i], true
+	}
+	switch {
+	case len(method) > maxMethod || notMethod.Match(method) || spaced && len(method) == 0:
 		return false, true
+	case ended:
+		return requestLine.Match(line), true
 	}
-	if !spaced {
-		return false, false
-	}
-	line, _, ended := bytes.Cut(rest, []byte{'\n'})
-	if !ended {
-		return false, len(words) > maxRequestLine
-	}
-	return bytes.Contains(line, []byte(" HTTP/1.")), true
+	return knownMethod.Match(line), len(line) > maxRequestLine
 }
-
-// notUpper: methods that anybody uses are upper-case words, some with a hyphen.
-func notUpper(r rune) bool { return (r < 'A' || r > 'Z') && r != '-' }

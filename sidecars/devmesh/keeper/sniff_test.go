@@ -14,28 +14,38 @@ func TestWhetherAConnectionSpeaksHTTP(t *testing.T) {
 	}{
 		"nothing":                      {"", false, false},
 		"a method":                     {"GET", false, false},
-		"half a request line":          {"GET /a", false, false},
+		"half a request line":          {"GET /a", true, false},
 		"a request line":               {"GET /a HTTP/1.1\r\n", true, true},
 		"an old request line":          {"GET / HTTP/1.0\n", true, true},
 		"a method with a hyphen":       {"M-SEARCH * HTTP/1.1\r\n", true, true},
 		"half of HTTP/2's preface":     {"PRI * HTTP/2.0\r\n", true, false},
 		"HTTP/2's preface":             {preface + "more", true, true},
 		"what only begins like it":     {"PRIVATE\r\n", false, true},
-		"another preface":              {"PRI * HTTP/3.0\r\n", false, true},
+		"another preface":              {"PRI * HTTP/3.0\r\n", true, true},
 		"a mail server's client":       {"EHLO example.org\r\n", false, true},
 		"redis":                        {"*1\r\n$4\r\nPING\r\n", false, true},
 		"redis by hand":                {"PING x\r\n", false, true},
 		"TLS":                          {"\x16\x03\x01", false, true},
-		"lower case":                   {"get / HTTP/1.1\r\n", false, true},
+		"tabs for blanks":              {"GET\t/\tHTTP/1.1\r\n", true, true},
+		"a bare CR as a line's end":    {"GET / HTTP/1.1\rHost: a\r\n", true, true},
+		"a known method":               {"get /", true, false},
+		"one that begins like it":      {"GETX /", false, false},
+		"memcached":                    {"get key\r\n", false, true},
+		"a NUL in the first word":      {"GE\x00T / HTTP/1.1\r\n", false, true},
+		"empty lines":                  {"\r\n\n", false, false},
+		"a request after empty lines":  {"\r\n\r\nGET / HTTP/1.1\r\n", true, true},
+		"a version in lower case":      {"GET / http/1.1\r\n", true, true},
+		"another protocol's request":   {"OPTIONS * RTSP/1.0\r\n", false, true},
+		"lower case":                   {"get / HTTP/1.1\r\n", true, true},
 		"a blank first":                {" / HTTP/1.1\r\n", false, true},
 		"a word that does not end":     {strings.Repeat("A", maxMethod+1), false, true},
-		"a line that does not end":     {"GET " + strings.Repeat("a", maxRequestLine), false, true},
-		"a long line that may yet end": {"GET " + strings.Repeat("a", 8<<10), false, false},
+		"a line that does not end":     {"SAY " + strings.Repeat("a", maxRequestLine), false, true},
+		"a long line that may yet end": {"GET " + strings.Repeat("a", 8<<10), true, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			http, decided := speaksHTTP([]byte(c.words))
-			if decided != c.decided || decided && http != c.http {
+			if decided != c.decided || http != c.http {
 				t.Errorf("HTTP %v, decided %v", http, decided)
 			}
 		})

@@ -74,6 +74,12 @@ func overHTTP1(address string, requests [][]byte) ([]reply, error) {
 // overHTTP2 sends requests, given by their fields, as streams of one connection
 // and gives the answers, in the order of the requests.
 func overHTTP2(address string, requests [][][2]string) ([]reply, error) {
+	return bodiesOverHTTP2(address, requests, make([]string, len(requests)))
+}
+
+// bodiesOverHTTP2 sends a body with each request; "" ends a stream with its
+// headers.
+func bodiesOverHTTP2(address string, requests [][][2]string, bodies []string) ([]reply, error) {
 	c, err := net.Dial("tcp", address)
 	if err != nil {
 		return nil, err
@@ -102,8 +108,13 @@ func overHTTP2(address string, requests [][][2]string) ([]reply, error) {
 				return nil, err
 			}
 		}
-		if err := writeHeaders(framer, uint32(2*i+1), block.Bytes()); err != nil {
+		if err := writeHeaders(framer, uint32(2*i+1), block.Bytes(), bodies[i] == ""); err != nil {
 			return nil, err
+		}
+		if bodies[i] != "" {
+			if err := framer.WriteData(uint32(2*i+1), true, []byte(bodies[i])); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := out.Flush(); err != nil {
@@ -112,12 +123,11 @@ func overHTTP2(address string, requests [][][2]string) ([]reply, error) {
 	return answersOf(framer, out, len(requests))
 }
 
-// writeHeaders writes a header block that ends its stream, in as many frames as
-// it takes.
-func writeHeaders(framer *http2.Framer, stream uint32, block []byte) error {
+// writeHeaders writes a header block in as many frames as it takes.
+func writeHeaders(framer *http2.Framer, stream uint32, block []byte, end bool) error {
 	const most = 16 << 10 // bytes in a frame
 	first, rest := block[:min(most, len(block))], block[min(most, len(block)):]
-	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first, EndStream: true, EndHeaders: len(rest) == 0})
+	err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: first, EndStream: end, EndHeaders: len(rest) == 0})
 	for err == nil && len(rest) > 0 {
 		n := min(most, len(rest))
 		err = framer.WriteContinuation(stream, n == len(rest), rest[:n])
