@@ -86,14 +86,21 @@ func (c *Clients) fail(err error) {
 	}
 }
 
-// Await answers once every client has just the versions that it is to have, and
-// gives how many responses all of them have had.
-func (c *Clients) Await(due map[string]string, responses *int64) error {
+// Had is what all clients together had.
+type Had struct {
+	Responses int64
+	// Again is how often one was cut off and came again.
+	Again int64
+}
+
+// Await answers once every client has just the versions that it is to have.
+func (c *Clients) Await(due map[string]string, had *Had) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		behind := 0
-		*responses = 0
+		*had = Had{}
 		for _, one := range c.all {
-			*responses += one.served.Load()
+			had.Responses += one.served.Load()
+			had.Again += one.again.Load()
 			if !one.has(c.load, due) {
 				behind++
 			}
@@ -145,15 +152,16 @@ func identified(token string) (pod, workload int, err error) {
 	return pod, workload, err
 }
 
-// run serves the stream. Until it has been served once it comes again when it is
-// cut off, as sidecars do: when thousands come at once, some are not greeted in
-// time.
+// run serves the stream, and comes again when it is cut off, as sidecars do: when
+// thousands come at once some are not greeted in time, and of those to whom too
+// much is sent at once some do not answer pings in time.
 func (c *client) run(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
 	for {
 		err := c.stream(conn, l, first)
-		if status.Code(err) != codes.Unavailable || c.served.Load() > 0 || c.again.Add(1) > 100 {
+		if status.Code(err) != codes.Unavailable {
 			return fmt.Errorf("stream %d: %w", c.number, err)
 		}
+		c.again.Add(1)
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -168,6 +176,9 @@ func (c *client) stream(conn *grpc.ClientConn, l Load, first chan<- struct{}) er
 	if err != nil {
 		return err
 	}
+	c.mu.Lock()
+	clear(c.versions)
+	c.mu.Unlock()
 	typeURL, names := l.names(c.number % l.Workloads)
 	request := &discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: who}, TypeUrl: typeURL, ResourceNamesSubscribe: names}
 	for {

@@ -9,11 +9,11 @@ import (
 // table prints all that was measured, for people.
 func printTable(w io.Writer, all []measured) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "shape\tsystem\tlast p50\tp99\tmax\teach p50\tp99\tKiB per change\tresponses\tstorm\tmost memory\theap\tcpu server\tclients\tothers\t")
+	fmt.Fprintln(t, "shape\tsystem\tlast p50\tp99\tmax\teach p50\tp99\tKiB per change\tresponses\tcut off\tstorm\tmost memory\theap\tcpu server\tclients\tothers\t")
 	for _, m := range all {
-		fmt.Fprintf(t, "%s\t%s\t%.1f ms\t%.1f\t%.1f\t%.1f ms\t%.1f\t%.0f\t%.0f\t%.2f s\t%.0f MiB\t%.0f MiB\t%.2f\t%.2f\t%.2f\t\n",
+		fmt.Fprintf(t, "%s\t%s\t%.1f ms\t%.1f\t%.1f\t%.1f ms\t%.1f\t%.0f\t%.0f\t%d\t%.2f s\t%.0f MiB\t%.0f MiB\t%.2f\t%.2f\t%.2f\t\n",
 			m.Load, m.System, at(m.last, 0.5), at(m.last, 0.99), at(m.last, 1), at(m.each, 0.5), at(m.each, 0.99),
-			m.perChange, m.responses, m.storm.Seconds(), m.memory, m.heap, m.server, m.clients, m.others)
+			m.perChange, m.responses, m.again, m.storm.Seconds(), m.memory, m.heap, m.server, m.clients, m.others)
 	}
 	_ = t.Flush() // what it writes to is the standard output
 	fmt.Fprintln(w)
@@ -70,6 +70,7 @@ func (m measured) printFigures(w io.Writer, beside measured) {
 	figure(w, "xds-each-p99"+suffix, at(m.each, 0.99), "ms", 0, at(beside.each, 0.99))
 	figure(w, "xds-sent-per-change"+suffix, m.perChange, "KiB", 0, beside.perChange)
 	figure(w, "xds-responses-per-change"+suffix, m.responses, "responses", 0, beside.responses)
+	figure(w, "xds-cut-off"+suffix, float64(m.again), "streams", 0, float64(beside.again))
 	figure(w, "xds-storm"+suffix, m.storm.Seconds(), "s", 0, beside.storm.Seconds())
 	figure(w, "xds-memory"+suffix, m.memory, "MiB", want.memory, beside.memory)
 	figure(w, "xds-heap"+suffix, m.heap, "MiB", 0, beside.heap)

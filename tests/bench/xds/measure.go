@@ -19,6 +19,8 @@ type measured struct {
 	// perChange is what was written to all connections, in KiB, and responses how
 	// many there were, for each change.
 	perChange, responses float64
+	// again is how many streams were cut off and came again.
+	again int64
 	// memory is the most that the server's process had, and heap what it had in
 	// the end, in MiB.
 	memory, heap float64
@@ -61,13 +63,14 @@ func (m *measured) change(server, clients *process.Process) error {
 		return err
 	}
 	m.server, m.clients, m.others = compute(server.ID(), clients.ID()).since(before, o.Lasted)
-	var responses int64
-	if err := clients.Call("Await", o.Due, &responses); err != nil {
+	var had Had
+	if err := clients.Call("Await", o.Due, &had); err != nil {
 		return err
 	}
 	m.last, m.each = o.Last, o.Each
+	m.again = had.Again
 	m.perChange = float64(o.Bytes) / 1024 / float64(m.changes())
-	m.responses = float64(responses-int64(m.Streams)) / float64(m.changes())
+	m.responses = float64(had.Responses-int64(m.Streams)) / float64(m.changes())
 	var heap uint64
 	if err := server.Call("Heap", struct{}{}, &heap); err != nil {
 		return err

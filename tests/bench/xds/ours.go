@@ -83,7 +83,7 @@ func (o receipted) Open(ctx context.Context, token string) (serve.Session, error
 	}
 	if one, ok := ctx.Value(overheardKey{}).(*overheard); ok {
 		one.session = session
-		_, one.workload, err = identified(token)
+		one.pod, _, err = identified(token)
 	}
 	return session, err
 }
@@ -94,7 +94,7 @@ type overheard struct {
 	ctx     context.Context
 	receipt *receipt
 	session serve.Session
-	progress
+	pod     int
 
 	mu sync.Mutex
 	// nonce is that of the last response, and version the one of the whole that it
@@ -138,7 +138,7 @@ func (o *overheard) RecvMsg(m any) error {
 	o.mu.Unlock()
 	if acknowledged {
 		if _, pos := o.session.Reached(version); pos.Seq > 0 {
-			o.receipt.acknowledged(&o.progress, pos.Seq)
+			o.receipt.acknowledged(o.pod, pos.Seq)
 		}
 	}
 	return nil

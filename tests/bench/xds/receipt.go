@@ -13,7 +13,8 @@ type receipt struct {
 	load Load
 
 	mu      sync.Mutex
-	joined  int // streams that have acknowledged anything
+	pods    []progress
+	joined  int // pods that have acknowledged anything
 	changes []change
 	// of lists, for each workload, its changes.
 	of [][]int
@@ -29,14 +30,15 @@ type change struct {
 	last    time.Duration
 }
 
-// progress is one stream's.
+// progress is one pod's, over all streams that it has had.
 type progress struct {
-	workload int
-	joined   bool
-	next     int // of receipt.of[workload]
+	joined bool
+	next   int // of receipt.of[workload]
 }
 
-func newReceipt(l Load) *receipt { return &receipt{load: l, of: make([][]int, l.Workloads)} }
+func newReceipt(l Load) *receipt {
+	return &receipt{load: l, of: make([][]int, l.Workloads), pods: make([]progress, l.Streams)}
+}
 
 // make makes a change of a workload and notes it, before anybody can acknowledge
 // it. The function state states it and gives its place.
@@ -55,17 +57,18 @@ func (r *receipt) make(workload int, state func() (uint64, error)) error {
 	return nil
 }
 
-// acknowledged notes that a stream has the routes that follow from the log up to
-// a place.
-func (r *receipt) acknowledged(p *progress, place uint64) {
+// acknowledged notes that a pod has the routes that follow from the log up to a
+// place.
+func (r *receipt) acknowledged(pod int, place uint64) {
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	p := &r.pods[pod]
 	if !p.joined {
 		p.joined = true
 		r.joined++
 	}
-	mine := r.of[p.workload]
+	mine := r.of[pod%r.load.Workloads]
 	for ; p.next < len(mine) && r.changes[mine[p.next]].place <= place; p.next++ {
 		c := &r.changes[mine[p.next]]
 		took := now.Sub(c.made)

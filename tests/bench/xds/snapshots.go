@@ -47,7 +47,7 @@ type snapshots struct {
 
 // snapshotStream is what is known of one stream.
 type snapshotStream struct {
-	progress
+	pod     int
 	nonce   string
 	version string
 }
@@ -165,7 +165,7 @@ func (s *snapshots) due(ctx context.Context, t table.Table) (map[string]string, 
 func (s *snapshots) OnDeltaStreamOpen(_ context.Context, id int64, _ string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.streams[id] = &snapshotStream{progress: progress{workload: -1}}
+	s.streams[id] = &snapshotStream{pod: -1}
 	return nil
 }
 
@@ -180,9 +180,9 @@ func (s *snapshots) OnDeltaStreamClosed(id int64, _ *corev3.Node) {
 func (s *snapshots) OnStreamDeltaRequest(id int64, r *discoveryv3.DeltaDiscoveryRequest) error {
 	s.mu.Lock()
 	one := s.streams[id]
-	if one.workload < 0 {
+	if one.pod < 0 {
 		var err error
-		if _, one.workload, err = identified(r.GetNode().GetId()); err != nil {
+		if one.pod, _, err = identified(r.GetNode().GetId()); err != nil {
 			s.mu.Unlock()
 			return status.Error(codes.InvalidArgument, err.Error())
 		}
@@ -191,7 +191,7 @@ func (s *snapshots) OnStreamDeltaRequest(id int64, r *discoveryv3.DeltaDiscovery
 	place := s.places[one.version]
 	s.mu.Unlock()
 	if accepted {
-		s.receipt.acknowledged(&one.progress, place)
+		s.receipt.acknowledged(one.pod, place)
 	}
 	return nil
 }
