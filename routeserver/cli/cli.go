@@ -38,6 +38,9 @@ type Config struct {
 	// operator's namespace; the zero Mark when it keeps nothing. Without it audit
 	// verify --live holds the log against --mark only.
 	Witness func(ctx context.Context, access *rest.Config, namespace string) (event.Mark, error)
+	// Coverage looks at the cluster's pods. Without it the command coverage is not
+	// there.
+	Coverage func(ctx context.Context, access *rest.Config, ask CoverageRequest) (Coverage, error)
 	// Keys takes the routing key out of a request's headers where an archive is
 	// asked. Without it an archive is asked about keys only.
 	Keys api.Keys
@@ -160,6 +163,9 @@ func (a *app) root() *cobra.Command {
 		a.waitCommand(), a.sidecarsCommand(), a.logCommand(), a.replayCommand(), a.bisectCommand(), a.auditCommand(), a.versionCommand())
 	if a.Plan != nil {
 		root.AddCommand(a.dryRunCommand())
+	}
+	if a.Coverage != nil {
+		root.AddCommand(a.coverageCommand())
 	}
 	a.marked(root)
 	return root

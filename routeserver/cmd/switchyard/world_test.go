@@ -26,6 +26,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/apiserver"
@@ -175,9 +176,15 @@ func must(t *testing.T, err error) {
 	}
 }
 
+// sidecars are those that a test says are connected.
+type sidecars []api.Sidecar
+
+// Sidecars implements api.Sidecars.
+func (s sidecars) Sidecars() []api.Sidecar { return s }
+
 // routes serves a log that says that nothing is routed, and gives the log and the
-// address of the route server.
-func routes(t *testing.T) (event.Mark, string) {
+// address of the route server, to which these sidecars are connected.
+func routes(t *testing.T, connected ...api.Sidecar) (event.Mark, string) {
 	t.Helper()
 	log := memory.New()
 	_, err := log.Begin(t.Context(), event.Mark{})
@@ -185,7 +192,7 @@ func routes(t *testing.T) (event.Mark, string) {
 	mark, err := log.Append(t.Context(), event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first"}}, 0)
 	must(t, err)
 	const free = "127.0.0.1:0"
-	m, err := server.New(server.Config{Log: log, GRPCAddress: free, RESTAddress: free, MetricsAddress: free})
+	m, err := server.New(server.Config{Log: log, GRPCAddress: free, RESTAddress: free, MetricsAddress: free, Sidecars: sidecars(connected)})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

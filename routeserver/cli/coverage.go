@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// CoverageRequest says whose sidecars are asked about.
+type CoverageRequest struct {
+	// Namespace is the one to look at; empty for all.
+	Namespace string
+	// Operator is the namespace in which the operator runs.
+	Operator string
+	// Connected says of each pod, by namespace/name, whose sidecar is connected to a
+	// route server, whether it has acknowledged what it is to have; nil when that is
+	// not known.
+	Connected map[string]bool
+}
+
+// Coverage says which pods have a ready and current sidecar. Its JSON is part of
+// the interface.
+type Coverage struct {
+	// Workloads are those that are concerned, sorted.
+	Workloads []WorkloadCoverage `json:"workloads"`
+	// Unknown are sentences about what could not be read, and what that hides.
+	Unknown []string `json:"unknown"`
+}
+
+// WorkloadCoverage is where the pods of one workload stand.
+type WorkloadCoverage struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Asks: it asks for sidecars. Covered: every pod has a ready and current one.
+	Asks    bool `json:"asks"`
+	Covered bool `json:"covered"`
+	// Pods is how many it has. Below are the names of those in each state; Outdated
+	// and Behind are nil where that is not known.
+	Pods     int      `json:"pods"`
+	OK       []string `json:"ok"`
+	Outdated []string `json:"outdated"`
+	Behind   []string `json:"behind"`
+	NotReady []string `json:"notReady"`
+	Missing  []string `json:"missing"`
+	// ToDo says what is wrong and what to do, in sentences.
+	ToDo []string `json:"toDo"`
+}
+
+func (a *app) coverageCommand() *cobra.Command {
+	var namespace string
+	c := &cobra.Command{
+		Use:   "coverage",
+		Short: "Say which pods have a ready and current sidecar, and what to do about the others",
+		Long: `Say, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
+many of its pods are
+  ok         the sidecar is ready, and current
+  outdated   ready, of another image than is injected now
+  behind     ready, but connected to no route server, or has not acknowledged its rules
+  not ready  the sidecar is not ready
+  missing    there is none
+and what to do about those that are not ok. It reads pods and Deployments with your
+kubeconfig, and asks a route server which sidecars are connected. What cannot be read
+is said, and shown as ?. Exit code 1 when a workload is not covered.`,
+		Example: `  switchyard coverage
+  switchyard coverage -n shop -o json`,
+		Args: cobra.NoArgs,
+	}
+	c.Flags().StringVarP(&namespace, "namespace", "n", "", "only workloads in this namespace")
+	c.RunE = func(c *cobra.Command, _ []string) error { return a.showCoverage(c.Context(), namespace) }
+	return c
+}
+
+func (a *app) showCoverage(ctx context.Context, namespace string) error {
+	if a.flags.archive != "" {
+		return usage("coverage looks at pods, which no archive holds: leave out --archive")
+	}
+	access, err := a.flags.cluster.Rest()
+	if err != nil {
+		return &exit{ExitUnavailable, fmt.Errorf("coverage reads the cluster: %w", err)}
+	}
+	ask := CoverageRequest{Namespace: namespace, Operator: a.flags.cluster.Namespace}
+	connected, why := a.connected(ctx, namespace)
+	ask.Connected = connected
+	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
+	defer cancel()
+	got, err := a.Coverage(ctx, access, ask)
+	if err != nil {
+		return err
+	}
+	if why != nil {
+		got.Unknown = append(got.Unknown, "nobody knows here which sidecars are behind: "+why.Error())
+	}
+	got.Unknown, got.Workloads = orNone(got.Unknown), slices.Concat([]WorkloadCoverage{}, got.Workloads)
+	if err := a.printReport(got, a.coverageText(got)); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(got.Workloads, func(w WorkloadCoverage) bool { return !w.Covered }) {
+		return errNo
+	}
+	return nil
+}
+
+// connected asks which sidecars are connected and current. Without a route server
+// that says so the rest of the answer is worth having.
+func (a *app) connected(ctx context.Context, namespace string) (map[string]bool, error) {
+	client, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
+	defer cancel()
+	got, err := client.Sidecars(ctx, &routingv1.SidecarsRequest{Filter: &routingv1.Filter{Namespace: namespace}})
+	if err != nil {
+		return nil, err
+	}
+	if silent := got.GetSilent(); len(silent) > 0 {
+		return nil, fmt.Errorf("route servers did not answer: %s", strings.Join(silent, ", "))
+	}
+	connected := map[string]bool{}
+	for _, s := range got.GetSidecars() {
+		connected[s.GetNamespace()+"/"+s.GetPod()] = s.GetCurrent()
+	}
+	return connected, nil
+}
+
+func (a *app) coverageText(c Coverage) string {
+	var b strings.Builder
+	if len(c.Workloads) > 0 {
+		rows := grid{{"WORKLOAD", "PODS", "OK", "OUTDATED", "BEHIND", "NOT READY", "MISSING"}}
+		for _, w := range c.Workloads {
+			rows = append(rows, []string{plain(w.title()), strconv.Itoa(w.Pods), howMany(w.OK), howMany(w.Outdated),
+				howMany(w.Behind), howMany(w.NotReady), howMany(w.Missing)})
+		}
+		b.WriteString(rows.String() + "\n")
+	}
+	covered := 0
+	for _, w := range c.Workloads {
+		if w.Covered {
+			covered++
+		}
+		if len(w.ToDo) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n", a.paint(bold, plain(w.title())))
+		for _, line := range allPlain(w.ToDo) {
+			fmt.Fprintf(&b, "  %s\n", line)
+		}
+	}
+	for _, line := range allPlain(c.Unknown) {
+		b.WriteString(a.paint(yellow, line) + "\n")
+	}
+	fmt.Fprintf(&b, "%s, %d covered\n", many(len(c.Workloads), "workload"), covered)
+	return b.String()
+}
+
+func (w WorkloadCoverage) title() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// howMany counts pods, where they are known.
+func howMany(pods []string) string {
+	if pods == nil {
+		return "?"
+	}
+	return strconv.Itoa(len(pods))
+}

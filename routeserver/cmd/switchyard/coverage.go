@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
+)
+
+// managerName is the operator's Deployment that injects sidecars, as the chart
+// has it, and pageSize how many objects are asked for at once.
+const (
+	managerName = "signadot-controller-manager"
+	pageSize    = 500
+)
+
+// covered says which pods have a ready and current sidecar, reading the cluster
+// with the user's own rights. What the user may not read beside pods and
+// Deployments is left out and said.
+func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) (cli.Coverage, error) {
+	scheme, err := dryrun.Scheme()
+	if err != nil {
+		return cli.Coverage{}, err
+	}
+	reader, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return cli.Coverage{}, fmt.Errorf("reach the cluster: %w", err)
+	}
+	s := survey{reader: reader, ask: ask}
+	var pods []corev1.Pod
+	if err := pages(ctx, reader, ask.Namespace, pageSize, func(l *corev1.PodList) { pods = append(pods, l.Items...) }); err != nil {
+		return cli.Coverage{}, mayNot("pods", ask.Namespace, err)
+	}
+	known, err := s.known(ctx)
+	if err != nil {
+		return cli.Coverage{}, err
+	}
+	each := func(yield func(*corev1.Pod) bool) {
+		for i := range pods {
+			if !yield(&pods[i]) {
+				return
+			}
+		}
+	}
+	var out cli.Coverage
+	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected) {
+		out.Workloads = append(out.Workloads, shown(r))
+	}
+	out.Unknown = s.unknown
+	return out, nil
+}
+
+// survey is one look at a cluster.
+type survey struct {
+	reader client.Reader
+	ask    cli.CoverageRequest
+	// unknown are sentences about what could not be read.
+	unknown []string
+}
+
+// known gives the Deployments that ask for sidecars, and those that have a fork,
+// with whether they ask.
+func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
+	forked, asking := s.forked(ctx), s.askingNamespaces(ctx)
+	known := map[inject.Workload]bool{}
+	err := pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *appsv1.DeploymentList) {
+		for i := range l.Items {
+			d := &l.Items[i]
+			annotations, w := d.Spec.Template.Annotations, deployment(d.Namespace, d.Name)
+			asks := coverage.Asks(annotations)
+			if _, said := annotations[crdv1.AnnotationInject]; !said {
+				asks = asking[d.Namespace]
+			}
+			if d.Labels[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
+				known[w] = asks
+			}
+		}
+	})
+	if err != nil {
+		return nil, mayNot("deployments", s.ask.Namespace, err)
+	}
+	return known, nil
+}
+
+// forked gives the baselines of forks.
+func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
+	forked := map[inject.Workload]bool{}
+	err := pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *crdv1.ForkedWorkloadList) {
+		for i := range l.Items {
+			forked[deployment(l.Items[i].Namespace, l.Items[i].Spec.Baseline.Name)] = true
+		}
+	})
+	if err != nil {
+		s.unknown = append(s.unknown, "workloads that have a fork and no sidecar at all are not shown: "+err.Error())
+	}
+	return forked
+}
+
+// askingNamespaces gives the namespaces whose label asks for sidecars.
+func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
+	asking := map[string]bool{}
+	add := func(n *corev1.Namespace) { asking[n.Name] = coverage.Asks(n.Labels) }
+	var err error
+	if s.ask.Namespace == "" {
+		err = pages(ctx, s.reader, "", pageSize, func(l *corev1.NamespaceList) {
+			for i := range l.Items {
+				add(&l.Items[i])
+			}
+		})
+	} else {
+		var one corev1.Namespace
+		if err = s.reader.Get(ctx, client.ObjectKey{Name: s.ask.Namespace}, &one); err == nil {
+			add(&one)
+		}
+	}
+	if err != nil {
+		s.unknown = append(s.unknown, "workloads for which only their namespace asks, and that have no sidecar at all, are not shown: "+err.Error())
+	}
+	return asking
+}
+
+// injected gives the images that the operator injects now.
+func (s *survey) injected(ctx context.Context) coverage.Images {
+	var manager appsv1.Deployment
+	if err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.ask.Operator, Name: managerName}, &manager); err != nil {
+		s.unknown = append(s.unknown, "nobody knows here which sidecars are outdated: "+err.Error())
+		return coverage.Images{}
+	}
+	env := map[string]string{}
+	for i := range manager.Spec.Template.Spec.Containers {
+		for _, v := range manager.Spec.Template.Spec.Containers[i].Env {
+			env[v.Name] = v.Value
+		}
+	}
+	now := coverage.Images{Sidecar: env["ROUTE_SIDECAR_IMAGE"], Redirect: env["SIDECAR_INIT_IMAGE"]}
+	if !now.Known() {
+		s.unknown = append(s.unknown, fmt.Sprintf("nobody knows here which sidecars are outdated: Deployment %s/%s does not name both images that it injects",
+			s.ask.Operator, managerName))
+	}
+	return now
+}
+
+func deployment(namespace, name string) inject.Workload {
+	return inject.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
+}
+
+// pages reads all objects of a kind, in one namespace or in all, so many at once,
+// and gives each page, which is then the caller's.
+func pages[T any, L interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, reader client.Reader, namespace string, size int64, each func(L)) error {
+	for next := ""; ; {
+		list := L(new(T))
+		if err := reader.List(ctx, list, client.InNamespace(namespace), client.Limit(size), client.Continue(next)); err != nil {
+			return err
+		}
+		each(list)
+		if next = list.GetContinue(); next == "" {
+			return nil
+		}
+	}
+}
+
+// mayNot says what to do about an error of a list without which nothing can be
+// said.
+func mayNot(what, namespace string, err error) error {
+	switch {
+	case apierrors.IsForbidden(err) && namespace == "":
+		return fmt.Errorf("the %s of all namespaces may not be listed: name one with --namespace, or ask for the right: %w", what, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the %s of namespace %s may not be listed: ask for the right: %w", what, namespace, err)
+	}
+	return fmt.Errorf("list %s: %w", what, err)
+}
+
+// shown gives a report as the command shows it.
+func shown(r coverage.Report) cli.WorkloadCoverage {
+	pods := func(s coverage.State, known bool) []string {
+		if !known {
+			return nil
+		}
+		return append([]string{}, r.Pods[s]...)
+	}
+	return cli.WorkloadCoverage{
+		Kind: r.Workload.Kind, Namespace: r.Workload.Namespace, Name: r.Workload.Name,
+		Asks: r.Asks, Covered: r.Full(), Pods: r.Total,
+		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.ImagesKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),
+		NotReady: pods(coverage.NotReady, true), Missing: pods(coverage.Missing, true),
+		ToDo: append([]string{}, r.ToDo()...),
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/table"
+)
+
+// market makes a namespace with workloads and pods in every state, and an operator
+// that injects sidecar:2 and init:2.
+func market(t *testing.T, ns, labels string) client.Client {
+	t.Helper()
+	scheme, err := dryrun.Scheme()
+	must(t, err)
+	must(t, rbacv1.AddToScheme(scheme))
+	c, err := client.New(cluster, client.Options{Scheme: scheme})
+	must(t, err)
+	make := func(o client.Object, text string) {
+		must(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "NS", ns)), o))
+		must(t, c.Create(t.Context(), o))
+	}
+	make(&corev1.Namespace{}, "metadata: {name: NS, labels: {"+labels+"}}")
+	make(&corev1.Namespace{}, "metadata: {name: NS-operator}")
+	make(&appsv1.Deployment{}, `
+metadata: {name: signadot-controller-manager, namespace: NS-operator}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: manager, image: m, env: [{name: ROUTE_SIDECAR_IMAGE, value: "sidecar:2"}, {name: SIDECAR_INIT_IMAGE, value: "init:2"}]}]}`)
+	for name, inject := range map[string]string{"cart": `sidecar.signadot.com/inject: "true"`, "plain": "", "not": `sidecar.signadot.com/inject: "false"`} {
+		make(&appsv1.Deployment{}, `
+metadata: {name: `+name+`, namespace: NS}
+spec:
+  selector: {matchLabels: {app: `+name+`}}
+  template:
+    metadata: {labels: {app: `+name+`}, annotations: {`+inject+`}}
+    spec: {containers: [{name: main, image: m}]}`)
+		make(&corev1.Pod{}, podOf(name, name+"-none", ""))
+	}
+	ready := func(name, images string, is bool) {
+		p := &corev1.Pod{}
+		make(p, podOf("cart", name, images))
+		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "sd-sidecar", Ready: is}}}
+		must(t, c.Status().Update(t.Context(), p))
+	}
+	ready("cart-good", "2", true)
+	ready("cart-old", "1", true)
+	ready("cart-starting", "2", false)
+	ready("cart-lags", "2", true)
+	return c
+}
+
+// podOf is a pod of a Deployment, with our containers of a version, or without.
+func podOf(deployment, name, version string) string {
+	ours := ""
+	if version != "" {
+		ours = `, {name: sd-sidecar, image: "sidecar:` + version + `"}], initContainers: [{name: sd-sidecar-init, image: "init:` + version + `"}`
+	}
+	return `
+metadata:
+  name: ` + name + `
+  namespace: NS
+  labels: {pod-template-hash: h}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: ` + deployment + `-h, uid: u, controller: true}]
+spec: {automountServiceAccountToken: false, containers: [{name: main, image: m}` + ours + `]}`
+}
+
+func TestCoverageShowsEachPodAndWhatToDo(t *testing.T) {
+	c := market(t, "market", "")
+	cart := table.Workload{Kind: "Deployment", Namespace: "market", Name: "cart"}
+	_, address := routes(t, api.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
+		api.Sidecar{Namespace: "market", Pod: "cart-lags", Baseline: cart, Acknowledged: "a", Due: "b"})
+	args := []string{"coverage", "-n", "market", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "market-operator"}
+	code, out, errs := ask(t, args...)
+	want := `WORKLOAD                PODS  OK  OUTDATED  BEHIND  NOT READY  MISSING
+Deployment market/cart  5     1   1         1       1          1
+
+Deployment market/cart
+  cart-none started before a sidecar was asked for, or while the operator was away: kubectl rollout restart -n market deployment/cart
+  the sidecar is not ready in cart-starting: kubectl logs -n market cart-starting -c sd-sidecar
+  the sidecar is of another version in cart-old: kubectl rollout restart -n market deployment/cart
+  the sidecar is connected to no route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
+1 workload, 0 covered
+`
+	if diff := cmp.Diff(want, out); diff != "" || code != cli.ExitNo {
+		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
+	}
+
+	// A fork makes its baseline one of those that matter, and everything covered is yes.
+	must(t, c.Create(t.Context(), &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"},
+		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "market", Name: "plain"}}}))
+	if code, out, _ = ask(t, args...); code != cli.ExitNo || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	for _, gone := range []string{"plain-none", "cart-none", "cart-old", "cart-starting", "cart-lags"} {
+		must(t, c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: gone}}, client.GracePeriodSeconds(0)))
+	}
+	must(t, c.Delete(t.Context(), &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"}}))
+	code, out, errs = ask(t, append(args, "-o", "json")...)
+	var got cli.Coverage
+	must(t, json.Unmarshal([]byte(out), &got))
+	none := []string{}
+	if diff := cmp.Diff(cli.Coverage{Unknown: none, Workloads: []cli.WorkloadCoverage{{
+		Kind: "Deployment", Namespace: "market", Name: "cart", Asks: true, Covered: true, Pods: 1, OK: []string{"cart-good"},
+		Outdated: none, Behind: none, NotReady: none, Missing: none, ToDo: none,
+	}}}, got); diff != "" || code != cli.ExitOK {
+		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
+	}
+}
+
+func TestCoverageOfANamespaceThatAsks(t *testing.T) {
+	market(t, "asking", `sidecar.signadot.com/inject: "true"`)
+	_, address := routes(t)
+	_, out, errs := ask(t, "coverage", "-n", "asking", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "asking-operator")
+	for name, want := range map[string]bool{"cart ": true, "plain": true, "not ": false} {
+		if strings.Contains(out, "Deployment asking/"+name) != want {
+			t.Errorf("%s is shown: %t, want %t\n%s%s", name, !want, want, out, errs)
+		}
+	}
+}
+
+func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
+	c := market(t, "narrow", "")
+	must(t, c.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "narrow", Name: "r"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"}, Verbs: []string{"list"}}}}))
+	must(t, c.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "narrow", Name: "r"},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "narrow"}}}))
+	config := as(t, "narrow", "")
+	code, out, errs := ask(t, "coverage", "-n", "narrow", "--kubeconfig", config, "--namespace-of-operator", "narrow-operator")
+	for _, says := range []string{
+		"Deployment narrow/cart  5     3   ?         ?       1          1",
+		"nobody knows here which sidecars are outdated: ", "nobody knows here which sidecars are behind: no route server was reached",
+		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
+	} {
+		if !strings.Contains(out, says) {
+			t.Errorf("it does not say %q", says)
+		}
+	}
+	if code != cli.ExitNo || t.Failed() {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	for name, tt := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"without rights":     {[]string{"-n", "default", "--kubeconfig", config}, cli.ExitFailed, "the pods of namespace default may not be listed: ask for the right"},
+		"all namespaces":     {[]string{"--kubeconfig", config}, cli.ExitFailed, "the pods of all namespaces may not be listed: name one with --namespace"},
+		"an archive":         {[]string{"--archive", "log"}, cli.ExitUsage, "leave out --archive"},
+		"without kubeconfig": {[]string{"--kubeconfig", "/dev/null"}, cli.ExitUnavailable, "coverage reads the cluster: there is no kubeconfig"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := ask(t, append([]string{"coverage"}, tt.args...)...)
+			if code != tt.code || !strings.Contains(errs, tt.says) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+func TestAllPagesOfAListAreRead(t *testing.T) {
+	c := market(t, "paged", "")
+	for size := range int64(3) {
+		var names []string
+		must(t, pages(t.Context(), c, "paged", size+1, func(l *corev1.PodList) {
+			for i := range l.Items {
+				names = append(names, l.Items[i].Name)
+			}
+		}))
+		slices.Sort(names)
+		if got := fmt.Sprint(names); got != "[cart-good cart-lags cart-none cart-old cart-starting not-none plain-none]" {
+			t.Errorf("in pages of %d: %s", size+1, got)
+		}
+	}
+}
