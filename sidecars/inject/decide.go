@@ -56,6 +56,9 @@ type Namespace struct {
 	// does when a webhook's namespaceSelector asks for the label. It stands in
 	// for Labels where the manager may not read namespaces.
 	Selected bool
+	// Confined tells that the API server found on it that a pod security level is
+	// enforced that allows no sidecar, where Labels do not.
+	Confined bool
 }
 
 // Decision says whether a pod gets a sidecar.
@@ -143,9 +146,9 @@ func placeObstacle(ns Namespace, cfg Config) string {
 	if ns.Labels[LabelWebhooks] == webhooksDisabled {
 		return fmt.Sprintf("namespace %s has the label %s=%s", ns.Name, LabelWebhooks, webhooksDisabled)
 	}
-	if level := ns.Labels[labelPodSecurity]; level != "" && level != podSecurityAllowed {
-		return fmt.Sprintf("namespace %s enforces the pod security level %q, which forbids NET_ADMIN to the redirecting init container: set the label %s=%s",
-			ns.Name, level, labelPodSecurity, podSecurityAllowed)
+	if level := ns.Labels[labelPodSecurity]; ns.Confined || level != "" && level != podSecurityAllowed {
+		return fmt.Sprintf("namespace %s enforces a pod security level (label %s), which forbids NET_ADMIN to the redirecting init container: set it to %s",
+			ns.Name, labelPodSecurity, podSecurityAllowed)
 	}
 	return ""
 }

@@ -16,7 +16,9 @@
 // network, and must not hold the sidecar's ports. A pod that asked and is
 // refused starts unmeshed and carries the annotation
 // sidecar.signadot.com/processed with the reason and what to change. A pod that
-// did not ask is not touched at all.
+// did not ask is not touched at all. Where the namespace enforces a pod security
+// level (baseline or restricted) a sidecar would keep the pod from starting, since
+// its redirect needs a capability: such pods are refused like the others.
 //
 // The handler makes no API call, so the owner is worked out from the pod alone:
 // a ReplicaSet of a Deployment is called <deployment>-<hash>, and the pod

@@ -6,10 +6,13 @@
 //	                           label where NamespaceLabels can tell
 //	/mutate-v1-pod/namespace   pods of namespaces that the API server has selected
 //	                           by the label sidecar.signadot.com/inject
+//	.../confined               either of them, of namespaces that the API server
+//	                           has found to enforce a pod security level
 //
-// The second path is for a second entry of the webhook configuration, with a
-// namespaceSelector for the label: the API server then does the looking, and the
-// manager needs no right to read namespaces.
+// Each path is for an entry of its own in the webhook configuration, with a
+// namespaceSelector for the labels: the API server then does the looking, and the
+// manager needs no right to read namespaces. Where pod security is enforced the
+// answer is a reason and never a sidecar, since the pod would not be let in.
 //
 // # It never stands in the way
 //

@@ -22,6 +22,9 @@ const (
 	PathPods = "/mutate-v1-pod"
 	// PathNamespacePods takes pods of namespaces that ask for sidecars.
 	PathNamespacePods = PathPods + "/namespace"
+	// PathConfined behind one of them takes those of namespaces that enforce a pod
+	// security level under which no sidecar starts.
+	PathConfined = "/confined"
 )
 
 // What a request may weigh, and all of them together: two pods of the greatest
@@ -58,17 +61,24 @@ func newReviewer(cfg Config) (*reviewer, error) {
 	return r, nil
 }
 
-// handler serves the two paths.
+// handler serves the paths.
 func (r *reviewer) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+PathPods, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, false) })
-	mux.HandleFunc("POST "+PathNamespacePods, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, true) })
+	for path, found := range map[string]inject.Namespace{
+		PathPods:                         {},
+		PathNamespacePods:                {Selected: true},
+		PathPods + PathConfined:          {Confined: true},
+		PathNamespacePods + PathConfined: {Selected: true, Confined: true},
+	} {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, found) })
+	}
 	return mux
 }
 
-// serve reads one review and answers it. What is no review gets an HTTP error,
+// serve reads one review and answers it. found is what the API server has found
+// out about the namespace before it asked. What is no review gets an HTTP error,
 // which the API server ignores as failurePolicy says.
-func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, selected bool) {
+func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, found inject.Namespace) {
 	began := time.Now()
 	review, status, err := r.read(w, req)
 	if err != nil {
@@ -76,7 +86,7 @@ func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, selected bool
 		http.Error(w, err.Error(), status)
 		return
 	}
-	response, outcome := r.answer(review.Request, selected)
+	response, outcome := r.answer(review.Request, found)
 	response.UID = review.Request.UID
 	r.metrics.count(outcome, began)
 	w.Header().Set("Content-Type", "application/json")
@@ -115,7 +125,7 @@ func (r *reviewer) read(w http.ResponseWriter, req *http.Request) (*admissionv1.
 
 // answer decides about one request. outcome is for metrics: injected, declined
 // (asked for, refused with a reason), untouched or fault.
-func (r *reviewer) answer(req *admissionv1.AdmissionRequest, selected bool) (response *admissionv1.AdmissionResponse, outcome string) {
+func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace) (response *admissionv1.AdmissionResponse, outcome string) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.log.Error("the injector panicked; the pod starts without a sidecar",
@@ -128,7 +138,7 @@ func (r *reviewer) answer(req *admissionv1.AdmissionRequest, selected bool) (res
 	if req.Operation != admissionv1.Create || req.Resource != pod || req.SubResource != "" {
 		return allowed, "untouched"
 	}
-	ns := inject.Namespace{Name: req.Namespace, Labels: r.labels(req.Namespace), Selected: selected}
+	ns.Name, ns.Labels = req.Namespace, r.labels(req.Namespace)
 	result, err := r.injectPod(req.Object.Raw, ns, r.inject)
 	if err != nil {
 		r.log.Error("the injector cannot read a pod, which starts without a sidecar", "namespace", req.Namespace, "error", err)

@@ -109,6 +109,10 @@ func TestEveryPodIsAllowedAndThoseThatAskArePatched(t *testing.T) {
 			p.Spec.HostNetwork = true
 			return p
 		}(), PathPods, unchanged, "sidecar.signadot.com~1processed", "no sidecar: the pod uses the node's network"},
+		"a pod of a namespace that allows no capability": {customer("a", asks()), PathPods + PathConfined, unchanged,
+			"sidecar.signadot.com~1processed", "no sidecar: namespace shop enforces a pod security level"},
+		"a pod of a namespace that asks and allows no capability": {customer("a", nil), PathNamespacePods + PathConfined, unchanged,
+			"sidecar.signadot.com/processed", "no sidecar: namespace shop enforces a pod security level"},
 		"an update of a pod": {customer("a", asks()), PathPods,
 			func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, "", ""},
 		"something that is no pod": {customer("a", asks()), PathPods,

@@ -57,6 +57,9 @@ const (
 	inject      = "sidecar.signadot.com/inject"
 	byPod       = "/mutate-v1-pod"
 	byNamespace = "/mutate-v1-pod/namespace"
+	confined    = "/confined"
+
+	podSecurity = "pod-security.kubernetes.io/enforce"
 )
 
 // askable are pods, and on which path the webhook is asked about them, if it is.
@@ -73,6 +76,8 @@ var askable = []struct {
 	{"a pod that says nothing where the namespace declines", "declining", pod(nil), ""},
 	{"a pod that declines where the namespace asks", "asking", pod(map[string]string{inject: "false"}), byPod},
 	{"a pod that asks where webhooks are disabled", "disabled", pod(map[string]string{inject: "true"}), ""},
+	{"a pod that asks where pod security is enforced", "confined", pod(map[string]string{inject: "true"}), byPod + confined},
+	{"a pod that says nothing where the namespace asks and pod security is enforced", "askingconfined", pod(nil), byNamespace + confined},
 	{"a pod that asks in our own namespace", namespace, pod(map[string]string{inject: "true"}), ""},
 	{"a pod that asks in kube-system", "kube-system", pod(map[string]string{inject: "true"}), ""},
 	{"a pod that has the sidecar as a container", "shop", pod(map[string]string{inject: "true"}, "app", "sd-sidecar"), ""},
@@ -106,6 +111,9 @@ func (s apiServer) asksTheWebhook(t *testing.T) {
 	s.label(t, "asking", inject, "true")
 	s.label(t, "declining", inject, "false")
 	s.label(t, "disabled", "signadot.com/admission-webhooks", "disabled")
+	s.label(t, "confined", podSecurity, "baseline")
+	s.label(t, "askingconfined", podSecurity, "restricted")
+	s.label(t, "askingconfined", inject, "true")
 	hook := s.serveWebhook(t)
 	s.awaitWebhook(t, hook)
 	for i, c := range askable {
@@ -171,7 +179,7 @@ func (s apiServer) awaitWebhook(t *testing.T, hook *asked) {
 	for _, c := range []struct {
 		namespace   string
 		annotations map[string]string
-	}{{"shop", map[string]string{inject: "true"}}, {"asking", nil}} {
+	}{{"shop", map[string]string{inject: "true"}}, {"asking", nil}, {"confined", map[string]string{inject: "true"}}, {"askingconfined", nil}} {
 		probe := pod(c.annotations)
 		probe.Name, probe.Namespace = "probe-in-"+c.namespace, c.namespace
 		for len(hook.about(probe.Name)) == 0 {

@@ -1,4 +1,35 @@
-{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. */}}
+{{- /*
+Pods that ask for themselves.
+  path: what comes behind the path
+  confined: In or NotIn, for namespaces where pod security is enforced
+*/}}
+{{- define "operator.webhookForPods" -}}
+{{ include "operator.webhookCall" (print "/mutate-v1-pod" .path) }}
+namespaceSelector:
+  matchExpressions:
+    {{- include "operator.webhookNamespaces" .confined | nindent 4 }}
+matchConditions:
+  - name: pod-asks
+    expression: "has(object.metadata.annotations) && 'sidecar.signadot.com/inject' in object.metadata.annotations"
+  {{- include "operator.webhookConditions" . | nindent 2 }}
+{{- end }}
+
+{{/* Pods whose namespace asks; takes the same. */}}
+{{- define "operator.webhookForNamespaces" -}}
+{{ include "operator.webhookCall" (print "/mutate-v1-pod/namespace" .path) }}
+namespaceSelector:
+  matchExpressions:
+    - key: sidecar.signadot.com/inject
+      operator: In
+      values: ["true", http, grpc]
+    {{- include "operator.webhookNamespaces" .confined | nindent 4 }}
+matchConditions:
+  - name: pod-says-nothing
+    expression: "!has(object.metadata.annotations) || !('sidecar.signadot.com/inject' in object.metadata.annotations)"
+  {{- include "operator.webhookConditions" . | nindent 2 }}
+{{- end }}
+
+{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. Takes In or NotIn. */}}
 {{- define "operator.webhookNamespaces" -}}
 - key: signadot.com/admission-webhooks
   operator: NotIn
@@ -6,6 +37,9 @@
 - key: kubernetes.io/metadata.name
   operator: NotIn
   values: [kube-system, kube-node-lease, signadot]
+- key: pod-security.kubernetes.io/enforce
+  operator: {{ . }}
+  values: [baseline, restricted]
 {{- end }}
 
 {{/* Pods that are never asked about. */}}
