@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -125,6 +126,20 @@ func asksItsPeers(t *testing.T, all objects, settings routeserver.Settings) {
 	}
 }
 
+// asksTheRouteServer checks that the manager asks the Service of the route servers,
+// on the port that it has for that, whether proxies know a key.
+func asksTheRouteServer(t *testing.T, all objects, settings manager.Settings, waits bool) {
+	t.Helper()
+	service := as[corev1.Service](t, all.find("Service", namespace, "routeserver"))
+	want := fmt.Sprintf("%s.%s.svc:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
+	if settings.RouteServer != want || service.Spec.Ports[0].Name != "grpc" {
+		t.Errorf("the manager asks %s, and the route servers answer at %s", settings.RouteServer, want)
+	}
+	if settings.WaitForProxies != waits {
+		t.Errorf("the manager waits for proxies: %v", settings.WaitForProxies)
+	}
+}
+
 func TestTheManagerTakesItsArguments(t *testing.T) {
 	for name, values := range cases(t) {
 		t.Run(name, func(t *testing.T) {
@@ -135,6 +150,7 @@ func TestTheManagerTakesItsArguments(t *testing.T) {
 				t.Fatal(err)
 			}
 			listensOn(t, spec, settings.MetricsAddress, settings.HealthAddress, settings.WebhookAddress)
+			asksTheRouteServer(t, mustRender(t, values), settings, !strings.Contains(values, "waitForProxies: false"))
 			readsItsFiles(t, spec, settings.Bus)
 			mounted(t, spec, settings.ClusterConfig)
 			if !settings.LeaderElect {

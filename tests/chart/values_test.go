@@ -34,6 +34,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"an age in days", "eventBus: {history: {age: 7d}}", "/eventBus/history/age"},
 		{"a way to redirect that does not exist", "routing: {iptablesMode: ebpf}", "/routing/iptablesMode"},
 		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
+		{"text for whether to wait", "routing: {waitForProxies: 'no'}", "/routing/waitForProxies"},
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
 		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
