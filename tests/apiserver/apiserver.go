@@ -30,6 +30,8 @@ func Start() (*Server, error) {
 	}
 	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds}}
 	if s.Config, err = s.environment.Start(); err != nil {
+		// What was started before something failed must not stay.
+		_ = s.environment.Stop()
 		return nil, fmt.Errorf("start an API server (the binaries come from `go run -C tools/cluster . build --only apiserver`): %w", err)
 	}
 	s.Config.QPS, s.Config.Burst = 1000, 1000

@@ -18,9 +18,13 @@ type balancer struct {
 	in   map[*pod]bool
 }
 
-// probePeriod is how long it takes at most until a pod that is not ready any
-// more gets no new connections.
-const probePeriod = 200 * time.Millisecond
+// probePeriod is how long it takes at most until a pod that says it is not ready,
+// or takes no connection, gets no new ones. One that says nothing is given up after
+// so many probes, as the injector has it: on a busy machine an answer may be late.
+const (
+	probePeriod  = 200 * time.Millisecond
+	probesMissed = 3
+)
 
 func newBalancer(pods []*pod) *balancer {
 	b := &balancer{pods: pods, in: map[*pod]bool{}}
@@ -36,6 +40,7 @@ func (b *balancer) probe(ctx context.Context) {
 	defer all.Wait()
 	for _, p := range b.pods {
 		all.Go(func() {
+			missed := 0
 			for tick := time.NewTicker(probePeriod); ; {
 				select {
 				case <-ctx.Done():
@@ -44,12 +49,20 @@ func (b *balancer) probe(ctx context.Context) {
 				case <-tick.C:
 				}
 				err := p.ready(ctx)
+				if missed++; !isTimeout(err) {
+					missed = 0
+				}
 				b.mu.Lock()
-				b.in[p] = err == nil
+				b.in[p] = err == nil || b.in[p] && missed > 0 && missed < probesMissed
 				b.mu.Unlock()
 			}
 		})
 	}
+}
+
+func isTimeout(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }
 
 // balanced is a connection to a pod.

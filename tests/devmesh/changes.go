@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"switchyard.dev/eventbus/event"
 )
 
@@ -182,8 +185,8 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 	pos, err := state()
 	for err == nil {
 		answer, waited := k.control.wait(k.key, pos)
-		if err = waited; err != nil {
-			break
+		if waited != nil && status.Code(waited) != codes.DeadlineExceeded {
+			return time.Since(began), missing, waited
 		}
 		if answer.GetConverged() {
 			k.load.book.receipt(k.decision)
@@ -192,7 +195,7 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 			return took, missing, nil
 		}
 		if missing++; missing > 3 {
-			err = fmt.Errorf("key %q: no receipt of %d: %v", k.key, pos.Seq, answer)
+			err = fmt.Errorf("key %q: no receipt of %d: %v, %w", k.key, pos.Seq, answer, waited)
 		}
 	}
 	return time.Since(began), missing, err

@@ -34,9 +34,9 @@ func (c counted) notes(w io.Writer) {
 
 // Print prints the figures.
 func (f ChangesFigures) Print(w io.Writer, c Changes) {
-	perSecond := func(n int) string { return fmt.Sprintf("%.1f", float64(n)/f.Took.Seconds()) }
-	figure(w, "changes", perSecond(f.Changes), "per-s", fmt.Sprintf("%d, for %s", c.PerSecond, c.For), f.Late == 0 && f.Took >= c.For)
-	figure(w, "changes-load", perSecond(f.Requests.Sent), "requests-per-s", fmt.Sprint(c.Rate), float64(f.Requests.Sent) >= 0.98*float64(c.Rate)*f.Took.Seconds())
+	perSecond := func(n int) string { return fmt.Sprintf("%.1f", float64(n)/max(f.Took.Seconds(), 1)) }
+	figure(w, "changes", perSecond(f.Changes), "per-s", fmt.Sprintf("%d, for %s", c.PerSecond, c.For), f.Late == 0 && f.Took >= c.For && f.Changes > 0)
+	figure(w, "changes-load", perSecond(f.Requests.Sent), "requests-per-s", fmt.Sprint(c.Rate), f.Requests.Sent > 0 && float64(f.Requests.Sent) >= 0.98*float64(c.Rate)*f.Took.Seconds())
 	figure(w, "changes-load-over-http2", f.Requests.Multiplexed, "requests", fmt.Sprintf("any, of %d", f.Requests.Sent), f.Requests.Multiplexed > 0)
 	figure(w, "changes-requests-failed", f.Requests.Failed, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Failed == 0)
 	figure(w, "changes-requests-to-a-wrong-destination", f.Requests.Wrong, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Wrong == 0)
