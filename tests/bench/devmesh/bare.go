@@ -45,9 +45,9 @@ func (b bare) write(dir string) (string, error) {
 	return name, os.WriteFile(name, text, 0o600)
 }
 
-// http is what passes a request on and does nothing else. What Envoy adds to each
-// request by default is off, as in the sidecar: the floor is not to be had for
-// the price of that.
+// http is what passes a request on and does nothing else. The headers that Envoy
+// adds to each request by default are off, as in the sidecar: making up a request's
+// id costs more than routing it. All else is Envoy's default, its deadlines too.
 func (b bare) http() object {
 	return object{
 		"@type":               types + "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",

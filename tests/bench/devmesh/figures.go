@@ -12,9 +12,17 @@ import (
 type findings struct {
 	settings settings
 	pairs    []*pair
-	// weights are what the Envoys of sidecars hold, by number of sandboxes.
-	weights map[int]memory
+	// weights are what the Envoys hold, and their keepers.
+	weights []weight
 	boots   []boots
+}
+
+// weight is the memory of a place.
+type weight struct {
+	*place
+	envoy memory
+	// keeper is what the process that has started the Envoy holds, in bytes.
+	keeper float64
 }
 
 // boots are how long restarts took, in seconds.
@@ -23,24 +31,44 @@ type boots struct {
 	took      []float64
 }
 
-// weigh reads the memory of the sidecars' Envoys.
+// weigh reads the memory of all places that have an Envoy.
 func (f *findings) weigh(ctx context.Context, n *node) error {
-	f.weights = map[int]memory{}
 	for _, p := range n.places {
-		if !p.sidecar {
+		if p.process == nil {
 			continue
 		}
 		m, err := p.memory(ctx)
 		if err != nil {
 			return err
 		}
-		f.weights[p.sandboxes] = m
+		keeper, err := resident(p.process.cmd.Process.Pid)
+		if err != nil {
+			return err
+		}
+		f.weights = append(f.weights, weight{p, m, keeper})
 	}
 	return nil
 }
 
-func (f *findings) print(w io.Writer) {
-	f.table(w)
+// perRule gives what each sandbox adds to a measure, in KiB: the most of them
+// compared with none.
+func (f *findings) perRule(sidecar bool, measure func(weight) float64) float64 {
+	none, most := 0.0, 0.0
+	for _, w := range f.weights {
+		switch {
+		case w.sandboxes == 0 && w.sidecar == sidecar:
+			none = measure(w)
+		case w.sidecar == sidecar:
+			most = measure(w)
+		}
+	}
+	return (most - none) / 1024 / float64(sizes[len(sizes)-1])
+}
+
+func (f *findings) print(w io.Writer) error {
+	if err := f.table(w); err != nil {
+		return err
+	}
 	fmt.Fprintln(w)
 	for _, p := range f.pairs {
 		p.figures(w)
@@ -48,32 +76,40 @@ func (f *findings) print(w io.Writer) {
 	for _, k := range []kind{plain, other, known} {
 		f.flat(w, k)
 	}
-	least, most := f.weights[sizes[0]], f.weights[sizes[len(sizes)-1]]
-	rules := float64(sizes[len(sizes)-1]) * 1024
-	atMost(w, "devmesh-memory-per-rule-resident", (most.resident-least.resident)/rules, "KiB", 4)
-	atMost(w, "devmesh-memory-per-rule-allocated", (most.allocated-least.allocated)/rules, "KiB", 4)
+	resident := func(w weight) float64 { return w.envoy.resident }
+	atMost(w, "devmesh-memory-per-rule-resident", f.perRule(true, resident), "KiB", 4)
+	atMost(w, "devmesh-memory-per-rule-allocated", f.perRule(true, func(w weight) float64 { return w.envoy.allocated }), "KiB", 4)
+	figure(w, "devmesh-memory-per-rule-keeper", f.perRule(true, func(w weight) float64 { return w.keeper }), "KiB")
+	figure(w, "devmesh-memory-per-rule-regex", f.perRule(false, resident), "KiB")
 	for _, b := range f.boots {
 		name := fmt.Sprintf("devmesh-restart-%d", b.sandboxes)
 		atMost(w, name+"-median", median(b.took), "s", 1)
 		atMost(w, name+"-worst", slices.Max(b.took), "s", 1)
 	}
+	return nil
 }
 
 // table is for people.
-func (f *findings) table(w io.Writer) {
+func (f *findings) table(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\tsandboxes\trequests\tCPU µs\tover the floor\t(10–90 % of rounds)\tat rest\trequests/s\tp50 ms\tadded\tp99 ms")
 	for _, p := range f.pairs {
 		cpu, rate := p.medians()
 		over := p.cpu()
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.1f\t%+.1f %%\t%+.1f … %+.1f\t%+.1f %%\t%.0f", p.spot.name, p.spot.sandboxes, p.spot.kind,
-			cpu, percent(median(over)), percent(quantile(over, 0.1)), percent(quantile(over, 0.9)), percent(p.atRest()), rate)
+		fmt.Fprintf(t, "%s\t%d\t%s", p.spot.name, p.spot.sandboxes, p.spot.kind)
+		if p.spot.envoy == 0 {
+			fmt.Fprint(t, "\t\t\t\t")
+		} else {
+			fmt.Fprintf(t, "\t%.1f\t%+.1f %%\t%+.1f … %+.1f\t%+.1f %%", cpu, percent(median(over)),
+				percent(quantile(over, 0.1)), percent(quantile(over, 0.9)), percent(p.atRest()))
+		}
+		fmt.Fprintf(t, "\t%.0f", rate)
 		if len(p.took) > 0 {
 			fmt.Fprintf(t, "\t%.3f\t%+.3f\t%.3f", median(p.p50), median(p.added()), p.p99())
 		}
 		fmt.Fprintln(t)
 	}
-	_ = t.Flush()
+	return t.Flush()
 }
 
 func percent(times float64) float64 { return 100 * (times - 1) }
@@ -92,13 +128,18 @@ func (p *pair) p99() float64 {
 func (p *pair) figures(w io.Writer) {
 	name := fmt.Sprintf("%s-%s", p.spot.figures, p.spot.kind)
 	cpu, rate := p.medians()
-	if p.spot.process != nil {
+	if p.spot.envoy != 0 {
 		figure(w, name+"-cpu", cpu, "us-per-request")
 	}
 	figure(w, name+"-throughput", rate, "requests-per-s")
 	if len(p.took) > 0 {
 		figure(w, name+"-p50", median(p.p50), "ms")
 		figure(w, name+"-p99", p.p99(), "ms")
+	}
+	if p.spot.process == p.floor.process {
+		// How far the floor is from itself is how far to trust all of this.
+		figure(w, name+"-cpu-beside-itself", percent(median(p.cpu())), "%")
+		figure(w, name+"-p50-beside-itself", median(p.added()), "ms")
 	}
 	if p.spot.sidecar {
 		atMost(w, name+"-cpu-over-bare", percent(median(p.cpu())), "%", 20)

@@ -46,13 +46,15 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 		if err := pin(n.rest); err != nil {
 			return err
 		}
-		return found.rounds()
+		if err := found.cpu(); err != nil || s.parts {
+			return err
+		}
+		return found.latency()
 	}); err != nil {
 		return err
 	}
 	if s.parts {
-		found.table(w)
-		return nil
+		return found.table(w)
 	}
 	if err := found.weigh(ctx, n); err != nil {
 		return err
@@ -61,8 +63,7 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 	if err := found.restart(ctx, n); err != nil {
 		return err
 	}
-	found.print(w)
-	return nil
+	return found.print(w)
 }
 
 // The places, by the order in which they are made.
@@ -72,6 +73,7 @@ const (
 	floorFork
 )
 
+// shapes are those of all places.
 func shapes(s settings) []shape {
 	all := []shape{
 		direct:    {name: "no sidecar", figures: "devmesh-none", kinds: []kind{plain}},
@@ -80,7 +82,7 @@ func shapes(s settings) []shape {
 	}
 	if s.parts {
 		for _, p := range parts() {
-			all = append(all, shape{name: p.name, kinds: []kind{plain, other}, begin: without(p)})
+			all = append(all, p.shape())
 		}
 		return all
 	}
@@ -162,9 +164,10 @@ func (n *node) pairs() (all []*pair, err error) {
 	return all, nil
 }
 
-// rounds measures all pairs again and again, in an order that differs from round
-// to round. It runs on one thread, which is on the right processor.
-func (f *findings) rounds() error {
+// cpu measures CPU and throughput of all pairs again and again, in an order that
+// differs from round to round. Like latency, it runs on one thread, which is on
+// the right processor.
+func (f *findings) cpu() error {
 	// Nothing is allocated while a slice is measured, so no collection is due.
 	runtime.GC()
 	for round := range f.settings.rounds {
@@ -174,6 +177,11 @@ func (f *findings) rounds() error {
 			}
 		}
 	}
+	return nil
+}
+
+// latency measures that of all pairs which are fast enough for it.
+func (f *findings) latency() error {
 	for round := range f.settings.calm {
 		for _, i := range rand.Perm(len(f.pairs)) {
 			if f.pairs[i].tooSlow() {

@@ -8,9 +8,8 @@ import (
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	metricsv3 "github.com/envoyproxy/go-control-plane/envoy/config/metrics/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -30,17 +29,28 @@ type taken struct {
 	bootstrap *bootstrapv3.Bootstrap
 	http      *hcmv3.HttpConnectionManager
 	listener  *listenerv3.Listener
-	app       *clusterv3.Cluster
-	// fixed is a cluster of the application's address.
-	fixed *endpointv3.ClusterLoadAssignment
+	// app and forks are the clusters that routes lead to.
+	app, forks *clusterv3.Cluster
 }
 
 // part is what can be absent.
 type part struct {
 	name string
 	take func(*taken)
+	// blind: without it no request reaches a fork.
+	blind bool
 }
 
+// shape is a place with the sidecar's Envoy without the part.
+func (p part) shape() shape {
+	s := shape{name: p.name, sandboxes: 10, kinds: []kind{plain, other, known}, begin: p.begin}
+	if p.blind {
+		s.sandboxes, s.kinds = 0, s.kinds[:2]
+	}
+	return s
+}
+
+// parts are what can be taken out one by one.
 func parts() []part {
 	without := func(filters ...string) func(*taken) {
 		return func(t *taken) {
@@ -51,51 +61,38 @@ func parts() []part {
 	}
 	const metadata, state, explain = "envoy.filters.http.header_to_metadata", "envoy.filters.http.set_filter_state", "signadot.com/explain"
 	return []part{
-		{"all of it", func(*taken) {}},
-		{"no key taken", without(metadata)},
-		{"no value to match", without(state)},
-		{"no explanations", without(explain)},
-		{"none of these three", without(metadata, state, explain)},
-		{"no failure texts", func(t *taken) { t.http.LocalReplyConfig = nil }},
-		{"no overload manager", func(t *taken) { t.bootstrap.OverloadManager = nil }},
-		{"no HTTP limits", func(t *taken) {
+		{name: "all of it", take: func(*taken) {}},
+		{name: "no explanations", take: without(explain)},
+		{name: "no failure texts", take: func(t *taken) { t.http.LocalReplyConfig = nil }},
+		{name: "no overload manager", take: func(t *taken) { t.bootstrap.OverloadManager = nil }},
+		{name: "no headers timeout", take: func(t *taken) { t.http.RequestHeadersTimeout = nil }},
+		{name: "no HTTP limits", take: func(t *taken) {
 			t.http.CommonHttpProtocolOptions, t.http.HttpProtocolOptions, t.http.Http2ProtocolOptions = nil, nil, nil
 		}},
-		{"no headers timeout", func(t *taken) { t.http.RequestHeadersTimeout = nil }},
-		{"no upgrades", func(t *taken) { t.http.UpgradeConfigs = nil }},
-		{"no buffer limits", func(t *taken) {
-			t.listener.PerConnectionBufferLimitBytes, t.app.PerConnectionBufferLimitBytes = nil, nil
-		}},
-		{"one protocol upstream", func(t *taken) { t.app.TypedExtensionProtocolOptions = nil }},
-		{"one static cluster", func(t *taken) {
-			t.app.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
-			t.app.LbPolicy, t.app.LoadAssignment = clusterv3.Cluster_ROUND_ROBIN, t.fixed
-		}},
-		{"one plain route", func(t *taken) {
-			h := t.http.GetRouteConfig().VirtualHosts[0]
-			h.Matcher = nil
-			h.Routes = []*routev3.Route{{
-				Match:  &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-				Action: &routev3.Route_Route{Route: &routev3.RouteAction{ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: translate.AppCluster}}},
+		{name: "internal header stays", take: func(t *taken) { t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions }},
+		{name: "no statistics", take: func(t *taken) {
+			t.bootstrap.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: &metricsv3.StatsMatcher{
+				StatsMatcher: &metricsv3.StatsMatcher_RejectAll{RejectAll: true},
 			}}
 		}},
+		{name: "no key taken", take: without(metadata), blind: true},
+		{name: "no value to match", take: without(state), blind: true},
+		{name: "none of the filters", take: without(metadata, state, explain), blind: true},
 	}
 }
 
-// without starts the sidecar's Envoy without a part.
-func without(p part) func(*node, *place) (*process, error) {
-	return func(n *node, at *place) (*process, error) {
-		t, err := open(at)
-		if err != nil {
-			return nil, err
-		}
-		p.take(t)
-		file, err := t.write(at.dir)
-		if err != nil {
-			return nil, err
-		}
-		return start(at.pod, n.measured, nil, nil, beEnvoy, file)
+// begin starts the sidecar's Envoy without the part.
+func (p part) begin(n *node, at *place) (*process, error) {
+	t, err := open(at)
+	if err != nil {
+		return nil, err
 	}
+	p.take(t)
+	file, err := t.write(at.dir)
+	if err != nil {
+		return nil, err
+	}
+	return start(at.pod, n.measured, nil, nil, beEnvoy, file)
 }
 
 // open gives the bootstrap of a sidecar with the routes of its workload in it.
@@ -120,23 +117,15 @@ func open(at *place) (*taken, error) {
 	}
 	t.http.RouteSpecifier = &hcmv3.HttpConnectionManager_RouteConfig{RouteConfig: routes}
 	for _, c := range b.StaticResources.Clusters {
-		if c.Name == translate.AppCluster {
+		switch c.Name {
+		case translate.AppCluster:
 			t.app = c
+		case translate.ForksCluster:
+			t.forks = c
 		}
 	}
-	if t.app == nil {
-		return nil, errors.New("the bootstrap has no cluster of the application")
-	}
-	t.fixed = &endpointv3.ClusterLoadAssignment{
-		ClusterName: translate.AppCluster,
-		Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
-			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: &corev3.Address{
-				Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-					Address:       at.address().Addr().String(),
-					PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: appPort},
-				}},
-			}}},
-		}}}},
+	if t.app == nil || t.forks == nil {
+		return nil, errors.New("the bootstrap lacks the clusters that routes lead to")
 	}
 	return t, nil
 }

@@ -1,0 +1,25 @@
+// Command devmesh measures what the sidecar costs the requests that pass it, with
+// a real Envoy in a real pod's network: namespace, cable and redirection are those
+// that a pod gets. It prints a table for people, and then one line for each
+// number: its name, its value, its unit, and whether it meets its target. It never
+// fails on a number: machines differ, and the reader judges. It fails when an
+// answer comes from the wrong side. It needs root and two processors.
+//
+// Each place that is measured is a pod of its own with an application: with no
+// sidecar; with a bare Envoy of one plain route, which is the floor; with the real
+// sidecar (keeper, bootstrap, routes from a real xDS server) for workloads of 0,
+// 10, 1,000 and 10,000 sandboxes; and with a bare Envoy that has a route with a
+// regular expression for each sandbox. All run at once and are measured in turn,
+// in slices of a fraction of a second, each beside a slice of the floor: what the
+// machine does meanwhile happens to both. What counts is the median, over many
+// rounds, of what such two say of each other.
+//
+// Requests come in three kinds, because they cost differently: without any header
+// that could hold a routing key; with a key that the workload knows nothing of,
+// which is what it gets from people who test some other service; and with the key
+// of one of its sandboxes, which goes to the fork and not to the application. The
+// first two are what a baseline lives on.
+//
+// All Envoys have one worker and share one processor; callers and applications
+// have the other.
+package main
