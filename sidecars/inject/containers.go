@@ -17,6 +17,19 @@ import (
 // take when none is given.
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
+// The API server gives every container of a pod the token for itself, and does so
+// again after a webhook has added some, unless there is something at its place.
+// Ours need none: an empty volume is there.
+const (
+	noTokenVolume = "sd-sidecar-no-token"
+	apiTokenPath  = "/var/run/secrets/kubernetes.io/serviceaccount"
+)
+
+// noToken is the mount that keeps the token for the API out of a container.
+func noToken() corev1.VolumeMount {
+	return corev1.VolumeMount{Name: noTokenVolume, MountPath: apiTokenPath, ReadOnly: true}
+}
+
 // ownPorts are the sidecar's, which no workload may use and nothing redirects.
 func ownPorts() []uint16 { return []uint16{devmesh.ListenerPort, devmesh.ReadinessPort} }
 
@@ -84,6 +97,7 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: devmesh.RunVolume, MountPath: devmesh.RunPath},
 			{Name: devmesh.TokenVolume, MountPath: devmesh.TokenPath, ReadOnly: true},
+			noToken(),
 		},
 		StartupProbe:    probe(1, 60),
 		ReadinessProbe:  probe(5, 3),
@@ -128,6 +142,7 @@ func redirectContainer(ports spec.Spec, cfg Config) corev1.Container {
 		Image:           cfg.Redirect.Image,
 		ImagePullPolicy: cfg.Redirect.PullPolicy,
 		Resources:       *cfg.Redirect.Resources,
+		VolumeMounts:    []corev1.VolumeMount{noToken()},
 		SecurityContext: restricted(),
 	}
 	ports.Mode = cfg.IptablesMode
@@ -155,6 +170,8 @@ func volumes() []corev1.Volume {
 						ExpirationSeconds: new(int64(devmesh.TokenSeconds)),
 						Path:              devmesh.TokenFile,
 					}}}}}},
+		{Name: noTokenVolume, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: new(resource.MustParse("1Mi"))}}},
 	}
 }
 

@@ -42,6 +42,8 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
 	env := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
+	// As in any cluster, pods get the token of their service account.
+	env.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
 	cfg, err := env.Start()
 	if err != nil {
 		t.Fatal("start an API server (go run -C tools/cluster . build --only apiserver makes the programs):", err)
@@ -61,6 +63,7 @@ func newCluster(t *testing.T) *cluster {
 		labels map[string]string
 	}{{"signadot", nil}, {"shop", nil}, {"meshed", map[string]string{inject.AnnotationInject: "true"}}} {
 		k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.name, Labels: ns.labels}})
+		k.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns.name}})
 	}
 	return k
 }
@@ -263,6 +266,7 @@ func TestPodsOfARealCluster(t *testing.T) {
 	if policy := pod.Spec.InitContainers[0].RestartPolicy; policy == nil || *policy != corev1.ContainerRestartPolicyAlways {
 		t.Error("this cluster has native sidecars, and the sidecar is none")
 	}
+	expectTokens(t, pod)
 	if pod, injected := k.pod("shop", "silent", nil); injected || len(pod.Annotations) != 0 {
 		t.Errorf("a pod that did not ask: injected %v, annotations %v", injected, pod.Annotations)
 	}
@@ -304,6 +308,24 @@ func TestPodsOfARealCluster(t *testing.T) {
 	defer k.start(k.injector(address))()
 	if pod := k.eventuallyInjected("another"); pod == nil || len(k.bundle()) != 1 {
 		t.Error("another replica began anew")
+	}
+}
+
+// expectTokens checks that the application has the token for the API, and what we
+// add to its pod has not.
+func expectTokens(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	projected := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		projected[v.Name] = v.Projected != nil
+	}
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.MountPath == "/var/run/secrets/kubernetes.io/serviceaccount"
+		})
+		if has := at >= 0 && projected[c.VolumeMounts[at].Name]; has != (c.Name == "app") {
+			t.Errorf("container %s has the token for the API: %v", c.Name, has)
+		}
 	}
 }
 
