@@ -196,6 +196,7 @@ func (t tables) read() (*xtables.Table, error) {
 // ask fills an answer, which holds what is asked for.
 func (t tables) ask(option int, answer []byte) error {
 	size := uint32(len(answer))
+	//nolint:gosec // package unix has no call that fills so large an answer
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(t.fd), uintptr(t.level), uintptr(option),
 		uintptr(unsafe.Pointer(&answer[0])), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
@@ -210,6 +211,7 @@ func (t tables) write(table *xtables.Table, now int) error {
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(&counters[0])
+	//nolint:gosec // the kernel writes there during the call alone, and the room is pinned
 	request := table.Request(now, uint64(uintptr(unsafe.Pointer(&counters[0]))))
 	return unix.SetsockoptString(t.fd, t.level, xtables.ReplaceOption, string(request))
 }

@@ -107,7 +107,7 @@ func command(t *testing.T, program string, env ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env = append(env, spec.EnvTo+"=15006")
+	cmd.Env = slices.Concat(env, []string{spec.EnvTo + "=15006"})
 	return cmd
 }
 

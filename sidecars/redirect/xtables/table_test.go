@@ -24,12 +24,15 @@ func empty(f Family) *Table {
 	return t
 }
 
+// answerFor gives what the kernel would answer to InfoOption after a request.
+func answerFor(request []byte) []byte {
+	return slices.Concat(make([]byte, nameSize), request[32:36], request[44:84], request[36:44])
+}
+
 // again gives a table as it is read back once the kernel has taken it.
 func again(t *rapid.T, f Family, table *Table) (*Table, []byte) {
 	request := table.Request(1, 0)
-	answer := append(AskShape()[:nameSize], request[32:36]...) // the hooks
-	answer = append(answer, request[44:84]...)
-	answer = append(answer, request[36:44]...)
+	answer := answerFor(request)
 	shape, err := ParseShape(answer)
 	if err != nil {
 		t.Fatal(err)
@@ -96,8 +99,7 @@ func TestBytesThatAreNoTableAreAnError(t *testing.T) {
 				table := empty(f)
 				table.Set("OURS", drawRules(t, "rules"), true)
 				request := table.Request(1, 0)
-				answer := append(AskShape()[:nameSize], request[32:36]...)
-				answer = append(append(answer, request[44:84]...), request[36:44]...)
+				answer := answerFor(request)
 				raw := request[requestHead:]
 				for range rapid.IntRange(1, 4).Draw(t, "changes") {
 					where := rapid.SampledFrom([][]byte{answer, raw}).Draw(t, "where")
