@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/xds/endpoint"
@@ -43,7 +45,7 @@ func (w *world) control(log *jetstream.Log) {
 	w.t.Helper()
 	w.create(&corev1.Namespace{}, `{metadata: {name: signadot}}`)
 	main, err := manager.New(w.ctx, manager.Config{
-		REST: w.api, Log: log, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
+		REST: w.api, Log: log, RouteServer: w.grpc, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -59,14 +61,16 @@ func (w *world) serve(log *jetstream.Log) {
 		w.t.Fatal(err)
 	}
 	xds := make(chan string, 1)
+	var sidecars connected
 	routes, err := server.New(server.Config{
-		Log: log, Logger: w.logger,
+		Log: log, Logger: w.logger, Sidecars: &sidecars,
 		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Parts: []server.Part{func(ctx context.Context, v *view.View) error {
 			e, err := endpoint.New(endpoint.Config{View: v, Client: kube, Address: w.pod.Host.String() + ":0", Logger: w.logger})
 			if err != nil {
 				return err
 			}
+			sidecars.endpoint.Store(e)
 			xds <- e.Address()
 			return e.Run(ctx)
 		}},
@@ -74,13 +78,32 @@ func (w *world) serve(log *jetstream.Log) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.rest = "http://" + routes.RESTAddress()
+	w.rest, w.grpc = "http://"+routes.RESTAddress(), routes.GRPCAddress()
 	w.run("the route server", routes.Run)
 	select {
 	case w.xds = <-xds:
 	case <-time.After(patience):
 		w.t.Fatal("xDS does not listen")
 	}
+}
+
+// connected are the sidecars of an endpoint that is there later.
+type connected struct {
+	endpoint atomic.Pointer[endpoint.Endpoint]
+}
+
+func (c *connected) Sidecars() []api.Sidecar {
+	if e := c.endpoint.Load(); e != nil {
+		return e.Sidecars()
+	}
+	return nil
+}
+
+func (c *connected) Acknowledged() <-chan struct{} {
+	if e := c.endpoint.Load(); e != nil {
+		return e.Acknowledged()
+	}
+	return nil
 }
 
 // run runs a part until the test ends. A part that ends before fails the test.

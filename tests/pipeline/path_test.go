@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,9 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 	})
 	t.Run("the sandbox says that it is ready", func(*testing.T) {
 		w.eventually("Ready", func() error { return isReady(w.ctx, w, sandbox) })
+	})
+	t.Run("a proxy that stands still keeps a sandbox from being ready, and is named", func(t *testing.T) {
+		readyOnceTheProxyKnows(t, w)
 	})
 	t.Run("the rule is in the routes API", func(t *testing.T) {
 		rules := rulesOf(t, w, "k7q2m9x4v1tz8")
@@ -89,6 +93,35 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 			t.Errorf("rules: %+v", rules)
 		}
 	})
+}
+
+// readyOnceTheProxyKnows makes a sandbox while the sidecar stands still.
+func readyOnceTheProxyKnows(t *testing.T, w *world) {
+	const key = "held"
+	w.freeze()
+	defer w.thaw()
+	held := w.sandbox(key)
+	w.fork(key)
+	w.eventually("it says who does not know the key", func() error {
+		err := isReady(w.ctx, w, held)
+		if err == nil {
+			t.Fatal("it is ready, and its only proxy cannot have heard of it")
+		}
+		c := crdv1.FindCondition(held.Status.Conditions, crdv1.ConditionReady)
+		if c == nil || c.Reason != "RoutingNotReady" || !strings.Contains(c.Message, namespace+"/"+workload+"-1-a") {
+			return err
+		}
+		return nil
+	})
+	w.thaw()
+	w.eventually("it is ready", func() error { return isReady(w.ctx, w, held) })
+	ledger := w.sender.Count(w.ctx, 100, 2, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
+	if !ledger.Clean() {
+		t.Error("right after it was ready: ", ledger)
+	}
+	if err := w.client.Delete(w.ctx, held); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // failsVisibly tells whether the key is answered with 503 and a reason. The

@@ -95,11 +95,24 @@ func (w *world) sidecar() {
 	if err := w.pod.Do(cmd.Start); err != nil {
 		w.t.Fatal(err)
 	}
+	w.keeper = cmd.Process.Pid
 	w.t.Cleanup(func() {
 		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
 			w.t.Errorf("the sidecar: %v", err)
 		}
 	})
+}
+
+// freeze stops the sidecar, keeper and Envoy, as a machine that is overloaded would;
+// thaw lets it go on.
+func (w *world) freeze() { w.signal(syscall.SIGSTOP) }
+func (w *world) thaw()   { w.signal(syscall.SIGCONT) }
+
+func (w *world) signal(s syscall.Signal) {
+	w.t.Helper()
+	if err := syscall.Kill(-w.keeper, s); err != nil {
+		w.t.Errorf("signal the sidecar: %v", err)
+	}
 }
 
 // podToken makes the objects of the baseline's pod, whose sidecar is ready, and

@@ -43,8 +43,10 @@ type world struct {
 	api    *rest.Config
 	client client.Client
 	rest   string // the route server's REST API
+	grpc   string // host:port of its gRPC
 	xds    string // host:port of xDS, as the pod reaches it
 	pod    *podnet.Pod
+	keeper int // the process, and its group, that keeps the pod's Envoy
 	sender traffic.Sender
 }
 
@@ -58,8 +60,8 @@ func newWorld(t *testing.T) *world {
 	w.startAPI()
 	w.startPod()
 	log := w.bus()
-	w.control(log)
 	w.serve(log)
+	w.control(log)
 	w.baseline()
 	w.sidecar()
 	w.sender = traffic.Sender{
