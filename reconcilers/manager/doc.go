@@ -25,6 +25,14 @@
 // publish.EpochConfigMap, at most a second behind and exactly at a planned end,
 // with why the last epoch ended; metrics switchyard_routing_log_* tell the same.
 //
+// # What route servers are asked
+//
+// Whether every proxy knows a routing key, by the leader (reconcilers/receipt), over
+// plain gRPC: --routeserver-address. With --wait-for-proxies=false nobody is asked,
+// and Ready does not wait. The metrics switchyard_receipt_seconds and
+// switchyard_receipt_awaited tell how long that takes, and for how many keys some
+// proxy is behind.
+//
 // # What Kubernetes is asked
 //
 // One list and watch for each kind: the operator's own, Deployments, Services

@@ -14,6 +14,14 @@
 // of them takes over when the holder is gone. The name of the RoutingConfig is
 // the key, which is always a legal name; that it is ours is told by its owner.
 //
+// # Ready
+//
+// A sandbox is ready when every fork is available and every proxy that can see its
+// key knows the rules that lead there (routingconfig.Known): so Ready comes after the
+// last acknowledgement of the last change, and goes while a new generation of the
+// spec changes what proxies have to know. Conditions carry observedGeneration, which
+// kubectl wait compares.
+//
 // # Bad input
 //
 // What cannot be done becomes a condition and leaves the other parts alone: a
