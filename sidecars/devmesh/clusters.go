@@ -54,6 +54,7 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 		Name:                          name,
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_ORIGINAL_DST},
 		LbPolicy:                      clusterv3.Cluster_CLUSTER_PROVIDED,
+		CleanupInterval:               durationpb.New(forgetDestination),
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: buffer(),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},

@@ -23,8 +23,7 @@
 //
 // Requests arrive from the pod's own address and carry x-forwarded-proto, if
 // they had none. Path, headers, protocol version, trailers, and the answer with
-// its Server header stay what they are; there are no deadlines. HTTP/2 clients
-// are told of 100 streams for each connection. A client that ends its own side
+// its Server header stay what they are; there are no deadlines. A client that ends its own side
 // of a connection in the same moment as it sends its first bytes is cut off:
 // Envoy does so while it looks at a connection.
 //

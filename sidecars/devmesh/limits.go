@@ -23,7 +23,16 @@ const (
 	// idleToApp is how long an unused connection to the application is kept:
 	// less than the 5 s after which common servers (Node, uvicorn) close theirs,
 	// or a request could be sent into a closing connection.
+	//
+	// It also bounds how long connections to a destination are kept after its
+	// route has changed: requests go to the new one from the first that is routed
+	// by the new table, those under way end where they are, and a connection that
+	// is left over is closed when it has been idle for so long.
 	idleToApp = 4 * time.Second
+	// forgetDestination is how often destinations that nobody used meanwhile are
+	// forgotten. It is not less than idleToApp, so that what ends a connection is
+	// that it is idle and nothing else.
+	forgetDestination = 5 * time.Second
 	// keepaliveIdle and keepaliveInterval find out that a peer is gone on
 	// connections that may be silent for days.
 	keepaliveIdle     = 60
@@ -31,8 +40,10 @@ const (
 	keepaliveProbes   = 4
 	refreshOverload   = 250 * time.Millisecond
 
-	connectionBuffer   = 32 << 10
-	maxStreams         = 100
+	connectionBuffer = 32 << 10
+	// maxStreams is what gRPC's servers let a connection have: without bound. See
+	// tools/adr/0012.
+	maxStreams         = 1<<31 - 1
 	streamWindow       = 64 << 10
 	connectionWindow   = 1 << 20
 	maxHeaders         = 1000
