@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +31,9 @@ import (
 	"switchyard.dev/tests/apiserver"
 )
 
+// patience is how long the API server may take to come up on a busy machine.
+const patience = 2 * time.Minute
+
 const registrationName = "signadot-mutating-webhook-configuration"
 
 // cluster is a real API server with etcd, of the test's own.
@@ -41,7 +46,8 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
+	env := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries(),
+		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	// As in any cluster, pods get the token of their service account.
 	env.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
 	cfg, err := env.Start()
@@ -280,6 +286,7 @@ func TestPodsOfARealCluster(t *testing.T) {
 		t.Errorf("a pod of our own namespace: injected %v, annotations %v", injected, pod.Annotations)
 	}
 
+	expectNoHTTP2(t, address)
 	k.forgetBundle()
 	k.eventually("the bundle is published again", func() error {
 		if len(k.bundle()) != 1 {
@@ -325,6 +332,27 @@ func expectTokens(t *testing.T, pod *corev1.Pod) {
 		})
 		if has := at >= 0 && projected[c.VolumeMounts[at].Name]; has != (c.Name == "app") {
 			t.Errorf("container %s has the token for the API: %v", c.Name, has)
+		}
+	}
+}
+
+// expectNoHTTP2 checks that the only protocol to speak is HTTP/1.1, whose costs are
+// bounded by the number of connections.
+func expectNoHTTP2(t *testing.T, address string) {
+	t.Helper()
+	for protocol, want := range map[string]bool{"h2": false, "http/1.1": true} {
+		dialer := tls.Dialer{Config: &tls.Config{NextProtos: []string{protocol}, InsecureSkipVerify: true}}
+		c, err := dialer.DialContext(t.Context(), "tcp", address)
+		if (err == nil) != want {
+			t.Errorf("a client that speaks %s: %v", protocol, err)
+		}
+		if err == nil {
+			err = c.Close()
+		} else if !strings.Contains(err.Error(), "protocol") {
+			t.Errorf("refused for another reason: %v", err)
+		}
+		if want && err != nil {
+			t.Error(err)
 		}
 	}
 }

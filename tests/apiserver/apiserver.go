@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
@@ -14,6 +15,9 @@ import (
 	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tools/cache"
 )
+
+// patience is how long it may take to come up or to end on a busy machine.
+const patience = 2 * time.Minute
 
 // Server is a running API server.
 type Server struct {
@@ -28,7 +32,8 @@ func Start() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds}}
+	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds,
+		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}}
 	if s.Config, err = s.environment.Start(); err != nil {
 		// What was started before something failed must not stay.
 		_ = s.environment.Stop()

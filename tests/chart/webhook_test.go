@@ -80,6 +80,7 @@ var askable = []struct {
 	{"a pod that says nothing where the namespace asks and pod security is enforced", "askingconfined", pod(nil), byNamespace + confined},
 	{"a pod that asks in our own namespace", namespace, pod(map[string]string{inject: "true"}), ""},
 	{"a pod that asks in kube-system", "kube-system", pod(map[string]string{inject: "true"}), ""},
+	{"a pod that the kubelet runs already", "shop", mirror(), ""},
 	{"a pod that has the sidecar as a container", "shop", pod(map[string]string{inject: "true"}, "app", "sd-sidecar"), ""},
 	{"a pod that has the sidecar as an init container", "shop", sidecarFirst(), ""},
 }
@@ -96,6 +97,13 @@ func pod(annotations map[string]string, containers ...string) corev1.Pod {
 	}
 	out.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: new(true),
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+	return out
+}
+
+// mirror makes a pod that stands for one of a kubelet's own.
+func mirror() corev1.Pod {
+	out := pod(map[string]string{inject: "true", corev1.MirrorPodAnnotationKey: "x"})
+	out.Spec.NodeName = "node"
 	return out
 }
 
