@@ -1,6 +1,7 @@
 package serve
 
 import (
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -9,7 +10,8 @@ import (
 )
 
 // codec is the one for protobuf, but that a response is sent in the pieces it
-// shares with others: nothing is written anew for each of its clients.
+// shares with others: nothing is written anew for each of its clients. And of a
+// request only what is used is read (readRequest).
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
@@ -29,4 +31,15 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 		out = append(out, mem.SliceBuffer(p))
 	}
 	return out, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	request, ok := v.(*discoveryv3.DeltaDiscoveryRequest)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer b.Free()
+	return readRequest(b.ReadOnlyData(), request)
 }

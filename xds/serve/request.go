@@ -1,0 +1,133 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"switchyard.dev/xds/delta"
+)
+
+// What is read of a request, beyond its names. Versions of ours are shorter.
+const (
+	maxReadVersion = 64
+	maxReadWords   = 2 << 10
+)
+
+// Fields of a DeltaDiscoveryRequest, of an entry of its map, and of the status in
+// it.
+const (
+	typeField, subscribeField, unsubscribeField = 2, 3, 4
+	versionsField, nonceField, errorField       = 5, 6, 7
+	keyField, valueField, wordsField            = 1, 2, 2
+)
+
+// readRequest reads of a request what is used, and no more of it than may be: a
+// request of a mebibyte could otherwise become many times that in memory, however
+// soon it is refused. Who the client says it is (the node) is passed over, and so
+// are names and versions beyond delta.MaxNames, versions that cannot be ours, and
+// the details of an error. One name too many is read, so that it is refused.
+func readRequest(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
+	r.Reset()
+	return eachField(b, func(number protowire.Number, value []byte) (err error) {
+		switch number {
+		case typeField:
+			r.TypeUrl, err = text(value)
+		case nonceField:
+			r.ResponseNonce, err = text(value)
+		case subscribeField:
+			r.ResourceNamesSubscribe, err = oneMore(r.ResourceNamesSubscribe, value)
+		case unsubscribeField:
+			r.ResourceNamesUnsubscribe, err = oneMore(r.ResourceNamesUnsubscribe, value)
+		case versionsField:
+			err = readVersion(value, r)
+		case errorField:
+			err = readError(value, r)
+		}
+		return err
+	})
+}
+
+func oneMore(names []string, value []byte) ([]string, error) {
+	if len(names) > delta.MaxNames {
+		return names, nil
+	}
+	name, err := text(value)
+	return append(names, name), err
+}
+
+func readVersion(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
+	var name, version string
+	long := false
+	if err := eachField(b, func(number protowire.Number, value []byte) (err error) {
+		switch number {
+		case keyField:
+			name, err = text(value)
+		case valueField:
+			if len(value) > maxReadVersion {
+				long = true // not one of ours
+				return nil
+			}
+			version, err = text(value)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	if long || len(r.InitialResourceVersions) >= delta.MaxNames {
+		return nil
+	}
+	if r.InitialResourceVersions == nil {
+		r.InitialResourceVersions = map[string]string{}
+	}
+	r.InitialResourceVersions[name] = version
+	return nil
+}
+
+func readError(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
+	r.ErrorDetail = &statuspb.Status{}
+	return eachField(b, func(number protowire.Number, value []byte) error {
+		if number == wordsField {
+			r.ErrorDetail.Message = strings.ToValidUTF8(string(value[:min(len(value), maxReadWords)]), "")
+		}
+		return nil
+	})
+}
+
+var errText = errors.New("xds: a request has text that is not UTF-8")
+
+func text(b []byte) (string, error) {
+	if !utf8.Valid(b) {
+		return "", errText
+	}
+	return string(b), nil
+}
+
+// eachField calls a function with each field of a message that has a length; the
+// others are passed over.
+func eachField(b []byte, f func(protowire.Number, []byte) error) error {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return fmt.Errorf("xds: read a request: %w", protowire.ParseError(n))
+		}
+		b = b[n:]
+		size := protowire.ConsumeFieldValue(number, kind, b)
+		if size < 0 {
+			return fmt.Errorf("xds: read a request: %w", protowire.ParseError(size))
+		}
+		if kind == protowire.BytesType {
+			value, _ := protowire.ConsumeBytes(b)
+			if err := f(number, value); err != nil {
+				return err
+			}
+		}
+		b = b[size:]
+	}
+	return nil
+}
