@@ -33,6 +33,7 @@ func Start() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}}
 	if s.Config, err = s.environment.Start(); err != nil {
 		// What was started before something failed must not stay.

@@ -49,7 +49,7 @@ var errUnsettled = errors.New("it is changing")
 // version that its sidecar has acknowledged, also while that changes. It gives
 // the differences.
 func (w *world) compare(p *pod) (differences []string, rules int, err error) {
-	err = until(w.ctx, patience, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
+	err = until(w.ctx, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
 		before, err := w.control.sidecar(p)
 		if err != nil {
 			return err

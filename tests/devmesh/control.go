@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +97,7 @@ func (c *control) inCluster(name, account string, args ...string) (*process, err
 		return nil, err
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{program(name)}, args...)...)
-	cmd.Env = append(environment, "PATH="+os.Getenv("PATH"))
+	cmd.Env = environment
 	return start(c.dir, name, cmd, nil)
 }
 
@@ -222,22 +221,13 @@ func (c *control) reached() event.Pos {
 
 // whole waits until the route server has a whole table.
 func (c *control) whole() error {
-	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	return until(c.ctx, patience, "the route server has a table", func() error {
+	return until(c.ctx, "the route server has a table", func() error {
 		for _, p := range []*process{c.bus, c.routes, c.publisher} {
 			if err := p.running(); err != nil {
 				return err
 			}
 		}
-		answer, err := client.Get("http://" + routesREST + "/readyz")
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return errors.New(answer.Status)
-		}
-		return nil
+		return healthy(c.ctx, "http://"+routesREST+"/readyz")
 	})
 }
 
@@ -256,7 +246,7 @@ func (c *control) wait(key string, pos event.Pos) (*routingv1.WaitResponse, erro
 // converged waits until this many sidecars are there and all have acknowledged
 // everything.
 func (c *control) converged(sidecars int) error {
-	return until(c.ctx, patience, "all sidecars have acknowledged everything", func() error {
+	return until(c.ctx, "all sidecars have acknowledged everything", func() error {
 		answer, err := c.wait("", c.reached())
 		if err == nil && (!answer.GetConverged() || int(answer.GetSidecars()) != sidecars) {
 			err = fmt.Errorf("%d sidecars of %d, lagging: %v", answer.GetSidecars(), sidecars, answer.GetLagging())
@@ -265,9 +255,10 @@ func (c *control) converged(sidecars int) error {
 	})
 }
 
-// until asks again and again until there is nothing to complain of.
-func until(ctx context.Context, within time.Duration, what string, check func() error) error {
-	for deadline := time.Now().Add(within); ; {
+// until asks again and again until there is nothing to complain of, for as long as
+// there is patience.
+func until(ctx context.Context, what string, check func() error) error {
+	for deadline := time.Now().Add(patience); ; {
 		err := check()
 		if err == nil {
 			return nil

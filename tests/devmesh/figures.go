@@ -43,5 +43,6 @@ func (f ChangesFigures) Print(w io.Writer, c Changes) {
 	figure(w, "changes-without-a-receipt-in-time", f.Missing, "changes", fmt.Sprintf("0 of %d", f.Changes), f.Missing == 0)
 	figure(w, "changes-receipt-p50", at(f.Receipts, 0.5), "ms", "any", true)
 	figure(w, "changes-receipt-p99", at(f.Receipts, 0.99), "ms", "any", true)
+	figure(w, "changes-receipt-p50-at-the-end", at(f.Receipts[len(f.Receipts)*9/10:], 0.5), "ms", "any; of the last tenth", true)
 	f.Requests.notes(w)
 }

@@ -7,6 +7,9 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
+
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tools/envoy"
 )
@@ -33,6 +36,7 @@ func Isolate() error {
 		os.Exit(exitCode(enterCluster(os.Args[1:])))
 	}
 	if podnet.Inside() {
+		ctrl.SetLogger(logr.Discard()) // what starts an API server writes to it
 		return podnet.Isolate()
 	}
 	dir, err := os.MkdirTemp("", "endure-programs-")

@@ -225,7 +225,7 @@ func (p *pod) killEnvoy() error {
 		return err
 	}
 	// It is gone when nobody takes connections, or another one does.
-	return until(context.Background(), patience, "Envoy is gone", func() error {
+	return until(context.Background(), "Envoy is gone", func() error {
 		if now, err := p.envoys(); err != nil || len(now) == 1 && now[0] == pids[0] {
 			return errors.Join(err, errors.New("it is there"))
 		}

@@ -104,6 +104,11 @@ var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{Disab
 // ready asks as a kubelet does.
 func (p *pod) ready(ctx context.Context) error {
 	url := fmt.Sprintf("http://%s%s", net.JoinHostPort(p.net.IP.String(), fmt.Sprint(devmesh.ReadinessPort)), devmesh.ReadinessPath)
+	return healthy(ctx, url)
+}
+
+// healthy tells whether an address answers 200.
+func healthy(ctx context.Context, url string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
@@ -121,7 +126,7 @@ func (p *pod) ready(ctx context.Context) error {
 
 // awaitReady waits until the sidecar takes connections.
 func (p *pod) awaitReady(ctx context.Context) error {
-	return until(ctx, patience, "the sidecar of "+p.name+" is ready", func() error { return p.ready(ctx) })
+	return until(ctx, "the sidecar of "+p.name+" is ready", func() error { return p.ready(ctx) })
 }
 
 // killed says that the sidecar is killed now, and back that it is ready again.
