@@ -28,6 +28,9 @@ func sidecars(in Input) finding.Finding {
 	}
 	r, name := covered(in), in.baselineName()
 	if absent := absence(r); absent != "" {
+		if r.Count(coverage.NotReady)+r.Count(coverage.Outdated) > 0 {
+			name += " (" + r.Counts() + ")" // Not all that is wrong is that it is absent.
+		}
 		return finding.No(ReasonSidecarAbsent, "DevMesh Sidecar absent on baseline "+name+": "+absent)
 	}
 	if names := r.Pods[coverage.NotReady]; len(names) > 0 {
@@ -71,10 +74,7 @@ func absence(r coverage.Report) string {
 		parts = append(parts, fmt.Sprintf("%d of %d pods started without it (%s): restart them with %s",
 			len(names), r.Total, coverage.Some(names), r.Restart()))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return strings.Join(parts, "; ") + " (" + r.Counts() + ")"
+	return strings.Join(parts, "; ")
 }
 
 // counts says whether requests can reach the pod.
