@@ -20,6 +20,9 @@
 // of one of its sandboxes, which goes to the fork and not to the application. The
 // first two are what a baseline lives on.
 //
+// With -parts the CPU of the sidecar's Envoy is measured without each of its parts,
+// beside the one that has them all: where a request's time goes.
+//
 // All Envoys have one worker and share one processor; callers and applications
-// have the other.
+// have the other. The application with no sidecar has that of the Envoys.
 package main

@@ -71,6 +71,8 @@ const (
 	direct = iota
 	floorApp
 	floorFork
+	// whole is the sidecar's Envoy with all its parts, where these are measured.
+	whole
 )
 
 // shapes are those of all places.
@@ -142,26 +144,35 @@ func (p *place) environment() ([]string, error) {
 
 // pairs gives what is measured beside what.
 func (n *node) pairs() (all []*pair, err error) {
-	floors := map[kind]*spot{}
-	for _, k := range []kind{plain, other, known} {
-		p := n.places[floorApp]
-		if k == known {
-			p = n.places[floorFork]
-		}
-		if floors[k], err = p.spot(k); err != nil {
-			return nil, err
-		}
-	}
+	floors := map[string]*spot{}
 	for _, p := range n.places {
 		for _, k := range p.kinds {
+			f := n.floor(p, k)
+			name := f.dir + string(k)
+			if floors[name] == nil {
+				if floors[name], err = f.spot(k); err != nil {
+					return nil, err
+				}
+			}
 			s, err := p.spot(k)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, &pair{spot: s, floor: floors[k]})
+			all = append(all, &pair{spot: s, floor: floors[name]})
 		}
 	}
 	return all, nil
+}
+
+// floor is the place that another one is measured beside.
+func (n *node) floor(p *place, k kind) *place {
+	switch {
+	case p.part:
+		return n.places[whole]
+	case k == known:
+		return n.places[floorFork]
+	}
+	return n.places[floorApp]
 }
 
 // cpu measures CPU and throughput of all pairs again and again, in an order that

@@ -42,6 +42,8 @@ type shape struct {
 	kinds []kind
 	// away: requests without a key go to the fork.
 	away bool
+	// part: it is the sidecar's Envoy without a part.
+	part bool
 	// sidecar: it is what the targets are for.
 	sidecar bool
 }

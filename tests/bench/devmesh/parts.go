@@ -20,9 +20,9 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// The sidecar's Envoy again and again, each time without one of its parts: what
-// each costs is what its absence saves. Its routes are written into the bootstrap
-// here, so nobody needs to keep it.
+// The sidecar's Envoy again and again, each time without one of its parts, beside
+// the one that has them all: what a part costs is what its absence saves. Its
+// routes are written into the bootstrap here, so nobody needs to keep it.
 
 // taken is the sidecar's bootstrap, opened where parts are taken out.
 type taken struct {
@@ -31,11 +31,14 @@ type taken struct {
 	listener  *listenerv3.Listener
 	// app and forks are the clusters that routes lead to.
 	app, forks *clusterv3.Cluster
+	// err is what went wrong when a part was taken out.
+	err error
 }
 
 // part is what can be absent.
 type part struct {
 	name string
+	// take takes it out; nil leaves everything as it is.
 	take func(*taken)
 	// blind: without it no request reaches a fork.
 	blind bool
@@ -43,7 +46,7 @@ type part struct {
 
 // shape is a place with the sidecar's Envoy without the part.
 func (p part) shape() shape {
-	s := shape{name: p.name, sandboxes: 10, kinds: []kind{plain, other, known}, begin: p.begin}
+	s := shape{name: p.name, sandboxes: 10, kinds: []kind{plain, other, known}, begin: p.begin, part: p.take != nil}
 	if p.blind {
 		s.sandboxes, s.kinds = 0, s.kinds[:2]
 	}
@@ -61,7 +64,7 @@ func parts() []part {
 	}
 	const metadata, state, explain = "envoy.filters.http.header_to_metadata", "envoy.filters.http.set_filter_state", "signadot.com/explain"
 	return []part{
-		{name: "all of it", take: func(*taken) {}},
+		{name: "all of it"},
 		{name: "no explanations", take: without(explain)},
 		{name: "no failure texts", take: func(t *taken) { t.http.LocalReplyConfig = nil }},
 		{name: "no overload manager", take: func(t *taken) { t.bootstrap.OverloadManager = nil }},
@@ -70,6 +73,7 @@ func parts() []part {
 			t.http.CommonHttpProtocolOptions, t.http.HttpProtocolOptions, t.http.Http2ProtocolOptions = nil, nil, nil
 		}},
 		{name: "internal header stays", take: func(t *taken) { t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions }},
+		{name: "a header that Envoy consumes", take: consumed},
 		{name: "no statistics", take: func(t *taken) {
 			t.bootstrap.StatsConfig = &metricsv3.StatsConfig{StatsMatcher: &metricsv3.StatsMatcher{
 				StatsMatcher: &metricsv3.StatsMatcher_RejectAll{RejectAll: true},
@@ -81,13 +85,35 @@ func parts() []part {
 	}
 }
 
+// consumed brings the destination to the forks' cluster in a header that Envoy
+// takes out of every request by itself, so that no filter has to.
+func consumed(t *taken) {
+	const header = "x-envoy-retriable-header-names"
+	t.forks.GetOriginalDstLbConfig().HttpHeaderName = header
+	t.forks.TypedExtensionProtocolOptions = t.app.TypedExtensionProtocolOptions
+	for _, m := range t.http.GetRouteConfig().VirtualHosts[0].GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap() {
+		packed, route := m.GetAction().GetTypedConfig(), &routev3.Route{}
+		if t.err = errors.Join(t.err, packed.UnmarshalTo(route)); t.err != nil {
+			return
+		}
+		for _, h := range route.RequestHeadersToAdd {
+			if h.Header.Key == translate.DestinationHeader {
+				h.Header.Key = header
+			}
+		}
+		t.err = errors.Join(t.err, packed.MarshalFrom(route))
+	}
+}
+
 // begin starts the sidecar's Envoy without the part.
 func (p part) begin(n *node, at *place) (*process, error) {
 	t, err := open(at)
 	if err != nil {
 		return nil, err
 	}
-	p.take(t)
+	if p.take != nil {
+		p.take(t)
+	}
 	file, err := t.write(at.dir)
 	if err != nil {
 		return nil, err
@@ -133,9 +159,10 @@ func open(at *place) (*taken, error) {
 // manager is where the HTTP connection manager is written.
 func (t *taken) manager() *anypb.Any { return t.listener.FilterChains[0].Filters[0].GetTypedConfig() }
 
+// write writes the bootstrap into a folder and gives its path.
 func (t *taken) write(dir string) (string, error) {
 	packed, err := anypb.New(t.http)
-	if err != nil {
+	if err = errors.Join(t.err, err); err != nil {
 		return "", err
 	}
 	proto.Reset(t.manager())

@@ -46,7 +46,7 @@ func start(pod *podnet.Pod, processor int, files []*os.File, env []string, what 
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, append([]string{"-be"}, what...)...)
+	cmd := exec.CommandContext(context.Background(), self, append([]string{"-be"}, what...)...)
 	cmd.Env, cmd.ExtraFiles, cmd.Stderr = append(os.Environ(), env...), files, os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -54,11 +54,11 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 	defer func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
-		p.forget()
+		p.forget(ctx)
 	}()
 	request := requests(known, p.sandboxes)[0]
 	for time.Since(began) < patience {
-		body, err := p.ask(request)
+		body, err := p.ask(ctx, request)
 		if bytes.Equal(body, forkBody) {
 			return time.Since(began), nil
 		}
@@ -72,8 +72,8 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 
 // ask sends one request over a connection of its own. An error means that nobody
 // answered, or not with 200.
-func (p *place) ask(request []byte) ([]byte, error) {
-	conn, err := net.DialTimeout("tcp", p.address().String(), time.Second)
+func (p *place) ask(ctx context.Context, request []byte) ([]byte, error) {
+	conn, err := p.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,14 @@ func (p *place) ask(request []byte) ([]byte, error) {
 // port.
 func (p *place) forget() {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
-		conn, err := net.DialTimeout("tcp", p.address().String(), time.Second)
+		conn, err := p.connect(ctx)
 		if err != nil {
 			return
 		}
 		_ = conn.Close()
 	}
+}
+
+func (p *place) connect(ctx context.Context) (net.Conn, error) {
+	return (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", p.address().String())
 }
