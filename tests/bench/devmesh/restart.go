@@ -97,7 +97,7 @@ func (p *place) ask(ctx context.Context, request []byte) ([]byte, error) {
 
 // forget waits until nobody answers any more: what was killed has let go of its
 // port.
-func (p *place) forget() {
+func (p *place) forget(ctx context.Context) {
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
 		conn, err := p.connect(ctx)
 		if err != nil {
