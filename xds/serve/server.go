@@ -54,13 +54,16 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.ConnectionTimeout(5 * time.Second),
 		grpc.ReadBufferSize(4 << 10),
+		// Of a change to many, as many write at once.
+		grpc.WriteBufferSize(8 << 10),
 		grpc.SharedWriteBuffer(true),
 		grpc.MaxConcurrentStreams(16),
 		grpc.MaxHeaderListSize(32 << 10),
 		grpc.MaxRecvMsgSize(1 << 20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 10 * time.Second, Timeout: 5 * time.Second,
-			MaxConnectionAge: 30 * time.Minute, MaxConnectionAgeGrace: 10 * time.Second,
+			MaxConnectionIdle: 10 * time.Second, // without a stream, however lively
+			MaxConnectionAge:  30 * time.Minute, MaxConnectionAgeGrace: 10 * time.Second,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
 			MinTime: 5 * time.Second, PermitWithoutStream: true,
