@@ -105,7 +105,9 @@ func (r *Receipts) note(ctx context.Context, q question, a Answer) bool {
 	e := q.entry
 	e.end() // frees what the context holds
 	e.answer = a
-	e.answers++
+	if e.answers++; e.answers == 1 {
+		close(e.answered)
+	}
 	switch {
 	case a.Had:
 		r.metrics.took.Observe(time.Since(e.since).Seconds())

@@ -8,11 +8,13 @@
 // # How it works
 //
 // A reconciler whose facts are on the routing log calls Look with the key, a digest
-// of what is to be acknowledged, and the pods that have a proxy. Look never waits:
-// it gives what is known and sees to it that somebody asks. That is a call of the
-// routing API's Wait, which answers as soon as all have acknowledged, over all route
-// servers, or after some seconds with those that have not. Every answer leads back
-// to the reconciler, through Config.Again, and it looks once more.
+// of what is to be acknowledged, and the pods that have a proxy. Look gives what is
+// known and sees to it that somebody asks; it waits for the first answer, but for some
+// milliseconds only: with that, most receipts are there before the reconciler has to
+// write that they are not. To ask is a call of the routing API's Wait, which answers as
+// soon as all have acknowledged, over all route servers, or after some seconds with
+// those that have not. Every answer leads back to the reconciler, through Config.Again,
+// and it looks once more.
 //
 // For each object one question is under way at most. Another digest takes the place
 // of the former, and so do other pods. Questions that are asked for the first time

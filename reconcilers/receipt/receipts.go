@@ -31,6 +31,8 @@ type Config struct {
 	// Questions is how many may be under way at a time; half of them may be
 	// repetitions. Default 32, at least 2: a route server answers 128 at a time.
 	Questions int64
+	// Patience is how long a look waits for the first answer. Default 50 ms.
+	Patience time.Duration
 	// Logger is told of route servers that do not answer. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the metrics of receipts. Default: none.
@@ -45,6 +47,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.Again == nil:
 		return errors.New("receipt: Config.Again is required")
+	case c.Patience < 0:
+		return errors.New("receipt: Config.Patience must not be negative")
 	case c.Questions < 0 || c.Questions == 1:
 		return errors.New("receipt: Config.Questions must be at least 2")
 	}
@@ -54,6 +58,9 @@ func (c Config) Validate() error {
 func (c Config) withDefaults() Config {
 	if c.Questions == 0 {
 		c.Questions = 32
+	}
+	if c.Patience == 0 {
+		c.Patience = 50 * time.Millisecond
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -87,6 +94,8 @@ type entry struct {
 	ask    Ask
 	since  time.Time
 	answer Answer
+	// answered is closed with the first answer.
+	answered chan struct{}
 	// answers is how many there were, failures how many of the last were none.
 	answers, failures int
 	// cancel ends the question that is under way; nil when none is.
@@ -139,18 +148,37 @@ func (r *Receipts) Run(ctx context.Context) error {
 }
 
 // Look gives what is known of the receipt that the RoutingConfig of this name asks
-// for, and sees to it that somebody asks while it is not there.
-func (r *Receipts) Look(name string, ask Ask) Answer {
+// for, and sees to it that somebody asks while it is not there. When that is asked
+// for the first time, Look waits a moment for the answer (Config.Patience), which is
+// mostly there before what has to be written without it would be.
+func (r *Receipts) Look(ctx context.Context, name string, ask Ask) Answer {
+	e, begun := r.look(name, ask)
+	if begun {
+		select {
+		case <-e.answered:
+		case <-time.After(r.config.Patience):
+		case <-ctx.Done():
+		case <-r.running.Done():
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.entries[name]
+	return e.answer
+}
+
+// look gives the entry of a RoutingConfig and has somebody ask, and says whether it
+// began just now.
+func (r *Receipts) look(name string, ask Ask) (e *entry, begun bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e = r.entries[name]
 	switch {
 	case e == nil || !e.ask.sameAs(ask):
 		e.end()
-		e = &entry{since: time.Now()}
+		e, begun = &entry{since: time.Now(), answered: make(chan struct{})}, true
 		r.entries[name] = e
 	case e.answer.Had:
-		return e.answer
+		return e, false
 	case !e.ask.samePods(ask):
 		e.end()
 	}
@@ -161,7 +189,7 @@ func (r *Receipts) Look(name string, ask Ask) Answer {
 		q := question{name: name, entry: e, ask: ask, failures: e.failures, repeated: e.answers > 0}
 		r.asking.Go(func() { r.pursue(ctx, q) })
 	}
-	return e.answer
+	return e, begun
 }
 
 // Forget says that nobody wants to know any more.

@@ -1,6 +1,7 @@
 package receipt_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"testing"
@@ -16,13 +17,13 @@ import (
 func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	w := newWorld(t, receipt.Config{Metrics: registry})
+	w := newWorld(t, receipt.Config{Patience: 1, Metrics: registry})
 	before := w.tip()
 	at := w.route("k")
 	w.proxies.acknowledge("a", at, "")
 	w.proxies.acknowledge("b", before, "no such cluster")
 	ask := receipt.Ask{Key: "k", Digest: "d1", Pods: []string{"shop/c", "shop/a", "shop/b"}}
-	if a := w.receipts.Look("rc", ask); !a.Open() {
+	if a := w.receipts.Look(t.Context(), "rc", ask); !a.Open() {
 		t.Errorf("nobody was asked yet, and the answer is %+v", a)
 	}
 	if n := gauge(t, registry, "switchyard_receipt_awaited"); n != 1 {
@@ -32,7 +33,7 @@ func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
 		t.Errorf("%q is to be looked at", name)
 	}
 	want := receipt.Answer{Proxies: 2, Behind: []receipt.Proxy{{Pod: "shop/b", Rejected: "no such cluster"}}, Missing: []string{"shop/c"}}
-	if diff := cmp.Diff(want, w.receipts.Look("rc", ask)); diff != "" {
+	if diff := cmp.Diff(want, w.receipts.Look(t.Context(), "rc", ask)); diff != "" {
 		t.Error(diff)
 	}
 	w.proxies.acknowledge("b", at, "")
@@ -43,14 +44,14 @@ func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
 	// It is had whatever becomes of the proxies, and for this digest alone.
 	w.proxies.acknowledge("c", before, "")
 	ask.Pods = append(ask.Pods, "shop/d")
-	if a := w.receipts.Look("rc", ask); !a.Had {
+	if a := w.receipts.Look(t.Context(), "rc", ask); !a.Had {
 		t.Errorf("it is taken back: %+v", a)
 	}
 	if n := gauge(t, registry, "switchyard_receipt_awaited"); n != 0 {
 		t.Errorf("%v receipts are awaited", n)
 	}
 	ask.Digest, ask.Pods = "d2", nil
-	if a := w.receipts.Look("rc", ask); a.Had {
+	if a := w.receipts.Look(t.Context(), "rc", ask); a.Had {
 		t.Error("what another digest stands for was not acknowledged")
 	}
 	w.until("rc", ask, "c is behind", func(a receipt.Answer) bool { return len(a.Behind) == 1 && a.Behind[0].Pod == "shop/c" })
@@ -60,26 +61,42 @@ func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
 	}
 }
 
+func TestAnAnswerThatComesAtOnceIsThereAtTheFirstLook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, receipt.Config{Patience: patience})
+	w.proxies.acknowledge("a", w.route("k"), "")
+	ask := receipt.Ask{Key: "k", Digest: "d", Pods: []string{"shop/a"}}
+	if a := w.receipts.Look(t.Context(), "rc", ask); !a.Had {
+		t.Errorf("the answer is %+v", a)
+	}
+	ask.Digest, ask.Pods = "d2", []string{"shop/b"}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := w.receipts.Look(ended, "rc", ask); !a.Open() {
+		t.Errorf("who cannot wait gets %+v", a)
+	}
+}
+
 func TestAPodThatIsGoneIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, receipt.Config{})
+	w := newWorld(t, receipt.Config{Patience: 1})
 	w.proxies.acknowledge("a", w.route("k"), "")
 	gone := receipt.Ask{Key: "k", Digest: "d", Pods: []string{"shop/a", "shop/gone"}}
 	w.until("rc", gone, "it is missing", func(a receipt.Answer) bool { return len(a.Missing) == 1 })
 	without := receipt.Ask{Key: "k", Digest: "d", Pods: []string{"shop/a"}}
-	w.receipts.Look("rc", without) // takes the place of what is asked just now
+	w.receipts.Look(t.Context(), "rc", without) // takes the place of what is asked just now
 	w.woken()
-	if a := w.receipts.Look("rc", without); !a.Had {
+	if a := w.receipts.Look(t.Context(), "rc", without); !a.Had {
 		t.Errorf("the next answer is %+v", a)
 	}
 }
 
 func TestWhatIsStatedBetweenAskingAndAnsweringIsAnotherReceipt(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, receipt.Config{})
+	w := newWorld(t, receipt.Config{Patience: 1})
 	w.route("k")
 	first := receipt.Ask{Key: "k", Digest: "d1", Pods: []string{"shop/a"}}
-	w.receipts.Look("rc", first) // under way: nobody has acknowledged
+	w.receipts.Look(t.Context(), "rc", first) // under way: nobody has acknowledged
 	at := w.route("k2")
 	w.proxies.acknowledge("a", event.Pos{Epoch: at.Epoch, Seq: at.Seq - 1}, "")
 	second := receipt.Ask{Key: "k2", Digest: "d2", Pods: []string{"shop/a"}}
@@ -98,7 +115,7 @@ func TestARouteServerThatIsAwayIsAskedAgain(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t, receipt.Config{})
+	w := newWorld(t, receipt.Config{Patience: 1})
 	if w.receipts, err = receipt.New(receipt.Config{Address: address, Again: w.again}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +137,7 @@ func TestARouteServerThatIsAwayIsAskedAgain(t *testing.T) {
 // however many there are.
 func TestKeysThatAreHeldUpDoNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, receipt.Config{Questions: 4})
+	w := newWorld(t, receipt.Config{Patience: 1, Questions: 4})
 	w.proxies.acknowledge("a", w.route("k"), "")
 	var held []receipt.Ask
 	for i := range 20 {
@@ -130,7 +147,7 @@ func TestKeysThatAreHeldUpDoNotHoldUpOthers(t *testing.T) {
 	look := func(name string) {
 		var i int
 		if _, err := fmt.Sscanf(name, "held-%d", &i); err == nil {
-			w.receipts.Look(name, held[i])
+			w.receipts.Look(t.Context(), name, held[i])
 		}
 		looked[name]++
 	}
@@ -140,14 +157,14 @@ func TestKeysThatAreHeldUpDoNotHoldUpOthers(t *testing.T) {
 	for repeated := 0; repeated < len(held); repeated++ { // every one has had its first answer
 		look(w.woken())
 	}
-	w.receipts.Look("quick", receipt.Ask{Key: "k", Digest: "d"})
+	w.receipts.Look(t.Context(), "quick", receipt.Ask{Key: "k", Digest: "d"})
 	for n := 0; looked["quick"] == 0; n++ {
 		if n > 2 {
 			t.Fatalf("%d answers to questions that were asked before came first", n)
 		}
 		look(w.woken())
 	}
-	if a := w.receipts.Look("quick", receipt.Ask{Key: "k", Digest: "d"}); !a.Had {
+	if a := w.receipts.Look(t.Context(), "quick", receipt.Ask{Key: "k", Digest: "d"}); !a.Had {
 		t.Errorf("the answer is %+v", a)
 	}
 }

@@ -162,7 +162,7 @@ func (w *world) woken() string {
 func (w *world) until(name string, ask receipt.Ask, what string, is func(receipt.Answer) bool) receipt.Answer {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); ; {
-		a := w.receipts.Look(name, ask)
+		a := w.receipts.Look(w.t.Context(), name, ask)
 		if is(a) {
 			return a
 		}

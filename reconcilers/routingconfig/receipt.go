@@ -30,7 +30,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 		}
 		ask.Pods = append(ask.Pods, pods...)
 	}
-	a := r.config.Receipts.Look(in.Config.Name, ask)
+	a := r.config.Receipts.Look(ctx, in.Config.Name, ask)
 	if a.Had {
 		note := map[string]string{AnnotationAcknowledged: ask.Digest}
 		if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {

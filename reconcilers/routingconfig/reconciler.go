@@ -37,8 +37,8 @@ type Config struct {
 type Receipts interface {
 	// Look gives what is known of the receipt that the RoutingConfig of this name
 	// asks for, and sees to it that it is asked for; with each answer the
-	// RoutingConfig is to be looked at again.
-	Look(name string, ask receipt.Ask) receipt.Answer
+	// RoutingConfig is to be looked at again. It may wait for a moment.
+	Look(ctx context.Context, name string, ask receipt.Ask) receipt.Answer
 	// Forget says that it does not ask any more.
 	Forget(name string)
 }
