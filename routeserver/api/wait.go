@@ -35,9 +35,8 @@ const (
 // not connected just now (a route server that has just started knows no sidecar
 // until they are back, within seconds), unless the caller names the pods; nor that
 // a request which was under way has been routed anew, for Envoy's workers take new
-// routes a moment after it accepts them. And a sidecar that is given back what its
-// Envoy had before, while that is busy with something else, says so at once: Envoy
-// has it again a moment later.
+// routes a moment after it accepts them. A sidecar whose Envoy refuses some of its
+// routes uses the others, and has acknowledged none of them: it is named, and why.
 //
 // With a routing key the sidecars of those baselines count for which the key has
 // a rule, or had one as far as the log is kept. While there is no such baseline

@@ -17,15 +17,28 @@
 // versions. While the Source knows nothing (the table is not whole yet) streams
 // are held and nothing is sent.
 //
-// FromView translates a workload once per version of its rules, whatever the
-// number of its pods: a table in which other workloads changed costs a stream
-// one comparison of two hashes. What no stream uses is dropped.
+// FromView offers a workload's routes whole and in parts (xds/translate). One
+// goroutine follows the view while there are streams: it works out what changed, for
+// each workload once whatever the number of its pods, and wakes the streams of those
+// workloads alone. What no stream uses is dropped. Responses share the written form of
+// their resources: nothing is written anew for each client.
+//
+// # How much at a time
+//
+// The first change is sent at once; what changes within Config.Pace of a response
+// goes together into the next one of that stream. At most Config.Writers responses are
+// made and written at a time, and streams take turns in the order in which they have
+// something to send; what is sent is the newest when it is a stream's turn. A client
+// that does not read gives its turn back after 50 ms.
 //
 // # Limits
 //
-// First request within 5 s; requests of at most 1 MiB; 4 streams per identity; a
-// response that cannot be written within 10 s ends the stream; ServerOptions has
-// those of the connection. All state of a stream goes with it.
+// First request within 5 s; requests of at most 1 MiB; 10,000 names of a type on a
+// stream; a response that cannot be written within 10 s ends the stream. For each
+// identity: 4 streams, 20,000 names and 8 MiB to remember, 20 streams opened in a row
+// and after that one in 2 s. What a client refuses is sent once on a stream, so one
+// that comes back to refuse it again costs the routes of its workload every 2 s.
+// ServerOptions has the limits of the connection. All state of a stream goes with it.
 //
 // # What users owe
 //

@@ -10,8 +10,10 @@
 //
 // Envoy takes no connection before it has routes, and answers 404 when it gives
 // up waiting. So it gets its routes from a socket in the pod, where there always
-// are some. The relay asks the route server for its workload's routes and hands
-// them on as they are. If the route server has not answered FirstRoutes after
+// are some. The relay asks the route server for its workload's routes, in parts so
+// that a change is small, puts them together, checks that they have the version that
+// their head says, and hands them on as one. Parts that do not make the whole are
+// refused, and asked for anew after a pause that grows. If the route server has not answered FirstRoutes after
 // the start, Envoy gets the routes that this pod's Envoy last accepted, read from
 // disk; if there are none, or the file is damaged, routes that lead everything to
 // the baseline. From then on whatever the route server sends replaces them.
@@ -21,8 +23,24 @@
 // with sd-explain: 1, its answers say sd-table: none.
 //
 // What Envoy says about a version, accepted or refused and why, goes back to the
-// route server; the relay never answers in its place. A version that Envoy has
-// settled is remembered, so that a new stream does not deliver it again.
+// route server; the relay never answers in its place. What Envoy accepts is on disk
+// before that. What the sidecar has is stated when a stream begins, so that only the
+// difference comes: the parts that are here, and the head if Envoy has the routes that
+// it stands for and none other are on their way to it. Each time that routes are put
+// before Envoy their version says so (a number after "~"), so that no answer is taken
+// for one to the same routes at another time. Routes that are removed as a whole stay:
+// old routes are better than none.
+//
+// # Quarantine
+//
+// When Envoy refuses routes, the parts that changed are tried one by one. A part
+// that it refuses is in quarantine until it changes, and the others go on being
+// updated. For its keys Envoy keeps the routes that it had, and keys that are new in
+// it answer 503 with sd-reason: sandbox-route-refused, so no key that is known goes to
+// the baseline. Only if Envoy refuses that too, or the routes without any of the parts,
+// all stays as it was: then a new key is not known yet, as before it came. As long as
+// anything is in quarantine the head is refused with a reason that names the
+// sandboxes, so waits for this sidecar name it and say why.
 //
 // The log says at its start for which workload the sidecar is and where it looks
 // for the route server, and "routes received" for the first routes. Changes are
