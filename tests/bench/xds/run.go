@@ -1,18 +1,21 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"switchyard.dev/tests/hostile"
 	"switchyard.dev/tests/process"
 )
 
 // options are the flags.
 type options struct {
 	few, many, sandboxes, perSecond int
+	hostile                         int
 	lasting                         time.Duration
 	profiles                        string
 }
@@ -24,6 +27,7 @@ func flags() *options {
 	flag.IntVar(&o.sandboxes, "sandboxes", 1000, "sandboxes that are there and do not change")
 	flag.IntVar(&o.perSecond, "changes", 10, "changes for each second")
 	flag.DurationVar(&o.lasting, "for", 20*time.Second, "how long to make changes, for each shape")
+	flag.IntVar(&o.hostile, "hostile", 10_000, "requests of hostile clients; 0 leaves them out")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for processor and heap profiles of the servers")
 	return o
 }
@@ -41,8 +45,14 @@ func (o *options) play() error {
 		return process.Answer(&Server{profiles: o.profiles})
 	case clients:
 		return process.Answer(&Clients{})
+	case hostile.Role:
+		return process.Answer(&hostile.Target{})
 	}
-	return o.measureAll(os.Stdout)
+	if err := o.measureAll(os.Stdout); err != nil || o.hostile == 0 {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "measuring hostile clients")
+	return hostile.Measure(context.Background(), os.Stdout, o.hostile)
 }
 
 // measureAll measures every shape with both systems, and prints what came of it.

@@ -1,0 +1,90 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Pods is how many pods a cluster needs for Measure.
+const Pods = honestPods + atOnce
+
+// Measure attacks a target with n requests of all kinds, and then with silence,
+// and prints what that costs it: a table for people, and a line for each figure.
+func Measure(ctx context.Context, w io.Writer, n int) (err error) {
+	c, err := StartCluster(ctx, Pods)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+	floods := append(append(Refused(), Held()...), Floods()...)
+	all := Cost{Name: "all", Slowest: 0}
+	var costs []Cost
+	for _, a := range append(floods, Silence()) {
+		cost, err := alone(ctx, c, a, n/len(floods))
+		if err != nil {
+			return err
+		}
+		costs = append(costs, cost)
+		all.Requests += cost.Requests
+		all.Most, all.Within, all.Slowest = max(all.Most, cost.Most), max(all.Within, cost.Within), max(all.Slowest, cost.Slowest)
+	}
+	printCosts(w, costs)
+	fmt.Fprintf(w, "hostile-requests %d requests\n", all.Requests)
+	line(w, "hostile-memory", all.Most, "MiB", MostMiB)
+	line(w, "hostile-freed", all.Within.Seconds(), "s", FreedWithin.Seconds())
+	line(w, "hostile-slowest-change-to-the-honest", all.Slowest.Seconds()*1e3, "ms", 0)
+	return rejected(ctx, w, c)
+}
+
+// alone lets one attack loose on a target of its own.
+func alone(ctx context.Context, c *Cluster, a Attack, n int) (cost Cost, err error) {
+	site, err := Open(ctx, c)
+	if err != nil {
+		return cost, err
+	}
+	defer func() { err = errors.Join(err, site.Close()) }()
+	return site.Suffer(ctx, a.Name, n, a)
+}
+
+func rejected(ctx context.Context, w io.Writer, c *Cluster) (err error) {
+	site, err := Open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, site.Close()) }()
+	for i, form := range []Form{Whole, InParts} {
+		r, err := site.RejectEverything(ctx, i, form, 100, 0)
+		if err != nil {
+			return err
+		}
+		line(w, []string{"hostile-rejected-whole", "hostile-rejected-parts"}[i], float64(r.Responses)/float64(r.Versions), "responses-per-version", 1)
+	}
+	return nil
+}
+
+func printCosts(w io.Writer, costs []Cost) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "attack\trequests\tmore memory\tkept\tafter\tlasted\tslowest of honest changes\t")
+	for _, c := range costs {
+		fmt.Fprintf(t, "%s\t%d\t%.1f MiB\t%.1f MiB\t%s\t%s\t%s of %d\t\n", c.Name, c.Requests, c.Most, c.Kept,
+			c.Within.Round(time.Millisecond), c.Lasted.Round(time.Millisecond), c.Slowest.Round(time.Millisecond), c.Changes)
+	}
+	_ = t.Flush() // what it writes to is the standard output
+	fmt.Fprintln(w)
+}
+
+func line(w io.Writer, name string, value float64, unit string, target float64) {
+	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
+	if target > 0 {
+		verdict := "holds"
+		if value > target {
+			verdict = "short"
+		}
+		fmt.Fprintf(w, " (target at most %.4g): %s", target, verdict)
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,140 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"switchyard.dev/tests/process"
+)
+
+// Site is a target, the pods that attack it, and those that do not.
+type Site struct {
+	address string
+	target  *process.Process
+	// attackers are the tokens of the pods that attack.
+	attackers []string
+	honest    *honest
+}
+
+const (
+	// honestPods are how many of a cluster's pods stay honest.
+	honestPods = 5
+	sandboxes  = 100
+)
+
+// Open starts a target in front of a cluster, and honest sidecars. The caller
+// closes it.
+func Open(ctx context.Context, c *Cluster) (s *Site, err error) {
+	s = &Site{attackers: c.Tokens[honestPods:]}
+	if s.target, err = process.Start(Role); err != nil {
+		return nil, err
+	}
+	tls := c.server.Config.TLSClientConfig
+	opening := Opening{
+		Host: c.server.Config.Host, Authority: tls.CAData, Certificate: tls.CertData, Key: tls.KeyData,
+		Sandboxes: sandboxes, QPS: c.server.Config.QPS,
+	}
+	if err := s.target.Call("Open", opening, &s.address); err != nil {
+		return nil, errors.Join(err, s.target.Close())
+	}
+	if s.honest, err = beHonest(ctx, s, c.Tokens[:honestPods]); err != nil {
+		return nil, errors.Join(err, s.target.Close())
+	}
+	return s, nil
+}
+
+// Close ends the target.
+func (s *Site) Close() error { return errors.Join(s.honest.close(), s.target.Close()) }
+
+// Cost is what an attack did to the target.
+type Cost struct {
+	Name string
+	// Requests is how many there were, connections without any among them.
+	Requests int
+	// Most is how much more memory its process took at most, and Kept how much
+	// more it had when the attackers had gone for Within; in MiB.
+	Most, Kept float64
+	Within     time.Duration
+	Lasted     time.Duration
+	// Changes were made meanwhile; Slowest is how long one took to reach the last
+	// honest sidecar, at most.
+	Changes int
+	Slowest time.Duration
+}
+
+// What an attack may cost.
+const (
+	// MostMiB is what it may take.
+	MostMiB = 64
+	// KeptMiB is what may be left of that after FreedWithin: allocators keep some.
+	KeptMiB     = 8
+	FreedWithin = 5 * time.Second
+)
+
+// Suffer lets attacks run one after the other, n requests in all, and tells what
+// they cost together. The error tells of a wrong answer, or of an honest sidecar
+// that was not served.
+func (s *Site) Suffer(ctx context.Context, name string, n int, attacks ...Attack) (Cost, error) {
+	cost := Cost{Name: name}
+	before, was, err := s.rest()
+	if err != nil {
+		return cost, err
+	}
+	if err := s.target.Forget(); err != nil {
+		return cost, err
+	}
+	begun := time.Now()
+	stop := s.honest.begin(ctx)
+	for _, a := range attacks {
+		made, err := a.Run(ctx, s, n/len(attacks))
+		cost.Requests += made
+		if err != nil {
+			_, _, wrong := stop()
+			return cost, errors.Join(fmt.Errorf("%s: %w", a.Name, err), wrong)
+		}
+	}
+	if cost.Changes, cost.Slowest, err = stop(); err != nil {
+		return cost, err
+	}
+	cost.Lasted = time.Since(begun)
+	_, most, err := s.target.Memory()
+	if err != nil {
+		return cost, err
+	}
+	cost.Most = most - before
+	return cost, s.recover(&cost, before, was)
+}
+
+// rest gives the memory of the target when it has given back what it does not
+// need, and what it holds then.
+func (s *Site) rest() (memory float64, h Holding, err error) {
+	if err := s.target.Call("Hold", struct{}{}, &h); err != nil {
+		return 0, h, err
+	}
+	memory, _, err = s.target.Memory()
+	return memory, h, err
+}
+
+// recover waits until the target is as it was.
+func (s *Site) recover(cost *Cost, before float64, was Holding) error {
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		now, h, err := s.rest()
+		if err != nil {
+			return err
+		}
+		cost.Kept, cost.Within = now-before, time.Since(begun)
+		if cost.Kept <= KeptMiB && h.Statuses == was.Statuses && h.Goroutines <= was.Goroutines+slack {
+			return nil
+		}
+		if cost.Within > FreedWithin {
+			return fmt.Errorf("%s after the attack the target has %.1f MiB more than before, %d statuses instead of %d, %d goroutines instead of %d",
+				cost.Within.Round(time.Millisecond), cost.Kept, h.Statuses, was.Statuses, h.Goroutines, was.Goroutines)
+		}
+	}
+}
+
+// slack is how many goroutines come and go with the honest sidecars and the API
+// server.
+const slack = 16
