@@ -25,6 +25,15 @@ func ackOf(t *testing.T, server *serve.Server, what string, holds func(serve.Ack
 }
 
 func TestAnAcknowledgementSaysWhichPositionIsReached(t *testing.T) {
+	for form, subscribe := range map[string]func(*xdstest.Client){
+		"of the whole": func(c *xdstest.Client) { c.Subscribe(translate.RouteName(customer)) },
+		"of the head":  func(c *xdstest.Client) { c.SubscribeParts(customer, nil) },
+	} {
+		t.Run(form, func(t *testing.T) { acknowledgementsAreExact(t, subscribe) })
+	}
+}
+
+func acknowledgementsAreExact(t *testing.T, subscribe func(*xdstest.Client)) {
 	board := xdstest.NewBoard(t)
 	board.Declare(fork(customer, "k1"))
 	board.Complete()
@@ -34,9 +43,10 @@ func TestAnAcknowledgementSaysWhichPositionIsReached(t *testing.T) {
 		return shown.Pos()
 	}
 	client := xdstest.Open(t, conn, "pod@customer")
-	client.Subscribe(translate.RouteName(customer))
+	subscribe(client)
 	first := client.Next()
-	if got := ackOf(t, server, "it has been sent the routes", func(a serve.Ack) bool { return a.Sent != "" }); got.Reached != (event.Pos{}) || got.Due != first.Resources[0].Version {
+	version := first.Resources[len(first.Resources)-1].Version // the head comes last
+	if got := ackOf(t, server, "it has been sent the routes", func(a serve.Ack) bool { return a.Sent != "" }); got.Reached != (event.Pos{}) || got.Due != version {
 		t.Errorf("before it answered: reached %v, due %q", got.Reached, got.Due)
 	}
 	client.Ack(first)

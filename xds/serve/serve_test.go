@@ -169,6 +169,12 @@ func TestWhatAClientMayNotDo(t *testing.T) {
 		"have another's routes": {"pod@customer", &discoveryv3.DeltaDiscoveryRequest{
 			TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{translate.RouteName(driver)},
 		}, codes.PermissionDenied},
+		"have a part of another's routes": {"pod@customer", &discoveryv3.DeltaDiscoveryRequest{
+			TypeUrl: translate.PartType, ResourceNamesSubscribe: []string{translate.HeadName(customer), translate.PartName(driver, 1)},
+		}, codes.PermissionDenied},
+		"have a head as something else": {"pod@customer", &discoveryv3.DeltaDiscoveryRequest{
+			TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{translate.HeadName(customer)},
+		}, codes.PermissionDenied},
 		"have another's routes by saying that it is another": {"pod@customer", &discoveryv3.DeltaDiscoveryRequest{
 			Node:    &corev3.Node{Id: "driver", Cluster: "hotrod/driver"},
 			TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{translate.RouteName(driver)},

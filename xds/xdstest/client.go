@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/translate"
 )
 
@@ -67,6 +68,15 @@ func (c *Client) Send(r *discoveryv3.DeltaDiscoveryRequest) {
 func (c *Client) Subscribe(names ...string) {
 	c.t.Helper()
 	c.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: names})
+}
+
+// SubscribeParts asks for the routes of a workload in parts, all but those of
+// which it says that it has these versions.
+func (c *Client) SubscribeParts(w table.Workload, has map[string]string) {
+	c.t.Helper()
+	c.Send(&discoveryv3.DeltaDiscoveryRequest{
+		TypeUrl: translate.PartType, ResourceNamesSubscribe: translate.PartNames(w), InitialResourceVersions: has,
+	})
 }
 
 // Ack accepts a response.
