@@ -62,7 +62,7 @@ func (w *world) compare(p *pod) (differences []string, rules int, err error) {
 		if err != nil {
 			return err
 		}
-		if before.GetAcknowledged() != after.GetAcknowledged() || after.GetAcknowledged() != reading.Version || after.GetReached() == nil {
+		if before.GetAcknowledged() != after.GetAcknowledged() || after.GetAcknowledged() != versionOf(reading) || after.GetReached() == nil {
 			return fmt.Errorf("%w: Envoy has %q, acknowledged is %q, reached %v", errUnsettled, reading.Version, after.GetAcknowledged(), after.GetReached())
 		}
 		want, err := w.control.decisions(p, after.GetReached())
@@ -73,6 +73,13 @@ func (w *world) compare(p *pod) (differences []string, rules int, err error) {
 		return nil
 	})
 	return differences, rules, err
+}
+
+// versionOf is what the sidecar's program took for the version that Envoy has: it
+// counts, behind a tilde, how often it has brought one to Envoy.
+func versionOf(r configdump.Reading) string {
+	version, _, _ := strings.Cut(r.Version, "~")
+	return version
 }
 
 // sidecar gives what the route server says of a pod's sidecar.
