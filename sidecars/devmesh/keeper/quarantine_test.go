@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -29,12 +31,14 @@ type routes struct {
 	mu      sync.Mutex
 	served  []translate.Resource
 	changed chan struct{}
+	// refusals are when heads were refused, by version.
+	refusals map[string][]time.Time
 }
 
 // serveRoutes starts an xDS server that serves nothing yet.
 func (r *rig) serveRoutes() *routes {
 	r.t.Helper()
-	served := &routes{r: r, changed: make(chan struct{})}
+	served := &routes{r: r, changed: make(chan struct{}), refusals: map[string][]time.Time{}}
 	var err error
 	r.XDS, err = serve.New(serve.Config{Sessions: served})
 	r.must(err)
@@ -52,7 +56,35 @@ func (s *routes) Open(context.Context, string) (serve.Session, error) {
 	return serve.Session{
 		Peer: serve.Peer{UID: "x"}, Source: s, Allows: func(string, string) error { return nil },
 		Receipt: func(_, name string) bool { return name == translate.HeadName(customer) },
+		Settled: s.settled,
 	}, nil
+}
+
+func (s *routes) settled(_ serve.Peer, all []serve.Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range all {
+		if st.Name == translate.HeadName(customer) && st.Rejected != "" && strings.Contains(st.Error, "do not make the whole") {
+			s.refusals[st.Rejected] = append(s.refusals[st.Rejected], time.Now())
+		}
+	}
+}
+
+// refused gives when a head was refused because the parts are not its own.
+func (s *routes) refused(version string) []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.refusals[version])
+}
+
+// mislabel gives what is served another version of the head.
+func (s *routes) mislabel(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served = slices.Clone(s.served)
+	s.served[len(s.served)-1].Version = version
+	close(s.changed)
+	s.changed = make(chan struct{})
 }
 
 // Resources is serve.Source.
@@ -270,3 +302,37 @@ func TestAKnownKeyIsNeverTheBaselinesBecauseItsRoutesAreBad(t *testing.T) {
 	}
 	r.refuses(translate.ReasonRefused, "k3")
 }
+
+// What does not make the whole that its head says is not used; it is asked for
+// anew, each time later.
+func TestPartsThatDoNotMakeTheWholeAreAskedForAnewAfterAPause(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	r.serveHTTP(r.fork("10.96.6.4:80"), "fork")
+	r.Board.Complete()
+	r.Board.Declare(sandbox("k1", "10.96.6.4:80", 8080))
+	served := r.serveRoutes()
+	served.offerTable("")
+	r.sidecar()
+	r.ready()
+	r.answered(served.offerTable(""))
+
+	served.mislabel("wrong")
+	r.eventually("it is refused four times", func() error {
+		if n := len(served.refused("wrong")); n < 4 {
+			return fmt.Errorf("%d times", n)
+		}
+		return nil
+	})
+	all := served.refused("wrong")
+	if took := all[3].Sub(all[0]); took < 3*retryLeast {
+		t.Errorf("it was asked for anew three times within %v", took)
+	}
+	r.expect("fork", 8080, key("k1")) // what it had stays
+	r.Board.Declare(sandbox("k2", "10.96.6.4:80", 8080))
+	r.answered(served.offerTable(""))
+	r.expect("fork", 8080, key("k2"))
+}
+
+// retryLeast is less than the least pause before a stream is opened again.
+const retryLeast = 40 * time.Millisecond
