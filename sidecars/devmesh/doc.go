@@ -16,10 +16,31 @@
 // A connection is looked at for what it speaks. HTTP/1.0, 1.1 and 2 without TLS
 // are routed, request by request; TLS and all else pass as bytes. One that says
 // nothing at first is not taken for something else: whoever speaks first decides
-// (package keeper). Protocols whose server speaks first lose 100 ms by that,
-// except on the ports in Config.PlainPorts.
+// (package keeper).
+//
+// # Who waits, and for how long
+//
+// On the ports in Config.PlainPorts nothing is looked at and nobody waits: set
+// them for every protocol whose server speaks first. On others Envoy waits 20 ms
+// for the client to begin, so that such a protocol loses 20 ms for each
+// connection, once. A client of HTTP that opens a connection and is silent for
+// longer than that is routed all the same, but its bytes take a second hop through
+// this program: 0.1 ms more for each request (p50 0.35 ms in place of 0.25 ms).
+//
+// Measured on two processors that others kept busy (a load of 20 to 50), requests
+// on new connections: at 16 a second none took the second hop with 10 ms or 20 ms;
+// at 200 a second 12 to 35 % with 5 ms, 0 to 4 % with 10 ms, 5 % with 20 ms under
+// more load; beyond what the machine could serve nearly all, with 100 ms too.
+//
+// A port is not learned: what is looked at is part of Envoy's listener, and to
+// change that would end the connections it has.
 //
 // # What an application notices
+//
+// An answer of 200 to 399 to a request for an upgrade (WebSocket) comes without its
+// body, and the connection is closed; 101 and refusals from 400 on come whole. A
+// client that sends several HTTP/1.1 requests without waiting is cut off when the
+// proxy itself has to answer more than two of them.
 //
 // Requests arrive from the pod's own address and carry x-forwarded-proto, if
 // they had none. Path, headers, protocol version, trailers, and the answer with

@@ -30,6 +30,8 @@ const (
 	// hesitation is how long a client may pause within its first line, before what
 	// it has said so far must do: an application may be waiting for just that.
 	hesitation = 100 * time.Millisecond
+	// glance is how long it takes to see whether a client has spoken already.
+	glance = time.Millisecond
 	// firstWords is how much an application's first words are read at once.
 	firstWords = 4 << 10
 )
@@ -74,8 +76,12 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	if err := client.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
+	said := saidAlready(client)
+	if http, decided := speaksHTTP(said); http && decided {
+		return l.route(ctx, client, header, said)
+	}
 	clientSays, appSays := make(chan spoken, 1), make(chan spoken, 1)
-	go func() { clientSays <- listenToClient(client) }()
+	go func() { clientSays <- listenToClient(client, said) }()
 	app, dialled := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "tcp", destination.String())
 	if dialled == nil {
 		defer app.Close()
@@ -101,24 +107,37 @@ func listenToApp(app net.Conn) spoken {
 	return spoken{words: words[:n], err: err}
 }
 
+// saidAlready gives what the client has said while Envoy was handing its
+// connection over. On a machine that is short of time most connections that come
+// here have: then the application need not be troubled with one.
+func saidAlready(client net.Conn) []byte {
+	words := make([]byte, firstWords)
+	_ = client.SetReadDeadline(time.Now().Add(glance))
+	n, _ := client.Read(words) // an error comes again with the next Read
+	_ = client.SetReadDeadline(time.Time{})
+	return words[:n]
+}
+
 // listenToClient reads until it is clear whether the client speaks HTTP, or until
-// it pauses.
-func listenToClient(client net.Conn) spoken {
-	var said spoken
+// it pauses. It has said some words already.
+func listenToClient(client net.Conn, words []byte) spoken {
+	said := spoken{words: words}
 	for {
-		words := make([]byte, firstWords)
-		n, err := client.Read(words)
-		said.words, said.err = append(said.words, words[:n]...), err
 		var decided bool
 		said.http, decided = speaksHTTP(said.words)
-		if decided || err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
+		if decided || said.err != nil {
+			if errors.Is(said.err, os.ErrDeadlineExceeded) {
 				said.err = nil // a pause, or interrupt
 			}
 			_ = client.SetReadDeadline(time.Time{})
 			return said
 		}
-		_ = client.SetReadDeadline(time.Now().Add(hesitation))
+		if len(said.words) > 0 {
+			_ = client.SetReadDeadline(time.Now().Add(hesitation))
+		}
+		more := make([]byte, firstWords)
+		n, err := client.Read(more)
+		said.words, said.err = append(said.words, more[:n]...), err
 	}
 }
 

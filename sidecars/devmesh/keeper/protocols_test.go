@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"switchyard.dev/sidecars/devmesh"
 )
 
 func TestGRPCIsRoutedCallByCallAndStreamByStream(t *testing.T) {
@@ -76,7 +78,7 @@ func TestProtocolsInWhichTheServerSpeaksFirstPass(t *testing.T) {
 	}
 	r.sidecar()
 	r.ready()
-	for _, port := range []int{3306, 7000} {
+	for i, port := range []int{3306, 7000} {
 		t.Run(fmt.Sprint(port), func(t *testing.T) {
 			c, err := net.Dial("tcp", net.JoinHostPort(r.address, fmt.Sprint(port)))
 			r.must(err)
@@ -90,6 +92,9 @@ func TestProtocolsInWhichTheServerSpeaksFirstPass(t *testing.T) {
 			}
 			if reply, err := words.ReadString('\n'); err != nil || reply != "hello name\n" {
 				t.Errorf("%q, %v", reply, err)
+			}
+			if n := r.waited(); n != fmt.Sprint(i) {
+				t.Errorf("%s connections were waited for, want %d: a plain port has no delay", n, i)
 			}
 		})
 	}
@@ -138,39 +143,61 @@ func TestOtherProtocolsPassWheneverTheClientSpeaks(t *testing.T) {
 	r := newRig(t)
 	r.Board.Complete()
 	r.serveXDS()
-	l := r.app(6379)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				_, _ = io.Copy(c, deadline(c)) // until the client has ended
-				_, _ = io.WriteString(c, "bye")
-			}()
-		}
-	}()
+	for _, port := range []int{6379, 3306} { // one that is looked at, and a plain one
+		go echoUntilTheEnd(r.app(port))
+	}
 	r.sidecar()
 	r.ready()
-	for _, silence := range []time.Duration{0, 400 * time.Millisecond} {
-		c, err := net.Dial("tcp", r.address+":6379")
-		r.must(err)
-		defer c.Close()
-		time.Sleep(silence) // what is tested
-		const words = "*1\r\n$4\r\nPING\r\n"
-		_, err = io.WriteString(deadline(c), words)
-		r.must(err)
-		back := make([]byte, len(words))
-		if _, err := io.ReadFull(c, back); err != nil || string(back) != words {
-			t.Fatalf("after %v: %q, %v", silence, back, err)
-		}
-		r.must(c.(*net.TCPConn).CloseWrite())
-		if rest, err := io.ReadAll(c); err != nil || string(rest) != "bye" {
-			t.Errorf("after %v: %q, %v", silence, rest, err)
+	for _, port := range []string{"6379", "3306"} {
+		for _, silence := range []time.Duration{0, 400 * time.Millisecond} {
+			// The second could become a request's first word, and does not.
+			for _, words := range []string{"*1\r\n$4\r\nPING\r\n", "hello"} {
+				c, err := net.Dial("tcp", net.JoinHostPort(r.address, port))
+				r.must(err)
+				defer c.Close()
+				time.Sleep(silence) // what is tested
+				_, err = io.WriteString(deadline(c), words)
+				r.must(err)
+				back := make([]byte, len(words))
+				if _, err := io.ReadFull(c, back); err != nil || string(back) != words {
+					t.Fatalf("port %s, after %v: %q, %v, want %q", port, silence, back, err, words)
+				}
+				r.must(c.(*net.TCPConn).CloseWrite())
+				if rest, err := io.ReadAll(c); err != nil || string(rest) != "bye" {
+					t.Errorf("port %s, after %v: %q, %v", port, silence, rest, err)
+				}
+			}
 		}
 	}
+}
+
+// echoUntilTheEnd sends back what comes, and a last word when the client has
+// ended its side.
+func echoUntilTheEnd(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			_, _ = io.Copy(c, deadline(c))
+			_, _ = io.WriteString(c, "bye")
+		}()
+	}
+}
+
+// waited gives how many connections had said nothing in time, so that Envoy
+// handed them over.
+func (r *rig) waited() string {
+	r.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, "http://envoy/stats?filter=tcp.late.downstream_cx_total", http.NoBody)
+	r.must(err)
+	got, err := do(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return net.Dial("unix", devmesh.Config{RunPath: r.run}.AdminSocket())
+	}}, request)
+	r.must(err)
+	return strings.TrimSpace(strings.TrimPrefix(got.Body, "tcp.late.downstream_cx_total:"))
 }
 
 func TestWebSocketsAreRouted(t *testing.T) {
