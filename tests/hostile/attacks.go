@@ -24,7 +24,7 @@ type Attack struct {
 }
 
 // large is a little less than the largest request there may be.
-const large = 1<<20 - 4<<10
+const large = 512<<10 - 4<<10
 
 func asks(names ...string) *discoveryv3.DeltaDiscoveryRequest {
 	return &discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: names}
@@ -52,11 +52,11 @@ func Refused() []Attack {
 			}
 			return asks(names...)
 		}, codes.PermissionDenied, codes.InvalidArgument, codes.ResourceExhausted))},
-		{"half a million empty names", rarely(5, refusing(func(int) *discoveryv3.DeltaDiscoveryRequest {
+		{"a quarter of a million empty names", rarely(5, refusing(func(int) *discoveryv3.DeltaDiscoveryRequest {
 			return asks(make([]string, large/2)...)
 		}, codes.PermissionDenied, codes.InvalidArgument, codes.ResourceExhausted))},
-		{"requests over a mebibyte", rarely(2, refusing(func(int) *discoveryv3.DeltaDiscoveryRequest {
-			return asks(strings.Repeat("x", 2<<20))
+		{"requests of a mebibyte", rarely(2, refusing(func(int) *discoveryv3.DeltaDiscoveryRequest {
+			return asks(strings.Repeat("x", 1<<20))
 		}, codes.ResourceExhausted))},
 		{"unknown tokens", func(ctx context.Context, s *Site, n int) (int, error) {
 			return s.each(ctx, n, func(ctx context.Context, a attacker, i int) error {

@@ -75,7 +75,7 @@ func TestWhoRejectsEverythingGetsEachVersionOnce(t *testing.T) {
 	t.Parallel()
 	site := open(t)
 	for i, form := range []hostile.Form{hostile.Whole, hostile.InParts} {
-		const changes, returns = 30, 10
+		const changes, returns = 30, 4
 		r, err := site.RejectEverything(t.Context(), i, form, changes, returns)
 		if err != nil {
 			t.Fatal(err)

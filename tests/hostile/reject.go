@@ -7,6 +7,7 @@ import (
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
 
 	"switchyard.dev/xds/translate"
 )
@@ -104,17 +105,22 @@ func (r *rejecting) reject() error {
 	})
 }
 
-// nothingMore shows that nothing is sent that was rejected: the stream is asked
-// for what ends it, and what was under way before that would come first.
+// again is how long a server has to send again what was rejected: many times what
+// it waits between two responses.
+const again = 500 * time.Millisecond
+
+// nothingMore shows that nothing is sent that was rejected: after a while the
+// stream is asked for what ends it, and that is what comes next.
 func (r *rejecting) nothingMore() error {
-	err := r.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "made.up", ResourceNamesSubscribe: []string{"x"}})
-	if err != nil {
-		return err
-	}
-	timer := time.AfterFunc(patience, r.cancel)
+	timer := time.AfterFunc(again, func() {
+		_ = r.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: "made.up", ResourceNamesSubscribe: []string{"x"}}) // it ends either way
+	})
 	defer timer.Stop()
-	if response, err := r.next(); err == nil {
-		return fmt.Errorf("a rejected response was followed by another: %v", response)
+	late := time.AfterFunc(patience, r.cancel)
+	defer late.Stop()
+	response, err := r.next()
+	if err == nil {
+		return fmt.Errorf("what was rejected was followed by another response, with %d resources", len(response.GetResources()))
 	}
-	return nil
+	return codeIs(err, codes.InvalidArgument)
 }

@@ -33,7 +33,7 @@
 //
 // # Limits
 //
-// First request within 5 s; requests of at most 1 MiB; 10,000 names of a type on a
+// First request within 5 s; requests of at most 512 KiB; 10,000 names of a type on a
 // stream; a response that cannot be written within 10 s ends the stream. For each
 // identity: 4 streams, 20,000 names and 8 MiB to remember, 20 streams opened in a row
 // and after that one in 2 s. What a client refuses is sent once on a stream, so one

@@ -59,7 +59,7 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.SharedWriteBuffer(true),
 		grpc.MaxConcurrentStreams(16),
 		grpc.MaxHeaderListSize(32 << 10),
-		grpc.MaxRecvMsgSize(1 << 20),
+		grpc.MaxRecvMsgSize(512 << 10),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 10 * time.Second, Timeout: 5 * time.Second,
 			MaxConnectionIdle: 10 * time.Second, // without a stream, however lively
