@@ -17,6 +17,8 @@ import (
 	"github.com/envoyproxy/go-control-plane/pkg/server/delta/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
@@ -67,7 +69,8 @@ func newSnapshots(v *view.View, r *receipt) (*snapshots, error) {
 }
 
 func (s *snapshots) serve(l net.Listener) error {
-	g := grpc.NewServer(serve.ServerOptions()...)
+	// The limits are those of ours; what messages look like is protobuf's own.
+	g := grpc.NewServer(append(serve.ServerOptions(), grpc.ForceServerCodecV2(encoding.GetCodecV2(proto.Name)))...)
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s)
 	return g.Serve(l)
 }
