@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/table"
 )
@@ -183,30 +182,16 @@ func (s *Server) concerned(ctx context.Context, routingKey string) (concerned, e
 	if routingKey == "" {
 		return nil, nil
 	}
-	out := concerned{}
-	declared, err := s.cfg.Log.HistoryOf(ctx, event.RoutingKey(routingKey))
+	tip, err := s.cfg.Log.Tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	members := map[event.Key]bool{}
-	for _, d := range declared {
-		if said, ok := d.Fact.Data.(*factv1.RoutingDeclared); ok {
-			for _, m := range said.GetMembers() {
-				members[event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())] = true
-			}
-		}
+	if err := s.cfg.History.Reached(ctx, tip); err != nil {
+		return nil, err
 	}
-	for member := range members {
-		observed, err := s.cfg.Log.HistoryOf(ctx, member)
-		if err != nil {
-			return nil, err
-		}
-		for _, o := range observed {
-			if said, ok := o.Fact.Data.(*factv1.WorkloadObserved); ok {
-				b := said.GetBaseline()
-				out[table.Workload{Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName()}] = true
-			}
-		}
+	out := concerned{}
+	for _, w := range s.cfg.History.Concerned(routingKey) {
+		out[w] = true
 	}
 	return out, nil
 }

@@ -63,6 +63,15 @@ func (h *History) MembersOf(w table.Workload) []event.Key {
 	return h.past.places.membersOf(w)
 }
 
+// Concerned gives the baselines that a routing key has a rule for, or may have had
+// one, as far as the log is kept: those that each member it has named has stood for,
+// sorted. It is what is known of the log as far as it was read: see Reached.
+func (h *History) Concerned(routingKey string) []table.Workload {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return h.past.places.concerned(routingKey)
+}
+
 // Reached waits until the past has been read up to a place of the log, which
 // other errors than a Gone, for a place of another epoch, leave open.
 func (h *History) Reached(ctx context.Context, pos event.Pos) error {

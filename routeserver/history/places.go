@@ -12,12 +12,17 @@ import (
 )
 
 // places knows what observations have said of baselines: which Services lead to
-// them, and which members have stood for them. It holds no more than what the
+// them, and which members have stood for them; and which members routing keys have
+// named. It holds no more than what the
 // log that is kept says, so that whoever reads the log from its floor knows the
 // same.
 type places struct {
 	services map[service]map[target][]span
-	members  map[table.Workload]map[event.Key]uint64 // the newest place that says so
+	// The newest place that says so is with each member of a baseline, with each
+	// baseline of a member, and with each member of a routing key.
+	members   map[table.Workload]map[event.Key]uint64
+	baselines map[event.Key]map[table.Workload]uint64
+	named     map[string]map[event.Key]uint64
 }
 
 type service struct{ namespace, name string }
@@ -36,22 +41,30 @@ type span struct {
 }
 
 func newPlaces() *places {
-	return &places{services: map[service]map[target][]span{}, members: map[table.Workload]map[event.Key]uint64{}}
+	return &places{
+		services: map[service]map[target][]span{}, members: map[table.Workload]map[event.Key]uint64{},
+		baselines: map[event.Key]map[table.Workload]uint64{}, named: map[string]map[event.Key]uint64{},
+	}
 }
 
 // take learns from one event.
 func (p *places) take(e event.Recorded) {
-	o, ok := e.Fact.Data.(*factv1.WorkloadObserved)
-	if !ok || o.GetBaseline().GetName() == "" {
-		return
+	switch said := e.Fact.Data.(type) {
+	case *factv1.RoutingDeclared:
+		for _, m := range said.GetMembers() {
+			last(p.named, said.GetRoutingKey())[event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())] = e.Pos.Seq
+		}
+	case *factv1.WorkloadObserved:
+		if said.GetBaseline().GetName() != "" {
+			p.observed(e, said)
+		}
 	}
+}
+
+func (p *places) observed(e event.Recorded, o *factv1.WorkloadObserved) {
 	baseline := table.Workload{Kind: o.GetBaseline().GetKind(), Namespace: o.GetBaseline().GetNamespace(), Name: o.GetBaseline().GetName()}
-	members := p.members[baseline]
-	if members == nil {
-		members = map[event.Key]uint64{}
-		p.members[baseline] = members
-	}
-	members[e.Fact.Key] = e.Pos.Seq
+	last(p.members, baseline)[e.Fact.Key] = e.Pos.Seq
+	last(p.baselines, e.Fact.Key)[baseline] = e.Pos.Seq
 	for _, pair := range o.GetServices() {
 		for _, port := range pair.GetPorts() {
 			p.said(service{baseline.Namespace, pair.GetFrom()}, target{baseline, port.GetPort()}, port.GetWorkloadPort(), e.Pos.Seq)
@@ -86,10 +99,25 @@ func (p *places) forget(floor uint64) {
 			delete(p.services, s)
 		}
 	}
-	for w, members := range p.members {
-		maps.DeleteFunc(members, func(_ event.Key, last uint64) bool { return last < floor })
-		if len(members) == 0 {
-			delete(p.members, w)
+	forgetBefore(floor, p.members)
+	forgetBefore(floor, p.baselines)
+	forgetBefore(floor, p.named)
+}
+
+// last gives the places of what belongs to one thing, making them if there are none.
+func last[A, B comparable](all map[A]map[B]uint64, of A) map[B]uint64 {
+	if all[of] == nil {
+		all[of] = map[B]uint64{}
+	}
+	return all[of]
+}
+
+// forgetBefore drops what was said before the floor only.
+func forgetBefore[A, B comparable](floor uint64, all map[A]map[B]uint64) {
+	for of, places := range all {
+		maps.DeleteFunc(places, func(_ B, last uint64) bool { return last < floor })
+		if len(places) == 0 {
+			delete(all, of)
 		}
 	}
 }
@@ -123,4 +151,16 @@ func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
 // membersOf gives the members that have stood for a baseline, sorted.
 func (p *places) membersOf(w table.Workload) []event.Key {
 	return slices.Sorted(maps.Keys(p.members[w]))
+}
+
+// concerned gives the baselines that members of a routing key have stood for,
+// sorted.
+func (p *places) concerned(routingKey string) []table.Workload {
+	concerned := map[table.Workload]bool{}
+	for member := range p.named[routingKey] {
+		for w := range p.baselines[member] {
+			concerned[w] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(concerned), table.Workload.Compare)
 }

@@ -1,12 +1,16 @@
 package history_test
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/sandboxes"
 )
 
@@ -101,4 +105,65 @@ func TestLargeTablesAreKeptLessOften(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Concerned is held against what the log itself says, key by key, before and after
+// half of it is forgotten.
+func TestTheBaselinesThatAKeyConcernsAreThoseOfTheLog(t *testing.T) {
+	w := write(t, 6)
+	h := remember(t, history.Config{Log: w.store.Open()})
+	w.happen(400)
+	w.append(sandboxes.Complete(0))
+	check := func(when string) {
+		tip, err := w.log.Tip(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Reached(t.Context(), tip); err != nil {
+			t.Fatal(err)
+		}
+		several := 0
+		for key := range w.newest {
+			routingKey, ok := strings.CutPrefix(string(key), "key/")
+			if !ok {
+				continue
+			}
+			want := concernedByTheLog(t, w, key)
+			if several += len(want) / 2; !slices.Equal(h.Concerned(routingKey), want) {
+				t.Errorf("%s: key %s concerns %v, not %v", when, routingKey, h.Concerned(routingKey), want)
+			}
+		}
+		if several == 0 {
+			t.Errorf("%s: no key concerns more than one baseline", when)
+		}
+	}
+	check("at first")
+	floor, _ := w.raise()
+	w.happen(50)
+	w.forget(floor)
+	check("after the floor")
+}
+
+func concernedByTheLog(t *testing.T, w *writer, key event.Key) []table.Workload {
+	t.Helper()
+	history := func(of event.Key) []event.Recorded {
+		all, err := w.log.HistoryOf(t.Context(), of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	found := map[table.Workload]bool{}
+	for _, d := range history(key) {
+		said, _ := d.Fact.Data.(*factv1.RoutingDeclared)
+		for _, m := range said.GetMembers() {
+			for _, o := range history(event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())) {
+				if said, ok := o.Fact.Data.(*factv1.WorkloadObserved); ok {
+					b := said.GetBaseline()
+					found[table.Workload{Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName()}] = true
+				}
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), table.Workload.Compare)
 }
