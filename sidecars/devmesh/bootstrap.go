@@ -46,6 +46,7 @@ func Bootstrap(c Config) (*bootstrapv3.Bootstrap, error) {
 			Clusters:  []*clusterv3.Cluster{b.app(), b.forks(), b.late(), b.xds()},
 		},
 		OverloadManager: b.overload(),
+		StatsConfig:     stats(),
 	}
 	if b.err != nil {
 		return nil, fmt.Errorf("write the bootstrap: %w", b.err)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // drain lets what is under way finish: Envoy goes on serving and asks clients to
@@ -38,7 +40,7 @@ func (p *proxy) drain() {
 // are under way.
 func (p *proxy) busy(ctx context.Context) (int, error) {
 	text, err := p.ask(ctx, http.MethodGet,
-		`/stats?filter=^(http\.inbound\.downstream_rq_active|tcp\.tcp\.downstream_cx_active|http\.inbound\.downstream_cx_upgrades_active)$`)
+		"/stats?filter=^("+devmesh.ActiveRequests+"|"+devmesh.ActiveTCP+"|"+devmesh.ActiveUpgrades+")$")
 	if err != nil {
 		return 0, err
 	}

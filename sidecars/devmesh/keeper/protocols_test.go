@@ -191,7 +191,7 @@ func echoUntilTheEnd(l net.Listener) {
 // handed them over.
 func (r *rig) waited() string {
 	r.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://envoy/stats?filter=tcp.late.downstream_cx_total", http.NoBody)
+	request, err := http.NewRequest(http.MethodGet, "http://envoy/stats?filter="+devmesh.LateConnections, http.NoBody)
 	r.must(err)
 	got, err := do(&http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return net.Dial("unix", devmesh.Config{RunPath: r.run}.AdminSocket())
