@@ -189,6 +189,10 @@ func holding(attack func(one *stream, i int) error) func(context.Context, *Site,
 	return func(ctx context.Context, s *Site, n int) (int, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		_, was, err := s.rest()
+		if err != nil {
+			return 0, err
+		}
 		most := perIdentity * min(atOnce, len(s.attackers))
 		for at := 0; at < n; at += most {
 			round, end := context.WithCancel(ctx)
@@ -200,7 +204,7 @@ func holding(attack func(one *stream, i int) error) func(context.Context, *Site,
 				return attack(one, at+i)
 			})
 			end()
-			if err != nil {
+			if err = errors.Join(err, s.left(was.Statuses)); err != nil {
 				return at, err
 			}
 		}

@@ -9,6 +9,10 @@ import (
 	"time"
 )
 
+// silent is how many connections of each kind are silent at once: five times as
+// many in all.
+const silent = 100
+
 // Pods is how many pods a cluster needs for Measure.
 const Pods = honestPods + atOnce
 
@@ -23,8 +27,12 @@ func Measure(ctx context.Context, w io.Writer, n int) (err error) {
 	floods := append(append(Refused(), Held()...), Floods()...)
 	all := Cost{Name: "all", Slowest: 0}
 	var costs []Cost
-	for _, a := range append(floods, Silence()) {
-		cost, err := alone(ctx, c, a, n/len(floods))
+	for i, a := range append(floods, Silence()) {
+		requests := n / len(floods)
+		if i == len(floods) {
+			requests = min(requests, silent)
+		}
+		cost, err := alone(ctx, c, a, requests)
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func connecting(attack func(r *raw, token string) error) func(context.Context, *
 }
 
 // Times after which the server is to have closed a connection: 5 s for the
-// greeting, 15 s for one that does not answer pings; and a little more, for this
+// greeting, 15 s for one that has no stream or does not answer pings; and more, for this
 // machine has other things to do.
 const (
 	greetingOver = 5*time.Second + 3*time.Second

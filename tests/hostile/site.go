@@ -69,7 +69,10 @@ const (
 	// MostMiB is what it may take.
 	MostMiB = 64
 	// KeptMiB is what may be left of that after FreedWithin: allocators keep some.
-	KeptMiB     = 8
+	// Of what is in use HeapMiB may be more: the changes made meanwhile, and what Go
+	// keeps of every goroutine that there was at one time.
+	KeptMiB     = 16
+	HeapMiB     = 8
 	FreedWithin = 5 * time.Second
 )
 
@@ -125,12 +128,26 @@ func (s *Site) recover(cost *Cost, before float64, was Holding) error {
 			return err
 		}
 		cost.Kept, cost.Within = now-before, time.Since(begun)
-		if cost.Kept <= KeptMiB && h.Statuses == was.Statuses && h.Goroutines <= was.Goroutines+slack {
+		if cost.Kept <= KeptMiB && h.Heap <= was.Heap+HeapMiB && h.Statuses == was.Statuses && h.Goroutines <= was.Goroutines+slack {
 			return nil
 		}
 		if cost.Within > FreedWithin {
-			return fmt.Errorf("%s after the attack the target has %.1f MiB more than before, %d statuses instead of %d, %d goroutines instead of %d",
-				cost.Within.Round(time.Millisecond), cost.Kept, h.Statuses, was.Statuses, h.Goroutines, was.Goroutines)
+			return fmt.Errorf("%s: %s after the attack the target has %.1f MiB more than before, a heap of %.1f MiB instead of %.1f, %d statuses instead of %d, %d goroutines instead of %d",
+				cost.Name, cost.Within.Round(time.Millisecond), cost.Kept, h.Heap, was.Heap, h.Statuses, was.Statuses, h.Goroutines, was.Goroutines)
+		}
+	}
+}
+
+// left waits until the target has no more than so many statuses: those who had
+// others have left.
+func (s *Site) left(statuses int) error {
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		_, h, err := s.rest()
+		if err != nil || h.Statuses <= statuses {
+			return err
+		}
+		if time.Since(begun) > FreedWithin {
+			return fmt.Errorf("%s after their streams ended %d statuses are left, and not %d", FreedWithin, h.Statuses, statuses)
 		}
 	}
 }

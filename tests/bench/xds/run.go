@@ -27,7 +27,7 @@ func flags() *options {
 	flag.IntVar(&o.sandboxes, "sandboxes", 1000, "sandboxes that are there and do not change")
 	flag.IntVar(&o.perSecond, "changes", 10, "changes for each second")
 	flag.DurationVar(&o.lasting, "for", 20*time.Second, "how long to make changes, for each shape")
-	flag.IntVar(&o.hostile, "hostile", 10_000, "requests of hostile clients; 0 leaves them out")
+	flag.IntVar(&o.hostile, "hostile", 12_500, "requests of hostile clients, large ones count for several; 0 leaves them out")
 	flag.StringVar(&o.profiles, "profiles", "", "a folder for processor and heap profiles of the servers")
 	return o
 }
