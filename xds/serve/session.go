@@ -28,7 +28,9 @@ type Session struct {
 	// Source has what the peer is to have.
 	Source Source
 	// Settled, if not nil, is told the state of every subscription after the
-	// client has accepted or refused a response. It must not block.
+	// client has accepted or refused a response, and after it has said what it has
+	// from an earlier stream, on which its answer may have been lost. The stream
+	// waits for it.
 	Settled func(Peer, []Status)
 	// Receipt, if not nil, chooses the resources that Acks tells of: those whose
 	// version speaks for all. Nil: all.

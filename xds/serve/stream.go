@@ -129,10 +129,14 @@ func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 		s.setRefusing(refusing)
 		s.settle(r)
 	}
+	// What a client says that it has, it accepted on an earlier stream.
+	if s.session.Settled != nil && (settled || len(r.GetInitialResourceVersions()) > 0) {
+		s.session.Settled(s.session.Peer, s.state.Statuses(nil, nil))
+	}
 	return nil
 }
 
-// settle tells that the client has answered a response.
+// settle counts and logs that the client has answered a response.
 func (s *stream) settle(r *discoveryv3.DeltaDiscoveryRequest) {
 	since(s.metrics.untilAcked, s.overdue)
 	s.overdue = time.Time{}
@@ -147,9 +151,6 @@ func (s *stream) settle(r *discoveryv3.DeltaDiscoveryRequest) {
 				"type", r.GetTypeUrl(), "error", words)
 			s.words = words
 		}
-	}
-	if s.session.Settled != nil {
-		s.session.Settled(s.session.Peer, s.state.Statuses(nil, nil))
 	}
 }
 
@@ -166,7 +167,7 @@ func (s *stream) setRefusing(refusing bool) {
 // bring sends what the client lacks now, if it is time, and notes when that is
 // worth doing again.
 func (s *stream) bring() error {
-	for paced := true; ; paced = false {
+	for paced := true; s.rpc.Context().Err() == nil; paced = false {
 		resources, changed := s.session.Source.Resources()
 		s.changed = changed
 		if resources == nil || !s.state.Due(resources) {
@@ -181,6 +182,7 @@ func (s *stream) bring() error {
 			return err
 		}
 	}
+	return nil // run sees that the client has gone
 }
 
 // push sends one response once it is this stream's turn: those who wait have
