@@ -30,10 +30,11 @@ func (s *Stream) Statuses(to []Status, which func(typeURL, name string) bool) []
 		}
 		for _, k := range subs.names {
 			if which == nil || which(subs.typeURL, k.name) {
-				to = append(to, Status{
-					Type: subs.typeURL, Name: k.name,
-					Sent: k.sent, Acked: k.acked, Rejected: k.rejected, Error: k.why,
-				})
+				is := Status{Type: subs.typeURL, Name: k.name, Sent: k.sent, Acked: k.acked}
+				if k.refusals != nil {
+					is.Rejected, is.Error = k.refusals.rejected, k.refusals.why
+				}
+				to = append(to, is)
 			}
 		}
 	}

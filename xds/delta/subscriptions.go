@@ -33,16 +33,23 @@ type known struct {
 	sent, acked string
 	// has is the version that it need not be sent, "" for none.
 	has string
-	// rejected is the last version that the client refused, and why.
-	rejected, why string
-	// refused are all that it refused, the last maxRefused.
-	refused []string
+	// refusals are those of the client, nil for none: a rare thing, and there is
+	// one known for each name on each stream.
+	refusals *refusals
 	// toldAbsent: the client was told that there is no such resource.
 	toldAbsent bool
 	// under is the version in the response under way, "" for none, and removal
 	// that the response says there is none.
 	under   string
 	removal bool
+}
+
+// refusals are the versions of one resource that a client refused.
+type refusals struct {
+	// rejected is the last one since it accepted another, and why.
+	rejected, why string
+	// all that it ever refused, the last maxRefused.
+	all []string
 }
 
 // maxRefused is how many versions are remembered that a client refused.
@@ -108,7 +115,10 @@ func (s *subscriptions) hasAlready(versions map[string]string) {
 func (s *subscriptions) count() {
 	s.bytes = 0
 	for _, k := range s.names {
-		s.bytes += int(unsafe.Sizeof(*k)) + len(k.name) + len(k.sent) + len(k.why) + 16*cap(k.refused)
+		s.bytes += int(unsafe.Sizeof(*k)) + len(k.name) + len(k.sent)
+		if k.refusals != nil {
+			s.bytes += int(unsafe.Sizeof(*k.refusals)) + len(k.refusals.why) + 16*cap(k.refusals.all)
+		}
 	}
 }
 
@@ -128,7 +138,10 @@ func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
 		case version == "": // the client has changed its mind about it since
 			continue
 		case r.GetErrorDetail() == nil:
-			k.acked, k.has, k.rejected, k.why = version, version, "", ""
+			k.acked, k.has = version, version
+			if k.refusals != nil {
+				k.refusals.rejected, k.refusals.why = "", ""
+			}
 		default:
 			k.refuse(version, why)
 			if s.together {
@@ -150,18 +163,27 @@ func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
 }
 
 func (k *known) refuse(version, why string) {
-	k.rejected, k.why = version, why
-	if len(k.refused) == maxRefused {
-		k.refused = slices.Delete(k.refused, 0, 1)
+	if k.refusals == nil {
+		k.refusals = &refusals{}
 	}
-	k.refused = append(k.refused, version)
+	r := k.refusals
+	r.rejected, r.why = version, why
+	if len(r.all) == maxRefused {
+		r.all = slices.Delete(r.all, 0, 1)
+	}
+	r.all = append(r.all, version)
+}
+
+// refused tells whether the client has refused a version.
+func (k *known) refused(version string) bool {
+	return k.refusals != nil && slices.Contains(k.refusals.all, version)
 }
 
 // needs tells whether the client is to be sent a version. Parts of what is put
 // together must be what the client was sent last, so they are sent when they
 // differ from it. Anything else is not sent if it was ever refused.
 func (s *subscriptions) needs(k *known, version string) bool {
-	return version != k.has && (s.together || !slices.Contains(k.refused, version))
+	return version != k.has && (s.together || !k.refused(version))
 }
 
 // each goes over the names with the resource of each, nil if there is none, until

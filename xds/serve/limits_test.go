@@ -38,7 +38,7 @@ func numbered(prefix string, n int) []string {
 func TestWhatAllStreamsOfAnIdentityHoldIsBounded(t *testing.T) {
 	cases := map[string]serve.Config{
 		"by names": {NamesPerPeer: 150, FirstRequest: time.Minute},
-		"by bytes": {BytesPerPeer: 24_000, FirstRequest: time.Minute},
+		"by bytes": {BytesPerPeer: 16_000, FirstRequest: time.Minute},
 	}
 	for name, config := range cases {
 		t.Run(name, func(t *testing.T) {
