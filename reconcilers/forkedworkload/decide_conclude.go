@@ -68,6 +68,22 @@ func ConcludeRefused(w *crdv1.ForkedWorkload, why string, now metav1.Time) *crdv
 	return w
 }
 
+// ConcludeUnrecorded gives the ForkedWorkload with the status of one whose fact
+// could not be put on the log just now: its status is ahead of the log.
+func ConcludeUnrecorded(w *crdv1.ForkedWorkload, why string, now metav1.Time) *crdv1.ForkedWorkload {
+	w = w.DeepCopy()
+	finding.Write(w, finding.Findings{crdv1.ConditionReady: finding.No(publish.ReasonLogUnavailable,
+		"The routing log cannot be written: "+why+". It is tried again.")}, now)
+	return w
+}
+
+// Recorded says whether the log holds what the status says of the ForkedWorkload,
+// as far as there is something to say.
+func Recorded(w *crdv1.ForkedWorkload) bool {
+	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionReady)
+	return c == nil || c.Reason != publish.ReasonLogUnavailable
+}
+
 // forkStatus refers to the Deployment of the fork.
 func forkStatus(d *appsv1.Deployment) *crdv1.ForkStatus {
 	if d == nil {

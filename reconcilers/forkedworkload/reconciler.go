@@ -94,6 +94,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case publish.Refused(err):
 		after, err = ConcludeRefused(after, err.Error(), metav1.NewTime(r.config.Now())), nil
+	case err != nil:
+		after = ConcludeUnrecorded(after, err.Error(), metav1.NewTime(r.config.Now()))
 	case stated && acted == nil:
 		acted = prune(ctx, r.writer, decision)
 	}

@@ -226,6 +226,7 @@ func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
 	_, fork := c.fork(ns)
 	c.available(fork)
 	c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "LogUnavailable"), "the bus is away")
+	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "False", "LogUnavailable"), "the bus is away")
 	c.log.fail(nil)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 }

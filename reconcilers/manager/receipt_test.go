@@ -128,6 +128,30 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 }
 
+func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
+	const ns = "back"
+	c, routes, _, _ := gated(t, ns)
+	routes.proxy(ns, "a", "customer")
+	b := routes.proxy(ns, "b", "customer")
+	s := c.sandbox("back", forkOf("back-key", ns, "customer"))
+	w, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	config := &crdv1.RoutingConfig{}
+	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand},
+  spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: `+ns+`, name: `+w.Name+`}]}}`)
+	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+
+	b.hold()
+	members := config.Spec.SandboxedWorkloads
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = nil })
+	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = members })
+	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
+	b.release()
+	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+}
+
 func TestWithoutPodsThereIsNobodyToWaitFor(t *testing.T) {
 	const ns = "nobody"
 	c := world(t, ns)

@@ -29,6 +29,10 @@ type Publisher interface {
 	Settle(key event.Key)
 }
 
+// ReasonLogUnavailable is the reason of a condition about an object whose fact
+// could not be put on the routing log just now.
+const ReasonLogUnavailable = "LogUnavailable"
+
 // ReasonFactRefused is the reason of a condition about an object whose fact the
 // log will never take.
 const ReasonFactRefused = "FactRefused"

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // Reasons of conditions of a RoutingConfig.
@@ -19,7 +20,7 @@ const (
 	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
 	ReasonInvalidSpec       = "InvalidSpec"
 	ReasonWorkloadsNotFound = "WorkloadsNotFound"
-	ReasonLogUnavailable    = "LogUnavailable"
+	ReasonLogUnavailable    = publish.ReasonLogUnavailable
 )
 
 // Decision is what has to be said about one RoutingConfig.

@@ -13,6 +13,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -101,7 +102,18 @@ func digest(in Input) string {
 // what there is to know of every member. False also where there is nobody to ask.
 func toAsk(in Input, d Decision, p Published) bool {
 	return d.Declaration != nil && p.Err == nil && len(members(in)) > 0 &&
-		d.Findings[crdv1.ConditionWorkloadsFound].IsYes()
+		d.Findings[crdv1.ConditionWorkloadsFound].IsYes() && recorded(in)
+}
+
+// recorded says whether the log holds what the status of every member says. Without
+// that, proxies would acknowledge what was before, and it be taken for what is now.
+func recorded(in Input) bool {
+	for _, w := range in.Forks {
+		if !forkedworkload.Recorded(w) {
+			return false
+		}
+	}
+	return true
 }
 
 // acknowledged says whether what is there now has been acknowledged.
@@ -148,7 +160,7 @@ func proxies(in Input, d Decision, p Published, r Receipt) finding.Finding {
 	case a.Trouble != "":
 		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
 			"Whether every proxy knows routing key %q cannot be asked: %s. See that Deployment signadot/routeserver is up; it is asked again.", key, a.Trouble))
-	case len(a.Behind)+len(a.Missing) > 0:
+	case len(a.Behind) > 0, len(a.Missing) > 0 && len(a.Silent) == 0: // who is silent may have those that are missing
 		return finding.No(ReasonProxiesBehind, behind(key, a))
 	case len(a.Silent) > 0:
 		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
@@ -167,8 +179,12 @@ func behind(key string, a receipt.Answer) string {
 		}
 		names = append(names, name)
 	}
+	where := " (not connected to a route server)"
+	if len(a.Silent) > 0 {
+		where = " (not connected to a route server that answers)"
+	}
 	for _, pod := range a.Missing {
-		names = append(names, pod+" (not connected to a route server)")
+		names = append(names, pod+where)
 	}
 	slices.Sort(names)
 	n, more := len(names), ""

@@ -70,6 +70,10 @@ func TestWhoKnowsTheKey(t *testing.T) {
 			"Unknown", "RouteServerUnavailable", "10.0.0.7:7777", ""},
 		{"who is behind says more than who is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Behind: proxies(1), Silent: []string{"10.0.0.7:7777"}}},
 			"False", "ProxiesBehind", "ns/base-a", ""},
+		{"who is silent may have those that are missing", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Missing: []string{"ns/c"}, Silent: []string{"10.0.0.7:7777"}}},
+			"Unknown", "RouteServerUnavailable", "10.0.0.7:7777", "ns/c"},
+		{"one is behind, and another may be with who is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Behind: proxies(1), Missing: []string{"ns/c"}, Silent: []string{"10.0.0.7:7777"}}},
+			"False", "ProxiesBehind", "ns/c (not connected to a route server that answers)", ""},
 		{"it is not on the log", nil, Published{Err: errors.New("away")}, Receipt{}, "Unknown", "Pending", "once the routing is on the routing log", ""},
 		{"what was acknowledged stays so while the log is away", nil, Published{Err: errors.New("away")}, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", "", ""},
 		{"a member does not exist", func(in *Input) { in.Forks = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
@@ -178,5 +182,18 @@ func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
 				t.Errorf("once the fork cannot serve: %+v", changed)
 			}
 		})
+	}
+}
+
+func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
+	c, w := keyed()
+	in := inputOf(c, []*crdv1.ForkedWorkload{w})
+	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
+	if !toAsk(in, Decide(in), put) {
+		t.Error("nobody is asked although all is on the log")
+	}
+	in.Forks[MemberName{"ns", "f"}] = forkedworkload.ConcludeUnrecorded(w, "away", metav1.Now())
+	if toAsk(in, Decide(in), put) {
+		t.Error("proxies are asked although what the fork says is not on the log")
 	}
 }

@@ -19,7 +19,10 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	had := d.Declaration != nil && acknowledged(in)
 	if had || !toAsk(in, d, p) {
 		r.forget(in.Config.Name)
-		return Receipt{Answer: receipt.Answer{Had: had}}, nil
+		if had {
+			return Receipt{Answer: receipt.Answer{Had: true}}, nil
+		}
+		return Receipt{}, r.outdate(ctx, in)
 	}
 	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: digest(in)}
 	for _, m := range members(in) {
@@ -31,13 +34,21 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 		ask.Pods = append(ask.Pods, pods...)
 	}
 	a := r.config.Receipts.Look(ctx, in.Config.Name, ask)
-	if a.Had {
-		note := map[string]string{AnnotationAcknowledged: ask.Digest}
-		if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {
-			return Receipt{}, err
-		}
+	if !a.Had {
+		return Receipt{Answer: a}, r.outdate(ctx, in)
 	}
-	return Receipt{Answer: a}, nil
+	note := map[string]string{AnnotationAcknowledged: ask.Digest}
+	return Receipt{Answer: a}, r.writer.AddFinalizer(ctx, in.Config, note)
+}
+
+// outdate takes away the note of what was acknowledged, since it is not what is there
+// now: what comes back has to be acknowledged again, for proxies may have got what was
+// in between.
+func (r *Reconciler) outdate(ctx context.Context, in Input) error {
+	if in.Config.Annotations[AnnotationAcknowledged] == "" {
+		return nil
+	}
+	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationAcknowledged: ""})
 }
 
 // forget ends what is asked for an object.
