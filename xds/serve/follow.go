@@ -162,7 +162,7 @@ func (f *follower) reached(one *translation, version string) (due string, at eve
 	f.catchUp()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.newest.Whole() {
+	if !f.newest.Whole() || f.byWorkload[one.workload] != one { // released: not kept up
 		return "", event.Pos{}
 	}
 	return one.reached(version, f.newest.Pos())

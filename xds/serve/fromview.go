@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -64,25 +65,26 @@ func (v *viewSessions) Open(ctx context.Context, token string) (Session, error) 
 	if err != nil {
 		return Session{}, err
 	}
-	translation := v.follower.acquire(peer.Workload)
 	source := &viewSource{
-		translation: translation,
-		whole:       translate.RouteName(peer.Workload), head: translate.HeadName(peer.Workload),
+		follower: v.follower, whole: translate.RouteName(peer.Workload), head: translate.HeadName(peer.Workload),
 	}
 	return Session{
 		Peer:    peer,
 		Allows:  func(typeURL, name string) error { return source.allow(peer, typeURL, name) },
 		Source:  source,
 		Receipt: func(_, name string) bool { return name == source.whole || name == source.head },
-		Reached: func(version string) (string, event.Pos) { return v.follower.reached(translation, version) },
-		Overdue: translation.overdue,
-		Close:   func() { v.follower.release(translation) },
+		Reached: func(version string) (string, event.Pos) { return v.follower.reached(source.translation, version) },
+		Overdue: func(version string) time.Time { return source.translation.overdue(version) },
+		Close:   source.close,
 	}, nil
 }
 
 // viewSource is the routes of one workload in the newest table, in the forms that
 // one stream has asked for.
 type viewSource struct {
+	follower *follower
+	// translation is nil until something is asked for: a stream that is turned away
+	// costs no translation.
 	translation            *translation
 	whole, head            string // names
 	wantsWhole, wantsParts bool
@@ -91,18 +93,28 @@ type viewSource struct {
 // allow lets a peer have the resources of its own workload, and notes which form
 // it asks for.
 func (s *viewSource) allow(peer Peer, typeURL, name string) error {
-	switch typeURL {
-	case translate.RouteType:
-		if name == s.whole {
-			s.wantsWhole = true
-			return nil
-		}
-	case translate.PartType:
-		if _, err := translate.PlaceOf(peer.Workload, name); err == nil || name == s.head {
-			s.wantsParts = true
-			return nil
-		}
+	_, noPart := translate.PlaceOf(peer.Workload, name)
+	switch {
+	case typeURL == translate.RouteType && name == s.whole:
+		s.wantsWhole = true
+	case typeURL == translate.PartType && (noPart == nil || name == s.head):
+		s.wantsParts = true
+	default:
+		return refusal(peer, name)
 	}
+	if s.translation == nil {
+		s.translation = s.follower.acquire(peer.Workload)
+	}
+	return nil
+}
+
+func (s *viewSource) close() {
+	if s.translation != nil {
+		s.follower.release(s.translation)
+	}
+}
+
+func refusal(peer Peer, name string) error {
 	return status.Errorf(codes.PermissionDenied, "pod %s/%s belongs to %s %s/%s and may not have %.200q",
 		peer.Namespace, peer.Pod, peer.Workload.Kind, peer.Workload.Namespace, peer.Workload.Name, name)
 }

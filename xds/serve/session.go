@@ -23,7 +23,7 @@ type Session struct {
 	Peer Peer
 	// Allows returns nil for a name that the peer may ask for; any other error
 	// ends the stream and should be a gRPC status. It is called from the same
-	// goroutine as Source's Resources.
+	// goroutine as Source's Resources, and for each name before them.
 	Allows func(typeURL, name string) error
 	// Source has what the peer is to have.
 	Source Source

@@ -1,0 +1,68 @@
+package serve
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/translate"
+	"switchyard.dev/xds/xdstest"
+)
+
+// asked counts how often the newest table is asked for.
+type asked struct{ times int }
+
+func (a *asked) Current() (table.Table, <-chan struct{}) {
+	a.times++
+	return table.Table{}, nil
+}
+
+// Who opens streams faster than it may is turned away before its workload's
+// routes are made for it, and so is who asks for what it may not have.
+func TestRoutesAreMadeForThoseWhoMayHaveThem(t *testing.T) {
+	view := &asked{}
+	own := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+	sessions, err := FromView(ViewConfig{View: view, Identify: func(context.Context, string) (Peer, error) {
+		return Peer{Workload: own, Pod: "pod"}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := sessions.Open(t.Context(), "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := session.Allows(translate.RouteType, "another's"); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("for another's routes: %v", err)
+	}
+	if view.times != 0 {
+		t.Error("routes were made for a client that has not asked for any it may have")
+	}
+	session.Close()
+}
+
+// Who asks what a client has may do so just after it has left, when nothing is
+// kept for its workload any more: what it had then is not what is due now.
+func TestOfAClientThatHasLeftNothingIsKnown(t *testing.T) {
+	own := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+	other := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "driver"}
+	board := xdstest.NewBoard(t)
+	board.Complete()
+	f := newFollower(board.View, slog.New(slog.DiscardHandler))
+	left, stays := f.acquire(own), f.acquire(other)
+	defer f.release(stays)
+	version := left.routes.Version()
+	if due, at := f.reached(left, version); due != version || at == (event.Pos{}) {
+		t.Fatalf("while it is there: due %q, reached %v", due, at)
+	}
+	f.release(left)
+	board.Declare(xdstest.Fork{Key: "k", Sandbox: "k", Baseline: own, Port: 8081})
+	if due, at := f.reached(left, version); due != "" || at != (event.Pos{}) {
+		t.Errorf("after it left: due %q, reached %v", due, at)
+	}
+}
