@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/xds/delta"
+	"switchyard.dev/xds/translate"
 )
 
 // Status is the state of one resource at one client.
@@ -23,8 +24,9 @@ type Ack struct {
 	// Due is the version that it is to have now, and Reached the newest position
 	// at which the one that it accepted last was due: its routes are those of the
 	// table at that position. While it has another version and has not answered,
-	// nobody knows which of the two it uses, and the older position counts. Empty
-	// when the Session does not tell.
+	// nobody knows which of the two it uses, and the older position counts. Of one
+	// that uses a part of what it refused nothing is known once what it accepted is
+	// due again, until it accepts that again. Empty when the Session does not tell.
 	Due     string
 	Reached event.Pos
 }
@@ -178,7 +180,10 @@ func (e *entry) ack(st Status) Ack {
 		return ack
 	}
 	ack.Due, ack.Reached = e.reached(st.Acked)
-	if st.InFlight() {
+	switch {
+	case st.Type == translate.PartType && st.Rejected != "" && st.Sent == st.Rejected && st.Acked == ack.Due:
+		ack.Reached = event.Pos{} // it has a mixture, and has not gone back yet
+	case st.InFlight():
 		if _, other := e.reached(st.Sent); other.Seq < ack.Reached.Seq {
 			ack.Reached = other
 		}

@@ -92,3 +92,25 @@ func acknowledgementsAreExact(t *testing.T, subscribe func(*xdstest.Client)) {
 		t.Errorf("after the refusal it has reached %v of %v", got.Reached, now())
 	}
 }
+
+// A client that refuses routes in parts uses some of them. When those it accepted
+// before are due again, it has not gone back to them until it says so.
+func TestOfAMixtureNothingIsReached(t *testing.T) {
+	board := xdstest.NewBoard(t)
+	board.Complete()
+	server, conn := start(t, board, serve.Config{Pace: 500 * time.Millisecond})
+	client := xdstest.Open(t, conn, "pod@customer")
+	client.SubscribeParts(customer, nil)
+	client.Ack(client.Next())
+	ackOf(t, server, "it has accepted the first", func(a serve.Ack) bool { return a.Acked != "" })
+	board.Declare(fork(customer, "k1"))
+	client.Nack(client.Next(), "no")
+	ackOf(t, server, "the refusal is known", func(a serve.Ack) bool { return a.Rejected != "" })
+	board.Withdraw("k1")
+	if got := ackOf(t, server, "the first is due again", func(a serve.Ack) bool { return a.Due != a.Rejected }); got.Reached != (event.Pos{}) {
+		t.Errorf("reached %v before it said that it has gone back", got.Reached)
+	}
+	client.Ack(client.Next())
+	now, _ := board.View.Current()
+	ackOf(t, server, "it reaches the present", func(a serve.Ack) bool { return a.Reached == now.Pos() })
+}
