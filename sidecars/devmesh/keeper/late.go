@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -30,6 +31,8 @@ const (
 	// hesitation is how long a client may pause within its first line, before what
 	// it has said so far must do: an application may be waiting for just that.
 	hesitation = 100 * time.Millisecond
+	// untilRoom is how long to wait when no more files can be opened.
+	untilRoom = 100 * time.Millisecond
 	// glance is how long it takes to see whether a client has spoken already.
 	glance = time.Millisecond
 	// firstWords is how much an application's first words are read at once.
@@ -52,6 +55,14 @@ func (l *late) serve(ctx context.Context, listener net.Listener) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+			// Those that there are go on; the others wait until some have ended.
+			l.logger.Warn("too many open connections; new ones that are silent at first wait", "error", err)
+			select {
+			case <-time.After(untilRoom):
+			case <-ctx.Done():
+			}
+			continue
 		case err != nil:
 			return fmt.Errorf("take connections from Envoy: %w", err)
 		}
