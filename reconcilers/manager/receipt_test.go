@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -126,6 +127,29 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 	c.condition(s, crdv1.ConditionWorkloadsReady, "False", "ForkProgressing")
 	c.available(fork)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
+
+func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
+	const ns = "starting"
+	c, routes, baseline, _ := gated(t, ns)
+	routes.proxy(ns, "a", "customer")
+	routes.proxy(ns, "b", "customer")
+	s := c.sandbox("had", forkOf("had-key", ns, "customer"))
+	w, fork := c.fork(ns)
+	c.available(fork)
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	early := c.everUnready(s)
+	starting := c.podAs(baseline, "c", func(p *corev1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: devmesh.ContainerName, Image: "sidecar"})
+	})
+	c.condition(w, forkedworkload.ConditionSidecarsReady, "False", forkedworkload.ReasonSidecarNotReady)
+	c.quiet()
+	c.stays(s, early)
+
+	// A pod that takes requests without a sidecar does.
+	c.remove(starting)
+	c.pod(baseline, "d")
+	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), "absent", "(d)")
 }
 
 func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {

@@ -199,11 +199,15 @@ func routing(d Decision, made Made) finding.Finding {
 			return finding.No(c.Reason, c.Message)
 		}
 	}
+	known := routingconfig.Known(made.Config, made.Forks)
 	for _, w := range made.Forks {
 		if w == nil {
 			continue
 		}
 		c := crdv1.FindCondition(w.Status.Conditions, forkedworkload.ConditionSidecarsReady)
+		if c != nil && c.Reason == forkedworkload.ReasonSidecarNotReady && known.IsYes() && known.Reason != routingconfig.ReasonNotAwaited {
+			continue // Its pod is not ready either, and gets requests once the sidecar has all rules.
+		}
 		if c != nil && c.Status == string(metav1.ConditionFalse) {
 			return finding.No(ReasonRoutingNotReady, c.Message)
 		}
@@ -212,7 +216,7 @@ func routing(d Decision, made Made) finding.Finding {
 				"It is not known yet whether requests to %s/%s meet a sidecar.", w.Namespace, w.Spec.Baseline.Name))
 		}
 	}
-	if known := routingconfig.Known(made.Config, made.Forks); known.IsNo() {
+	if known.IsNo() {
 		return finding.No(ReasonRoutingNotReady, known.Message)
 	} else if !known.IsYes() {
 		return known

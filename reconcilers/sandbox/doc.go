@@ -19,7 +19,9 @@
 // A sandbox is ready when every fork is available and every proxy that can see its
 // key knows the rules that lead there (routingconfig.Known): so Ready comes after the
 // last acknowledgement of the last change, and goes while a new generation of the
-// spec changes what proxies have to know. Conditions carry observedGeneration, which
+// spec changes what proxies have to know. A pod of a baseline whose sidecar is not
+// ready takes it back no more than one that is added: neither gets requests before its
+// sidecar has all rules. One without a sidecar does. Conditions carry observedGeneration, which
 // kubectl wait compares.
 //
 // # Bad input

@@ -67,7 +67,8 @@ many of its pods are
   missing    there is none
 and what to do about those that are not ok. It reads pods and Deployments with your
 kubeconfig, and asks a route server which sidecars are connected. What cannot be read
-is said, and shown as ?. Exit code 1 when a workload is not covered.`,
+is said, and shown as ?, and makes no workload uncovered. Exit code 1 when a workload
+is known not to be covered.`,
 		Example: `  switchyard coverage
   switchyard coverage -n shop -o json`,
 		Args: cobra.NoArgs,
@@ -156,7 +157,11 @@ func (a *app) coverageText(c Coverage) string {
 	for _, line := range allPlain(c.Unknown) {
 		b.WriteString(a.paint(yellow, line) + "\n")
 	}
-	fmt.Fprintf(&b, "%s, %d covered\n", many(len(c.Workloads), "workload"), covered)
+	asFar := ""
+	if len(c.Unknown) > 0 {
+		asFar = " as far as is known"
+	}
+	fmt.Fprintf(&b, "%s, %d covered%s\n", many(len(c.Workloads), "workload"), covered, asFar)
 	return b.String()
 }
 
