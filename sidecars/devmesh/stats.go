@@ -15,6 +15,8 @@ const (
 	ActiveRequests = "http.inbound.downstream_rq_active"
 	ActiveUpgrades = "http.inbound.downstream_cx_upgrades_active"
 	ActiveTCP      = "tcp.tcp.downstream_cx_active"
+	// Requests counts those that came, ever.
+	Requests = "http.inbound.downstream_rq_total"
 	// LateConnections counts connections that did not show in time what they speak.
 	LateConnections = "tcp.late.downstream_cx_total"
 )
@@ -22,7 +24,7 @@ const (
 // stats keeps these and no others.
 func stats() *metricsv3.StatsConfig {
 	keep := &envoymatcherv3.ListStringMatcher{}
-	for _, name := range []string{ActiveRequests, ActiveUpgrades, ActiveTCP, LateConnections} {
+	for _, name := range []string{ActiveRequests, ActiveUpgrades, ActiveTCP, Requests, LateConnections} {
 		keep.Patterns = append(keep.Patterns, &envoymatcherv3.StringMatcher{
 			MatchPattern: &envoymatcherv3.StringMatcher_Exact{Exact: name},
 		})

@@ -54,5 +54,5 @@
 // Run starts Envoy and starts it again, within a second, when it ends. Readiness
 // is Envoy's own: it takes connections. When ctx ends, Envoy drains: it goes on
 // serving, asks clients to use other connections, and ends when no request is
-// left, not before DrainMin and not after DrainMax.
+// left and none has come for a second, not before DrainMin and not after DrainMax.
 package keeper

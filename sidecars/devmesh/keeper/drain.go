@@ -10,9 +10,14 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
+// calm is how long no request may have come before a drained Envoy ends: whoever
+// leads clients here may learn late that it is to end, and their next request would
+// be cut off.
+const calm = time.Second
+
 // drain lets what is under way finish: Envoy goes on serving and asks clients to
-// use other connections. It returns when nothing is under way and DrainMin has
-// passed, or after DrainMax.
+// use other connections. It returns when nothing is under way, nothing has come for
+// a while, and DrainMin has passed, or after DrainMax.
 func (p *proxy) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), p.DrainMax)
 	defer cancel()
@@ -21,6 +26,7 @@ func (p *proxy) drain() {
 		return
 	}
 	began := time.Now()
+	came, since := -1, began
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -29,29 +35,46 @@ func (p *proxy) drain() {
 			return
 		case <-tick.C:
 		}
-		busy, err := p.busy(ctx)
-		if err != nil || busy == 0 && time.Since(began) >= p.DrainMin {
+		t, err := p.traffic(ctx)
+		if err != nil {
+			return
+		}
+		if t.requests != came {
+			came, since = t.requests, time.Now()
+		}
+		if t.underWay == 0 && time.Since(since) >= calm && time.Since(began) >= p.DrainMin {
 			return
 		}
 	}
 }
 
-// busy gives the number of requests, and of connections that are not HTTP, that
-// are under way.
-func (p *proxy) busy(ctx context.Context) (int, error) {
-	text, err := p.ask(ctx, http.MethodGet,
-		"/stats?filter=^("+devmesh.ActiveRequests+"|"+devmesh.ActiveTCP+"|"+devmesh.ActiveUpgrades+")$")
+// traffic is what goes through an Envoy.
+type traffic struct {
+	// underWay is the number of requests, and of connections that are not HTTP.
+	underWay int
+	// requests is how many came, ever.
+	requests int
+}
+
+// traffic asks Envoy for it.
+func (p *proxy) traffic(ctx context.Context) (traffic, error) {
+	text, err := p.ask(ctx, http.MethodGet, "/stats?filter=^("+strings.Join([]string{
+		devmesh.ActiveRequests, devmesh.ActiveTCP, devmesh.ActiveUpgrades, devmesh.Requests,
+	}, "|")+")$")
 	if err != nil {
-		return 0, err
+		return traffic{}, err
 	}
-	sum := int(p.late.plain.Load())
+	t := traffic{underWay: int(p.late.plain.Load())}
 	for line := range strings.Lines(text) {
-		_, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		n, err := strconv.Atoi(value)
-		if err != nil {
-			continue // not a gauge
+		switch {
+		case err != nil: // none of them
+		case name == devmesh.Requests:
+			t.requests = n
+		default:
+			t.underWay += n
 		}
-		sum += n
 	}
-	return sum, nil
+	return t, nil
 }

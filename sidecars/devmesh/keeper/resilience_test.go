@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -180,6 +181,27 @@ func TestAnOrderToEndLetsRequestsFinish(t *testing.T) {
 	close(release)
 	if err := <-slow; err != nil {
 		t.Errorf("the request that was under way: %v", err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// Whoever leads clients to a pod learns late that it is to end, and they come until
+// then, one now and then.
+func TestNoRequestIsCutOffWhileClientsStillCome(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	r.Board.Complete()
+	r.serveXDS()
+	process := r.sidecar()
+	r.ready()
+	r.must(process.Process.Signal(syscall.SIGTERM))
+	const longerThanDrainMin = 5 * time.Second
+	for began := time.Now(); time.Since(began) < longerThanDrainMin; time.Sleep(50 * time.Millisecond) {
+		if _, err := r.get(8080); err != nil {
+			t.Fatalf("a request %s after the order to end: %v", time.Since(began).Round(time.Millisecond), err)
+		}
 	}
 	if err := process.Wait(); err != nil {
 		t.Errorf("the end: %v", err)
