@@ -66,7 +66,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("forkedworkload").
 		WithOptions(o).
-		For(&crdv1.ForkedWorkload{}, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		// Its status, too: what was decided while our last write was not yet in the cache
+		// may have found nothing to write, and is decided again when it is there.
+		For(&crdv1.ForkedWorkload{}).
 		Owns(&appsv1.Deployment{}, builder.WithPredicates(guard.Updates(deploymentChanged))).
 		Owns(&corev1.Service{}).
 		Watches(&appsv1.Deployment{}, r.enqueue(r.byDeployment), builder.WithPredicates(guard.Updates(guard.SpecChanged))).

@@ -34,7 +34,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("routingconfig").
 		WithOptions(o).
-		For(&crdv1.RoutingConfig{}, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		// Its status, too: what was decided while our last write was not yet in the cache
+		// may have found nothing to write, and is decided again when it is there.
+		For(&crdv1.RoutingConfig{}).
 		Watches(&crdv1.RoutingConfig{}, r.enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Watches(&crdv1.ForkedWorkload{}, r.enqueue(r.ofMember)).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).

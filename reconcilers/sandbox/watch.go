@@ -27,7 +27,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.O
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("sandbox").
 		WithOptions(o).
-		For(&crdv1.SignadotSandbox{}, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		// Its status, too: what was decided while our last write was not yet in the cache
+		// may have found nothing to write, and is decided again when it is there.
+		For(&crdv1.SignadotSandbox{}).
 		Owns(&crdv1.ForkedWorkload{}).
 		Owns(&crdv1.RoutingConfig{}).
 		Watches(&crdv1.SignadotSandbox{}, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.rivals)),
