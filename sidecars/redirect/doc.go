@@ -21,8 +21,8 @@
 // route for them and passes them on: the source address of a probe cannot be
 // told from that of a request that came in through a node port, and leaving
 // those alone would send their routing keys to the baseline. A probe that only
-// opens a connection (tcpSocket) finds the sidecar listening, and so says
-// nothing about the workload: use one that asks something.
+// opens a connection (tcpSocket) would find the sidecar listening, and so say
+// nothing about the workload: the injector makes a question to the sidecar of it.
 //
 // # With nftables
 //
