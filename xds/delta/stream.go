@@ -16,11 +16,11 @@ const (
 	MaxNames = 10_000
 	// wildcard subscribes to everything there is.
 	wildcard = "*"
-	// maxVersion is how long a version that a client says it has may be; ours are
+	// MaxVersion is how long a version that a client says it has may be; ours are
 	// shorter, so it has not what a longer one names.
-	maxVersion = 64
-	// maxWords is how much is kept of what a client says when it refuses.
-	maxWords = 2 << 10
+	MaxVersion = 64
+	// MaxWords is how much, in bytes, is kept of what a client says when it refuses.
+	MaxWords = 2 << 10
 )
 
 // Stream is the state of one stream. Make one with New; use it from one

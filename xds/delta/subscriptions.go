@@ -103,7 +103,7 @@ func (s *subscriptions) unsubscribe(name string) {
 // hasAlready takes in which versions the client has from earlier.
 func (s *subscriptions) hasAlready(versions map[string]string) {
 	for name, version := range versions {
-		if i, asked := s.find(name); asked && len(version) <= maxVersion {
+		if i, asked := s.find(name); asked && len(version) <= MaxVersion {
 			k := s.names[i]
 			k.sent, k.acked, k.has = version, version, version
 		}
@@ -130,7 +130,7 @@ func (s *subscriptions) settle(r *discoveryv3.DeltaDiscoveryRequest) bool {
 	why := ""
 	if r.GetErrorDetail() != nil {
 		words := r.GetErrorDetail().GetMessage()
-		why = strings.Clone(words[:min(len(words), maxWords)])
+		why = strings.Clone(words[:min(len(words), MaxWords)])
 	}
 	for _, k := range s.pending.sent {
 		version := k.under

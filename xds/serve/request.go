@@ -13,12 +13,6 @@ import (
 	"switchyard.dev/xds/delta"
 )
 
-// What is read of a request, beyond its names. Versions of ours are shorter.
-const (
-	maxReadVersion = 64
-	maxReadWords   = 2 << 10
-)
-
 // Fields of a DeltaDiscoveryRequest, of an entry of its map, and of the status in
 // it.
 const (
@@ -28,8 +22,8 @@ const (
 )
 
 // readRequest reads of a request what is used, and no more of it than may be: a
-// request of a mebibyte could otherwise become many times that in memory, however
-// soon it is refused. Who the client says it is (the node) is passed over, and so
+// request of maxRequest bytes could otherwise become many times that in memory,
+// however soon it is refused. Who the client says it is (the node) is passed over, and so
 // are names and versions beyond delta.MaxNames, versions that cannot be ours, and
 // the details of an error. One name too many is read, so that it is refused.
 func readRequest(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
@@ -69,7 +63,7 @@ func readVersion(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
 		case keyField:
 			name, err = text(value)
 		case valueField:
-			if len(value) > maxReadVersion {
+			if len(value) > delta.MaxVersion {
 				long = true // not one of ours
 				return nil
 			}
@@ -93,7 +87,7 @@ func readError(b []byte, r *discoveryv3.DeltaDiscoveryRequest) error {
 	r.ErrorDetail = &statuspb.Status{}
 	return eachField(b, func(number protowire.Number, value []byte) error {
 		if number == wordsField {
-			r.ErrorDetail.Message = strings.ToValidUTF8(string(value[:min(len(value), maxReadWords)]), "")
+			r.ErrorDetail.Message = strings.ToValidUTF8(string(value[:min(len(value), delta.MaxWords)]), "")
 		}
 		return nil
 	})

@@ -72,11 +72,11 @@ func TestNoMoreOfARequestIsReadThanMayBe(t *testing.T) {
 	if n := len(got.InitialResourceVersions); n != delta.MaxNames {
 		t.Errorf("%d versions", n)
 	}
-	if n := len(got.ErrorDetail.Message); n == 0 || n > maxReadWords {
+	if n := len(got.ErrorDetail.Message); n == 0 || n > delta.MaxWords {
 		t.Errorf("%d bytes of words", n)
 	}
 	request = &discoveryv3.DeltaDiscoveryRequest{InitialResourceVersions: map[string]string{
-		"ours": strings.Repeat("v", maxReadVersion), "not ours": strings.Repeat("v", maxReadVersion+1),
+		"ours": strings.Repeat("v", delta.MaxVersion), "not ours": strings.Repeat("v", delta.MaxVersion+1),
 	}}
 	if got := read(t, request).InitialResourceVersions; len(got) != 1 || got["ours"] == "" {
 		t.Errorf("got %v", got)

@@ -3,9 +3,11 @@ package serve
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
@@ -21,6 +23,10 @@ type Server struct {
 	metrics *metrics
 	// writers are the turns of those who write.
 	writers chan struct{}
+	// told bounds how often the log says that a client was refused, and untold counts
+	// those of whom it has not said it since. The metric counts all.
+	told   *rate.Limiter
+	untold atomic.Int64
 }
 
 // New gives a server. The error is Validate's, or that of a metric that could
@@ -34,13 +40,21 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	return &Server{Config: c, peers: newPeers(c), metrics: m, writers: make(chan struct{}, c.Writers)}, nil
+	return &Server{Config: c, peers: newPeers(c), metrics: m, writers: make(chan struct{}, c.Writers),
+		told: rate.NewLimiter(rate.Every(time.Second), refusalsTold)}, nil
 }
 
 // Register puts the server behind a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(r, s)
 }
+
+// refusalsTold is how many refused clients are logged at once; after these it is
+// one a second, since whoever is refused may ask again at once.
+const refusalsTold = 20
+
+// maxRequest is how many bytes a request may have.
+const maxRequest = 512 << 10
 
 // ServerOptions are the limits of connections: dead peers are found within 15 s,
 // connections are renewed after half an hour, and nobody can make the server hold
@@ -59,7 +73,7 @@ func ServerOptions() []grpc.ServerOption {
 		grpc.SharedWriteBuffer(true),
 		grpc.MaxConcurrentStreams(16),
 		grpc.MaxHeaderListSize(32 << 10),
-		grpc.MaxRecvMsgSize(512 << 10),
+		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time: 10 * time.Second, Timeout: 5 * time.Second,
 			MaxConnectionIdle: 5 * time.Second, // without a stream, however lively; gone 5 s later
@@ -97,7 +111,11 @@ func (s *Server) DeltaAggregatedResources(rpc discoveryv3.AggregatedDiscoverySer
 
 func (s *Server) refuse(err error) error {
 	s.metrics.refused.WithLabelValues(status.Code(err).String()).Inc()
-	s.Logger.Warn("xDS client refused", "error", err)
+	if !s.told.Allow() {
+		s.untold.Add(1)
+		return err
+	}
+	s.Logger.Warn("xDS client refused", "error", err, "untold", s.untold.Swap(0))
 	return err
 }
 
