@@ -154,15 +154,23 @@ func (a *app) coverageText(c Coverage) string {
 			fmt.Fprintf(&b, "  %s\n", line)
 		}
 	}
-	for _, line := range allPlain(c.Unknown) {
-		b.WriteString(a.paint(yellow, line) + "\n")
+	for _, unknown := range c.Unknown {
+		// Indented, so that no line of an error looks like one of ours.
+		b.WriteString(a.paint(yellow, strings.ReplaceAll(plain(unknown), "\n", "\n    ")) + "\n")
 	}
-	asFar := ""
-	if len(c.Unknown) > 0 {
-		asFar = " as far as is known"
-	}
-	fmt.Fprintf(&b, "%s, %d covered%s\n", many(len(c.Workloads), "workload"), covered, asFar)
+	fmt.Fprintf(&b, "%s, %d covered%s\n", many(len(c.Workloads), "workload"), covered, asFarAs(c))
 	return b.String()
+}
+
+// asFarAs says how much the number of those covered is worth.
+func asFarAs(c Coverage) string {
+	switch {
+	case slices.ContainsFunc(c.Workloads, func(w WorkloadCoverage) bool { return w.Behind == nil }):
+		return " as far as the cluster tells: whether their sidecars have their routes is not known"
+	case len(c.Unknown) > 0:
+		return " as far as is known"
+	}
+	return ""
 }
 
 func (w WorkloadCoverage) title() string { return w.Kind + " " + w.Namespace + "/" + w.Name }

@@ -34,6 +34,7 @@ func TestOutputs(t *testing.T) {
 		"kept":                   {"log kept --archive LOG", 0},
 		"sidecars":               {"sidecars --archive LOG", 0},
 		"wait":                   {"wait --key alice --archive LOG", 0},
+		"wait-any":               {"wait --archive LOG", 0},
 		"replay":                 {"replay LOG --to 2026-11-20T14:12:00Z", 0},
 		"audit":                  {"audit verify LOG", 0},
 		"bisect":                 {"bisect LOG --good 7 -- true", 1},

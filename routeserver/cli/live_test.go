@@ -196,7 +196,7 @@ func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 		!strings.Contains(got.out, "not converged: 1 of 2 sidecars have not acknowledged") || strings.Contains(got.out, "customer-1") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := p.run(t.Context(), "wait", "--key", "alice", "--position", "1"); got.code != cli.ExitOK || !strings.Contains(got.out, "converged: all 2 sidecars have acknowledged") {
+	if got := p.run(t.Context(), "wait", "--key", "alice", "--position", "1"); got.code != cli.ExitOK || !strings.Contains(got.out, "converged: all 2 sidecars have acknowledged") || strings.Contains(got.out, "no sidecar") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	got = p.run(t.Context(), "wait", "--key", "alice", "--position", "1", "--timeout", "1s", "--pod", "shop/customer-1", "--pod", "shop/customer-3")

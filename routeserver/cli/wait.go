@@ -20,11 +20,14 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: `Wait until every sidecar that can see a routing key (without --key: any sidecar)
 has acknowledged a position of the log: what was recorded when the command was
 given, or --position. It counts the sidecars that are connected, over all route
-servers, and those of the pods that are named with --pod. Of a key that has no rule yet it waits for the first one; the operator
-records what kubectl has applied a moment later.
+servers, and those of the pods that are named with --pod. Of a key that has no
+rule yet it waits for the first one; the operator records what kubectl has applied
+a moment later.
 
 Exit code 0 when they have, 1 when the time is over and they have not; then it
-says which.`,
+says which. It is 0 also where no sidecar is connected that could have to, which
+it says: then requests reach no sandbox, unless a mesh routes them. That a sandbox
+is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NAME.`,
 		Example: `  kubectl apply -f sandbox.yaml && switchyard wait --key k7q2m9x4v1tz8 --timeout 1m`,
 		Args:    cobra.NoArgs,
 	}
@@ -51,7 +54,7 @@ says which.`,
 		if err != nil {
 			return err
 		}
-		if err := print(a, got, a.waitText); err != nil {
+		if err := print(a, got, func(w *routingv1.WaitResponse) string { return a.waitText(w, req.GetRoutingKey() != "") }); err != nil {
 			return err
 		}
 		if !got.GetConverged() {
@@ -62,9 +65,11 @@ says which.`,
 	return c
 }
 
-func (a *app) waitText(w *routingv1.WaitResponse) string {
+// waitText tells the answer; keyed: it is about one routing key.
+func (a *app) waitText(w *routingv1.WaitResponse, keyed bool) string {
 	if w.GetConverged() {
-		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", a.paint(green, "converged"), manyHave(int(w.GetSidecars())), a.versionLine(w.GetVersion()))
+		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", a.paint(green, "converged"), manyHave(int(w.GetSidecars())), a.versionLine(w.GetVersion())) +
+			a.noneRoutes(w, keyed)
 	}
 	missing := missingLines(a, w.GetMissing())
 	if w.GetSidecars() == 0 && len(w.GetSilent()) == 0 && missing == "" {
@@ -72,6 +77,18 @@ func (a *app) waitText(w *routingv1.WaitResponse) string {
 	}
 	return sidecarRows(w.GetLagging()) + silentLines(a, w.GetSilent()) + missing +
 		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", a.paint(red, "not converged"), len(w.GetLagging())+len(w.GetMissing()), many(int(w.GetSidecars())+len(w.GetMissing()), "sidecar"), a.versionLine(w.GetVersion()))
+}
+
+// noneRoutes warns of an answer that is yes because there is nobody to wait for.
+func (a *app) noneRoutes(w *routingv1.WaitResponse, keyed bool) string {
+	if w.GetSidecars() > 0 {
+		return ""
+	}
+	which, what := "connected to a route server", "requests"
+	if keyed {
+		which, what = "connected of any baseline that has, or had, a rule of this key", "requests with it"
+	}
+	return a.paint(yellow, fmt.Sprintf("no sidecar is %s: where there is none, %s go to the baseline and to no sandbox, unless Istio or the Gateway API routes them; see switchyard coverage, and switchyard explain", which, what)) + "\n"
 }
 
 func missingLines(a *app, pods []string) string {

@@ -171,6 +171,30 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
+	there := fact(observed("a", "cart"))
+	bare := without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.DevMeshPresent = false })
+	for name, c := range map[string]struct {
+		evidence  explain.Evidence
+		says, not string
+	}{
+		"not asked for, or refused": {told(declared("k", "a"), bare), "or its pods were refused a sidecar", "pods, scaled to 0"},
+		"none is connected": {
+			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.SidecarsKnown = true }), "It may have no pods", "milliseconds",
+		},
+		"that of the pod is not connected": {
+			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), "See that the pod is there", "milliseconds",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := explain.Explain(c.evidence)
+			if !strings.Contains(got.Hint, c.says) || !strings.Contains(got.Hint, "kubectl switchyard coverage") || strings.Contains(got.Hint, c.not) {
+				t.Errorf("%v, with the hint %q", got.Verdict, got.Hint)
+			}
+		})
+	}
+}
+
 func TestWhatASilentRouteServerLeavesOpenIsSaid(t *testing.T) {
 	e := told(declared("k", "a"), fact(observed("a", "cart")))
 	e.Silent = []string{"10.0.0.7:7777"}

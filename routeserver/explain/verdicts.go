@@ -91,7 +91,7 @@ func (c *inquiry) sidecar() bool {
 		who += ", and none is connected"
 	}
 	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline unless Istio or the Gateway API routes it.",
-		"Annotate the pod template of "+name(c.Target.Baseline)+` with sidecar.signadot.com/inject: "true", or route through Istio or the Gateway API; there this does not matter.`)
+		"Either the pod template of "+name(c.Target.Baseline)+` is not annotated with sidecar.signadot.com/inject: "true", or its pods were refused a sidecar, or theirs is not ready: kubectl switchyard coverage says which, and why. Where Istio or the Gateway API routes, this does not matter.`)
 	return true
 }
 
@@ -103,8 +103,10 @@ func (c *inquiry) acknowledgement() bool {
 	hint := "This lasts milliseconds as a rule. If it does not, see the log of the sidecar and its connection to the route servers."
 	if len(c.Sidecars) == 0 {
 		who := "No sidecar of " + name(c.Target.Baseline) + " is"
+		hint = "It may have no pods, scaled to 0 as it may be: kubectl switchyard coverage says how many there are, and where their sidecars stand. If there are some, the log of a sidecar says why it is not connected."
 		if c.Pod != "" {
 			who = "The sidecar of pod " + c.Pod + " is not"
+			hint = "See that the pod is there and has a sidecar (kubectl switchyard coverage). If so, the log of the sidecar says why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
 			who+" connected to a route server, so the request goes where the last routes say that it has, and not surely to sandbox "+quoted(c.Rule.Sandbox)+".", hint)

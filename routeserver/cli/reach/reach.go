@@ -4,7 +4,8 @@
 // port-forward does.
 //
 // Through a kubeconfig it needs the rights to list pods and to create
-// pods/portforward in the operator's namespace.
+// pods/portforward in the operator's namespace; and to get Deployments there, to
+// say why there is no such pod.
 package reach
 
 import (
@@ -24,10 +25,12 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// The pods of the route server, and the port of its gRPC, as the chart has them.
+// The Deployment of the route server, its pods, and the port of its gRPC, as the
+// chart has them.
 const (
-	podLabels = "app=routeserver"
-	grpcPort  = 7777
+	deployment = "routeserver"
+	podLabels  = "app=routeserver"
+	grpcPort   = 7777
 )
 
 // Cluster says which cluster is meant, and where in it the operator is.
@@ -90,7 +93,7 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 	case err != nil:
 		return nil, fmt.Errorf("the cluster at %s does not answer: %w", host, err)
 	case len(pods.Items) == 0:
-		return nil, fmt.Errorf("there is no route server in namespace %s of the cluster at %s: install the operator, or name its namespace with --namespace-of-operator", c.Namespace, host)
+		return nil, c.absent(ctx, client, host)
 	}
 	var phases []string
 	for i, p := range pods.Items {
@@ -101,6 +104,21 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 	}
 	return nil, fmt.Errorf("no route server in namespace %s is ready (%s); see: kubectl describe pods -n %s -l %s",
 		c.Namespace, strings.Join(phases, ", "), c.Namespace, podLabels)
+}
+
+// absent says why there is no pod of the route server: it is not installed, or has
+// none at the moment. Without the right to see its Deployment it may be either.
+func (c Cluster) absent(ctx context.Context, client kubernetes.Interface, host string) error {
+	_, err := client.AppsV1().Deployments(c.Namespace).Get(ctx, deployment, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		return fmt.Errorf("the route server is installed in namespace %s of the cluster at %s, but has no pod: it may be scaled to 0, or its pods be refused; see: kubectl describe deployment/%s replicasets -n %s",
+			c.Namespace, host, deployment, c.Namespace)
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("there is no route server in namespace %s of the cluster at %s: install the operator, or name its namespace with --namespace-of-operator", c.Namespace, host)
+	}
+	return fmt.Errorf("there is no pod of a route server in namespace %s of the cluster at %s, and whether the operator is installed there could not be read: name its namespace with --namespace-of-operator, or see: kubectl get deployment/%s -n %s: %w",
+		c.Namespace, host, deployment, c.Namespace, err)
 }
 
 func isReady(p *corev1.Pod) bool {

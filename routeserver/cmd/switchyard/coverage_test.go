@@ -148,7 +148,8 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 		"Deployment narrow/cart  5     3   ?         ?       1          1",
 		"nobody knows here which sidecars are outdated: ", "nobody knows here which sidecars are behind: no route server was reached",
 		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
-		"0 covered as far as is known",
+		"0 covered as far as the cluster tells: whether their sidecars have their routes is not known",
+		"no route server was reached.\n      --server and SWITCHYARD_SERVER name none\n",
 	} {
 		if !strings.Contains(out, says) {
 			t.Errorf("it does not say %q", says)

@@ -49,11 +49,14 @@ func TestAKubeconfigIsEnough(t *testing.T) {
 func TestWhatIsMissingInTheClusterIsSaid(t *testing.T) {
 	pod(t, "starting", false, 1)
 	pod(t, "unreachable", true, 1)
+	scaledToZero(t, "empty")
 	for name, c := range map[string]struct {
 		kubeconfig, namespace string
 		says                  []string
 	}{
 		"no route server":            {as(t, "", ""), "nowhere", []string{"there is no route server in namespace nowhere", "--namespace-of-operator"}},
+		"one that has no pods":       {as(t, "", ""), "empty", []string{"the route server is installed in namespace empty", "has no pod", "kubectl describe deployment/routeserver replicasets -n empty"}},
+		"one that may not be seen":   {as(t, "narrow-empty", ""), "empty", []string{"could not be read", "kubectl get deployment/routeserver -n empty", "forbidden"}},
 		"one that is not ready":      {as(t, "", ""), "starting", []string{"routeserver-0 is Running", "kubectl describe pods -n starting"}},
 		"one whose node is gone":     {as(t, "", ""), "unreachable", []string{"forward a port to pod unreachable/routeserver-0", "pods/portforward"}},
 		"somebody without rights":    {as(t, "mallory", ""), "starting", []string{"may not be listed", "ask for the rights to list pods"}},
