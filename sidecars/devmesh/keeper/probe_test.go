@@ -39,3 +39,35 @@ func TestProbesOfAPortTellOfTheApplication(t *testing.T) {
 		}
 	}
 }
+
+// The kubelet's event is of an HTTP probe with status 503, which nobody wrote: the
+// log says what it was, once for each change.
+func TestARefusedProbeIsLoggedOncePerChange(t *testing.T) {
+	r := newRig(t)
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	probe := func(want int) {
+		t.Helper()
+		for range 3 {
+			request, err := http.NewRequest(http.MethodGet,
+				fmt.Sprintf("http://%s:%d%s8080", r.address, devmesh.ReadinessPort, devmesh.ProbePath), http.NoBody)
+			r.must(err)
+			if got, err := do(http.DefaultTransport, request); err != nil || got.Status != want {
+				t.Fatalf("%d, %v, want %d", got.Status, err, want)
+			}
+		}
+	}
+	const fails, succeeds = "a tcpSocket probe fails", "a tcpSocket probe succeeds again"
+	probe(http.StatusServiceUnavailable)
+	r.logged(fails, 1)
+	r.logged(succeeds, 0)
+	app := r.app(8080)
+	probe(http.StatusOK)
+	r.logged(succeeds, 1)
+	r.must(app.Close())
+	probe(http.StatusServiceUnavailable)
+	r.logged(fails, 2)
+	r.logged(succeeds, 1)
+}

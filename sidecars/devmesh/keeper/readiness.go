@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -21,6 +23,8 @@ const (
 	// probeDeadline bounds the attempt to connect to the workload. Probes that
 	// allow less time end it earlier, by ending their request.
 	probeDeadline = 2 * time.Second
+	// maxRefusing is of how many ports it is kept that they refuse.
+	maxRefusing = 64
 )
 
 // serveReadiness answers probes until life ends. When serving ends the pod is no
@@ -38,7 +42,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	mux.Handle("GET "+devmesh.ProbePath+"{port}", probe{ip: c.PodIP, listener: c.Proxy.ListenPort})
+	mux.Handle("GET "+devmesh.ProbePath+"{port}", &probe{ip: c.PodIP, listener: c.Proxy.ListenPort, logger: c.Logger, refusing: map[uint16]bool{}})
 	l, err := net.Listen("tcp", c.ReadinessAddress)
 	if err != nil {
 		return fmt.Errorf("listen for probes: %w", err)
@@ -70,10 +74,31 @@ type probe struct {
 	ip netip.Addr
 	// listener is the port of Envoy's listener.
 	listener uint32
+	logger   *slog.Logger
+
+	mu sync.Mutex
+	// refusing are the ports that did not accept when they were probed last, at most
+	// maxRefusing: whoever asks for many ports fills neither memory nor log.
+	refusing map[uint16]bool
+}
+
+// note tells in the log when a probed port begins to refuse and when it ceases.
+// The kubelet's event is of an HTTP probe, which nobody wrote; this says whose.
+func (p *probe) note(port uint16, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err == nil && p.refusing[port]:
+		delete(p.refusing, port)
+		p.logger.Info("a tcpSocket probe succeeds again: the application accepts connections", "port", port)
+	case err != nil && !p.refusing[port] && len(p.refusing) < maxRefusing:
+		p.refusing[port] = true
+		p.logger.Warn("a tcpSocket probe fails: the application does not accept connections", "port", port, "error", err)
+	}
 }
 
 // ServeHTTP is http.Handler.
-func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
 	if err != nil || port == 0 || uint32(port) == p.listener || port == devmesh.ReadinessPort {
 		http.Error(w, fmt.Sprintf("%q is not a port of the workload", r.PathValue("port")), http.StatusBadRequest)
@@ -82,6 +107,9 @@ func (p probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), probeDeadline)
 	defer cancel()
 	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", netip.AddrPortFrom(p.ip, uint16(port)).String())
+	if r.Context().Err() == nil { // who hangs up has learned nothing of the port
+		p.note(uint16(port), err)
+	}
 	if err != nil {
 		http.Error(w, "the workload does not accept connections: "+err.Error(), http.StatusServiceUnavailable)
 		return
