@@ -12,6 +12,13 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
+// Reasons of SidecarsReady where it is true and something is to be said all the
+// same: the message says what holds for the requests.
+const (
+	ReasonNoPods          = "NoPods"
+	ReasonSomePortsUnread = "SomePortsUnread"
+)
+
 // Reasons of conditions of a ForkedWorkload, beside those of the packages fork
 // and apply. NamespaceNotAllowed is only said of one: where the operator may not
 // work it sees no ForkedWorkload.
@@ -28,6 +35,7 @@ const (
 	ReasonServicesMissing     = "ServicesMissing"
 	ReasonSidecarAbsent       = "SidecarAbsent"
 	ReasonSidecarNotReady     = "SidecarNotReady"
+	ReasonPortsUnread         = "PortsUnread"
 )
 
 // Decision is what should be there.

@@ -40,7 +40,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	w.Status.Fork = forkStatus(made.Fork)
-	sidecar := sidecars(in)
+	sidecar := sidecars(in, d.Services)
 	w.Status.RoutingConfig = routingInfo(in, d, made, sidecar)
 
 	findings := finding.Findings{}

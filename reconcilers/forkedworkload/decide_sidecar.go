@@ -10,46 +10,76 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
 
 // ConditionSidecarsReady is a condition that we add to those of a
-// ForkedWorkload: every pod of the baseline has a ready DevMesh sidecar. It is
-// about routing and does not count for Ready. A sidecar of another version than
+// ForkedWorkload: every pod of the baseline has a ready DevMesh sidecar, which reads
+// a port that its Services lead to. It is about routing and does not count for Ready. A sidecar of another version than
 // is injected now serves as well, so it is said and is no reason against.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// sidecars says whether requests to the baseline meet a sidecar in every pod.
-// Without any pod it is the pod template that counts.
-func sidecars(in Input) finding.Finding {
+// sidecars says whether requests to the baseline, led to it by these Services, meet
+// a sidecar in every pod that reads them. Without any pod it is the pod template
+// that counts. Ports that are not read come before sidecars that are not ready:
+// those only last.
+func sidecars(in Input, services []fork.Mapping) finding.Finding {
 	if in.Baseline == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
 	}
-	r, name := covered(in), in.baselineName()
+	r, name := covered(in, services), in.baselineName()
 	if absent := absence(r); absent != "" {
 		if r.Count(coverage.NotReady)+r.Count(coverage.Outdated) > 0 {
 			name += " (" + r.Counts() + ")" // Not all that is wrong is that it is absent.
 		}
 		return finding.No(ReasonSidecarAbsent, "DevMesh Sidecar absent on baseline "+name+": "+absent)
 	}
+	if r.Unroutable() {
+		return finding.No(ReasonPortsUnread, fmt.Sprintf("Requests to %s reach the baseline whatever key they carry; its sidecars do not read %s",
+			name, r.Bypassed(&in.Baseline.Spec.Template)))
+	}
 	if names := r.Pods[coverage.NotReady]; len(names) > 0 {
 		return finding.No(ReasonSidecarNotReady, fmt.Sprintf(
 			"DevMesh Sidecar not ready on baseline %s: %d of %d pods (%s)", name, len(names), r.Total, coverage.Some(names)))
+	}
+	if r.Total == 0 {
+		return finding.Yes(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
 		message += fmt.Sprintf(" In %d of %d it is of another version than is injected now (%s): restart them with %s",
 			len(names), r.Total, coverage.Some(names), r.Restart())
 	}
+	if len(r.Unread) > 0 {
+		return finding.Yes(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
+			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(&in.Baseline.Spec.Template))
+	}
 	return finding.Yes("SidecarsReady", message)
 }
 
-// covered gives where the pods of the baseline stand.
-func covered(in Input) coverage.Report {
+// Reservation is what SidecarsReady says although it is true: that there are no
+// pods yet, or which ports are not routed; empty when there is nothing such.
+func Reservation(w *crdv1.ForkedWorkload) string {
+	c := crdv1.FindCondition(w.Status.Conditions, ConditionSidecarsReady)
+	if c == nil || c.Reason != ReasonNoPods && c.Reason != ReasonSomePortsUnread {
+		return ""
+	}
+	return c.Message
+}
+
+// covered gives where the pods of the baseline stand, and which of the ports that
+// the Services lead to are not read.
+func covered(in Input, services []fork.Mapping) coverage.Report {
 	s := coverage.Subject{
 		Workload: inject.Workload{Kind: "Deployment", Namespace: in.Baseline.Namespace, Name: in.Baseline.Name},
 		Asks:     coverage.Asks(in.Baseline.Spec.Template.Annotations),
+	}
+	for _, m := range services {
+		for _, p := range m.Ports {
+			s.Ports = append(s.Ports, uint16(p.TargetPort))
+		}
 	}
 	for i := range in.Pods {
 		if pod := &in.Pods[i]; counts(pod) {

@@ -20,6 +20,14 @@
 // stated. While an object is
 // being deleted, WorkloadWithdrawn is on the log before anything is removed.
 //
+// # Sidecars
+//
+// SidecarsReady says whether every pod of the baseline has a ready sidecar, and
+// whether that reads a port that the baseline's Services lead to: a key in what it
+// does not read leads nowhere. Which ports those are is what the containers of the
+// pods were told; why they are, what the pod template says. As long as one port is
+// read the condition is true, and names those that are not.
+//
 // # When things change
 //
 // The fork follows its baseline: Deployments, Services and the pods of

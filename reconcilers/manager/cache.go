@@ -14,6 +14,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // operatorNamespace is where the operator lives.
@@ -74,7 +75,7 @@ func keepManagers(o metav1.Object) {
 
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
 // up to, and what package coverage asks of it: the images of our own containers,
-// and why it has none.
+// the ports whose connections they do not read, and why it has none.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -93,15 +94,27 @@ func keepSidecars(o metav1.Object) {
 	}
 }
 
-// names leaves the names of containers, and the images of ours.
+// names leaves the names of containers, and of ours the images, and the ports whose
+// connections the sidecar does not read.
 func names(in []corev1.Container) []corev1.Container {
 	out := make([]corev1.Container, 0, len(in))
 	for _, c := range in {
 		kept := corev1.Container{Name: c.Name}
 		if c.Name == devmesh.ContainerName || c.Name == devmesh.InitContainerName {
-			kept.Image = c.Image
+			kept.Image, kept.Env = c.Image, unread(c.Env)
 		}
 		out = append(out, kept)
+	}
+	return out
+}
+
+// unread leaves of the environment which ports pass a sidecar, or bypass it.
+func unread(in []corev1.EnvVar) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for _, v := range in {
+		if v.Name == devmesh.EnvPlainPorts || v.Name == spec.EnvExcept {
+			out = append(out, corev1.EnvVar{Name: v.Name, Value: v.Value})
+		}
 	}
 	return out
 }

@@ -179,8 +179,11 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 		Spec: corev1.PodSpec{
-			Containers:     []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}}}},
-			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}, {Name: "sd-sidecar-init", Image: "z", Command: []string{"c"}}},
+			Containers: []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}, {Name: "PLAIN_PORTS", Value: "1"}}}},
+			InitContainers: []corev1.Container{
+				{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}, {Name: "PLAIN_PORTS", Value: "22,8081"}}},
+				{Name: "sd-sidecar-init", Image: "z", Command: []string{"c"}, Env: []corev1.EnvVar{
+					{Name: "SWITCHYARD_REDIRECT_PORTS", Value: "all"}, {Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}},
 		},
 		Status: corev1.PodStatus{
 			Phase: "Running", PodIP: "1.2.3.4",
@@ -191,7 +194,9 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{crdv1.AnnotationProcessed: "why"}},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}},
-			InitContainers: []corev1.Container{{Name: "sd-sidecar", Image: "y"}, {Name: "sd-sidecar-init", Image: "z"}}},
+			InitContainers: []corev1.Container{
+				{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "PLAIN_PORTS", Value: "22,8081"}}},
+				{Name: "sd-sidecar-init", Image: "z", Env: []corev1.EnvVar{{Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}}},
 		Status: corev1.PodStatus{
 			Phase:                 "Running",
 			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Ready: true}},

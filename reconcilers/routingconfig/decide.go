@@ -92,6 +92,7 @@ func found(in Input) finding.Finding {
 
 // sidecars says whether requests for every member's baseline meet a sidecar.
 func sidecars(in Input) finding.Finding {
+	message := "Every pod of every baseline has a ready DevMesh Sidecar."
 	for _, m := range members(in) {
 		w := in.Forks[MemberName{m.Namespace, m.Name}]
 		if w == nil {
@@ -104,8 +105,11 @@ func sidecars(in Input) finding.Finding {
 		if c.Status != string(metav1.ConditionTrue) {
 			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
+		if but := forkedworkload.Reservation(w); but != "" {
+			message += " " + but
+		}
 	}
-	return finding.Yes("SidecarsReady", "Every pod of every baseline has a ready DevMesh Sidecar.")
+	return finding.Yes("SidecarsReady", message)
 }
 
 // members gives the members that are named, each once.

@@ -231,7 +231,13 @@ func routed(made Made) string {
 		message = "The rules of the routing key are on the routing log, and every baseline has its sidecars."
 	}
 	for _, w := range made.Forks {
-		if w == nil || w.Status.RoutingConfig == nil || len(w.Status.RoutingConfig.Services) > 0 {
+		if w == nil {
+			continue
+		}
+		if but := forkedworkload.Reservation(w); but != "" {
+			message += " " + but
+		}
+		if w.Status.RoutingConfig == nil || len(w.Status.RoutingConfig.Services) > 0 {
 			continue
 		}
 		if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionServicesReady); c != nil {

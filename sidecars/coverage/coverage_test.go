@@ -48,6 +48,13 @@ func refused(why string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[crdv1.AnnotationProcessed] = why }
 }
 
+func pending(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }
+
+// failing makes the sidecar one that runs, and is not ready.
+func failing(p *corev1.Pod) {
+	p.Status.InitContainerStatuses[0].State.Running = &corev1.ContainerStateRunning{}
+}
+
 // native makes the sidecar an init container.
 func native(p *corev1.Pod) {
 	p.Spec.InitContainers = append(p.Spec.InitContainers, p.Spec.Containers[1])
@@ -137,14 +144,19 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 		full bool
 		says []string
 	}{
-		"nobody asked":        {false, []*corev1.Pod{pod("a", "p")}, false, []string{`annotate its pod template with sidecar.signadot.com/inject: "true"`}},
-		"all is well":         {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", true))}, true, nil},
-		"there are no pods":   {true, nil, true, nil},
-		"a pod is older":      {true, []*corev1.Pod{pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2 started before a sidecar was asked for, or while the operator was away: " + restart}},
-		"pods were refused":   {true, []*corev1.Pod{pod("a", "p", refused("set hostNetwork to false"))}, false, []string{"p got no sidecar: set hostNetwork to false", "once that is mended: " + restart}},
-		"a namespace's pods":  {false, []*corev1.Pod{pod("a", "p", refused("it runs on Windows"))}, false, []string{"p got no sidecar: it runs on Windows", restart}},
-		"one of each":         {true, []*corev1.Pod{pod("a", "p1", refused("why")), pod("a", "p2")}, false, []string{"p1 got no sidecar: why", "p2 started before"}},
-		"not ready":           {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false))}, false, []string{"kubectl logs -n shop p -c sd-sidecar"}},
+		"nobody asked":                  {false, []*corev1.Pod{pod("a", "p")}, false, []string{`annotate its pod template with sidecar.signadot.com/inject: "true"`}},
+		"all is well":                   {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", true))}, true, nil},
+		"there are no pods":             {true, nil, true, nil},
+		"a pod is older":                {true, []*corev1.Pod{pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2 started before a sidecar was asked for, or while the operator was away: " + restart}},
+		"pods were refused":             {true, []*corev1.Pod{pod("a", "p", refused("set hostNetwork to false"))}, false, []string{"p got no sidecar: set hostNetwork to false", "once that is mended: " + restart}},
+		"an annotation is to be mended": {true, []*corev1.Pod{pod("a", "p", refused("annotation x: no port"))}, false, []string{"p got no sidecar: annotation x: no port"}},
+		"a namespace's pods":            {false, []*corev1.Pod{pod("a", "p", refused("it runs on Windows"))}, false, []string{"p got no sidecar: it runs on Windows", restart}},
+		"one of each":                   {true, []*corev1.Pod{pod("a", "p1", refused("why")), pod("a", "p2")}, false, []string{"p1 got no sidecar: why", "p2 started before"}},
+		"not ready":                     {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false))}, false, []string{"kubectl logs -n shop p -c sd-sidecar"}},
+		"not scheduled": {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false), pending)}, false,
+			[]string{"the sidecar has not started in p, which is Pending: kubectl describe pod -n shop p"}},
+		"one fails while its pod is Pending": {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false), native, pending, failing)}, false,
+			[]string{"the sidecar is not ready in p: kubectl logs -n shop p -c sd-sidecar"}},
 		"outdated":            {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"of another version in p: " + restart}},
 		"many":                {true, []*corev1.Pod{pod("a", "p4"), pod("a", "p3"), pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2, p3, … started before"}},
 		"not marked, not had": {true, []*corev1.Pod{pod("a", "p", refused(inject.Injected))}, false, []string{"p started before"}},
@@ -168,6 +180,10 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 			}
 		})
 	}
+	mended := coverage.Of(coverage.Subject{Asks: true, Pods: []coverage.Pod{{Name: "p", Processed: "annotation x: no port"}}}, now, nil)
+	if todo := strings.Join(mended.ToDo(), "\n"); strings.Contains(todo, "restart") {
+		t.Errorf("a changed annotation restarts the pods itself: %s", todo)
+	}
 	behind := coverage.Of(coverage.Subject{Pods: []coverage.Pod{{Name: "p", Present: true, Ready: true}}}, now, coverage.Connected{})
 	if todo := strings.Join(behind.ToDo(), "\n"); !strings.Contains(todo, "switchyard sidecars") || behind.Full() {
 		t.Errorf("behind: %s", todo)
@@ -183,6 +199,7 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 				Present: rapid.Bool().Draw(t, "present"), Ready: rapid.Bool().Draw(t, "ready"),
 				Sidecar:   rapid.SampledFrom([]string{"sidecar:1", "sidecar:2"}).Draw(t, "sidecar"),
 				Redirect:  rapid.SampledFrom([]string{"init:1", "init:2"}).Draw(t, "init"),
+				Pending:   rapid.Bool().Draw(t, "pending"),
 				Processed: rapid.SampledFrom([]string{"", "injected", "why", "because"}).Draw(t, "processed"),
 			}
 		})

@@ -22,6 +22,11 @@
 // Images are compared by their names as they stand in the pod. A cluster in which
 // another webhook rewrites the names of images makes all of them look outdated.
 //
+// A ready sidecar does not read all that comes: what is plain passes it untouched,
+// what is excluded bypasses it (package inject). Who says to which ports of the
+// workload requests are led (Subject.Ports) is told which of them are Unread, and
+// whether there is none that is read; then no request of it is routed.
+//
 // Concerned are workloads that ask for sidecars, that have a fork, or that have a
 // pod with a sidecar or with the annotation.
 //

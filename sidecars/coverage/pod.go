@@ -1,10 +1,13 @@
 package coverage
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // State is where a pod stands with its sidecar.
@@ -31,6 +34,11 @@ type Pod struct {
 	// Sidecar and Redirect are the images of its sidecar and of the init container
 	// that redirects.
 	Sidecar, Redirect string
+	// Plain lists the ports whose connections the sidecar passes on untouched, Except
+	// those whose connections bypass it, as the containers are given them.
+	Plain, Except string
+	// Pending tells that the pod is that, and that its sidecar has not started yet.
+	Pending bool
 	// Processed is the annotation that says why it has no sidecar; empty when there
 	// is none.
 	Processed string
@@ -52,19 +60,29 @@ func PodOf(pod *corev1.Pod) Pod {
 			switch containers[i].Name {
 			case devmesh.ContainerName:
 				p.Present, p.Sidecar = true, containers[i].Image
+				p.Plain = cmp.Or(valueOf(containers[i].Env, devmesh.EnvPlainPorts), defaultPlain())
 			case devmesh.InitContainerName:
 				p.Redirect = containers[i].Image
+				p.Except = valueOf(containers[i].Env, spec.EnvExcept)
 			}
 		}
 	}
+	p.Pending = pod.Status.Phase == corev1.PodPending
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range statuses {
 			if statuses[i].Name == devmesh.ContainerName {
 				p.Present, p.Ready = true, p.Ready || statuses[i].Ready
+				p.Pending = p.Pending && !started(&statuses[i])
 			}
 		}
 	}
 	return p
+}
+
+// started says whether a container has run, so that it may have a log. A native
+// sidecar that does not get ready keeps its pod Pending.
+func started(s *corev1.ContainerStatus) bool {
+	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 }
 
 // Asks says whether a pod template with these annotations asks for a sidecar, in

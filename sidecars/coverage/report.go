@@ -13,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // Subject is one workload, as it is looked at.
@@ -23,6 +24,9 @@ type Subject struct {
 	Asks bool
 	// Pods are those that count.
 	Pods []Pod
+	// Ports are the TCP ports of the workload that requests are led to, as far as
+	// that is known.
+	Ports []uint16
 }
 
 // Report is where the pods of one workload stand.
@@ -37,6 +41,13 @@ type Report struct {
 	Total int
 	// Refusals are the pods that were refused a sidecar, by the reason.
 	Refusals map[string][]string
+	// Pending are those of the pods that are not ready whose sidecar has not started,
+	// sorted.
+	Pending []string
+	// Ports is how many ports requests are led to, and Unread are those of them that
+	// some sidecar does not read.
+	Ports  int
+	Unread []Unread
 	// ImagesKnown and ConnectionsKnown tell whether it is known which pods are
 	// outdated, and which are behind.
 	ImagesKnown, ConnectionsKnown bool
@@ -48,14 +59,19 @@ func Of(s Subject, now Images, connected Connected) Report {
 		Workload: s.Workload, Asks: s.Asks, Total: len(s.Pods),
 		Pods: map[State][]string{}, Refusals: map[string][]string{},
 		ImagesKnown: now.Known(), ConnectionsKnown: connected != nil,
+		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
 	}
 	for _, p := range s.Pods {
 		state := stateOf(p, now, connected)
 		r.Pods[state] = append(r.Pods[state], p.Name)
+		if state == NotReady && p.Pending {
+			r.Pending = append(r.Pending, p.Name)
+		}
 		if state == Missing && p.Processed != "" && p.Processed != inject.Injected {
 			r.Refusals[p.Processed] = append(r.Refusals[p.Processed], p.Name)
 		}
 	}
+	slices.Sort(r.Pending)
 	for _, names := range r.Pods {
 		slices.Sort(names)
 	}
@@ -149,18 +165,23 @@ func (r Report) ToDo() []string {
 		return []string{fmt.Sprintf("it does not ask for sidecars: annotate its pod template with %s: \"true\"", crdv1.AnnotationInject)}
 	}
 	var todo []string
-	refused := 0
+	restart := false
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
-		refused += len(r.Refusals[why])
+		// Who mends an annotation of the pod template has the pods made anew by that.
+		restart = restart || !strings.HasPrefix(why, "annotation ")
 		todo = append(todo, fmt.Sprintf("%s got no sidecar: %s", Some(r.Refusals[why]), why))
 	}
 	if missing := r.Unexplained(); len(missing) > 0 {
 		todo = append(todo, fmt.Sprintf("%s started before a sidecar was asked for, or while the operator was away: %s",
 			Some(missing), r.Restart()))
-	} else if refused > 0 {
+	} else if restart {
 		todo = append(todo, "once that is mended: "+r.Restart())
 	}
-	if names := r.Pods[NotReady]; len(names) > 0 {
+	if len(r.Pending) > 0 {
+		todo = append(todo, fmt.Sprintf("the sidecar has not started in %s, which is Pending: kubectl describe pod -n %s %s",
+			Some(r.Pending), r.Workload.Namespace, r.Pending[0]))
+	}
+	if names := without(r.Pods[NotReady], r.Pending); len(names) > 0 {
 		todo = append(todo, fmt.Sprintf("the sidecar is not ready in %s: kubectl logs -n %s %s -c %s",
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
@@ -176,13 +197,16 @@ func (r Report) ToDo() []string {
 
 // Unexplained are the pods without a sidecar and without a reason.
 func (r Report) Unexplained() []string {
-	explained := map[string]bool{}
-	for _, names := range r.Refusals {
-		for _, n := range names {
-			explained[n] = true
-		}
+	return without(r.Pods[Missing], slices.Concat(slices.Collect(maps.Values(r.Refusals))...))
+}
+
+// without gives the names that are not among the others.
+func without(all, others []string) []string {
+	not := map[string]bool{}
+	for _, n := range others {
+		not[n] = true
 	}
-	return slices.DeleteFunc(slices.Clone(r.Pods[Missing]), func(n string) bool { return explained[n] })
+	return slices.DeleteFunc(slices.Clone(all), func(n string) bool { return not[n] })
 }
 
 // shown is how many pods a sentence names.

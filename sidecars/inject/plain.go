@@ -57,6 +57,14 @@ func plainPorts(pod *corev1.Pod) ([]uint16, string) {
 	return spec.Normalize(plain), ""
 }
 
+// PlainOf gives the ports, ascending, that pass the sidecar of pods of this
+// template untouched; none when its annotation cannot be read, as such pods get
+// no sidecar.
+func PlainOf(template *corev1.PodTemplateSpec) []uint16 {
+	ports, _ := plainPorts(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	return ports
+}
+
 // plainBy reads the annotation.
 func plainBy(text string) ([]uint16, string) {
 	if text == noPorts {

@@ -1,0 +1,120 @@
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/redirect/spec"
+)
+
+// Unread is a port whose connections reach the workload although no sidecar has
+// read them, in some pods or in all: nobody sees the key of a request there.
+type Unread struct {
+	// Port is the one that the workload listens on.
+	Port uint16
+	// Excluded tells that its connections bypass the sidecar; else they pass it
+	// untouched, as one of its plain ports.
+	Excluded bool
+	// Pods are the names of the pods in which that is so, sorted.
+	Pods []string
+}
+
+// defaultPlain is what a sidecar takes that was not told its plain ports.
+func defaultPlain() string {
+	var ports []uint16
+	for _, p := range devmesh.DefaultPlainPorts() {
+		ports = append(ports, uint16(p))
+	}
+	return spec.Join(ports)
+}
+
+// valueOf gives the value of an environment variable; empty when it is not set.
+func valueOf(env []corev1.EnvVar, name string) string {
+	for i := range env {
+		if env[i].Name == name {
+			return env[i].Value
+		}
+	}
+	return ""
+}
+
+// names tells whether a list of ports, as containers are given it, has this one.
+// A list that cannot be read has none: a container that got it does not start.
+func names(list string, port uint16) bool {
+	ports, err := spec.Split(list)
+	return err == nil && slices.Contains(ports, port)
+}
+
+// unread gives those of the ports that some pod's sidecar does not read,
+// ascending.
+func unread(ports []uint16, pods []Pod) []Unread {
+	var out []Unread
+	for _, port := range spec.Normalize(slices.Clone(ports)) {
+		u := Unread{Port: port}
+		for _, p := range pods {
+			excluded := names(p.Except, port)
+			if p.Present && (excluded || names(p.Plain, port)) {
+				u.Excluded = u.Excluded || excluded
+				u.Pods = append(u.Pods, p.Name)
+			}
+		}
+		if slices.Sort(u.Pods); len(u.Pods) > 0 {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// Unroutable says that requests are led to ports of the workload, and that there
+// is none of them that all its sidecars read.
+func (r Report) Unroutable() bool { return r.Ports > 0 && len(r.Unread) == r.Ports }
+
+// Bypassed says of each unread port why it is that, and what to do about it, as
+// the pod template has it now; empty when there is none.
+func (r Report) Bypassed(template *corev1.PodTemplateSpec) string {
+	var parts []string
+	for _, u := range r.Unread {
+		where := ""
+		if len(u.Pods) < r.Total {
+			where = fmt.Sprintf(" (in %d of %d pods: %s)", len(u.Pods), r.Total, Some(u.Pods))
+		}
+		parts = append(parts, fmt.Sprintf("port %d%s, because %s", u.Port, where, r.because(u, template)))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// because gives the reason of one port. A change of the template restarts the
+// pods; where the template is right already, they are older than that.
+func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
+	annotated, said := template.Annotations[inject.AnnotationPlainPorts]
+	switch {
+	case u.Excluded && names(template.Annotations[inject.AnnotationExcludePorts], u.Port):
+		return fmt.Sprintf("annotation %s of the pod template names it: remove %d from it", inject.AnnotationExcludePorts, u.Port)
+	case !u.Excluded && said && names(annotated, u.Port):
+		return fmt.Sprintf("annotation %s of the pod template names it: remove %d from it, or write \"none\" if it was the only one",
+			inject.AnnotationPlainPorts, u.Port)
+	case u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
+		return "the pods are older than what the pod template says now: restart them with " + r.Restart()
+	case names(defaultPlain(), u.Port):
+		return "it is the registered port of a protocol whose server speaks first: if it speaks HTTP or gRPC, name the container port http or grpc"
+	}
+	return fmt.Sprintf("the container port is named %q, after a protocol whose server speaks first: if it speaks HTTP or gRPC, "+
+		"rename it, in Services that target the name too, as in http-api", portName(template.Spec, u.Port))
+}
+
+// portName gives the name of a TCP port that a container declares.
+func portName(pod corev1.PodSpec, port uint16) string {
+	for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
+		for _, p := range c.Ports {
+			if p.ContainerPort == int32(port) && p.Name != "" && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+				return p.Name
+			}
+		}
+	}
+	return ""
+}
