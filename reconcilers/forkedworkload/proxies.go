@@ -3,14 +3,15 @@ package forkedworkload
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// PodsWithSidecar gives the pods of a ForkedWorkload's baseline that requests can
-// reach and that have a DevMesh sidecar, ready or not, as namespace/name; none when
-// there is no baseline. It reads by the selector of the baseline, best from a cache.
+// PodsWithSidecar gives the pods of a ForkedWorkload's baseline that have a proxy
+// (HasProxy), as namespace/name; none when there is no baseline. It reads by the
+// selector of the baseline, best from a cache.
 func PodsWithSidecar(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) ([]string, error) {
 	if !acceptSpec(w).IsYes() {
 		return nil, nil
@@ -25,9 +26,17 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, w *crdv1.ForkedWorklo
 	}
 	var out []string
 	for i := range pods {
-		if present, _ := sidecarOf(&pods[i]); present && counts(&pods[i]) {
+		if HasProxy(&pods[i]) {
 			out = append(out, pods[i].Namespace+"/"+pods[i].Name)
 		}
 	}
 	return out, nil
+}
+
+// HasProxy says whether requests can reach a pod of a baseline, and it has a DevMesh
+// sidecar, ready or not: that has to know a key before anybody is told to use it. One that is Pending gets no requests: it may have
+// no node for days, and must not keep every new sandbox from being ready for so long.
+func HasProxy(pod *corev1.Pod) bool {
+	present, _ := sidecarOf(pod)
+	return present && pod.Status.Phase != corev1.PodPending && counts(pod)
 }
