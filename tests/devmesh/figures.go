@@ -5,17 +5,9 @@ import (
 	"io"
 	"slices"
 	"time"
-)
 
-// figure prints one number: its name, its value, its unit, what it should be,
-// and whether it is. It never fails on a number.
-func figure(w io.Writer, name string, value any, unit, target string, holds bool) {
-	verdict := "holds"
-	if !holds {
-		verdict = "short"
-	}
-	fmt.Fprintf(w, "%s %v %s (target %s): %s\n", name, value, unit, target, verdict)
-}
+	"switchyard.dev/tests/figures"
+)
 
 // at gives the value below which the given share of all lies, in milliseconds.
 func at(all []time.Duration, share float64) float64 {
@@ -35,14 +27,14 @@ func (c counted) notes(w io.Writer) {
 // Print prints the figures.
 func (f ChangesFigures) Print(w io.Writer, c Changes) {
 	perSecond := func(n int) string { return fmt.Sprintf("%.1f", float64(n)/max(f.Took.Seconds(), 1)) }
-	figure(w, "changes", perSecond(f.Changes), "per-s", fmt.Sprintf("%d, for %s", c.PerSecond, c.For), f.Late == 0 && f.Took >= c.For && f.Changes > 0)
-	figure(w, "changes-load", perSecond(f.Requests.Sent), "requests-per-s", fmt.Sprint(c.Rate), f.Requests.Sent > 0 && float64(f.Requests.Sent) >= 0.98*float64(c.Rate)*f.Took.Seconds())
-	figure(w, "changes-load-over-http2", f.Requests.Multiplexed, "requests", fmt.Sprintf("any, of %d", f.Requests.Sent), f.Requests.Multiplexed > 0)
-	figure(w, "changes-requests-failed", f.Requests.Failed, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Failed == 0)
-	figure(w, "changes-requests-to-a-wrong-destination", f.Requests.Wrong, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Wrong == 0)
-	figure(w, "changes-without-a-receipt-in-time", f.Missing, "changes", fmt.Sprintf("0 of %d", f.Changes), f.Missing == 0)
-	figure(w, "changes-receipt-p50", at(f.Receipts, 0.5), "ms", "any", true)
-	figure(w, "changes-receipt-p99", at(f.Receipts, 0.99), "ms", "any", true)
-	figure(w, "changes-receipt-p50-at-the-end", at(f.Receipts[len(f.Receipts)*9/10:], 0.5), "ms", "any; of the last tenth", true)
+	figures.Told(w, "changes", perSecond(f.Changes), "per-s", fmt.Sprintf("%d, for %s", c.PerSecond, c.For), f.Late == 0 && f.Took >= c.For && f.Changes > 0)
+	figures.Told(w, "changes-load", perSecond(f.Requests.Sent), "requests-per-s", fmt.Sprint(c.Rate), f.Requests.Sent > 0 && float64(f.Requests.Sent) >= 0.98*float64(c.Rate)*f.Took.Seconds())
+	figures.Told(w, "changes-load-over-http2", f.Requests.Multiplexed, "requests", fmt.Sprintf("any, of %d", f.Requests.Sent), f.Requests.Multiplexed > 0)
+	figures.Told(w, "changes-requests-failed", f.Requests.Failed, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Failed == 0)
+	figures.Told(w, "changes-requests-to-a-wrong-destination", f.Requests.Wrong, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Wrong == 0)
+	figures.Told(w, "changes-without-a-receipt-in-time", f.Missing, "changes", fmt.Sprintf("0 of %d", f.Changes), f.Missing == 0)
+	figures.Told(w, "changes-receipt-p50", at(f.Receipts, 0.5), "ms", "any", true)
+	figures.Told(w, "changes-receipt-p99", at(f.Receipts, 0.99), "ms", "any", true)
+	figures.Told(w, "changes-receipt-p50-at-the-end", at(f.Receipts[len(f.Receipts)*9/10:], 0.5), "ms", "any; of the last tenth", true)
 	f.Requests.notes(w)
 }

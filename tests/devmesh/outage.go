@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/tests/figures"
 )
 
 // Outage stops all programs of the control plane under load, restarts half of the
@@ -258,18 +259,18 @@ func (l *load) unkept(p *pod, asked []decision) (n int) {
 // Print prints the figures.
 func (f OutageFigures) Print(w io.Writer, o Outage) {
 	r := f.Requests
-	figure(w, "outage", f.Away.Round(time.Second), "without-control-plane", o.For.String(), f.Away >= o.For)
-	figure(w, "outage-load", r.Sent, "requests", "any", r.Sent > 0)
-	figure(w, "outage-sidecars-restarted", f.Sidecars, "sidecars", fmt.Sprintf("half of %d", f.All), 2*f.Sidecars >= f.All)
-	figure(w, "outage-restarts-told-to-end", f.Drained, "restarts", "any", f.Drained > 0)
-	figure(w, "outage-restarts-killed", f.Killed, "restarts", "any", f.Killed > 0)
-	figure(w, "outage-requests-failed", r.Failed, "requests", fmt.Sprintf("0 of %d", r.Sent), r.Failed == 0)
-	figure(w, "outage-requests-to-a-wrong-destination", r.Wrong, "requests", fmt.Sprintf("0 of %d", r.Sent), r.Wrong == 0)
-	figure(w, "outage-requests-cut-off-by-a-kill", r.Cut, "requests", fmt.Sprintf("any; on the wire to one of %d sidecars when it was killed, and sent again", f.Killed), true)
-	figure(w, "outage-requests-lost-to-a-kill", r.Lost, "requests", "0, when sent again", r.Lost == 0)
-	figure(w, "outage-answers-not-kept-on-disk", f.Unkept, "answers", fmt.Sprintf("0 of %d, right after each restart", f.Looked), f.Unkept == 0)
-	figure(w, "outage-boot-p50", at(f.Boots, 0.5), "ms", "1000", at(f.Boots, 0.5) <= 1000)
-	figure(w, "outage-boot-slowest", at(f.Boots, 1), "ms", "1000", at(f.Boots, 1) <= 1000)
-	figure(w, "outage-recovered-after", f.Recovered.Milliseconds(), "ms", "any", true)
+	figures.Told(w, "outage", f.Away.Round(time.Second), "without-control-plane", o.For.String(), f.Away >= o.For)
+	figures.Told(w, "outage-load", r.Sent, "requests", "any", r.Sent > 0)
+	figures.Told(w, "outage-sidecars-restarted", f.Sidecars, "sidecars", fmt.Sprintf("half of %d", f.All), 2*f.Sidecars >= f.All)
+	figures.Told(w, "outage-restarts-told-to-end", f.Drained, "restarts", "any", f.Drained > 0)
+	figures.Told(w, "outage-restarts-killed", f.Killed, "restarts", "any", f.Killed > 0)
+	figures.Told(w, "outage-requests-failed", r.Failed, "requests", fmt.Sprintf("0 of %d", r.Sent), r.Failed == 0)
+	figures.Told(w, "outage-requests-to-a-wrong-destination", r.Wrong, "requests", fmt.Sprintf("0 of %d", r.Sent), r.Wrong == 0)
+	figures.Told(w, "outage-requests-cut-off-by-a-kill", r.Cut, "requests", fmt.Sprintf("any; on the wire to one of %d sidecars when it was killed, and sent again", f.Killed), true)
+	figures.Told(w, "outage-requests-lost-to-a-kill", r.Lost, "requests", "0, when sent again", r.Lost == 0)
+	figures.Told(w, "outage-answers-not-kept-on-disk", f.Unkept, "answers", fmt.Sprintf("0 of %d, right after each restart", f.Looked), f.Unkept == 0)
+	figures.Told(w, "outage-boot-p50", at(f.Boots, 0.5), "ms", "1000", at(f.Boots, 0.5) <= 1000)
+	figures.Told(w, "outage-boot-slowest", at(f.Boots, 1), "ms", "1000", at(f.Boots, 1) <= 1000)
+	figures.Told(w, "outage-recovered-after", f.Recovered.Milliseconds(), "ms", "any", true)
 	r.notes(w)
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"switchyard.dev/tests/figures"
 )
 
 // silent is how many connections of each kind are silent at once: five times as
@@ -88,11 +90,7 @@ func printCosts(w io.Writer, costs []Cost) {
 func line(w io.Writer, name string, value float64, unit string, target float64) {
 	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
 	if target > 0 {
-		verdict := "holds"
-		if value > target {
-			verdict = "short"
-		}
-		fmt.Fprintf(w, " (target at most %.4g): %s", target, verdict)
+		fmt.Fprintf(w, " (target at most %.4g): %s", target, figures.Verdict(value <= target))
 	}
 	fmt.Fprintln(w)
 }

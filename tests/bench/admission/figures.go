@@ -5,36 +5,16 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"switchyard.dev/tests/figures"
 )
 
-// figure prints one number. A most of 0 is no target; beside is the same number
-// without a webhook, 0 when there is none.
-func figure(w io.Writer, name string, value float64, unit string, most, beside float64) {
-	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
-	switch {
-	case most > 0 && beside > 0:
-		fmt.Fprintf(w, " (target at most %.4g, without a webhook %.4g)", most, beside)
-	case most > 0:
-		fmt.Fprintf(w, " (target at most %.4g)", most)
-	case beside > 0:
-		fmt.Fprintf(w, " (without a webhook %.4g)", beside)
-	}
-	if most > 0 {
-		fmt.Fprintf(w, ": %s", verdict(value <= most))
-	}
-	fmt.Fprintln(w)
-}
+// figure prints one number, and the same without a webhook.
+var figure = figures.Beside("without a webhook").AtMost
 
 // all prints how many of how many.
 func all(w io.Writer, name string, got, want int) {
-	fmt.Fprintf(w, "%s %d pods (target at least %d): %s\n", name, got, want, verdict(got >= want))
-}
-
-func verdict(holds bool) string {
-	if holds {
-		return "holds"
-	}
-	return "short"
+	fmt.Fprintf(w, "%s %d pods (target at least %d): %s\n", name, got, want, figures.Verdict(got >= want))
 }
 
 // at gives the duration, in milliseconds, that a share q of sorted ones did not

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"switchyard.dev/tests/figures"
 )
 
 // findings are all that was measured.
@@ -177,9 +179,5 @@ func figure(w io.Writer, name string, value float64, unit string) {
 }
 
 func atMost(w io.Writer, name string, value float64, unit string, target float64) {
-	verdict := "holds"
-	if value > target {
-		verdict = "short"
-	}
-	fmt.Fprintf(w, "%s %.3g %s (target at most %g): %s\n", name, value, unit, target, verdict)
+	fmt.Fprintf(w, "%s %.3g %s (target at most %g): %s\n", name, value, unit, target, figures.Verdict(value <= target))
 }

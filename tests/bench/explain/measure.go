@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/explain"
+	"switchyard.dev/tests/figures"
 )
 
 func run(ctx context.Context, requests int, seed uint64) (err error) {
@@ -67,9 +68,5 @@ func (t *tally) add(r explain.Result, err error) error {
 }
 
 func (t *tally) print(name string, target int) {
-	verdict := "holds"
-	if t.named < target {
-		verdict = "short"
-	}
-	fmt.Printf("%s %d of %d (target %d): %s\n", name, t.named, t.all, target, verdict)
+	fmt.Printf("%s %d of %d (target %d): %s\n", name, t.named, t.all, target, figures.Verdict(t.named >= target))
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"switchyard.dev/tests/figures"
 )
 
 func measure(ctx context.Context, seed uint64, w io.Writer) error {
@@ -42,11 +44,7 @@ func timeTravel(ctx context.Context, store string, seed uint64, w io.Writer) err
 			fmt.Fprintf(os.Stderr, "version %d was %v and is %v\n", seq, was.tables[seq], is.tables[seq])
 		}
 	}
-	verdict := "holds"
-	if equal < len(asked) {
-		verdict = "short"
-	}
-	fmt.Fprintf(w, "time-travel-equal %d of %d (target %d): %s\n", equal, len(asked), len(asked), verdict)
+	fmt.Fprintf(w, "time-travel-equal %d of %d (target %d): %s\n", equal, len(asked), len(asked), figures.Verdict(equal == len(asked)))
 	return nil
 }
 
@@ -77,9 +75,5 @@ func rebuilds(ctx context.Context, store string, seed uint64, w io.Writer) error
 
 // report prints one duration. naive is the same for the naive form.
 func report(w io.Writer, name string, value, target, naive time.Duration) {
-	verdict := "holds"
-	if value > target {
-		verdict = "short"
-	}
-	fmt.Fprintf(w, "%s %.3g s (target %.3g, naive %.3g): %s\n", name, value.Seconds(), target.Seconds(), naive.Seconds(), verdict)
+	fmt.Fprintf(w, "%s %.3g s (target %.3g, naive %.3g): %s\n", name, value.Seconds(), target.Seconds(), naive.Seconds(), figures.Verdict(value <= target))
 }

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/figures"
 )
 
 // keys is how many routing keys each publisher states in turn.
@@ -89,16 +90,9 @@ func percentile(took []time.Duration, p int) time.Duration {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func atLeast(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.4g %s (target at least %.4g): %s\n", name, value, unit, target, verdict(value >= target))
+	fmt.Fprintf(w, "%s %.4g %s (target at least %.4g): %s\n", name, value, unit, target, figures.Verdict(value >= target))
 }
 
 func atMost(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.4g %s (target at most %.4g): %s\n", name, value, unit, target, verdict(value <= target))
-}
-
-func verdict(holds bool) string {
-	if holds {
-		return "holds"
-	}
-	return "short"
+	fmt.Fprintf(w, "%s %.4g %s (target at most %.4g): %s\n", name, value, unit, target, figures.Verdict(value <= target))
 }

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"switchyard.dev/tests/figures"
 )
 
 func main() {
@@ -27,13 +29,9 @@ func main() {
 // report prints one number. naive is the same number for the naive form, 0 when
 // there is none.
 func report(w io.Writer, name string, value float64, unit string, target, naive float64) {
-	verdict := "holds"
-	if value > target {
-		verdict = "short"
-	}
 	beside := ""
 	if naive > 0 {
 		beside = fmt.Sprintf(", naive %.4g, %.2g of it", naive, value/naive)
 	}
-	fmt.Fprintf(w, "%s %.4g %s (target %.4g%s): %s\n", name, value, unit, target, beside, verdict)
+	fmt.Fprintf(w, "%s %.4g %s (target %.4g%s): %s\n", name, value, unit, target, beside, figures.Verdict(value <= target))
 }

@@ -1,31 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
+
+	"switchyard.dev/tests/figures"
 )
 
-// figure prints one number. A target of 0 is none; beside is the same number for
-// bare gRPC, 0 when there is none.
-func figure(w io.Writer, name string, value float64, unit string, target, beside float64) {
-	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
-	switch {
-	case target > 0 && beside > 0:
-		fmt.Fprintf(w, " (target at most %.4g, bare gRPC %.4g)", target, beside)
-	case target > 0:
-		fmt.Fprintf(w, " (target at most %.4g)", target)
-	case beside > 0:
-		fmt.Fprintf(w, " (bare gRPC %.4g)", beside)
-	}
-	if target > 0 {
-		verdict := "holds"
-		if value > target {
-			verdict = "short"
-		}
-		fmt.Fprintf(w, ": %s", verdict)
-	}
-	fmt.Fprintln(w)
-}
+// figure prints one number, and the same for bare gRPC.
+var figure = figures.Beside("bare gRPC").AtMost
 
 // print prints a fan-out; log is what stands behind each name.
 func (f fanned) print(w io.Writer, log string, bare fanned) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
+
+	"switchyard.dev/tests/figures"
 )
 
 // table prints all that was measured, for people.
@@ -19,27 +21,8 @@ func printTable(w io.Writer, all []measured) {
 	fmt.Fprintln(w)
 }
 
-// figure prints one number. A target of 0 is none; beside is the same number for
-// go-control-plane, 0 when there is none.
-func figure(w io.Writer, name string, value float64, unit string, target, beside float64) {
-	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
-	switch {
-	case target > 0 && beside > 0:
-		fmt.Fprintf(w, " (target at most %.4g, go-control-plane %.4g)", target, beside)
-	case target > 0:
-		fmt.Fprintf(w, " (target at most %.4g)", target)
-	case beside > 0:
-		fmt.Fprintf(w, " (go-control-plane %.4g)", beside)
-	}
-	if target > 0 {
-		verdict := "holds"
-		if value > target {
-			verdict = "short"
-		}
-		fmt.Fprintf(w, ": %s", verdict)
-	}
-	fmt.Fprintln(w)
-}
+// figure prints one number, and the same go-control-plane.
+var figure = figures.Beside("go-control-plane").AtMost
 
 // targets of one shape; 0 is none.
 type targets struct{ p50, p99, memory float64 }
