@@ -27,9 +27,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 func main() {
+	log.SetLogger(logr.Discard()) // what starts the API server would complain without one
 	o := flags()
 	flag.Parse()
 	if err := o.play(); err != nil {
