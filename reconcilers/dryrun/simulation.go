@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
 )
@@ -64,7 +65,7 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	s.controllers = map[string]reconcile.Reconciler{
 		crdv1.KindSandbox: sandboxes, crdv1.KindForkedWorkload: forks, crdv1.KindRoutingConfig: routes,
 	}
-	return s, errors.Join(sandbox.Index(ctx, s.world), forkedworkload.Index(ctx, s.world), routingconfig.Index(ctx, s.world))
+	return s, indexes.Add(ctx, s.world)
 }
 
 // begin has the object looked at, and its parts, also when nothing was changed: a

@@ -8,34 +8,20 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
-// Reasons of SidecarsReady where it is true and something is to be said all the
-// same: the message says what holds for the requests.
+// Reasons of conditions of a ForkedWorkload, beside those of the packages baseline,
+// fork and apply.
 const (
-	ReasonNoPods          = "NoPods"
-	ReasonSomePortsUnread = "SomePortsUnread"
-)
-
-// Reasons of conditions of a ForkedWorkload, beside those of the packages fork
-// and apply. NamespaceNotAllowed is only said of one: where the operator may not
-// work it sees no ForkedWorkload.
-const (
-	ReasonUnsupportedKind     = "UnsupportedKind"
-	ReasonInvalidSpec         = "InvalidSpec"
-	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
-	ReasonBaselineNotFound    = "BaselineNotFound"
-	ReasonForkProgressing     = "ForkProgressing"
-	ReasonForkMissing         = "ForkMissing"
-	ReasonForkFailed          = "ForkFailed"
-	ReasonScaledToZero        = "ScaledToZero"
-	ReasonServiceSilent       = "ServiceSilent"
-	ReasonServicesMissing     = "ServicesMissing"
-	ReasonSidecarAbsent       = "SidecarAbsent"
-	ReasonSidecarNotReady     = "SidecarNotReady"
-	ReasonPortsUnread         = "PortsUnread"
+	ReasonForkProgressing = "ForkProgressing"
+	ReasonForkMissing     = "ForkMissing"
+	ReasonForkFailed      = "ForkFailed"
+	ReasonScaledToZero    = "ScaledToZero"
+	ReasonServiceSilent   = "ServiceSilent"
+	ReasonServicesMissing = "ServicesMissing"
 )
 
 // Decision is what should be there.
@@ -73,8 +59,9 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:      accepted,
 		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", "Deployment "+in.baselineName()+" is there."),
 	}}
-	pod := in.Baseline.Spec.Template.Spec
-	clone, problem := fork.Clone(in.Baseline, fork.Plan{
+	pod := in.Baseline.Template.Spec
+	live, _ := in.Baseline.Object.(*appsv1.Deployment)
+	clone, problem := fork.Clone(live, fork.Plan{
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
 		PreservedLabels: in.Workload.Spec.PreservedLabels,
@@ -86,50 +73,17 @@ func Decide(in Input) Decision {
 		d.Fork, pod = fork.Writable(clone), clone.Spec.Template.Spec
 		d.SurplusForks = otherForks(in, clone.Name)
 	}
-	d.Services = fork.Services(in.Baseline.Spec.Template, pod, in.neighbours(), id)
+	d.Services = fork.Services(in.Baseline.Template, pod, in.neighbours(), id)
 	d.Surplus = surplus(in.ownServices(), d.Services)
 	return d
 }
 
 // acceptSpec says whether the spec names something that can be forked.
 func acceptSpec(w *crdv1.ForkedWorkload) finding.Finding {
-	b := w.Spec.Baseline
-	switch {
-	case b.Kind == "" || b.Name == "":
-		return finding.No(ReasonInvalidSpec, "spec.baseline has no kind or no name: name the workload to fork")
-	case b.Namespace != "" && b.Namespace != w.Namespace:
-		return finding.No(ReasonInvalidSpec, fmt.Sprintf(
-			"spec.baseline is in namespace %s: a fork is made beside its baseline, so put this object into that namespace", b.Namespace))
-	}
-	if f := AcceptKind(b); !f.IsYes() {
+	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsYes() {
 		return f
 	}
 	return finding.Yes("Accepted", "The spec is right and its patches apply.")
-}
-
-// AcceptKind says whether this version can fork a workload of this kind.
-func AcceptKind(ref crdv1.ObjectRef) finding.Finding {
-	group := groupOf(ref.APIVersion)
-	switch {
-	case ref.Kind == "Deployment" && group == "apps":
-		return finding.Yes("Accepted", "A Deployment can be forked.")
-	case ref.Kind == "Rollout" && group == "argoproj.io":
-		return finding.No(fork.ReasonNotSupportedYet, fmt.Sprintf(
-			"Rollout %s cannot be forked yet: this version forks Deployments", ref.Name))
-	default:
-		return finding.No(ReasonUnsupportedKind, fmt.Sprintf(
-			"%s %s (%s) cannot be forked: only Deployment (apps/v1) and Argo Rollout can be forked", ref.Kind, ref.Name, ref.APIVersion))
-	}
-}
-
-// groupOf gives the group of an API version; the core group is empty.
-func groupOf(apiVersion string) string {
-	for i := range len(apiVersion) {
-		if apiVersion[i] == '/' {
-			return apiVersion[:i]
-		}
-	}
-	return ""
 }
 
 // withoutBaseline says that there is no baseline. What was made stays: without
@@ -137,8 +91,8 @@ func groupOf(apiVersion string) string {
 // everything is right at once.
 func withoutBaseline(in Input) finding.Findings {
 	return finding.Findings{
-		crdv1.ConditionAccepted: finding.Open(ReasonBaselineNotFound, "Patches can only be checked against a baseline."),
-		crdv1.ConditionBaselineFound: finding.No(ReasonBaselineNotFound, fmt.Sprintf(
+		crdv1.ConditionAccepted: finding.Open(baseline.ReasonBaselineNotFound, "Patches can only be checked against a baseline."),
+		crdv1.ConditionBaselineFound: finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 			"Deployment %s does not exist: create it, or name another one in the sandbox%s", in.baselineName(), in.stillRunning())),
 	}
 }

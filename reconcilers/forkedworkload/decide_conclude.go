@@ -11,7 +11,9 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -52,7 +54,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	}
 	findings[crdv1.ConditionForkAvailable] = forkFinding(made)
 	findings[crdv1.ConditionServicesReady] = servicesFinding(in.baselineName(), d, made)
-	findings[ConditionSidecarsReady] = sidecar
+	findings[baseline.ConditionSidecarsReady] = sidecar
 	findings[crdv1.ConditionReady] = findings.Ready("The fork of Deployment "+in.baselineName()+" is available.",
 		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
 	finding.Write(w, findings, now)
@@ -77,13 +79,6 @@ func ConcludeUnrecorded(w *crdv1.ForkedWorkload, why string, now metav1.Time) *c
 	return w
 }
 
-// Recorded says whether the log holds what the status says of the ForkedWorkload,
-// as far as there is something to say.
-func Recorded(w *crdv1.ForkedWorkload) bool {
-	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionReady)
-	return c == nil || c.Reason != publish.ReasonLogUnavailable
-}
-
 // forkStatus refers to the Deployment of the fork.
 func forkStatus(d *appsv1.Deployment) *crdv1.ForkStatus {
 	if d == nil {
@@ -92,6 +87,17 @@ func forkStatus(d *appsv1.Deployment) *crdv1.ForkStatus {
 	return &crdv1.ForkStatus{ObjectRef: &crdv1.ObjectRef{
 		APIVersion: "apps/v1", Kind: "Deployment", Namespace: d.Namespace, Name: d.Name,
 	}}
+}
+
+// sidecars says whether requests to the baseline meet a sidecar.
+func sidecars(in Input, services []fork.Mapping) finding.Finding {
+	var ports []int32
+	for _, m := range services {
+		for _, p := range m.Ports {
+			ports = append(ports, p.TargetPort)
+		}
+	}
+	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
 }
 
 // routingInfo says how traffic can reach the fork; nil as long as no baseline
@@ -161,9 +167,9 @@ func deploymentFailure(d *appsv1.Deployment) string {
 func serves(d *appsv1.Deployment) bool { return d != nil && d.Status.AvailableReplicas > 0 }
 
 // servicesFinding says whether there is a Service for each of the baseline's.
-func servicesFinding(baseline string, d Decision, made Made) finding.Finding {
+func servicesFinding(name string, d Decision, made Made) finding.Finding {
 	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
-		return finding.Open(ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
+		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
 	}
 	var missing, unmapped []string
 	count := 0
@@ -188,7 +194,7 @@ func servicesFinding(baseline string, d Decision, made Made) finding.Finding {
 	if len(d.Services) == 0 {
 		return finding.Yes("ServicesReady", fmt.Sprintf("No Service selects the pods of %s (one with the annotation %s does not count): "+
 			"no request can be led to the fork; consumers of queues use the rule without one. Create a Service to route requests.",
-			baseline, crdv1.AnnotationIgnore))
+			name, crdv1.AnnotationIgnore))
 	}
 	message := fmt.Sprintf("Services of the baseline that have one of the fork beside them: %d.", count)
 	if len(unmapped) > 0 {

@@ -16,7 +16,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -41,7 +43,7 @@ func newWorld() *world {
 		},
 		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a", Namespace: "ns"}},
 	}
-	baseline := &appsv1.Deployment{
+	live := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns", UID: "base", Generation: 5},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -68,7 +70,7 @@ func newWorld() *world {
 	return &world{
 		in: forkedworkload.Input{
 			Workload: w,
-			Baseline: baseline,
+			Baseline: baseline.OfDeployment(live),
 			Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})},
 			Services: []corev1.Service{{
 				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"},
@@ -180,7 +182,7 @@ func TestConditions(t *testing.T) {
 
 func checkCondition(t *testing.T, w *crdv1.ForkedWorkload, conditionType string, status metav1.ConditionStatus, reason, says string) {
 	t.Helper()
-	for _, known := range append(w.ConditionTypes(), forkedworkload.ConditionSidecarsReady) {
+	for _, known := range append(w.ConditionTypes(), baseline.ConditionSidecarsReady) {
 		if crdv1.FindCondition(w.Status.Conditions, known) == nil {
 			t.Errorf("condition %s is not there", known)
 		}
@@ -243,10 +245,10 @@ func TestSidecars(t *testing.T) {
 			w := newWorld()
 			w.in.Pods, w.in.Injected = tt.pods, coverage.Images{Sidecar: "sidecar:2", Redirect: "init:2"}
 			if !tt.asked {
-				w.in.Baseline.Spec.Template.Annotations = nil
+				w.in.Baseline.Template.Annotations = nil
 			}
 			after := forkedworkload.Conclude(w.in, forkedworkload.Decide(w.in), w.made, now)
-			checkCondition(t, after, forkedworkload.ConditionSidecarsReady, tt.status, tt.reason, tt.says)
+			checkCondition(t, after, baseline.ConditionSidecarsReady, tt.status, tt.reason, tt.says)
 			if got := after.Status.RoutingConfig.DevMeshSidecarPresent; got != (tt.status == "True") {
 				t.Errorf("devMeshSidecarPresent is %t", got)
 			}
@@ -304,7 +306,7 @@ func TestObserved(t *testing.T) {
 			if !ok {
 				t.Fatal("there is no fact")
 			}
-			if fact.Cause.UID != "fw" || fact.Cause.Generation != 3 || fact.Key != forkedworkload.Key("ns", "sb-a-1") {
+			if fact.Cause.UID != "fw" || fact.Cause.Generation != 3 || fact.Key != member.Key(crdv1.KindForkedWorkload, "ns", "sb-a-1") {
 				t.Errorf("fact %+v", fact)
 			}
 			if diff := cmp.Diff(tt.want, tt.check(fact.Data.(*factv1.WorkloadObserved))); diff != "" {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
@@ -39,12 +40,12 @@ func serving(ports ...int32) func(*world) {
 }
 
 func annotated(name, value string) func(*world) {
-	return func(w *world) { w.in.Baseline.Spec.Template.Annotations[name] = value }
+	return func(w *world) { w.in.Baseline.Template.Annotations[name] = value }
 }
 
 func named(name string, port int32) func(*world) {
 	return func(w *world) {
-		w.in.Baseline.Spec.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: name, ContainerPort: port}}
+		w.in.Baseline.Template.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: name, ContainerPort: port}}
 	}
 }
 
@@ -99,18 +100,18 @@ func TestAPortThatNoSidecarReadsIsNotCalledRouted(t *testing.T) {
 			}
 			w.in.Pods = tt.pods
 			after := forkedworkload.Conclude(w.in, forkedworkload.Decide(w.in), w.made, now)
-			checkCondition(t, after, forkedworkload.ConditionSidecarsReady, tt.status, tt.reason, "")
-			c := crdv1.FindCondition(after.Status.Conditions, forkedworkload.ConditionSidecarsReady)
+			checkCondition(t, after, baseline.ConditionSidecarsReady, tt.status, tt.reason, "")
+			c := crdv1.FindCondition(after.Status.Conditions, baseline.ConditionSidecarsReady)
 			for _, says := range tt.says {
 				if !strings.Contains(c.Message, says) {
 					t.Errorf("it does not say %q: %s", says, c.Message)
 				}
 			}
 			want := ""
-			if tt.reason == forkedworkload.ReasonSomePortsUnread {
+			if tt.reason == baseline.ReasonSomePortsUnread {
 				want = c.Message
 			}
-			if diff := cmp.Diff(want, forkedworkload.Reservation(after)); diff != "" {
+			if diff := cmp.Diff(want, baseline.Reservation(after)); diff != "" {
 				t.Errorf("reservation: %s", diff)
 			}
 		})

@@ -3,18 +3,12 @@ package forkedworkload
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 )
-
-// Key is the key of facts about a ForkedWorkload.
-func Key(namespace, name string) event.Key {
-	return event.Workload(crdv1.KindForkedWorkload, namespace, name)
-}
 
 // Observed gives the fact that the fork exists and how it is reached; w has the
 // status that Conclude gave. False as long as no baseline was ever seen, or a
@@ -22,21 +16,11 @@ func Key(namespace, name string) event.Key {
 // would send the other half of the requests to the baseline. A Service that is
 // refused is stated by its name, without an address: its requests fail.
 func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
-	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
+	fact, ok := member.Observed(w)
+	if !ok || w.Status.RoutingConfig == nil {
 		return event.Fact{}, false
 	}
-	fact := &factv1.WorkloadObserved{
-		Workload: workloadRef(w),
-		Created:  timestamppb.New(w.CreationTimestamp.Time),
-		Baseline: &factv1.ObjectRef{
-			Kind:      w.Spec.Baseline.Kind,
-			Namespace: w.Namespace,
-			Name:      w.Spec.Baseline.Name,
-			Uid:       w.Status.Baseline.WorkloadID,
-		},
-		Ready:          serves(made.Fork),
-		DevMeshPresent: w.Status.RoutingConfig.DevMeshSidecarPresent,
-	}
+	fact.Ready = serves(made.Fork)
 	for _, m := range d.Services {
 		have := made.Services[m.From]
 		if have == nil && made.ServiceRefusals[m.From] != nil {
@@ -48,21 +32,12 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 			fact.Services = append(fact.Services, pair(m.From, m.Ports, have))
 		}
 	}
-	return event.Fact{Key: Key(w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindForkedWorkload, w), Data: fact}, true
+	return event.Fact{Key: key(w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindForkedWorkload, w), Data: fact}, true
 }
 
-// Withdrawn gives the fact that the fork is gone.
-func Withdrawn(w *crdv1.ForkedWorkload) event.Fact {
-	return event.Fact{
-		Key:   Key(w.Namespace, w.Name),
-		Cause: publish.CauseOf(crdv1.KindForkedWorkload, w),
-		Data:  &factv1.WorkloadWithdrawn{Workload: workloadRef(w)},
-	}
-}
-
-// workloadRef names the ForkedWorkload.
-func workloadRef(w *crdv1.ForkedWorkload) *factv1.ObjectRef {
-	return &factv1.ObjectRef{Kind: crdv1.KindForkedWorkload, Namespace: w.Namespace, Name: w.Name, Uid: string(w.UID)}
+// key is the key of facts about a ForkedWorkload.
+func key(namespace, name string) event.Key {
+	return member.Key(crdv1.KindForkedWorkload, namespace, name)
 }
 
 // pair says which Service stands for a baseline Service.

@@ -7,11 +7,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // gather reads all that counts for a ForkedWorkload from the cache. Lists are
@@ -24,13 +24,15 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Inpu
 	inNamespace := client.InNamespace(w.Namespace)
 
 	own := client.MatchingFields{apply.IndexOwner: string(w.UID)}
-	for _, some := range []client.MatchingFields{{indexNotOfFork: "true"}, own} {
-		var services corev1.ServiceList
-		if err := c.List(ctx, &services, inNamespace, some, client.UnsafeDisableDeepCopy); err != nil {
-			return in, fmt.Errorf("list Services of namespace %s: %w", w.Namespace, err)
-		}
-		in.Services = append(in.Services, services.Items...)
+	neighbours, err := baseline.Neighbours(ctx, c, w.Namespace)
+	if err != nil {
+		return in, err
 	}
+	var services corev1.ServiceList
+	if err := c.List(ctx, &services, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Services of ForkedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	in.Services = append(append(in.Services, neighbours...), services.Items...)
 	var deployments appsv1.DeploymentList
 	if err := c.List(ctx, &deployments, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list Deployments of namespace %s: %w", w.Namespace, err)
@@ -40,14 +42,14 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Inpu
 	if !acceptSpec(w).IsYes() {
 		return in, nil
 	}
-	var err error
-	if in.Baseline, err = deployment(ctx, c, w.Namespace, w.Spec.Baseline.Name); err != nil || in.Baseline == nil {
+	ref, _ := w.BaselineRef()
+	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
 		return in, err
 	}
-	if in.Fork, err = deployment(ctx, c, w.Namespace, in.identity().DeploymentName(in.Baseline.Name)); err != nil {
+	if in.Fork, err = deployment(ctx, c, w.Namespace, in.identity().DeploymentName(ref.Name)); err != nil {
 		return in, err
 	}
-	in.Pods, err = podsOf(ctx, c, in.Baseline)
+	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
 	return in, err
 }
 
@@ -62,19 +64,4 @@ func deployment(ctx context.Context, c client.Reader, namespace, name string) (*
 		return nil, fmt.Errorf("read Deployment %s/%s: %w", namespace, name, err)
 	}
 	return d, nil
-}
-
-// podsOf reads the pods that the selector of the baseline selects.
-func podsOf(ctx context.Context, c client.Reader, baseline *appsv1.Deployment) ([]corev1.Pod, error) {
-	selector, err := metav1.LabelSelectorAsSelector(baseline.Spec.Selector)
-	if err != nil {
-		return nil, nil // The API server takes no such Deployment.
-	}
-	var pods corev1.PodList
-	err = c.List(ctx, &pods, client.InNamespace(baseline.Namespace),
-		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list pods of Deployment %s/%s: %w", baseline.Namespace, baseline.Name, err)
-	}
-	return pods.Items, nil
 }

@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -18,7 +19,7 @@ type Input struct {
 	// Workload is the ForkedWorkload.
 	Workload *crdv1.ForkedWorkload
 	// Baseline is the live workload; nil when there is none.
-	Baseline *appsv1.Deployment
+	Baseline *baseline.Workload
 	// Pods are those that the baseline's selector selects.
 	Pods []corev1.Pod
 	// Services are those of the namespace that are not of a fork, and those that

@@ -12,6 +12,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/sidecars/coverage"
 )
@@ -71,7 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	w := &crdv1.ForkedWorkload{}
 	if err := r.config.Client.Get(ctx, req.NamespacedName, w); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.config.Publisher.Settle(Key(req.Namespace, req.Name))
+			r.config.Publisher.Settle(key(req.Namespace, req.Name))
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -122,7 +123,7 @@ func lookAgain(made Made) time.Duration {
 func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) (stated bool, err error) {
 	fact, ok := Observed(w, d, made)
 	if !ok {
-		r.config.Publisher.Settle(Key(w.Namespace, w.Name))
+		r.config.Publisher.Settle(key(w.Namespace, w.Name))
 		return false, nil
 	}
 	fact.Time = r.config.Now()
@@ -136,7 +137,7 @@ func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Dec
 
 // delete withdraws the routing, removes what was made and lets the object go.
 func (r *Reconciler) delete(ctx context.Context, w *crdv1.ForkedWorkload) error {
-	fact := Withdrawn(w)
+	fact := member.Withdrawn(w)
 	fact.Time = r.config.Now()
 	putting, cancel := context.WithTimeout(ctx, publish.PutTimeout)
 	defer cancel()

@@ -10,7 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -54,10 +56,13 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
+	if err := indexes.Add(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
 	for _, setup := range []func() error{
-		func() error { return sandboxes.Setup(ctx, mgr, options()) },
-		func() error { return forks.Setup(ctx, mgr, p.Objects.ForkedWorkloads, options()) },
-		func() error { return routes.Setup(ctx, mgr, p.Objects.RoutingConfigs, options()) },
+		func() error { return sandboxes.Setup(mgr, options()) },
+		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
+		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {
 		if err := setup(); err != nil {
 			return fmt.Errorf("set up the controllers: %w", err)

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
@@ -80,7 +80,7 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 		return nil
 	})
 	for _, w := range c.forks(ns) {
-		message := c.condition(&w, forkedworkload.ConditionSidecarsReady, "False", forkedworkload.ReasonSidecarAbsent)
+		message := c.condition(&w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent)
 		if w.Spec.Baseline.Name == "asks" {
 			c.says(message, "1 of 4 pods got none (refused): the pod uses the node's network", "4 pods: 1 ok, 1 outdated, 1 not ready, 1 missing")
 		}

@@ -17,8 +17,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/sidecars/inject"
 )
@@ -43,7 +43,7 @@ func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 			return fmt.Errorf("the log is at %v: %w", tip, errors.Join(err))
 		}
 		_, declared := c.log.fact(event.RoutingKey("lost-key")).(*factv1.RoutingDeclared)
-		_, observed := c.log.fact(forkedworkload.Key(ns, fw.Name)).(*factv1.WorkloadObserved)
+		_, observed := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, fw.Name)).(*factv1.WorkloadObserved)
 		if !declared || !observed {
 			return fmt.Errorf("declared: %t, observed: %t", declared, observed)
 		}

@@ -14,6 +14,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -60,7 +61,7 @@ func checkFacts(c *cluster, ns, fork string) {
 		declared.Owner.Kind != crdv1.KindSandbox || declared.Owner.Name != "lives" {
 		c.t.Errorf("declared: %v", declared)
 	}
-	observed, ok := c.log.fact(forkedworkload.Key(ns, fork)).(*factv1.WorkloadObserved)
+	observed, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, fork)).(*factv1.WorkloadObserved)
 	if !ok || !observed.Ready || !observed.DevMeshPresent || observed.Baseline.Name != "customer" || len(observed.Services) != 1 {
 		c.t.Fatalf("observed: %v", observed)
 	}
@@ -167,7 +168,7 @@ func TestAForkFollowsItsBaselineAndItsSandbox(t *testing.T) {
 
 // services compares the Services that the fact names, and those that exist.
 func (c *cluster) services(ns, fork string, want ...string) error {
-	observed, ok := c.log.fact(forkedworkload.Key(ns, fork)).(*factv1.WorkloadObserved)
+	observed, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, fork)).(*factv1.WorkloadObserved)
 	if !ok {
 		return errors.New("no fact")
 	}

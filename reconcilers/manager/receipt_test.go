@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -24,21 +24,21 @@ var readySidecar = corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: tr
 
 // gated runs controllers that wait for proxies, and a route server that knows them.
 // The baseline customer has the pods a and b.
-func gated(t *testing.T, ns string) (c *cluster, routes *routeServer, baseline *appsv1.Deployment, stop func()) {
+func gated(t *testing.T, ns string) (c *cluster, routes *routeServer, live *appsv1.Deployment, stop func()) {
 	t.Helper()
 	c = world(t, ns)
 	routes = c.routes(t)
 	stop = c.manage(manager.Config{RouteServer: routes.address})
 	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
-	baseline = c.baseline(ns, "customer", withSidecar)
-	c.pod(baseline, "a", readySidecar)
-	c.pod(baseline, "b", readySidecar)
-	return c, routes, baseline, stop
+	live = c.baseline(ns, "customer", withSidecar)
+	c.pod(live, "a", readySidecar)
+	c.pod(live, "b", readySidecar)
+	return c, routes, live, stop
 }
 
 func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	const ns = "receipt"
-	c, routes, baseline, stop := gated(t, ns)
+	c, routes, live, stop := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	b := routes.proxy(ns, "b", "customer")
 
@@ -79,7 +79,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	c.gone(other)
 
 	// What was had is had: a pod that comes later, and its proxy, do not matter.
-	c.pod(baseline, "late", readySidecar)
+	c.pod(live, "late", readySidecar)
 	c.quiet()
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
@@ -131,7 +131,7 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 
 func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
 	const ns = "starting"
-	c, routes, baseline, _ := gated(t, ns)
+	c, routes, live, _ := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	routes.proxy(ns, "b", "customer")
 	s := c.sandbox("had", forkOf("had-key", ns, "customer"))
@@ -139,16 +139,16 @@ func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
 	c.available(fork)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 	early := c.everUnready(s)
-	starting := c.podAs(baseline, "c", func(p *corev1.Pod) {
+	starting := c.podAs(live, "c", func(p *corev1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: devmesh.ContainerName, Image: "sidecar"})
 	})
-	c.condition(w, forkedworkload.ConditionSidecarsReady, "False", forkedworkload.ReasonSidecarNotReady)
+	c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarNotReady)
 	c.quiet()
 	c.stays(s, early)
 
 	// A pod that takes requests without a sidecar does.
 	c.remove(starting)
-	c.pod(baseline, "d")
+	c.pod(live, "d")
 	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), "absent", "(d)")
 }
 

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
@@ -34,15 +34,15 @@ func TestASandboxWhoseRequestsNoSidecarReadsIsNotReady(t *testing.T) {
 	w, fork := c.fork(ns)
 	c.available(fork)
 	const restart = "kubectl rollout restart -n unread deployment/customer"
-	c.says(c.condition(w, forkedworkload.ConditionSidecarsReady, "False", forkedworkload.ReasonPortsUnread), "8080", restart)
+	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080", restart)
 	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), "whatever key they carry", "8080", restart)
 
 	excluded := c.podAs(base, "excluded", reading("none", "8080,15006"), readySidecar)
 	c.remove(plain)
-	c.says(c.condition(w, forkedworkload.ConditionSidecarsReady, "False", forkedworkload.ReasonPortsUnread), "8080")
+	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080")
 
 	c.podAs(base, "routed", reading("22,3306", "15006"), readySidecar)
 	c.remove(excluded)
-	c.condition(w, forkedworkload.ConditionSidecarsReady, "True", "SidecarsReady")
+	c.condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 }

@@ -20,21 +20,26 @@ type Again = chan ctrlevent.GenericEvent
 type Objects struct {
 	client client.Reader
 
-	// RoutingConfigs and ForkedWorkloads lead to the controllers of these kinds,
-	// which have to read from them.
-	RoutingConfigs, ForkedWorkloads Again
+	// RoutingConfigs leads to the controller of that kind, Members to those of the
+	// kinds of crdv1.MemberKinds. All have to read from them.
+	RoutingConfigs Again
+	Members        map[string]Again
 }
 
 // NewObjects reads objects from the given client, which may be a cache.
 func NewObjects(c client.Reader) *Objects {
-	return &Objects{client: c, RoutingConfigs: make(Again), ForkedWorkloads: make(Again)}
+	o := &Objects{client: c, RoutingConfigs: make(Again), Members: map[string]Again{}}
+	for _, kind := range crdv1.MemberKinds() {
+		o.Members[kind] = make(Again)
+	}
+	return o
 }
 
 // Keys gives the key of each fact that has to be on a log that is whole.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;forkedworkloads,verbs=get;list;watch
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;forkedworkloads;signadotexternalworkloads;virtualworkloads,verbs=get;list;watch
 func (o *Objects) Keys(ctx context.Context) ([]event.Key, error) {
-	configs, workloads, err := o.list(ctx)
+	configs, members, err := o.list(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,9 +54,8 @@ func (o *Objects) Keys(ctx context.Context) ([]event.Key, error) {
 	for i := range configs.Items {
 		add(event.RoutingKey(configs.Items[i].RoutingKey()))
 	}
-	for i := range workloads.Items {
-		w := &workloads.Items[i]
-		add(event.Workload(crdv1.KindForkedWorkload, w.Namespace, w.Name))
+	for _, m := range members {
+		add(event.Workload(m.MemberKind(), m.GetNamespace(), m.GetName()))
 	}
 	return keys, nil
 }
@@ -59,12 +63,16 @@ func (o *Objects) Keys(ctx context.Context) ([]event.Key, error) {
 // Refill has every object looked at once more, so that each states its fact
 // again. It returns when all have been handed to their controllers.
 func (o *Objects) Refill(ctx context.Context) error {
-	configs, workloads, err := o.list(ctx)
+	configs, members, err := o.list(ctx)
 	if err != nil {
 		return err
 	}
-	for i := range workloads.Items {
-		if err := hand(ctx, o.ForkedWorkloads, workloads.Items[i].DeepCopy()); err != nil {
+	for _, m := range members {
+		object, ok := m.DeepCopyObject().(client.Object)
+		if !ok {
+			continue
+		}
+		if err := hand(ctx, o.Members[m.MemberKind()], object); err != nil {
 			return err
 		}
 	}
@@ -77,15 +85,25 @@ func (o *Objects) Refill(ctx context.Context) error {
 }
 
 // list reads all objects that have facts.
-func (o *Objects) list(ctx context.Context) (*crdv1.RoutingConfigList, *crdv1.ForkedWorkloadList, error) {
-	configs, workloads := &crdv1.RoutingConfigList{}, &crdv1.ForkedWorkloadList{}
-	if err := o.client.List(ctx, configs, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list RoutingConfigs: %w", err)
+func (o *Objects) list(ctx context.Context) (*crdv1.RoutingConfigList, []crdv1.Member, error) {
+	configs := &crdv1.RoutingConfigList{}
+	forks, externals, virtuals := &crdv1.ForkedWorkloadList{}, &crdv1.SignadotExternalWorkloadList{}, &crdv1.VirtualWorkloadList{}
+	for _, list := range []client.ObjectList{configs, forks, externals, virtuals} {
+		if err := o.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, nil, fmt.Errorf("list the objects that have facts: %w", err)
+		}
 	}
-	if err := o.client.List(ctx, workloads, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, nil, fmt.Errorf("list ForkedWorkloads: %w", err)
+	var members []crdv1.Member
+	for i := range forks.Items {
+		members = append(members, &forks.Items[i])
 	}
-	return configs, workloads, nil
+	for i := range externals.Items {
+		members = append(members, &externals.Items[i])
+	}
+	for i := range virtuals.Items {
+		members = append(members, &virtuals.Items[i])
+	}
+	return configs, members, nil
 }
 
 // hand gives one object to a controller.

@@ -9,8 +9,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/publish"
 )
@@ -34,9 +34,9 @@ type Decision struct {
 // Decide works out the declaration of a RoutingConfig that is not being deleted.
 func Decide(in Input) Decision {
 	d := Decision{Findings: finding.Findings{
-		crdv1.ConditionAccepted:               accept(in),
-		crdv1.ConditionWorkloadsFound:         found(in),
-		forkedworkload.ConditionSidecarsReady: sidecars(in),
+		crdv1.ConditionAccepted:         accept(in),
+		crdv1.ConditionWorkloadsFound:   found(in),
+		baseline.ConditionSidecarsReady: sidecars(in),
 	}}
 	if in.holds() {
 		d.Declaration = declaration(in)
@@ -71,7 +71,7 @@ func found(in Input) finding.Finding {
 		}
 		switch w := in.Forks[MemberName{m.Namespace, m.Name}]; {
 		case !in.mayRead(m.Namespace):
-			return finding.No(forkedworkload.ReasonNamespaceNotAllowed, fmt.Sprintf(
+			return finding.No(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
 				"ForkedWorkload %s/%s is in a namespace where the operator may not work: add it to allowedNamespaces, or remove the member",
 				m.Namespace, m.Name))
 		case w == nil:
@@ -98,14 +98,14 @@ func sidecars(in Input) finding.Finding {
 		if w == nil {
 			continue
 		}
-		c := crdv1.FindCondition(w.Status.Conditions, forkedworkload.ConditionSidecarsReady)
+		c := crdv1.FindCondition(w.Status.Conditions, baseline.ConditionSidecarsReady)
 		if c == nil {
 			return finding.Open(crdv1.ReasonPending, fmt.Sprintf("It is not known yet whether the baseline of %s/%s has sidecars.", w.Namespace, w.Name))
 		}
 		if c.Status != string(metav1.ConditionTrue) {
 			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
-		if but := forkedworkload.Reservation(w); but != "" {
+		if but := baseline.Reservation(w); but != "" {
 			message += " " + but
 		}
 	}

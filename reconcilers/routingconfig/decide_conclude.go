@@ -7,8 +7,8 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -41,7 +41,7 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	}
 	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
 		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey()),
-		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, forkedworkload.ConditionSidecarsReady,
+		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, baseline.ConditionSidecarsReady,
 		ConditionProxiesCurrent)
 	finding.Write(c, findings, now)
 	return c

@@ -13,7 +13,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -109,7 +109,7 @@ func toAsk(in Input, d Decision, p Published) bool {
 // that, proxies would acknowledge what was before, and it be taken for what is now.
 func recorded(in Input) bool {
 	for _, w := range in.Forks {
-		if !forkedworkload.Recorded(w) {
+		if !member.Recorded(w) {
 			return false
 		}
 	}

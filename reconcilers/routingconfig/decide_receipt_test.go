@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/receipt"
 )
@@ -29,7 +30,7 @@ func keyed() (*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
 				{From: "base", To: "forked", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
 			}},
 			Conditions: []crdv1.StatusCondition{
-				{Type: forkedworkload.ConditionSidecarsReady, Status: "True", Reason: "SidecarsReady"},
+				{Type: baseline.ConditionSidecarsReady, Status: "True", Reason: "SidecarsReady"},
 				{Type: crdv1.ConditionForkAvailable, Status: "True", Reason: "ForkAvailable"},
 			},
 		},

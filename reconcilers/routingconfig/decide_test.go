@@ -12,7 +12,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
@@ -49,7 +49,7 @@ func fork(name string, sidecar bool) *crdv1.ForkedWorkload {
 				{From: "unmapped", MissingPorts: []int32{81}},
 			}},
 			Conditions: []crdv1.StatusCondition{{
-				Type: forkedworkload.ConditionSidecarsReady, Status: status, Reason: "SidecarAbsent", Message: "DevMesh Sidecar absent",
+				Type: baseline.ConditionSidecarsReady, Status: status, Reason: "SidecarAbsent", Message: "DevMesh Sidecar absent",
 			}},
 		},
 	}

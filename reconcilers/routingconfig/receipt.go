@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/receipt"
 )
 
@@ -27,7 +27,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: digest(in)}
 	for _, m := range members(in) {
 		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		pods, err := forkedworkload.PodsWithSidecar(ctx, r.config.Client, w)
+		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, w)
 		if err != nil {
 			return Receipt{}, fmt.Errorf("find the proxies that can see routing key %q: %w", ask.Key, err)
 		}

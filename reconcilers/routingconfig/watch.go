@@ -27,10 +27,7 @@ const (
 
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
+func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("routingconfig").
 		WithOptions(o).

@@ -5,8 +5,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -63,7 +63,7 @@ func Decide(in Input) Decision {
 func accept(in Input) finding.Finding {
 	key := in.routingKey()
 	if key == "" {
-		return finding.No(forkedworkload.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
+		return finding.No(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
 	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(

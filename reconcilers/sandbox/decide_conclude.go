@@ -7,8 +7,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/routingconfig"
 )
@@ -159,7 +159,7 @@ func workloads(in Input, d Decision, made Made) finding.Finding {
 func forkReady(want, have *crdv1.ForkedWorkload, refusal *apply.Refusal) finding.Finding {
 	switch {
 	case refusal != nil && refusal.Reason == apply.ReasonNamespaceNotFound:
-		return finding.No(forkedworkload.ReasonBaselineNotFound, fmt.Sprintf(
+		return finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 			"Deployment %s/%s does not exist, nor does its namespace: name another one in the sandbox", want.Namespace, want.Spec.Baseline.Name))
 	case refusal != nil:
 		return finding.No(refusal.Reason, refusal.Message)
@@ -204,8 +204,8 @@ func routing(d Decision, made Made) finding.Finding {
 		if w == nil {
 			continue
 		}
-		c := crdv1.FindCondition(w.Status.Conditions, forkedworkload.ConditionSidecarsReady)
-		if c != nil && c.Reason == forkedworkload.ReasonSidecarNotReady && known.IsYes() && known.Reason != routingconfig.ReasonNotAwaited {
+		c := crdv1.FindCondition(w.Status.Conditions, baseline.ConditionSidecarsReady)
+		if c != nil && c.Reason == baseline.ReasonSidecarNotReady && known.IsYes() && known.Reason != routingconfig.ReasonNotAwaited {
 			continue // Its pod is not ready either, and gets requests once the sidecar has all rules.
 		}
 		if c != nil && c.Status == string(metav1.ConditionFalse) {
@@ -234,7 +234,7 @@ func routed(made Made) string {
 		if w == nil {
 			continue
 		}
-		if but := forkedworkload.Reservation(w); but != "" {
+		if but := baseline.Reservation(w); but != "" {
 			message += " " + but
 		}
 		if w.Status.RoutingConfig == nil || len(w.Status.RoutingConfig.Services) > 0 {

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -154,7 +155,7 @@ func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *cr
 	t.Helper()
 	in := forkedworkload.Input{
 		Workload: fw,
-		Baseline: w.deployments[fw.Namespace+"/"+fw.Spec.Baseline.Name],
+		Baseline: baseline.OfDeployment(w.deployments[fw.Namespace+"/"+fw.Spec.Baseline.Name]),
 		Services: w.services,
 		Pods:     w.pods,
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload"
 )
 
 // target is one workload that the sandbox forks, with all its patches.
@@ -26,7 +26,7 @@ func targets(in Input) []target {
 	}
 	var out []target
 	for i, p := range c.Patches {
-		at := slices.IndexFunc(out, func(t target) bool { return sameWorkload(t.ref, p.Target) })
+		at := slices.IndexFunc(out, func(t target) bool { return baseline.Same(t.ref, p.Target) })
 		if at < 0 {
 			out = append(out, target{ref: p.Target, accepted: acceptTarget(in, i, p.Target)})
 			at = len(out) - 1
@@ -36,24 +36,19 @@ func targets(in Input) []target {
 	return out
 }
 
-// sameWorkload compares two references; the version of the API does not count.
-func sameWorkload(a, b crdv1.ObjectRef) bool {
-	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
-}
-
 // acceptTarget says whether the workload that a patch names can be forked.
 func acceptTarget(in Input, index int, ref crdv1.ObjectRef) finding.Finding {
 	at := fmt.Sprintf("customization.patches[%d].target", index)
 	switch {
 	case ref.Kind == "" || ref.Name == "":
-		return finding.No(forkedworkload.ReasonInvalidSpec, at+" has no kind or no name: name the workload to fork")
+		return finding.No(baseline.ReasonInvalidSpec, at+" has no kind or no name: name the workload to fork")
 	case ref.Namespace == "":
-		return finding.No(forkedworkload.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
+		return finding.No(baseline.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
 	case len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, ref.Namespace):
-		return finding.No(forkedworkload.ReasonNamespaceNotAllowed, fmt.Sprintf(
+		return finding.No(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
 			"%s is in namespace %s, where the operator may not work: add it to allowedNamespaces, or fork another workload", at, ref.Namespace))
 	}
-	f := forkedworkload.AcceptKind(ref)
+	f := baseline.AcceptKind(ref)
 	if !f.IsYes() {
 		f.Message = at + ": " + f.Message
 	}

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/guard"
 )
 
@@ -20,10 +19,7 @@ import (
 const indexID = "spec.id"
 
 // Setup makes the controller part of the manager.
-func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.Options) error {
-	if err := Index(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
+func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("sandbox").
 		WithOptions(o).
@@ -37,13 +33,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, o controller.O
 		Complete(r)
 }
 
-// Index makes the indexes that a Reconciler reads by.
+// Index makes the indexes of sandboxes that a Reconciler reads by; it also reads by
+// apply.IndexOwner.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	for _, part := range []client.Object{&crdv1.ForkedWorkload{}, &crdv1.RoutingConfig{}} {
-		if err := indexer.IndexField(ctx, part, apply.IndexOwner, apply.OwnerOf); err != nil {
-			return fmt.Errorf("index parts of sandboxes: %w", err)
-		}
-	}
 	if err := indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, indexID, byID); err != nil {
 		return fmt.Errorf("index sandboxes: %w", err)
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // portKey is what no two containers of a pod can share.
@@ -27,9 +29,9 @@ type portBook map[portKey]portGiver
 
 // newPortBook starts with the ports of the baseline. A port that the baseline
 // itself declares twice is not ours to judge, so the last one counts.
-func newPortBook(baseline corev1.PodSpec) portBook {
+func newPortBook(live corev1.PodSpec) portBook {
 	book := portBook{}
-	eachPort(baseline, func(k portKey, container, name string) {
+	eachPort(live, func(k portKey, container, name string) {
 		book[k] = portGiver{container: container, name: name, patch: -1}
 	})
 	return book
@@ -77,21 +79,9 @@ func (g portGiver) String() string {
 // eachPort calls f for each port that a container of the pod declares. Init
 // containers are left out unless they keep running beside the others.
 func eachPort(pod corev1.PodSpec, f func(k portKey, container, name string)) {
-	for _, c := range running(pod) {
+	for _, c := range baseline.Running(pod) {
 		for _, p := range c.Ports {
-			f(portKey{p.ContainerPort, protocolOf(p.Protocol)}, c.Name, p.Name)
+			f(portKey{p.ContainerPort, baseline.ProtocolOf(p.Protocol)}, c.Name, p.Name)
 		}
 	}
-}
-
-// running gives the containers that run at the same time.
-func running(pod corev1.PodSpec) []corev1.Container {
-	out := make([]corev1.Container, 0, len(pod.Containers)+len(pod.InitContainers))
-	out = append(out, pod.Containers...)
-	for _, c := range pod.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
-		}
-	}
-	return out
 }

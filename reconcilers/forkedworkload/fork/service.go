@@ -6,10 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // Mapping is one baseline Service and the Service that stands for it.
@@ -30,34 +30,28 @@ type Mapping struct {
 }
 
 // Services gives a Mapping for each Service that selects the baseline's pods
-// (template of the baseline), sorted by name, for the fork with the given pod, as Clone made it.
+// (its template), sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out.
-func Services(baseline corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
+func Services(template *corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
 	var out []Mapping
 	for i := range neighbours {
 		s := &neighbours[i]
-		if selects(s, baseline.Labels) && s.Annotations[crdv1.AnnotationIgnore] != "true" {
-			out = append(out, mapService(s, baseline.Spec, fork, id))
+		if baseline.Selects(s, template) {
+			out = append(out, mapService(s, template.Spec, fork, id))
 		}
 	}
 	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
 	return out
 }
 
-// selects says whether pods with these labels are behind the Service.
-func selects(s *corev1.Service, pod map[string]string) bool {
-	return s.Spec.Type != corev1.ServiceTypeExternalName && len(s.Spec.Selector) > 0 &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(pod))
-}
-
 // mapService makes the Mapping of one Service.
-func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) Mapping {
+func mapService(s *corev1.Service, live, fork corev1.PodSpec, id Identity) Mapping {
 	m := Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
-		target, known := listensOn(baseline, p)
-		answers, answered := listensOn(fork, p)
+		target, known := baseline.ListensOn(live, p)
+		answers, answered := baseline.ListensOn(fork, p)
 		if !known || !answered {
 			m.Missing = append(m.Missing, p.Port)
 		}
@@ -71,9 +65,9 @@ func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) M
 			p.TargetPort = intstr.FromInt32(answers) // Writable may have left this name out.
 		}
 		ports = append(ports, corev1.ServicePort{
-			Name: p.Name, Protocol: protocolOf(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: p.TargetPort,
+			Name: p.Name, Protocol: baseline.ProtocolOf(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: p.TargetPort,
 		})
-		if protocolOf(p.Protocol) == corev1.ProtocolTCP {
+		if baseline.ProtocolOf(p.Protocol) == corev1.ProtocolTCP {
 			m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
 		}
 	}
@@ -85,41 +79,14 @@ func mapService(s *corev1.Service, baseline, fork corev1.PodSpec, id Identity) M
 	return m
 }
 
-// listensOn resolves the target of a Service port to the number of a port of
-// the pod; false when it is a name that no container has.
-func listensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
-	if p.TargetPort.Type == intstr.Int {
-		if p.TargetPort.IntVal == 0 {
-			return p.Port, true
-		}
-		return p.TargetPort.IntVal, true
-	}
-	for _, c := range running(pod) {
-		for _, port := range c.Ports {
-			if port.Name == p.TargetPort.StrVal && protocolOf(port.Protocol) == protocolOf(p.Protocol) {
-				return port.ContainerPort, true
-			}
-		}
-	}
-	return 0, false
-}
-
 // declarations counts how often the pod declares a port.
 func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n int) {
 	eachPort(pod, func(k portKey, _, _ string) {
-		if k == (portKey{port, protocolOf(protocol)}) {
+		if k == (portKey{port, baseline.ProtocolOf(protocol)}) {
 			n++
 		}
 	})
 	return n
-}
-
-// protocolOf gives the protocol, which is TCP when none is written.
-func protocolOf(p corev1.Protocol) corev1.Protocol {
-	if p == "" {
-		return corev1.ProtocolTCP
-	}
-	return p
 }
 
 // service makes the Service of a fork. It has an address inside the cluster,

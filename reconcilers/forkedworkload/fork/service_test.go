@@ -16,7 +16,7 @@ func mapped(t *testing.T, patchText string, services ...corev1.Service) []fork.M
 	t.Helper()
 	b := baseline(t)
 	c := clone(t, fork.Plan{Patches: patches(t, patchText)})
-	return fork.Services(b.Spec.Template, c.Spec.Template.Spec, services, identity())
+	return fork.Services(&b.Spec.Template, c.Spec.Template.Spec, services, identity())
 }
 
 func TestServicesThatAreMapped(t *testing.T) {
@@ -178,7 +178,7 @@ func TestAPortWithTwoNamesIsWrittenOnceAndServedUnderBoth(t *testing.T) {
 		t.Error("aliases and secrets:", diff, written.ImagePullSecrets)
 	}
 	s := service(t, `{metadata: {name: x}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: metrics, protocol: TCP}]}}`)
-	m := fork.Services(b.Spec.Template, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
+	m := fork.Services(&b.Spec.Template, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
 	if m.Service == nil || m.Service.Spec.Ports[0].TargetPort.IntVal != 8081 || m.Ports[0].TargetPort != 8081 {
 		t.Errorf("%+v", m)
 	}

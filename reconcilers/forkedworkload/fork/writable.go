@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // Writable gives a clone in the form in which it can be written with
@@ -20,7 +22,7 @@ func Writable(clone *appsv1.Deployment) *appsv1.Deployment {
 			c := &containers[i]
 			c.Env = lastOf(c.Env, func(e corev1.EnvVar) string { return e.Name })
 			c.Ports = firstOf(c.Ports, func(p corev1.ContainerPort) portKey {
-				return portKey{p.ContainerPort, protocolOf(p.Protocol)}
+				return portKey{p.ContainerPort, baseline.ProtocolOf(p.Protocol)}
 			})
 		}
 	}

@@ -1,4 +1,4 @@
-package forkedworkload_test
+package baseline_test
 
 import (
 	"testing"
@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -25,9 +25,11 @@ func TestWhichPodsHaveAProxyThatHasToKnow(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := pod("a-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
+			p := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
+				{Name: devmesh.ContainerName, Ready: true},
+			}}}
 			c.change(&p)
-			if got := forkedworkload.HasProxy(&p); got != c.want {
+			if got := baseline.HasProxy(&p); got != c.want {
 				t.Errorf("HasProxy is %t", got)
 			}
 		})

@@ -1,4 +1,4 @@
-package forkedworkload
+package baseline
 
 import (
 	"fmt"
@@ -10,26 +10,40 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
 
+// Reasons of SidecarsReady where it is false.
+const (
+	ReasonSidecarAbsent   = "SidecarAbsent"
+	ReasonSidecarNotReady = "SidecarNotReady"
+	ReasonPortsUnread     = "PortsUnread"
+)
+
+// Reasons of SidecarsReady where it is true and something is to be said all the
+// same: the message says what holds for the requests.
+const (
+	ReasonNoPods          = "NoPods"
+	ReasonSomePortsUnread = "SomePortsUnread"
+)
+
 // ConditionSidecarsReady is a condition that we add to those of a
-// ForkedWorkload: every pod of the baseline has a ready DevMesh sidecar, which reads
+// member: every pod of the baseline has a ready DevMesh sidecar, which reads
 // a port that its Services lead to. It is about routing and does not count for Ready. A sidecar of another version than
 // is injected now serves as well, so it is said and is no reason against.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// sidecars says whether requests to the baseline, led to it by these Services, meet
-// a sidecar in every pod that reads them. Without any pod it is the pod template
-// that counts. Ports that are not read come before sidecars that are not ready:
-// those only last.
-func sidecars(in Input, services []fork.Mapping) finding.Finding {
-	if in.Baseline == nil {
+// Sidecars says whether requests to the baseline, led by Services to these ports of
+// its pods, meet a sidecar in every pod that reads them. Without any pod it is the
+// pod template that counts. injected are the images of sidecars that pods get now,
+// as far as known. Ports that are not read come before sidecars that are not ready:
+// those only last. w may be nil: there is no baseline.
+func Sidecars(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.Images) finding.Finding {
+	if w == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
 	}
-	r, name := covered(in, services), in.baselineName()
+	r, name := covered(w, pods, ports, injected), w.Ref.Namespace+"/"+w.Ref.Name
 	if absent := absence(r); absent != "" {
 		if r.Count(coverage.NotReady)+r.Count(coverage.Outdated) > 0 {
 			name += " (" + r.Counts() + ")" // Not all that is wrong is that it is absent.
@@ -38,7 +52,7 @@ func sidecars(in Input, services []fork.Mapping) finding.Finding {
 	}
 	if r.Unroutable() {
 		return finding.No(ReasonPortsUnread, fmt.Sprintf("Requests to %s reach the baseline whatever key they carry; its sidecars do not read %s",
-			name, r.Bypassed(&in.Baseline.Spec.Template)))
+			name, r.Bypassed(w.Template)))
 	}
 	if names := r.Pods[coverage.NotReady]; len(names) > 0 {
 		return finding.No(ReasonSidecarNotReady, fmt.Sprintf(
@@ -54,15 +68,15 @@ func sidecars(in Input, services []fork.Mapping) finding.Finding {
 	}
 	if len(r.Unread) > 0 {
 		return finding.Yes(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
-			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(&in.Baseline.Spec.Template))
+			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(w.Template))
 	}
 	return finding.Yes("SidecarsReady", message)
 }
 
 // Reservation is what SidecarsReady says although it is true: that there are no
 // pods yet, or which ports are not routed; empty when there is nothing such.
-func Reservation(w *crdv1.ForkedWorkload) string {
-	c := crdv1.FindCondition(w.Status.Conditions, ConditionSidecarsReady)
+func Reservation(m crdv1.Conditioned) string {
+	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
 	if c == nil || c.Reason != ReasonNoPods && c.Reason != ReasonSomePortsUnread {
 		return ""
 	}
@@ -71,22 +85,20 @@ func Reservation(w *crdv1.ForkedWorkload) string {
 
 // covered gives where the pods of the baseline stand, and which of the ports that
 // the Services lead to are not read.
-func covered(in Input, services []fork.Mapping) coverage.Report {
+func covered(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.Images) coverage.Report {
 	s := coverage.Subject{
-		Workload: inject.Workload{Kind: "Deployment", Namespace: in.Baseline.Namespace, Name: in.Baseline.Name},
-		Asks:     coverage.Asks(in.Baseline.Spec.Template.Annotations),
+		Workload: inject.Workload{Kind: RoutedKind(w.Ref), Namespace: w.Ref.Namespace, Name: w.Ref.Name},
+		Asks:     coverage.Asks(w.Template.Annotations),
 	}
-	for _, m := range services {
-		for _, p := range m.Ports {
-			s.Ports = append(s.Ports, uint16(p.TargetPort))
-		}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, uint16(p))
 	}
-	for i := range in.Pods {
-		if pod := &in.Pods[i]; counts(pod) {
+	for i := range pods {
+		if pod := &pods[i]; counts(pod) {
 			s.Pods = append(s.Pods, coverage.PodOf(pod))
 		}
 	}
-	return coverage.Of(s, in.Injected, nil)
+	return coverage.Of(s, injected, nil)
 }
 
 // absence says which pods have no sidecar, why, and what to do; nothing when all

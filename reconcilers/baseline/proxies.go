@@ -1,4 +1,4 @@
-package forkedworkload
+package baseline
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// PodsWithSidecar gives the pods of a ForkedWorkload's baseline that have a proxy
+// PodsWithSidecar gives the pods of a member's baseline that have a proxy
 // (HasProxy), as namespace/name; none when there is no baseline. It reads by the
 // selector of the baseline, best from a cache.
-func PodsWithSidecar(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) ([]string, error) {
-	if !acceptSpec(w).IsYes() {
+func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]string, error) {
+	ref, ok := m.BaselineRef()
+	if !ok || !Accept("spec.baseline", ref, m.GetNamespace()).IsYes() {
 		return nil, nil
 	}
-	baseline, err := deployment(ctx, c, w.Namespace, w.Spec.Baseline.Name)
-	if err != nil || baseline == nil {
+	w, err := Read(ctx, c, ref)
+	if err != nil || w == nil {
 		return nil, err
 	}
-	pods, err := podsOf(ctx, c, baseline)
+	pods, err := Pods(ctx, c, w)
 	if err != nil {
 		return nil, err
 	}

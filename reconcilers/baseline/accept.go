@@ -1,0 +1,50 @@
+package baseline
+
+import (
+	"fmt"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Reasons of conditions that speak of a baseline.
+const (
+	ReasonUnsupportedKind = "UnsupportedKind"
+	ReasonInvalidSpec     = "InvalidSpec"
+	// ReasonNamespaceNotAllowed is only said of a sandbox or a RoutingConfig: where
+	// the operator may not work it sees no member.
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	ReasonBaselineNotFound    = "BaselineNotFound"
+	// ReasonNotSupportedYet: the input is right, this version cannot do it.
+	ReasonNotSupportedYet = "NotSupportedYet"
+)
+
+// Accept says whether a member in this namespace can have the workload as its
+// baseline. at is the field that names it, for messages.
+func Accept(at string, ref crdv1.ObjectRef, namespace string) finding.Finding {
+	switch {
+	case ref.Kind == "" || ref.Name == "":
+		return finding.No(ReasonInvalidSpec, at+" has no kind or no name: name the workload")
+	case ref.Namespace != "" && ref.Namespace != namespace:
+		return finding.No(ReasonInvalidSpec, fmt.Sprintf(
+			"%s is in namespace %s: a member is made beside its baseline, so put this object into that namespace", at, ref.Namespace))
+	}
+	return AcceptKind(ref)
+}
+
+// AcceptKind says whether a workload of this kind can be a baseline.
+func AcceptKind(ref crdv1.ObjectRef) finding.Finding {
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	switch {
+	case ref.Kind == KindDeployment && group == "apps":
+		return finding.Yes("Accepted", "A Deployment can be forked.")
+	case ref.Kind == KindRollout && group == "argoproj.io":
+		return finding.No(ReasonNotSupportedYet, fmt.Sprintf(
+			"Rollout %s cannot be forked yet: this version forks Deployments", ref.Name))
+	default:
+		return finding.No(ReasonUnsupportedKind, fmt.Sprintf(
+			"%s %s (%s) cannot be forked: only Deployment (apps/v1) and Argo Rollout can be forked",
+			ref.Kind, ref.Name, ref.APIVersion))
+	}
+}

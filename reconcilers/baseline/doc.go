@@ -1,0 +1,19 @@
+// Package baseline is what the controllers of sandboxed workloads know of the
+// workload that a member stands for: a Deployment or an Argo Rollout, its pods with
+// their sidecars, and the Services that lead to it.
+//
+//	Accept      whether a workload of a kind can be a baseline       accept.go    pure
+//	Read, Pods  the live workload and its pods, from the cache       read.go
+//	Selects     whether a Service leads to the baseline              services.go  pure
+//	ListensOn   which port of the pod a port of a Service leads to   services.go  pure
+//	Sidecars    whether requests to the baseline meet a sidecar      sidecars.go  pure
+//	Watch       which members an event is about                      watch.go
+//
+// # Sidecars
+//
+// SidecarsReady says whether every pod of the baseline has a ready sidecar, and
+// whether that reads a port that the baseline's Services lead to: a key in what it
+// does not read leads nowhere. Which ports those are is what the containers of the
+// pods were told; why they are, what the pod template says. As long as one port is
+// read the condition is true, and names those that are not.
+package baseline

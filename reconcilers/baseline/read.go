@@ -1,0 +1,66 @@
+package baseline
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Read gives the live workload that a reference names; nil when there is none, or
+// the cluster has no such kind. ref has its namespace, and a kind that AcceptKind
+// takes.
+//
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
+func Read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*Workload, error) {
+	if ref.Kind != KindDeployment {
+		return nil, nil
+	}
+	d := &appsv1.Deployment{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, d)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", Describe(ref), err)
+	}
+	return OfDeployment(d), nil
+}
+
+// Pods reads the pods that the selector of the workload selects. They are shared
+// with the cache.
+//
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+func Pods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
+	if err != nil {
+		return nil, nil // The API server takes no such workload.
+	}
+	var pods corev1.PodList
+	err = c.List(ctx, &pods, client.InNamespace(w.Ref.Namespace),
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", w, err)
+	}
+	return pods.Items, nil
+}
+
+// Neighbours reads the Services of a namespace that are not of a fork: those that
+// may lead to a baseline. They are shared with the cache.
+//
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
+func Neighbours(ctx context.Context, c client.Reader, namespace string) ([]corev1.Service, error) {
+	var services corev1.ServiceList
+	err := c.List(ctx, &services, client.InNamespace(namespace),
+		client.MatchingFields{indexNotOfMember: "true"}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list Services of namespace %s: %w", namespace, err)
+	}
+	return services.Items, nil
+}

@@ -1,0 +1,72 @@
+package baseline
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Kinds of baselines, as custom resources name them.
+const (
+	KindDeployment = "Deployment"
+	KindRollout    = "Rollout"
+)
+
+// Workload is a live workload that a member stands for. Nothing in it may be
+// changed: it is shared with the cache.
+type Workload struct {
+	// Ref names it, with everything.
+	Ref crdv1.ObjectRef
+	// UID is that of the object, by which one life of it is known.
+	UID types.UID
+	// Generation counts the changes of its spec.
+	Generation int64
+	// Selector selects its pods.
+	Selector *metav1.LabelSelector
+	// Template is what its pods are made from.
+	Template *corev1.PodTemplateSpec
+	// Object is the workload itself: an *appsv1.Deployment, or the Rollout as
+	// *unstructured.Unstructured.
+	Object client.Object
+}
+
+// OfDeployment gives a Deployment as a Workload, and nil for nil.
+func OfDeployment(d *appsv1.Deployment) *Workload {
+	if d == nil {
+		return nil
+	}
+	return &Workload{
+		Ref: crdv1.ObjectRef{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: KindDeployment, Namespace: d.Namespace, Name: d.Name},
+		UID: d.UID, Generation: d.Generation, Selector: d.Spec.Selector, Template: &d.Spec.Template, Object: d,
+	}
+}
+
+// String names it for messages, as kind namespace/name.
+func (w *Workload) String() string { return Describe(w.Ref) }
+
+// RoutedKind is the kind as facts, sidecars and the routes API know it: they call
+// a Rollout ArgoRollout.
+func RoutedKind(ref crdv1.ObjectRef) string {
+	if ref.Kind == KindRollout {
+		return "ArgoRollout"
+	}
+	return ref.Kind
+}
+
+// Describe names a workload for messages, as kind namespace/name.
+func Describe(ref crdv1.ObjectRef) string {
+	if ref.Namespace == "" {
+		return ref.Kind + " " + ref.Name
+	}
+	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
+}
+
+// Same says whether two references name the same workload; the version of the API
+// does not count.
+func Same(a, b crdv1.ObjectRef) bool {
+	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name
+}

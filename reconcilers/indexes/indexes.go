@@ -1,0 +1,41 @@
+// Package indexes is every index of the cache that controllers read by, in one
+// place: an index is made once, whoever reads by it.
+package indexes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// owned are the kinds of objects that controllers make, which are found again by
+// the UID of their owner.
+func owned() []client.Object {
+	return []client.Object{
+		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
+		&crdv1.RoutingConfig{}, &corev1.Service{}, &appsv1.Deployment{},
+	}
+}
+
+// Add makes every index. It is called once, before the cache starts.
+func Add(ctx context.Context, indexer client.FieldIndexer) error {
+	var errs []error
+	for _, kind := range owned() {
+		errs = append(errs, indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf))
+	}
+	errs = append(errs, baseline.Index(ctx, indexer), sandbox.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("make the indexes of the cache: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+// Package member is what the controllers of sandboxed workloads of all kinds share
+// about their place on the routing log, and what those read who route to them.
+//
+// Every member that has a baseline states WorkloadObserved as soon as it is known
+// how it is reached, and whenever that changes; once it is gone, WorkloadWithdrawn.
+// Members have no finalizer: what they make belongs to them by owner reference, a
+// controller that is told that a member is gone withdraws it, and a leader that
+// starts withdraws those that went while nobody led. So a namespace can be deleted
+// with the operator down.
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Get reads one member; nil when there is none, or the kind is none of
+// crdv1.MemberKinds.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotexternalworkloads;virtualworkloads,verbs=get;list;watch
+func Get(ctx context.Context, c client.Reader, kind, namespace, name string) (crdv1.Member, error) {
+	m, ok := crdv1.NewMember(kind)
+	if !ok {
+		return nil, nil
+	}
+	o := m.(client.Object)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", kind, namespace, name, err)
+	}
+	return m, nil
+}
+
+// OwnedBy gives the members whose controller has this UID, in the order of
+// crdv1.MemberKinds; their order within a kind is none. They are shared with the
+// cache. It reads by apply.IndexOwner.
+func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Member, error) {
+	own := client.MatchingFields{apply.IndexOwner: string(owner)}
+	var forks crdv1.ForkedWorkloadList
+	var externals crdv1.SignadotExternalWorkloadList
+	var virtuals crdv1.VirtualWorkloadList
+	for _, list := range []client.ObjectList{&forks, &externals, &virtuals} {
+		if err := c.List(ctx, list, own, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list the members that %s made: %w", owner, err)
+		}
+	}
+	var out []crdv1.Member
+	for i := range forks.Items {
+		out = append(out, &forks.Items[i])
+	}
+	for i := range externals.Items {
+		out = append(out, &externals.Items[i])
+	}
+	for i := range virtuals.Items {
+		out = append(out, &virtuals.Items[i])
+	}
+	return out, nil
+}
+
+// Key is the key of facts about a member.
+func Key(kind, namespace, name string) event.Key { return event.Workload(kind, namespace, name) }
+
+// Recorded says whether the log holds what the status says of the member, as far as
+// there is something to say.
+func Recorded(m crdv1.Member) bool {
+	c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionReady)
+	return c == nil || c.Reason != publish.ReasonLogUnavailable
+}
+
+// Observed begins the fact that a member is there and whose requests it takes: who
+// it is, since when, and its baseline. Services, the tunnel and whether it can serve
+// are for the caller to add. False as long as its baseline was never seen, and for a
+// member without one.
+func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
+	ref, ok := m.BaselineRef()
+	seen := m.ObservedBaseline()
+	if !ok || seen == nil {
+		return nil, false
+	}
+	fact := &factv1.WorkloadObserved{
+		Workload: Ref(m),
+		Created:  timestamppb.New(m.GetCreationTimestamp().Time),
+		Baseline: &factv1.ObjectRef{Kind: baseline.RoutedKind(ref), Namespace: ref.Namespace, Name: ref.Name, Uid: seen.WorkloadID},
+	}
+	if info := m.RoutingInfo(); info != nil {
+		fact.DevMeshPresent = info.DevMeshSidecarPresent
+	}
+	return fact, true
+}
+
+// Withdrawn gives the fact that a member which is being deleted is gone. Where
+// nothing but the name of one is known, event.Withdrawal gives its data.
+func Withdrawn(m crdv1.Member) event.Fact {
+	return event.Fact{
+		Key:   Key(m.MemberKind(), m.GetNamespace(), m.GetName()),
+		Cause: publish.CauseOf(m.MemberKind(), m),
+		Data:  &factv1.WorkloadWithdrawn{Workload: Ref(m)},
+	}
+}
+
+// Ref names a member, and by its UID this life of it.
+func Ref(m crdv1.Member) *factv1.ObjectRef {
+	return &factv1.ObjectRef{Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), Uid: string(m.GetUID())}
+}
