@@ -88,6 +88,12 @@ lint: ## golangci-lint, built from its module
 	$(CACHE)/tools/golangci-lint run ./...
 	@for module in $(MODULES); do (cd $$module && $(CACHE)/tools/golangci-lint run ./...); done
 
+.PHONY: fields
+fields: ## which row of which decision table shows that each published field counts (BRIEF=1: only what none shows)
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		SWITCHYARD_FIELDS=$$dir $(GO) test -count=1 ./reconcilers/{sandbox,routegroup,forkedworkload,externalworkload,virtualworkload,routingconfig} && \
+		$(GO) run ./tests/fields/cmd/fields $(if $(BRIEF),-brief) "$$dir"
+
 .PHONY: bench-table
 bench-table: ## lookup, change, cold start and memory of the routing table
 	$(GO) run ./tests/bench/table

@@ -1,0 +1,135 @@
+package fields
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Field is one field of a kind.
+type Field struct {
+	// Path begins with spec or status; a list is followed by [], a map by {}.
+	Path string
+	// Ignored says why the field is accepted and changes nothing; empty when it
+	// counts.
+	Ignored string
+}
+
+// Kinds are those whose controllers this version has, in the order of a report.
+func Kinds() []string {
+	return []string{
+		crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload,
+		crdv1.KindExternalWorkload, crdv1.KindVirtualWorkload, crdv1.KindRoutingConfig,
+	}
+}
+
+// empty gives an empty object of a kind.
+func empty(kind string) any {
+	switch kind {
+	case crdv1.KindSandbox:
+		return crdv1.SignadotSandbox{}
+	case crdv1.KindRouteGroup:
+		return crdv1.SignadotRouteGroup{}
+	case crdv1.KindForkedWorkload:
+		return crdv1.ForkedWorkload{}
+	case crdv1.KindExternalWorkload:
+		return crdv1.SignadotExternalWorkload{}
+	case crdv1.KindVirtualWorkload:
+		return crdv1.VirtualWorkload{}
+	case crdv1.KindRoutingConfig:
+		return crdv1.RoutingConfig{}
+	}
+	return nil
+}
+
+// ignored are the fields that are accepted and change nothing, with the reason.
+func ignored() map[string]string {
+	const revision = "the control plane's own count"
+	return map[string]string{
+		"SignadotSandbox spec.clusterName":                   "the control plane's own name of the cluster",
+		"SignadotSandbox spec.sdRevision":                    revision,
+		"SignadotRouteGroup spec.sdRevision":                 revision,
+		"SignadotSandbox spec.disableSandboxTrafficManager":  "deprecated",
+		"ForkedWorkload spec.disableSandboxTrafficManager":   "deprecated",
+		"SignadotSandbox spec.customization.images[]":        "deprecated",
+		"SignadotExternalWorkload spec.routingKey":           "deprecated, the annotation counts",
+		"SignadotExternalWorkload spec.workloadID":           "deprecated",
+		"SignadotExternalWorkload status.tunnel.info.labels": "for the client's own use",
+	}
+}
+
+// later are the parts of a status that only a part of the operator can write that
+// this version has not got: they are in the schema and stay empty.
+func later(path string) bool {
+	return strings.Contains(path, ".istio[]")
+}
+
+// Of gives the fields of a kind, sorted. What holds other fields is not one itself.
+// A document of free form and the units of a workflow, which are handed on as they
+// are, are one field each.
+func Of(kind string) []Field {
+	reasons := ignored()
+	paths := map[string]bool{}
+	object := reflect.TypeOf(empty(kind))
+	for _, top := range []string{"Spec", "Status"} {
+		part, _ := object.FieldByName(top)
+		walk(part.Type, strings.ToLower(top), paths)
+	}
+	var out []Field
+	for path := range paths {
+		why := ""
+		for prefix, reason := range reasons {
+			if full := kind + " " + path; full == prefix || strings.HasPrefix(full, prefix+".") {
+				why = reason
+			}
+		}
+		if !later(path) {
+			out = append(out, Field{Path: path, Ignored: why})
+		}
+	}
+	slices.SortFunc(out, func(a, b Field) int { return strings.Compare(a.Path, b.Path) })
+	return out
+}
+
+// walk notes the fields below a type.
+func walk(t reflect.Type, path string, paths map[string]bool) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		walk(t.Elem(), path, paths)
+	case reflect.Slice:
+		walk(t.Elem(), path+"[]", paths)
+	case reflect.Map:
+		walk(t.Elem(), path+"{}", paths)
+	case reflect.Struct:
+		if whole(t) {
+			paths[path] = true
+			return
+		}
+		for i := range t.NumField() {
+			f := t.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "" { // Embedded.
+				walk(f.Type, path, paths)
+				continue
+			}
+			walk(f.Type, path+"."+name, paths)
+		}
+	default:
+		paths[path] = true
+	}
+}
+
+// whole says whether a struct is one value.
+func whole(t reflect.Type) bool {
+	switch reflect.Zero(t).Interface().(type) {
+	case runtime.RawExtension, metav1.Time, crdv1.OLM:
+		return true
+	}
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
+}

@@ -1,0 +1,216 @@
+package fields
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// EnvFolder names the folder into which rows note what they show.
+const EnvFolder = "SWITCHYARD_FIELDS"
+
+// Shown is what a row shows of a field.
+type Shown struct {
+	Kind, Path string
+	// Row is the name of the test and of the row.
+	Row string
+	// Differs says whether the decision comes out differently without the field, or
+	// with another value; always true of a field of the status.
+	Differs bool
+}
+
+// Row finds out what a row of a decision table shows of the fields of the object's
+// kind. decide gives what is decided about an object in the world of the row, and
+// the object with the status that follows; both may be anything that
+// encoding/json can write. It must not change what it is given, nor panic.
+func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (decision any, after client.Object)) {
+	t.Helper()
+	folder := os.Getenv(EnvFolder)
+	if folder == "" {
+		return
+	}
+	outcome, status, err := decided(object, decide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document, err := asDocument(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Shown
+	for _, f := range Of(kind) {
+		path := strings.Split(strings.NewReplacer("[]", ".[]", "{}", ".{}").Replace(f.Path), ".")
+		if path[0] == "status" {
+			if found(status, path) {
+				all = append(all, Shown{kind, f.Path, t.Name(), true})
+			}
+			if !found(document, path) {
+				continue // As in the spec: a status that a row begins with may count.
+			}
+		}
+		set, differs := false, false
+		for _, change := range []func(any) (any, bool){without, other} {
+			changed, ok := altered(document, path, change)
+			if !ok {
+				continue
+			}
+			set = true
+			o, ok := reflect.New(reflect.TypeOf(object).Elem()).Interface().(T)
+			if !ok || json.Unmarshal(changed, o) != nil {
+				continue // The API server would not take it.
+			}
+			now, _, err := decided(o, decide)
+			if err != nil {
+				t.Fatal(err)
+			}
+			differs = differs || now != outcome
+		}
+		if set && (path[0] == "spec" || differs) {
+			all = append(all, Shown{kind, f.Path, t.Name(), differs})
+		}
+	}
+	if err := note(folder, all); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// decided gives what comes out, as text, and the object afterwards as a document.
+func decided[T client.Object](o T, decide func(T) (any, client.Object)) (outcome string, after any, err error) {
+	decision, concluded := decide(o)
+	document, err := asDocument(concluded)
+	if err != nil {
+		return "", nil, err
+	}
+	parts := []any{decision, document["status"]}
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return "", nil, fmt.Errorf("write what was decided: %w", err)
+	}
+	return string(text), document, nil
+}
+
+// asDocument gives an object as a JSON document.
+func asDocument(o any) (map[string]any, error) {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, fmt.Errorf("write %T: %w", o, err)
+	}
+	var document map[string]any
+	if err := json.Unmarshal(text, &document); err != nil {
+		return nil, fmt.Errorf("read %T: %w", o, err)
+	}
+	return document, nil
+}
+
+// found says whether a document has a field at the path.
+func found(value any, path []string) bool {
+	if len(path) == 0 {
+		return value != nil
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if path[0] != "{}" {
+			return found(v[path[0]], path[1:])
+		}
+		for _, item := range v {
+			if found(item, path[1:]) {
+				return true
+			}
+		}
+	case []any:
+		for _, item := range v {
+			if path[0] == "[]" && found(item, path[1:]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// altered gives the document, written, with a change at each place of the path;
+// false when it has none.
+func altered(document map[string]any, path []string, change func(any) (any, bool)) ([]byte, bool) {
+	if !found(document, path) {
+		return nil, false
+	}
+	copied, err := asDocument(document)
+	if err != nil {
+		return nil, false
+	}
+	alter(copied, path, change)
+	text, err := json.Marshal(copied)
+	return text, err == nil
+}
+
+// alter changes each place of the path below a value.
+func alter(value any, path []string, change func(any) (any, bool)) {
+	each := func(key string, item any, set func(any), remove func()) {
+		if path[0] != key || item == nil {
+			return
+		}
+		if len(path) > 1 {
+			alter(item, path[1:], change)
+			return
+		}
+		if to, keep := change(item); keep {
+			set(to)
+		} else {
+			remove()
+		}
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			at := key
+			if path[0] == "{}" {
+				at = "{}"
+			}
+			each(at, item, func(to any) { v[key] = to }, func() { delete(v, key) })
+		}
+	case []any:
+		for i, item := range v {
+			each("[]", item, func(to any) { v[i] = to }, func() { v[i] = nil })
+		}
+	}
+}
+
+// without leaves a field out.
+func without(any) (any, bool) { return nil, false }
+
+// other gives a field another value of its type.
+func other(value any) (any, bool) {
+	switch v := value.(type) {
+	case string:
+		return v + "x", true
+	case float64:
+		return v + 1, true
+	case bool:
+		return !v, true
+	}
+	return value, true
+}
+
+// note appends to the file of this process.
+func note(folder string, all []Shown) (err error) {
+	file, err := os.OpenFile(filepath.Join(folder, fmt.Sprintf("%d.jsonl", os.Getpid())), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("note what rows show: %w", err)
+	}
+	defer func() {
+		if closed := file.Close(); err == nil {
+			err = closed
+		}
+	}()
+	for _, s := range all {
+		if err := json.NewEncoder(file).Encode(s); err != nil {
+			return fmt.Errorf("note what rows show: %w", err)
+		}
+	}
+	return nil
+}
