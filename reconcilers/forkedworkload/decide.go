@@ -60,8 +60,7 @@ func Decide(in Input) Decision {
 		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", "Deployment "+in.baselineName()+" is there."),
 	}}
 	pod := in.Baseline.Template.Spec
-	live, _ := in.Baseline.Object.(*appsv1.Deployment)
-	clone, problem := fork.Clone(live, fork.Plan{
+	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
 		PreservedLabels: in.Workload.Spec.PreservedLabels,
@@ -70,8 +69,9 @@ func Decide(in Input) Decision {
 	if problem != nil {
 		d.Findings[crdv1.ConditionAccepted] = finding.No(problem.Reason, problem.Message+in.stillRunning())
 	} else {
-		d.Fork, pod = fork.Writable(clone), clone.Spec.Template.Spec
-		d.SurplusForks = otherForks(in, clone.Name)
+		d.Fork, _ = fork.Writable(clone.Object).(*appsv1.Deployment)
+		pod = clone.Template.Spec
+		d.SurplusForks = otherForks(in, clone.Object.GetName())
 	}
 	d.Services = fork.Services(in.Baseline.Template, pod, in.neighbours(), id)
 	d.Surplus = surplus(in.ownServices(), d.Services)

@@ -7,8 +7,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // Environment variables by which a fork knows for whom it runs.
@@ -29,23 +31,48 @@ type Plan struct {
 	Neighbours []corev1.Service
 }
 
-// Clone gives the Deployment that runs the fork of a baseline, ready to be
-// applied once it is Writable: without status and without what the API server
-// fills in. The baseline is not changed. A Problem means that there is no such Deployment.
-func Clone(baseline *appsv1.Deployment, plan Plan) (*appsv1.Deployment, *Problem) {
+// Object is a workload of any kind, as clients take one.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Fork is a workload that runs beside its baseline.
+type Fork struct {
+	// Object is the whole clone, to be made Writable and applied: an
+	// *appsv1.Deployment, or a Rollout as *unstructured.Unstructured. It is without
+	// status and without what the API server fills in.
+	Object Object
+	// Template is what its pods are made from.
+	Template *corev1.PodTemplateSpec
+	// Replicas is how many pods it is to have; 0 is possible when a patch says so.
+	Replicas int32
+}
+
+// Clone gives the fork of a live workload. The workload is not changed. A Problem
+// means that there is no such fork.
+func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
+	deployment, ok := live.Object.(*appsv1.Deployment)
+	if !ok {
+		return nil, problem(ReasonNotSupportedYet, "%s cannot be forked yet: this version forks Deployments", live)
+	}
 	keep, p := keepLabels(plan.PreservedLabels)
 	if p != nil {
 		return nil, p
 	}
-	clone, p := patched(baseline, plan.Patches)
+	clone, p := patched(deployment, plan.Patches)
 	if p != nil {
 		return nil, p
 	}
-	finish(clone, baseline, plan.Identity, keep)
-	if p := guardLabels(clone, baseline, plan); p != nil {
+	finish(clone, deployment, plan.Identity, keep)
+	if p := guardLabels(clone, deployment, plan); p != nil {
 		return nil, p
 	}
-	return clone, nil
+	replicas := int32(1) // As the API server takes a null.
+	if clone.Spec.Replicas != nil {
+		replicas = *clone.Spec.Replicas
+	}
+	return &Fork{Object: clone, Template: &clone.Spec.Template, Replicas: replicas}, nil
 }
 
 // patched applies the patches one after the other.

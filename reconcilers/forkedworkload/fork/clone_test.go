@@ -58,7 +58,7 @@ func TestClone(t *testing.T) {
 	t.Run("runs while the rollout of the baseline is paused", func(t *testing.T) {
 		b := baseline(t)
 		b.Spec.Paused = true
-		got, problem := fork.Clone(b, fork.Plan{Identity: identity()})
+		got, problem := cloneOf(b, fork.Plan{Identity: identity()})
 		if problem != nil || got.Spec.Paused {
 			t.Errorf("paused like the baseline, so that it never gets a pod (%v)", problem)
 		}
@@ -83,7 +83,7 @@ func TestClone(t *testing.T) {
 	})
 	t.Run("leaves the baseline as it was", func(t *testing.T) {
 		b := baseline(t)
-		if _, problem := fork.Clone(b, fork.Plan{Identity: identity(), Patches: patches(t, patchImage)}); problem != nil {
+		if _, problem := cloneOf(b, fork.Plan{Identity: identity(), Patches: patches(t, patchImage)}); problem != nil {
 			t.Fatal(problem.Message)
 		}
 		if diff := cmp.Diff(baseline(t), b); diff != "" {

@@ -249,7 +249,7 @@ func FuzzPatch(f *testing.F) {
 
 func tryPatches(t *testing.T, list ...crdv1.Patch) {
 	b := baseline(t)
-	got, problem := fork.Clone(b, fork.Plan{Identity: identity(), Patches: list, Neighbours: nil})
+	got, problem := cloneOf(b, fork.Plan{Identity: identity(), Patches: list, Neighbours: nil})
 	switch {
 	case problem == nil && got.Spec.Template.Labels[crdv1.LabelForkedWorkload] == "":
 		t.Error("a fork without its label")

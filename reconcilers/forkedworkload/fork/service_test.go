@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -163,11 +164,11 @@ func TestAPortWithTwoNamesIsWrittenOnceAndServedUnderBoth(t *testing.T) {
 	main.Env = append(main.Env, corev1.EnvVar{Name: "COLOR", Value: "red"})
 	b.Spec.Template.Spec.HostAliases = []corev1.HostAlias{{IP: "1.1.1.1", Hostnames: []string{"a"}}, {IP: "1.1.1.1", Hostnames: []string{"b"}}}
 	b.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}, {Name: "s"}}
-	c, problem := fork.Clone(b, fork.Plan{Identity: identity()})
+	c, problem := cloneOf(b, fork.Plan{Identity: identity()})
 	if problem != nil {
 		t.Fatal(problem.Message)
 	}
-	written := fork.Writable(c).Spec.Template.Spec
+	written := fork.Writable(c).(*appsv1.Deployment).Spec.Template.Spec
 	if diff := cmp.Diff([]corev1.ContainerPort{{Name: "http", ContainerPort: 8081}, {ContainerPort: 9090}}, written.Containers[0].Ports); diff != "" {
 		t.Error("ports:", diff)
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -89,7 +90,7 @@ func identity() fork.Identity {
 func clone(t testing.TB, plan fork.Plan) *appsv1.Deployment {
 	t.Helper()
 	plan.Identity = identity()
-	got, problem := fork.Clone(baseline(t), plan)
+	got, problem := cloneOf(baseline(t), plan)
 	if problem != nil {
 		t.Fatalf("unexpected problem %s: %s", problem.Reason, problem.Message)
 	}
@@ -101,11 +102,21 @@ func clone(t testing.TB, plan fork.Plan) *appsv1.Deployment {
 func refusal(t testing.TB, plan fork.Plan) *fork.Problem {
 	t.Helper()
 	plan.Identity = identity()
-	got, problem := fork.Clone(baseline(t), plan)
+	got, problem := cloneOf(baseline(t), plan)
 	if problem == nil {
 		t.Fatalf("there should be a problem; got %+v", got)
 	}
 	return problem
+}
+
+// cloneOf makes the fork of a Deployment.
+func cloneOf(d *appsv1.Deployment, plan fork.Plan) (*appsv1.Deployment, *fork.Problem) {
+	got, problem := fork.Clone(livebaseline.OfDeployment(d), plan)
+	if problem != nil {
+		return nil, problem
+	}
+	made, _ := got.Object.(*appsv1.Deployment)
+	return made, nil
 }
 
 func raw(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }

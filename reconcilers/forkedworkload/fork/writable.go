@@ -14,8 +14,12 @@ import (
 // variable, a port under two names) and goes by one of them; server-side apply
 // refuses them. So each entry that Kubernetes would pass over is left out. Of a
 // port with two names the second is lost; Services (the function) knows.
-func Writable(clone *appsv1.Deployment) *appsv1.Deployment {
-	out := clone.DeepCopy()
+func Writable(clone Object) Object {
+	d, ok := clone.(*appsv1.Deployment)
+	if !ok {
+		return clone
+	}
+	out := d.DeepCopy()
 	pod := &out.Spec.Template.Spec
 	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
 		for i := range containers {
