@@ -44,5 +44,7 @@ func Images() []Image {
 			Module: "tools/image/hotrod", Program: "github.com/jaegertracing/jaeger/examples/hotrod", Path: "/hotrod"},
 		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",
 			Module: ".", Program: "./tools/demo/cmd/customer", Path: "/customer"},
+		{Name: "teller", Title: "What tests on a real cluster fork: it says who answers where",
+			Module: ".", Program: "./tests/e2e/cmd/teller", Path: "/teller"},
 	}
 }
