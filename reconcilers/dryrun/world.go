@@ -186,7 +186,7 @@ func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.L
 // within gives the namespaces to list: where the operator sees some only, a list
 // over all of them is one of each.
 func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
-	if namespace != "" || len(w.namespaces) == 0 || gvk.Kind == crdv1.KindSandbox || gvk.Kind == crdv1.KindRoutingConfig {
+	if namespace != "" || len(w.namespaces) == 0 || gvk.Kind == crdv1.KindSandbox || gvk.Kind == crdv1.KindRouteGroup || gvk.Kind == crdv1.KindRoutingConfig {
 		return []string{namespace}
 	}
 	return w.namespaces

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // owned are the kinds of objects that controllers make, which are found again by
@@ -33,7 +33,7 @@ func Add(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, kind := range owned() {
 		errs = append(errs, indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf))
 	}
-	errs = append(errs, baseline.Index(ctx, indexer), sandbox.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
+	errs = append(errs, baseline.Index(ctx, indexer), routingkey.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of the cache: %w", err)
 	}

@@ -67,7 +67,7 @@ func accept(in Input) finding.Finding {
 	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
-			"Routing key %q is held by SignadotSandbox %s, which is older: choose another spec.id", key, h.Name))
+			"Routing key %q is held by %s, which is older: choose another spec.id", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(

@@ -199,7 +199,7 @@ func routing(d Decision, made Made) finding.Finding {
 			return finding.No(c.Reason, c.Message)
 		}
 	}
-	known := routingconfig.Known(made.Config, made.Forks)
+	known := routingconfig.Known(made.Config, members(made))
 	for _, w := range made.Forks {
 		if w == nil {
 			continue
@@ -222,6 +222,17 @@ func routing(d Decision, made Made) finding.Finding {
 		return known
 	}
 	return finding.Yes("RoutingReady", routed(made))
+}
+
+// members gives the members that exist.
+func members(made Made) []crdv1.Member {
+	var out []crdv1.Member
+	for _, w := range made.Forks {
+		if w != nil {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // routed says that the key is routed, and what of it is not.

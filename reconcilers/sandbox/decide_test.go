@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 )
 
@@ -71,7 +72,7 @@ func TestPartsOfASandbox(t *testing.T) {
 			Sandbox: asks(), Forks: []crdv1.ForkedWorkload{stale}, Configs: []crdv1.RoutingConfig{old},
 		}, []string{"config key", "not fork stale", "not config old-key"}},
 		{"without its key a sandbox has no parts", sandbox.Input{
-			Sandbox: asks(target("Deployment", "ns", "a")), SameID: []crdv1.SignadotSandbox{older},
+			Sandbox: asks(target("Deployment", "ns", "a")), Claims: []routingkey.Claim{routingkey.OfSandbox(&older)},
 			Forks: []crdv1.ForkedWorkload{stale}, Configs: []crdv1.RoutingConfig{old},
 		}, []string{"not fork stale", "not config old-key"}},
 		{"a key that somebody declared by hand is not taken away", sandbox.Input{

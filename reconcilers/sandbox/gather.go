@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // gather reads all that counts for a sandbox from the cache.
@@ -33,14 +34,12 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, name
 		return in, nil
 	}
 
-	var same crdv1.SignadotSandboxList
-	if err := c.List(ctx, &same, client.MatchingFields{indexID: s.Spec.ID}, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list SignadotSandboxes with id %s: %w", s.Spec.ID, err)
+	var err error
+	if in.Claims, err = routingkey.Claims(ctx, c, s.Spec.ID); err != nil {
+		return in, err
 	}
-	in.SameID = same.Items
-
 	config := &crdv1.RoutingConfig{}
-	err := c.Get(ctx, client.ObjectKey{Name: configName(s.Spec.ID)}, config)
+	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(s.Spec.ID)}, config)
 	if apierrors.IsNotFound(err) {
 		return in, nil
 	}

@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 )
 
@@ -125,19 +126,22 @@ func decode(t *testing.T, document []byte, into any, with func([]byte, any, ...y
 func play(t *testing.T, w world) []byte {
 	t.Helper()
 	var out printer
-	in := sandbox.Input{Sandbox: &w.sandbox, SameID: w.others}
+	in := sandbox.Input{Sandbox: &w.sandbox}
+	for i := range w.others {
+		in.Claims = append(in.Claims, routingkey.OfSandbox(&w.others[i]))
+	}
 	d := sandbox.Decide(in)
 	made := sandbox.Made{ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
-	forks := map[routingconfig.MemberName]*crdv1.ForkedWorkload{}
+	members := map[routingconfig.MemberName]crdv1.Member{}
 	for _, fw := range d.Forks {
 		fw.UID, fw.CreationTimestamp, fw.Generation = "uid-of-"+w.sandbox.UID+"-fork", then, 1
 		concluded := playFork(t, &out, w, fw)
 		made.Forks = append(made.Forks, concluded)
-		forks[routingconfig.MemberName{Namespace: fw.Namespace, Name: fw.Name}] = concluded
+		members[routingconfig.NameOf(concluded)] = concluded
 	}
 	if d.Config != nil {
 		d.Config.UID, d.Config.CreationTimestamp, d.Config.Generation = "uid-of-config", then, 1
-		ri := routingconfig.Input{Config: d.Config, Forks: forks}
+		ri := routingconfig.Input{Config: d.Config, Members: members}
 		rd := routingconfig.Decide(ri)
 		made.Config = routingconfig.Conclude(ri, rd, routingconfig.Published{Pos: event.Pos{Epoch: "epoch", Seq: 7}}, routingconfig.Receipt{Waived: true}, then)
 		out.object(t, made.Config)

@@ -1,18 +1,17 @@
 package sandbox
 
 import (
-	"cmp"
-	"slices"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Input is what counts for one sandbox. Nothing in it may be changed.
 type Input struct {
 	// Sandbox is the object.
 	Sandbox *crdv1.SignadotSandbox
-	// SameID are all sandboxes with its spec.id, itself among them or not.
-	SameID []crdv1.SignadotSandbox
+	// Claims are all claims to its key, of sandboxes and route groups, its own among
+	// them or not.
+	Claims []routingkey.Claim
 	// Forks are the ForkedWorkloads that this sandbox made.
 	Forks []crdv1.ForkedWorkload
 	// Configs are the RoutingConfigs that this sandbox made.
@@ -24,21 +23,9 @@ type Input struct {
 	Namespaces []string
 }
 
-// holder gives the sandbox that has the key: the oldest, then the first by
-// name. One that is being deleted holds it until it is gone.
-func (in Input) holder() *crdv1.SignadotSandbox {
-	candidates := []*crdv1.SignadotSandbox{in.Sandbox}
-	for i := range in.SameID {
-		if in.SameID[i].UID != in.Sandbox.UID {
-			candidates = append(candidates, &in.SameID[i])
-		}
-	}
-	return slices.MinFunc(candidates, func(a, b *crdv1.SignadotSandbox) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return cmp.Compare(a.Name, b.Name)
-	})
+// holder gives the claim to the key that counts: this sandbox's or another one's.
+func (in Input) holder() routingkey.Claim {
+	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims)
 }
 
 // fork gives the ForkedWorkload of ours with this place, or nil.

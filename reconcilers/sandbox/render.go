@@ -5,10 +5,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // forkFor makes the ForkedWorkload of a target.
@@ -33,7 +33,7 @@ func forkFor(in Input, t target) *crdv1.ForkedWorkload {
 func configFor(in Input, forks []*crdv1.ForkedWorkload) *crdv1.RoutingConfig {
 	c := &crdv1.RoutingConfig{
 		TypeMeta:   typeOf(crdv1.KindRoutingConfig),
-		ObjectMeta: partOf(in, configName(in.routingKey())),
+		ObjectMeta: partOf(in, routingkey.ConfigName(in.routingKey())),
 		// Never null, which the API server refuses.
 		Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}},
 	}
@@ -42,20 +42,10 @@ func configFor(in Input, forks []*crdv1.ForkedWorkload) *crdv1.RoutingConfig {
 			SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
 				Kind: crdv1.KindForkedWorkload, Namespace: w.Namespace, Name: w.Name, SandboxName: in.Sandbox.DisplayName(),
 			},
-			Middlewares: middlewaresFor(in.Sandbox, w.Spec.Baseline),
+			Middlewares: MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, w.Spec.Baseline),
 		})
 	}
 	return c
-}
-
-// configName names the RoutingConfig of a key: the key itself where it is a
-// legal name. Two keys never share a name: one that is made from a key ends with
-// a hash of it.
-func configName(key string) string {
-	if len(validation.IsDNS1123Subdomain(key)) == 0 {
-		return key
-	}
-	return crdv1.ObjectName(crdv1.MaxObjectName, key)
 }
 
 // partOf is the metadata of a part of the sandbox.

@@ -61,10 +61,11 @@ func forkName(s *crdv1.SignadotSandbox, ref crdv1.ObjectRef) string {
 	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, ref.Name)
 }
 
-// middlewaresFor gives the middlewares of a target, in order.
-func middlewaresFor(s *crdv1.SignadotSandbox, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
+// MiddlewaresFor gives the middlewares that are asked for before a workload, in the
+// order in which they are asked for: those for it, and those for all.
+func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
 	var out []crdv1.MiddlewareInstance
-	for _, m := range s.Spec.RequestMiddlewares {
+	for _, m := range matches {
 		w := m.Workload
 		if w == nil || w.Kind == ref.Kind && w.Namespace == ref.Namespace && w.Name == ref.Name {
 			out = append(out, *m.Instance.DeepCopy())

@@ -1,0 +1,142 @@
+// Package routingkey says whose a routing key is. Sandboxes (spec.id) and route
+// groups (spec.routingKey) draw theirs from one pot: requests carry a key and no
+// kind. Each declares its key with a RoutingConfig, whose name follows from the key
+// (ConfigName), so two of them can never declare one key.
+//
+// Of several that claim a key the oldest has it (Holder), until it is gone; then the
+// next one has. The rule looks at nothing but the objects, so every replica, and the
+// next leader, comes to the same answer. Who has no key makes nothing.
+//
+// What users owe: Index before the cache starts, and to look again at each claimant of
+// a key when one comes, changes its key or goes (see Claimants).
+package routingkey
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Indexes of those who claim keys, by key.
+const (
+	// IndexSandbox finds sandboxes by spec.id.
+	IndexSandbox = "spec.id"
+	// IndexGroup finds route groups by spec.routingKey.
+	IndexGroup = "spec.routingKey"
+)
+
+// ConfigName names the RoutingConfig of a key: the key itself where it is a
+// legal name. Two keys never share a name: one that is made from a key ends with
+// a hash of it.
+func ConfigName(key string) string {
+	if len(validation.IsDNS1123Subdomain(key)) == 0 {
+		return key
+	}
+	return crdv1.ObjectName(crdv1.MaxObjectName, key)
+}
+
+// Claim is a sandbox or a route group that claims a key.
+type Claim struct {
+	// Kind and Name say who.
+	Kind, Name string
+	// UID says which life of it.
+	UID types.UID
+	// Created is when it was made.
+	Created metav1.Time
+}
+
+// OfSandbox is the claim of a sandbox.
+func OfSandbox(s *crdv1.SignadotSandbox) Claim {
+	return Claim{crdv1.KindSandbox, s.Name, s.UID, s.CreationTimestamp}
+}
+
+// OfGroup is the claim of a route group.
+func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
+	return Claim{crdv1.KindRouteGroup, g.Name, g.UID, g.CreationTimestamp}
+}
+
+// String names who claims, for messages.
+func (c Claim) String() string { return c.Kind + " " + c.Name }
+
+// Holder gives the claim that counts: own, or that of the others which is the oldest,
+// then the first by name. others may have own among them. One that is being deleted
+// holds its key until it is gone.
+func Holder(own Claim, others []Claim) Claim {
+	for _, other := range others {
+		if other.UID != own.UID && compare(other, own) < 0 {
+			own = other
+		}
+	}
+	return own
+}
+
+// compare says which of two claims goes before.
+func compare(a, b Claim) int {
+	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+}
+
+// Claims gives all claims to a key, by the indexes, the one that counts first; none for
+// the empty key, which is nobody's.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes;signadotroutegroups,verbs=get;list;watch
+func Claims(ctx context.Context, c client.Reader, key string) ([]Claim, error) {
+	if key == "" {
+		return nil, nil
+	}
+	var sandboxes crdv1.SignadotSandboxList
+	if err := c.List(ctx, &sandboxes, client.MatchingFields{IndexSandbox: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SignadotSandboxes with id %q: %w", key, err)
+	}
+	var groups crdv1.SignadotRouteGroupList
+	if err := c.List(ctx, &groups, client.MatchingFields{IndexGroup: key}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list SignadotRouteGroups with routing key %q: %w", key, err)
+	}
+	var out []Claim
+	for i := range sandboxes.Items {
+		out = append(out, OfSandbox(&sandboxes.Items[i]))
+	}
+	for i := range groups.Items {
+		out = append(out, OfGroup(&groups.Items[i]))
+	}
+	slices.SortFunc(out, compare)
+	return out, nil
+}
+
+// Of gives the key that an object claims for itself: a sandbox, a route group, or a
+// RoutingConfig, whoever made it. Empty when it claims none.
+func Of(o client.Object) string {
+	switch o := o.(type) {
+	case *crdv1.SignadotSandbox:
+		return o.Spec.ID
+	case *crdv1.SignadotRouteGroup:
+		return o.Spec.RoutingKey
+	case *crdv1.RoutingConfig:
+		return o.RoutingKey()
+	}
+	return ""
+}
+
+// Index makes the indexes.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	byKey := func(o client.Object) []string {
+		if key := Of(o); key != "" {
+			return []string{key}
+		}
+		return nil
+	}
+	if err := indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, IndexSandbox, byKey); err != nil {
+		return fmt.Errorf("index sandboxes by routing key: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, IndexGroup, byKey); err != nil {
+		return fmt.Errorf("index route groups by routing key: %w", err)
+	}
+	return nil
+}

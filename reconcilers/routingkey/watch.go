@@ -1,0 +1,32 @@
+package routingkey
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/reconcilers/guard"
+)
+
+// Claimants gives a handler that leads from whoever claims a key (see Of) to the
+// others of a kind that do, so that one takes over when another lets go. kind is
+// crdv1.KindSandbox or crdv1.KindRouteGroup.
+func Claimants(c client.Reader, kind string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		claims, err := Claims(ctx, c, Of(o))
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find who else claims a routing key", "key", Of(o))
+			return nil
+		}
+		var out []reconcile.Request
+		for _, claim := range claims {
+			if claim.Kind == kind && claim.UID != o.GetUID() {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: claim.Name}})
+			}
+		}
+		return out
+	}))
+}
