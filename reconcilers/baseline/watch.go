@@ -58,7 +58,10 @@ func byName(o client.Object) []string {
 }
 
 // madeForMember says whether an object was made for a member.
-func madeForMember(o client.Object) bool { return o.GetLabels()[crdv1.LabelForkedWorkload] != "" }
+func madeForMember(o client.Object) bool {
+	labels := o.GetLabels()
+	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != ""
+}
 
 // Members finds the members of one kind that an event about a baseline, a pod or a
 // Service concerns.

@@ -26,8 +26,8 @@ const (
 	// kind/namespace/name.
 	AnnotationBaseline = "signadot.com/baseline"
 
-	// AnnotationBaselineService, on a Service of a fork, names the baseline Service
-	// that it stands for, as namespace/name.
+	// AnnotationBaselineService, on a Service that was made for a member, names the
+	// baseline Service that it stands for, as namespace/name.
 	AnnotationBaselineService = "signadot.com/baseline-service"
 
 	// LabelSandbox is metadata.name of the SignadotSandbox that an object was
@@ -39,6 +39,11 @@ const (
 	// of forks select by it; names of ForkedWorkloads are unique in their
 	// namespace, so it selects the pods of one fork only.
 	LabelForkedWorkload = "signadot.com/forked-workload"
+
+	// LabelExternalWorkload is the name of the SignadotExternalWorkload that a
+	// Service, an EndpointSlice or an Endpoints object was made for, made safe with
+	// LabelValue.
+	LabelExternalWorkload = "signadot.com/external-workload"
 
 	// AnnotationOnBehalf, on an object that we made for another one, says which
 	// generation of which object that is and who wrote it, as JSON: the cause that
