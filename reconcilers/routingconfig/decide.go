@@ -11,7 +11,6 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -65,51 +64,43 @@ func accept(in Input) finding.Finding {
 func found(in Input) finding.Finding {
 	var missing, silent []string
 	for _, m := range members(in) {
-		if m.Kind != crdv1.KindForkedWorkload {
-			return finding.No(fork.ReasonNotSupportedYet, fmt.Sprintf(
-				"%s %s/%s is not routed yet: this version routes to ForkedWorkloads", m.Kind, m.Namespace, m.Name))
-		}
-		switch w := in.Forks[MemberName{m.Namespace, m.Name}]; {
+		name := m.Kind + " " + m.Namespace + "/" + m.Name
+		switch have := in.member(m); {
 		case !in.mayRead(m.Namespace):
-			return finding.No(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
-				"ForkedWorkload %s/%s is in a namespace where the operator may not work: add it to allowedNamespaces, or remove the member",
-				m.Namespace, m.Name))
-		case w == nil:
-			missing = append(missing, m.Namespace+"/"+m.Name)
-		case w.Status.RoutingConfig == nil:
-			silent = append(silent, m.Namespace+"/"+m.Name)
+			return finding.No(baseline.ReasonNamespaceNotAllowed,
+				name+" is in a namespace where the operator may not work: add it to allowedNamespaces, or remove the member")
+		case have == nil:
+			missing = append(missing, name)
+		case have.RoutingInfo() == nil && takesRequests(have):
+			silent = append(silent, name)
 		}
 	}
 	switch {
 	case len(missing) > 0:
-		return finding.No(ReasonWorkloadsNotFound, "There is no ForkedWorkload "+strings.Join(missing, ", ")+
+		return finding.No(ReasonWorkloadsNotFound, "There is no "+some(missing)+
 			": create it, or remove it from spec.sandboxedWorkloads")
 	case len(silent) > 0:
-		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach ForkedWorkload "+strings.Join(silent, ", ")+".")
+		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+".")
 	}
 	return finding.Yes("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
 }
 
-// sidecars says whether requests for every member's baseline meet a sidecar.
-func sidecars(in Input) finding.Finding {
-	message := "Every pod of every baseline has a ready DevMesh Sidecar."
-	for _, m := range members(in) {
-		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		if w == nil {
-			continue
-		}
-		c := crdv1.FindCondition(w.Status.Conditions, baseline.ConditionSidecarsReady)
-		if c == nil {
-			return finding.Open(crdv1.ReasonPending, fmt.Sprintf("It is not known yet whether the baseline of %s/%s has sidecars.", w.Namespace, w.Name))
-		}
-		if c.Status != string(metav1.ConditionTrue) {
-			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
-		}
-		if but := baseline.Reservation(w); but != "" {
-			message += " " + but
-		}
+// takesRequests says whether a member stands for a baseline. One that does not,
+// a tunnel that only leads out, has no requests that could be led to it.
+func takesRequests(m crdv1.Member) bool {
+	_, ok := m.BaselineRef()
+	return ok
+}
+
+// shownMembers is how many members a message names.
+const shownMembers = 3
+
+// some lists members for a message.
+func some(names []string) string {
+	if n := len(names) - shownMembers; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownMembers], ", "), n)
 	}
-	return finding.Yes("SidecarsReady", message)
+	return strings.Join(names, ", ")
 }
 
 // members gives the members that are named, each once.
@@ -157,17 +148,23 @@ func owner(c *crdv1.RoutingConfig) *factv1.ObjectRef {
 }
 
 // sandboxName gives the sandbox of a member as its pods know it. Where the
-// RoutingConfig does not say, it is what the ForkedWorkload says, else its name.
+// RoutingConfig does not say, it is what the member says, else its name.
 func sandboxName(in Input, m crdv1.SandboxedWorkload) string {
 	if m.SandboxName != "" {
 		return m.SandboxName
 	}
-	if w := in.Forks[MemberName{m.Namespace, m.Name}]; w != nil && m.Kind == crdv1.KindForkedWorkload {
-		if name := w.Annotations[crdv1.AnnotationSandboxName]; name != "" {
-			return name
-		}
+	if have := in.member(m); have != nil {
+		return sandboxOf(have)
 	}
 	return m.Name
+}
+
+// sandboxOf gives the sandbox that a member says it is of, else its own name.
+func sandboxOf(m crdv1.Member) string {
+	if name := m.GetAnnotations()[crdv1.AnnotationSandboxName]; name != "" {
+		return name
+	}
+	return m.GetName()
 }
 
 // middlewares gives the middlewares in the form of a fact.

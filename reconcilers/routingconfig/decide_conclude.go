@@ -2,6 +2,7 @@ package routingconfig
 
 import (
 	"fmt"
+	"maps"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,7 +40,9 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	for t, f := range d.Findings {
 		findings[t] = f
 	}
-	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
+	standing := maps.Clone(findings)
+	standing[baseline.ConditionSidecarsReady] = met(in, findings[ConditionProxiesCurrent])
+	findings[crdv1.ConditionReady] = standing.Ready(fmt.Sprintf(
 		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey()),
 		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, baseline.ConditionSidecarsReady,
 		ConditionProxiesCurrent)
@@ -67,19 +70,23 @@ func published(in Input, d Decision, p Published) finding.Finding {
 func processed(in Input) []crdv1.ProcessedWorkload {
 	var out []crdv1.ProcessedWorkload
 	for _, m := range members(in) {
-		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		if w == nil || m.Kind != crdv1.KindForkedWorkload || w.Status.Baseline == nil {
+		have := in.member(m)
+		if have == nil || have.ObservedBaseline() == nil {
+			continue
+		}
+		at, ok := have.BaselineRef()
+		if !ok {
 			continue
 		}
 		p := crdv1.ProcessedWorkload{
 			Baseline: crdv1.ProcessedBaseline{
-				WorkloadRef: crdv1.WorkloadRef{Kind: w.Spec.Baseline.Kind, Namespace: w.Namespace, Name: w.Spec.Baseline.Name},
-				UID:         w.Status.Baseline.WorkloadID,
+				WorkloadRef: crdv1.WorkloadRef{Kind: at.Kind, Namespace: at.Namespace, Name: at.Name},
+				UID:         have.ObservedBaseline().WorkloadID,
 			},
 			Middlewares: m.Middlewares,
 			Workload:    ref(in, m),
 		}
-		if info := w.Status.RoutingConfig; info != nil {
+		if info := have.RoutingInfo(); info != nil {
 			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}}
 		}
 		out = append(out, p)
@@ -95,24 +102,24 @@ func ref(in Input, m crdv1.SandboxedWorkload) crdv1.SandboxedWorkloadRef {
 }
 
 // routes gives one route for each port of each baseline Service that has a
-// Service in the sandbox.
+// Service in the sandbox. A virtual workload has none: its requests stay.
 func routes(in Input) []crdv1.RouteServerRoute {
 	var out []crdv1.RouteServerRoute
 	for _, m := range members(in) {
-		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		if w == nil || m.Kind != crdv1.KindForkedWorkload || w.Status.RoutingConfig == nil {
+		have := in.member(m)
+		if have == nil || have.RoutingInfo() == nil || m.Kind == crdv1.KindVirtualWorkload {
 			continue
 		}
-		for _, s := range w.Status.RoutingConfig.Services {
+		for _, s := range have.RoutingInfo().Services {
 			for _, p := range s.Ports {
 				if s.To == "" {
 					continue
 				}
 				out = append(out, crdv1.RouteServerRoute{
-					Baseline:    w.Status.Baseline.DeepCopy(),
+					Baseline:    have.ObservedBaseline().DeepCopy(),
 					SandboxName: sandboxName(in, m),
-					From:        location(s.From, w.Namespace, p),
-					To:          location(s.To, w.Namespace, p),
+					From:        location(s.From, m.Namespace, p),
+					To:          location(s.To, m.Namespace, p),
 				})
 			}
 		}

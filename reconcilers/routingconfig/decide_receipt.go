@@ -49,11 +49,11 @@ type Receipt struct {
 }
 
 // inputOf is the Input of a RoutingConfig whose members are all given.
-func inputOf(c *crdv1.RoutingConfig, forks []*crdv1.ForkedWorkload) Input {
-	in := Input{Config: c, Forks: map[MemberName]*crdv1.ForkedWorkload{}}
-	for _, w := range forks {
-		if w != nil {
-			in.Forks[MemberName{w.Namespace, w.Name}] = w
+func inputOf(c *crdv1.RoutingConfig, all []crdv1.Member) Input {
+	in := Input{Config: c, Members: map[MemberName]crdv1.Member{}}
+	for _, m := range all {
+		if m != nil {
+			in.Members[NameOf(m)] = m
 		}
 	}
 	return in
@@ -78,24 +78,36 @@ func digest(in Input) string {
 	declared, _ := proto.MarshalOptions{Deterministic: true}.Marshal(declaration(in))
 	sum.Write(declared)
 	for _, m := range members(in) {
-		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		if w == nil || m.Kind != crdv1.KindForkedWorkload {
+		have := in.member(m)
+		if have == nil {
 			continue
 		}
-		s := said{UID: string(w.UID), Baseline: w.Spec.Baseline}
-		if c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable); c != nil {
-			s.Available = c.Status == string(metav1.ConditionTrue)
-		}
-		if b := w.Status.Baseline; b != nil {
+		s := said{UID: string(have.GetUID()), Available: serves(have)}
+		s.Baseline, _ = have.BaselineRef()
+		if b := have.ObservedBaseline(); b != nil {
 			s.Identity = b.WorkloadID
 		}
-		if r := w.Status.RoutingConfig; r != nil {
+		if r := have.RoutingInfo(); r != nil {
 			s.Services = r.Services
 		}
 		text, _ := json.Marshal(s)
 		sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:12])
+}
+
+// serves says whether requests that are led to a member are answered by it now. What
+// is led to a virtual workload reaches its baseline at all times.
+func serves(m crdv1.Member) bool {
+	t, ok := map[string]string{
+		crdv1.KindForkedWorkload:   crdv1.ConditionForkAvailable,
+		crdv1.KindExternalWorkload: crdv1.ConditionTunnelConnected,
+	}[m.MemberKind()]
+	if !ok {
+		return true
+	}
+	c := crdv1.FindCondition(*m.StatusConditions(), t)
+	return c != nil && c.Status == string(metav1.ConditionTrue)
 }
 
 // toAsk says whether it is time to ask: the declaration is on the log, and so is
@@ -108,8 +120,8 @@ func toAsk(in Input, d Decision, p Published) bool {
 // recorded says whether the log holds what the status of every member says. Without
 // that, proxies would acknowledge what was before, and it be taken for what is now.
 func recorded(in Input) bool {
-	for _, w := range in.Forks {
-		if !member.Recorded(w) {
+	for _, m := range in.Members {
+		if !member.Recorded(m) {
 			return false
 		}
 	}
@@ -125,8 +137,13 @@ func acknowledged(in Input) bool {
 // key knows what it means with these members, which are all that it has. The
 // RoutingConfig itself may not have been looked at since one of them changed, so its
 // condition alone does not tell.
-func Known(c *crdv1.RoutingConfig, forks []*crdv1.ForkedWorkload) finding.Finding {
-	in := inputOf(c, forks)
+func Known(c *crdv1.RoutingConfig, members []crdv1.Member) finding.Finding {
+	return known(inputOf(c, members))
+}
+
+// known is Known of a RoutingConfig whose members are all given.
+func known(in Input) finding.Finding {
+	c := in.Config
 	have := crdv1.FindCondition(c.Status.Conditions, ConditionProxiesCurrent)
 	switch {
 	case have == nil:

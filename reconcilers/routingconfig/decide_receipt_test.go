@@ -77,12 +77,12 @@ func TestWhoKnowsTheKey(t *testing.T) {
 			"False", "ProxiesBehind", "ns/c (not connected to a route server that answers)", ""},
 		{"it is not on the log", nil, Published{Err: errors.New("away")}, Receipt{}, "Unknown", "Pending", "once the routing is on the routing log", ""},
 		{"what was acknowledged stays so while the log is away", nil, Published{Err: errors.New("away")}, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", "", ""},
-		{"a member does not exist", func(in *Input) { in.Forks = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
+		{"a member does not exist", func(in *Input) { in.Members = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
 		{"there is nothing to reach", func(in *Input) { in.Config.Spec.SandboxedWorkloads = nil }, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, w := keyed()
-			in := Input{Config: c, Forks: map[MemberName]*crdv1.ForkedWorkload{{"ns", "f"}: w}}
+			in := Input{Config: c, Members: map[MemberName]crdv1.Member{NameOf(w): w}}
 			if tt.change != nil {
 				tt.change(&in)
 			}
@@ -101,7 +101,7 @@ func TestWhoKnowsTheKey(t *testing.T) {
 
 func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
 	c, w := keyed()
-	same := digest(inputOf(c, []*crdv1.ForkedWorkload{w}))
+	same := digest(inputOf(c, []crdv1.Member{w}))
 	for _, tt := range []struct {
 		name    string
 		change  func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload)
@@ -137,7 +137,7 @@ func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, w := keyed()
 			tt.change(c, w)
-			if got := digest(inputOf(c, []*crdv1.ForkedWorkload{nil, w})); (got != same) != tt.differs {
+			if got := digest(inputOf(c, []crdv1.Member{nil, w})); (got != same) != tt.differs {
 				t.Errorf("it is %s, and was %s", got, same)
 			}
 		})
@@ -172,14 +172,14 @@ func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
 			c, w := keyed()
 			tt.change(c, w)
 			if tt.noted {
-				c.Annotations = map[string]string{AnnotationAcknowledged: digest(inputOf(c, []*crdv1.ForkedWorkload{w}))}
+				c.Annotations = map[string]string{AnnotationAcknowledged: digest(inputOf(c, []crdv1.Member{w}))}
 			}
-			got := Known(c, []*crdv1.ForkedWorkload{w})
+			got := Known(c, []crdv1.Member{w})
 			if string(got.Status) != tt.status || got.Reason != tt.reason || got.Message == "" {
 				t.Errorf("it is %+v", got)
 			}
 			w.Status.Conditions[1].Status = "False"
-			if changed := Known(c, []*crdv1.ForkedWorkload{w}); tt.noted && changed.IsYes() {
+			if changed := Known(c, []crdv1.Member{w}); tt.noted && changed.IsYes() {
 				t.Errorf("once the fork cannot serve: %+v", changed)
 			}
 		})
@@ -188,12 +188,12 @@ func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
 
 func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
 	c, w := keyed()
-	in := inputOf(c, []*crdv1.ForkedWorkload{w})
+	in := inputOf(c, []crdv1.Member{w})
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
 	if !toAsk(in, Decide(in), put) {
 		t.Error("nobody is asked although all is on the log")
 	}
-	in.Forks[MemberName{"ns", "f"}] = forkedworkload.ConcludeUnrecorded(w, "away", metav1.Now())
+	in.Members[NameOf(w)] = forkedworkload.ConcludeUnrecorded(w, "away", metav1.Now())
 	if toAsk(in, Decide(in), put) {
 		t.Error("proxies are asked although what the fork says is not on the log")
 	}

@@ -55,10 +55,10 @@ func fork(name string, sidecar bool) *crdv1.ForkedWorkload {
 	}
 }
 
-func forks(list ...*crdv1.ForkedWorkload) map[routingconfig.MemberName]*crdv1.ForkedWorkload {
-	out := map[routingconfig.MemberName]*crdv1.ForkedWorkload{}
-	for _, w := range list {
-		out[routingconfig.MemberName{Namespace: w.Namespace, Name: w.Name}] = w
+func members(list ...crdv1.Member) map[routingconfig.MemberName]crdv1.Member {
+	out := map[routingconfig.MemberName]crdv1.Member{}
+	for _, m := range list {
+		out[routingconfig.NameOf(m)] = m
 	}
 	return out
 }
@@ -89,20 +89,20 @@ func TestConditions(t *testing.T) {
 		{"a younger one does not matter", func(in *routingconfig.Input) {
 			in.SameKey = append(in.SameKey, config("a", "k", 1))
 		}, published, crdv1.ConditionReady, "True", "Ready", ""},
-		{"a member does not exist", func(in *routingconfig.Input) { in.Forks = nil }, published,
+		{"a member does not exist", func(in *routingconfig.Input) { in.Members = nil }, published,
 			crdv1.ConditionReady, "False", "WorkloadsNotFound", "no ForkedWorkload ns/f"},
 		{"a member does not say yet how it is reached", func(in *routingconfig.Input) {
 			w := fork("f", true)
 			w.Status = crdv1.ForkedWorkloadStatus{}
-			in.Forks = forks(w)
+			in.Members = members(w)
 		}, published, crdv1.ConditionWorkloadsFound, "False", "WorkloadsNotFound", "how to reach"},
-		{"a member is of a kind that is not built", func(in *routingconfig.Input) {
+		{"a virtual workload is a member too", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindVirtualWorkload, "v", ""))
-		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", "VirtualWorkload ns/v"},
+		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "no VirtualWorkload ns/v"},
 		{"a member has no name", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindForkedWorkload, "", ""))
 		}, published, crdv1.ConditionAccepted, "False", "InvalidSpec", "sandboxedWorkloads[1]"},
-		{"the baseline has no sidecar", func(in *routingconfig.Input) { in.Forks = forks(fork("f", false)) }, published,
+		{"the baseline has no sidecar", func(in *routingconfig.Input) { in.Members = members(fork("f", false)) }, published,
 			crdv1.ConditionReady, "False", "SidecarAbsent", "DevMesh Sidecar absent"},
 		{"it has no spec", func(in *routingconfig.Input) { in.Config.Spec = crdv1.RoutingConfigSpec{} }, published,
 			crdv1.ConditionReady, "True", "Ready", ""},
@@ -111,7 +111,7 @@ func TestConditions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config("c", "k", 0)
 			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Forks: forks(fork("f", true))}
+			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Members: members(fork("f", true))}
 			if tt.in != nil {
 				tt.in(&in)
 			}
@@ -138,7 +138,7 @@ func TestDeclaration(t *testing.T) {
 		Name: "a", Value: "v", ValueFrom: &crdv1.MiddlewareArgSource{Forward: "fw"},
 	}}}}
 	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{named, untold, named, unknown, member(crdv1.KindForkedWorkload, "", "")}
-	d := routingconfig.Decide(routingconfig.Input{Config: &c, Forks: forks(fork("f2", true))}).Declaration
+	d := routingconfig.Decide(routingconfig.Input{Config: &c, Members: members(fork("f2", true))}).Declaration
 	if d.RoutingKey != "name-is-key" || d.Owner.Kind != crdv1.KindSandbox || d.Owner.Uid != "sb-uid" || !d.Since.AsTime().Equal(now.Time) {
 		t.Errorf("%v", d)
 	}
@@ -168,7 +168,7 @@ func TestDeclaration(t *testing.T) {
 func TestStatusTellsRoutesAndBaselines(t *testing.T) {
 	c := config("c", "k", 0)
 	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-	in := routingconfig.Input{Config: &c, Forks: forks(fork("f", true))}
+	in := routingconfig.Input{Config: &c, Members: members(fork("f", true))}
 	status := routingconfig.Conclude(in, routingconfig.Decide(in), routingconfig.Published{}, routingconfig.Receipt{Waived: true}, now).Status
 	want := crdv1.RoutingConfigStatus{
 		ObservedGeneration: 2,

@@ -4,17 +4,15 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/member"
 )
 
 // gather reads all that counts for a RoutingConfig from the cache.
-//
-// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, namespaces []string) (Input, error) {
-	in := Input{Config: config, Forks: map[MemberName]*crdv1.ForkedWorkload{}, Namespaces: namespaces}
+	in := Input{Config: config, Members: map[MemberName]crdv1.Member{}, Namespaces: namespaces}
 	var err error
 	if in.SameKey, err = withKey(ctx, c, config.RoutingKey()); err != nil {
 		return in, err
@@ -24,19 +22,17 @@ func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, n
 			return in, err
 		}
 	}
-	for _, m := range config.Spec.SandboxedWorkloads {
-		if m.Kind != crdv1.KindForkedWorkload || !in.mayRead(m.Namespace) {
+	for _, m := range members(in) {
+		if !in.mayRead(m.Namespace) {
 			continue
 		}
-		w := &crdv1.ForkedWorkload{}
-		err := c.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Name}, w)
-		if apierrors.IsNotFound(err) {
-			continue
-		}
+		found, err := member.Get(ctx, c, m.Kind, m.Namespace, m.Name)
 		if err != nil {
-			return in, fmt.Errorf("read ForkedWorkload %s/%s: %w", m.Namespace, m.Name, err)
+			return in, err
 		}
-		in.Forks[MemberName{m.Namespace, m.Name}] = w
+		if found != nil {
+			in.Members[NameOf(found)] = found
+		}
 	}
 	return in, nil
 }

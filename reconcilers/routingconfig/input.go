@@ -20,8 +20,8 @@ type Input struct {
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
-	// Forks are the ForkedWorkloads that are members and exist.
-	Forks map[MemberName]*crdv1.ForkedWorkload
+	// Members are those that exist, of all kinds; nil is not among them.
+	Members map[MemberName]crdv1.Member
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 }
@@ -32,8 +32,18 @@ func (in Input) mayRead(namespace string) bool {
 	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
 }
 
-// MemberName names a member within its kind.
-type MemberName struct{ Namespace, Name string }
+// MemberName names a member.
+type MemberName struct{ Kind, Namespace, Name string }
+
+// NameOf names a member that is there.
+func NameOf(m crdv1.Member) MemberName {
+	return MemberName{m.MemberKind(), m.GetNamespace(), m.GetName()}
+}
+
+// member gives the object of a member that the spec names; nil when there is none.
+func (in Input) member(m crdv1.SandboxedWorkload) crdv1.Member {
+	return in.Members[MemberName{m.Kind, m.Namespace, m.Name}]
+}
 
 // holder gives the RoutingConfig that has the key: the oldest, then the first
 // by name. One that is being deleted holds it until it is gone.

@@ -26,8 +26,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	}
 	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: digest(in)}
 	for _, m := range members(in) {
-		w := in.Forks[MemberName{m.Namespace, m.Name}]
-		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, w)
+		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, in.member(m))
 		if err != nil {
 			return Receipt{}, fmt.Errorf("find the proxies that can see routing key %q: %w", ask.Key, err)
 		}

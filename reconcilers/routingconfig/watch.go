@@ -21,23 +21,27 @@ import (
 const (
 	// indexKey finds them by routing key.
 	indexKey = "routingKey"
-	// indexMember finds them by namespace/name of a ForkedWorkload.
-	indexMember = "spec.sandboxedWorkloads.forkedWorkload"
+	// indexMember finds them by kind/namespace/name of a member.
+	indexMember = "spec.sandboxedWorkloads"
 )
 
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
 func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	return ctrl.NewControllerManagedBy(mgr).
+	b := ctrl.NewControllerManagedBy(mgr).
 		Named("routingconfig").
 		WithOptions(o).
 		// Its status, too: what was decided while our last write was not yet in the cache
 		// may have found nothing to write, and is decided again when it is there.
 		For(&crdv1.RoutingConfig{}).
 		Watches(&crdv1.RoutingConfig{}, r.enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
-		Watches(&crdv1.ForkedWorkload{}, r.enqueue(r.ofMember)).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
-		Complete(r)
+		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
+	for _, kind := range crdv1.MemberKinds() {
+		if o, ok := objectOf(kind); ok {
+			b = b.Watches(o, r.enqueue(r.ofMember))
+		}
+	}
+	return b.Complete(r)
 }
 
 // Index makes the indexes that a Reconciler reads by.
@@ -48,6 +52,16 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	return nil
+}
+
+// objectOf gives an empty member of a kind, for a watch.
+func objectOf(kind string) (client.Object, bool) {
+	m, ok := crdv1.NewMember(kind)
+	if !ok {
+		return nil, false
+	}
+	o, ok := m.(client.Object)
+	return o, ok
 }
 
 // enqueue makes a handler of a map function.
@@ -64,7 +78,7 @@ func byKey(o client.Object) []string {
 	return []string{c.RoutingKey()}
 }
 
-// byMember gives the ForkedWorkloads of a RoutingConfig, each once.
+// byMember gives the members of a RoutingConfig, each once.
 func byMember(o client.Object) []string {
 	c, ok := o.(*crdv1.RoutingConfig)
 	if !ok {
@@ -72,9 +86,7 @@ func byMember(o client.Object) []string {
 	}
 	var out []string
 	for _, m := range members(Input{Config: c}) {
-		if m.Kind == crdv1.KindForkedWorkload {
-			out = append(out, m.Namespace+"/"+m.Name)
-		}
+		out = append(out, indexed(MemberName{m.Kind, m.Namespace, m.Name}))
 	}
 	return out
 }
@@ -95,9 +107,16 @@ func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Re
 	return out
 }
 
-// ofMember leads from a ForkedWorkload to the RoutingConfigs it is a member of.
+// indexed is the name of a member as the index has it.
+func indexed(n MemberName) string { return n.Kind + "/" + n.Namespace + "/" + n.Name }
+
+// ofMember leads from a member to the RoutingConfigs that name it.
 func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.list(ctx, client.MatchingFields{indexMember: o.GetNamespace() + "/" + o.GetName()})
+	m, ok := o.(crdv1.Member)
+	if !ok {
+		return nil
+	}
+	return r.list(ctx, client.MatchingFields{indexMember: indexed(NameOf(m))})
 }
 
 // list gives requests for the RoutingConfigs that the options select.

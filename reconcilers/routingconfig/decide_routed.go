@@ -1,0 +1,62 @@
+package routingconfig
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Met says, for whoever owns a RoutingConfig, whether requests for the baseline of each
+// of these members, which are all that it has, meet a sidecar that acts on its key. It
+// is the finding of Ready, here and at the owner: once every proxy knows the key, a
+// sidecar that is not ready takes nothing back. Its pod is not ready either, so no
+// request meets it before it has all rules; pods start and go all day.
+func Met(c *crdv1.RoutingConfig, members []crdv1.Member) finding.Finding {
+	in := inputOf(c, members)
+	return met(in, known(in))
+}
+
+// met is Met where it is given whether every proxy knows the key.
+func met(in Input, known finding.Finding) finding.Finding {
+	lasting := known.IsYes() && known.Reason != ReasonNotAwaited
+	return overMembers(in, func(c *crdv1.StatusCondition) bool {
+		return lasting && c.Reason == baseline.ReasonSidecarNotReady
+	})
+}
+
+// sidecars says whether requests for every member's baseline meet a ready sidecar in
+// every pod.
+func sidecars(in Input) finding.Finding {
+	return overMembers(in, func(*crdv1.StatusCondition) bool { return false })
+}
+
+// overMembers repeats the first SidecarsReady of a member that is not True, unless it
+// is passed over.
+func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Finding {
+	message := "Every pod of every baseline has a ready DevMesh Sidecar."
+	for _, m := range members(in) {
+		have := in.member(m)
+		if have == nil || !takesRequests(have) {
+			continue
+		}
+		c := crdv1.FindCondition(*have.StatusConditions(), baseline.ConditionSidecarsReady)
+		switch {
+		case c == nil:
+			return finding.Open(crdv1.ReasonPending, fmt.Sprintf(
+				"It is not known yet whether the baseline of %s %s/%s has sidecars.", m.Kind, m.Namespace, m.Name))
+		case c.Status == string(metav1.ConditionTrue):
+			if but := baseline.Reservation(have); but != "" {
+				message += " " + but
+			}
+		case passed(c):
+			message += " Except now: " + c.Message
+		default:
+			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+		}
+	}
+	return finding.Yes("SidecarsReady", message)
+}
