@@ -24,7 +24,8 @@ const (
 
 // Decision is what has to be said about one RoutingConfig.
 type Decision struct {
-	// Findings are those for Accepted, WorkloadsFound and SidecarsReady.
+	// Findings are those for Accepted, WorkloadsFound, SidecarsReady, NoConflicts and
+	// MiddlewaresApplied.
 	Findings finding.Findings
 	// Declaration is what goes on the log; nil when another object has the key.
 	Declaration *factv1.RoutingDeclared
@@ -36,6 +37,8 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:         accept(in),
 		crdv1.ConditionWorkloadsFound:   found(in),
 		baseline.ConditionSidecarsReady: sidecars(in),
+		ConditionNoConflicts:            uncontested(in),
+		ConditionMiddlewaresApplied:     Applied(in.Config),
 	}}
 	if in.holds() {
 		d.Declaration = declaration(in)
@@ -83,6 +86,35 @@ func found(in Input) finding.Finding {
 		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+".")
 	}
 	return finding.Yes("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
+}
+
+// uncontested says whether each member alone stands for its baseline.
+func uncontested(in Input) finding.Finding {
+	var have []crdv1.Member
+	named := map[MemberName]crdv1.SandboxedWorkload{}
+	for _, m := range members(in) {
+		if o := in.member(m); o != nil {
+			have = append(have, o)
+			named[NameOf(o)] = m
+		}
+	}
+	return Uncontested(conflicts(have, func(o crdv1.Member) string { return sandboxName(in, named[NameOf(o)]) }))
+}
+
+// Applied says whether requests pass the middlewares that the RoutingConfig asks for.
+// This version has nothing that would apply one, and says so.
+func Applied(c *crdv1.RoutingConfig) finding.Finding {
+	var names []string
+	for _, m := range c.Spec.SandboxedWorkloads {
+		for _, mw := range m.Middlewares {
+			names = append(names, fmt.Sprintf("%q before %s %s/%s", mw.Middleware, m.Kind, m.Namespace, m.Name))
+		}
+	}
+	if len(names) == 0 {
+		return finding.Yes("NoMiddlewares", "No member has middlewares.")
+	}
+	return finding.No(baseline.ReasonNotSupportedYet, "Requests do not pass the middlewares that are asked for, since this version applies none: "+
+		some(names)+". What is routed is routed without them: remove them if it is to be so")
 }
 
 // takesRequests says whether a member stands for a baseline. One that does not,

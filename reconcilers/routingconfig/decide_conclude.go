@@ -42,12 +42,21 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	}
 	standing := maps.Clone(findings)
 	standing[baseline.ConditionSidecarsReady] = met(in, findings[ConditionProxiesCurrent])
-	findings[crdv1.ConditionReady] = standing.Ready(fmt.Sprintf(
-		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey()),
+	findings[crdv1.ConditionReady] = standing.Ready(isReady(c, findings),
 		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, baseline.ConditionSidecarsReady,
-		ConditionProxiesCurrent)
+		ConditionProxiesCurrent, ConditionMiddlewaresApplied)
 	finding.Write(c, findings, now)
 	return c
+}
+
+// isReady is what Ready says when it is so: what happens to requests, and to which not.
+func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
+	message := fmt.Sprintf(
+		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
+	if contested := f[ConditionNoConflicts]; contested.IsNo() {
+		message += " " + contested.Message
+	}
+	return message
 }
 
 // published says whether the declaration is on the log, and where.

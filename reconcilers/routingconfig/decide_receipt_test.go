@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 )
 
@@ -193,7 +193,9 @@ func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
 	if !toAsk(in, Decide(in), put) {
 		t.Error("nobody is asked although all is on the log")
 	}
-	in.Members[NameOf(w)] = forkedworkload.ConcludeUnrecorded(w, "away", metav1.Now())
+	w.Status.Conditions = append(w.Status.Conditions, crdv1.StatusCondition{
+		Type: crdv1.ConditionReady, Status: "False", Reason: publish.ReasonLogUnavailable,
+	})
 	if toAsk(in, Decide(in), put) {
 		t.Error("proxies are asked although what the fork says is not on the log")
 	}

@@ -10,6 +10,10 @@ import (
 	"switchyard.dev/reconcilers/finding"
 )
 
+// ConditionMiddlewaresApplied is a condition that we add to those of a RoutingConfig:
+// requests pass the middlewares that its members ask for.
+const ConditionMiddlewaresApplied = "MiddlewaresApplied"
+
 // Met says, for whoever owns a RoutingConfig, whether requests for the baseline of each
 // of these members, which are all that it has, meet a sidecar that acts on its key. It
 // is the finding of Ready, here and at the owner: once every proxy knows the key, a

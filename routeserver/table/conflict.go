@@ -2,8 +2,10 @@ package table
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table/hamt"
 )
 
@@ -19,6 +21,43 @@ type Conflict struct {
 	// Loser and LoserSandbox would serve them if the holder went away.
 	Loser        Member
 	LoserSandbox string
+}
+
+// Claimant is a member, as far as it counts for who of several holds a baseline under
+// one routing key. Make one with ClaimantOf.
+type Claimant struct {
+	member  Member
+	seconds int64
+	nanos   int32
+}
+
+// ClaimantOf gives the member that was observed. One that does not say when it was
+// created cannot claim to be older than another.
+func ClaimantOf(seen *factv1.WorkloadObserved) Claimant {
+	w := seen.GetWorkload()
+	c := Claimant{member: Member{Kind: w.GetKind(), Namespace: w.GetNamespace(), Name: w.GetName()}}
+	c.seconds, c.nanos = created(seen)
+	return c
+}
+
+// created gives the time of creation that an observed workload states.
+func created(o *factv1.WorkloadObserved) (seconds int64, nanos int32) {
+	if o.GetCreated() == nil {
+		return math.MaxInt64, 0
+	}
+	return o.GetCreated().GetSeconds(), o.GetCreated().GetNanos()
+}
+
+// Compare orders those that stand for one baseline: negative when c holds it before
+// other. It is the one rule for that, and controllers tell losers by it.
+func (c Claimant) Compare(other Claimant) int {
+	return cmp.Or(
+		cmp.Compare(c.seconds, other.seconds),
+		cmp.Compare(c.nanos, other.nanos),
+		cmp.Compare(c.member.Namespace, other.member.Namespace),
+		cmp.Compare(c.member.Name, other.member.Name),
+		cmp.Compare(c.member.Kind, other.member.Kind),
+	)
 }
 
 // contested has the conflicts of one routing key.

@@ -16,13 +16,7 @@ type claim struct {
 // compare puts claims of the same baseline together, the winner first.
 func (c claim) compare(other claim) int {
 	a, b := c.serving, other.serving
-	return cmp.Or(
-		a.Baseline.Compare(b.Baseline),
-		a.older(b),
-		cmp.Compare(a.Member.Namespace, b.Member.Namespace),
-		cmp.Compare(a.Member.Name, b.Member.Name),
-		cmp.Compare(a.Member.Kind, b.Member.Kind),
-	)
+	return cmp.Or(a.Baseline.Compare(b.Baseline), a.claimant().Compare(b.claimant()))
 }
 
 // claimsOf gives the members of a key that are there, the winner of each

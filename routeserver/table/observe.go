@@ -8,19 +8,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// created gives the time of creation that an observed workload states. One that
-// states none cannot claim to be older than another.
-func created(o *factv1.WorkloadObserved) (seconds int64, nanos int32) {
-	if o.GetCreated() == nil {
-		return math.MaxInt64, 0
-	}
-	return o.GetCreated().GetSeconds(), o.GetCreated().GetNanos()
-}
-
-// older orders by creation: negative when s is older, 0 when both are as old.
-func (s *Serving) older(other *Serving) int {
-	return cmp.Or(cmp.Compare(s.createdSeconds, other.createdSeconds), cmp.Compare(s.createdNanos, other.createdNanos))
-}
+// claimant is the member that serves, as far as it counts for who holds the baseline.
+func (s *Serving) claimant() Claimant { return Claimant{s.Member, s.createdSeconds, s.createdNanos} }
 
 // servingOf gives what an observed workload serves. Nil when it is gone, or does
 // not say which baseline it stands for.
