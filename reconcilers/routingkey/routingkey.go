@@ -43,6 +43,22 @@ func ConfigName(key string) string {
 	return crdv1.ObjectName(crdv1.MaxObjectName, key)
 }
 
+// MaxLength is how many bytes a key may have: what its subject on the routing log and
+// the headers that carry it can hold, whatever characters it is of.
+const MaxLength = 1000
+
+// Problem says what is wrong with a key, and what to do about it; empty when nothing
+// is. Any text that is not too long will do.
+func Problem(key string) string {
+	switch {
+	case key == "":
+		return "is empty: give it a routing key of its own"
+	case len(key) > MaxLength:
+		return fmt.Sprintf("has %d bytes, more than %d, which no header carries: give it a shorter one", len(key), MaxLength)
+	}
+	return ""
+}
+
 // Claim is a sandbox or a route group that claims a key.
 type Claim struct {
 	// Kind and Name say who.

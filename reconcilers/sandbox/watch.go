@@ -23,5 +23,6 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 		Owns(&crdv1.RoutingConfig{}).
 		Watches(&crdv1.SignadotSandbox{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Watches(&crdv1.RoutingConfig{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Complete(r)
 }

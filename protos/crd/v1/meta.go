@@ -34,6 +34,10 @@ const (
 	// made for, made safe with LabelValue.
 	LabelSandbox = "signadot.com/sandbox"
 
+	// LabelRouteGroup is metadata.name of the SignadotRouteGroup that a RoutingConfig
+	// was made for, made safe with LabelValue.
+	LabelRouteGroup = "signadot.com/route-group"
+
 	// LabelForkedWorkload is the name of the ForkedWorkload that a pod, a
 	// Deployment or a Service was made for, made safe with LabelValue. Services
 	// of forks select by it; names of ForkedWorkloads are unique in their
