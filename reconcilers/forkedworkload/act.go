@@ -3,16 +3,10 @@ package forkedworkload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
@@ -92,51 +86,4 @@ func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decisi
 		m.Fork = f
 	}
 	return err
-}
-
-// remove deletes what was made for a ForkedWorkload, and says whether all of it
-// is gone. Before it says so it asks past the cache, which may not have heard
-// of the last thing that was made.
-func remove(ctx context.Context, w apply.Writer, in Input) (gone bool, err error) {
-	services, deployments := in.ownServices(), in.ownDeployments()
-	for _, d := range deployments {
-		if err := w.Delete(ctx, d.DeepCopy()); err != nil {
-			return false, err
-		}
-	}
-	for _, s := range services {
-		if err := w.Delete(ctx, s.DeepCopy()); err != nil {
-			return false, err
-		}
-	}
-	if len(services) > 0 || len(deployments) > 0 {
-		return false, nil
-	}
-	return removeUnseen(ctx, w, in.Workload)
-}
-
-// removeUnseen deletes what the cache does not know of.
-func removeUnseen(ctx context.Context, w apply.Writer, fw *crdv1.ForkedWorkload) (gone bool, err error) {
-	gone = true
-	for _, kind := range []schema.GroupVersionKind{
-		appsv1.SchemeGroupVersion.WithKind("DeploymentList"),
-		corev1.SchemeGroupVersion.WithKind("ServiceList"),
-	} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		err := w.Live.List(ctx, list, client.InNamespace(fw.Namespace),
-			client.MatchingLabels{crdv1.LabelForkedWorkload: crdv1.LabelValue(fw.Name)})
-		if err != nil {
-			return false, fmt.Errorf("look for what is left of ForkedWorkload %s/%s: %w", fw.Namespace, fw.Name, err)
-		}
-		for i := range list.Items {
-			if apply.IsOwned(&list.Items[i], fw.UID) {
-				gone = false
-				if err := w.Delete(ctx, &list.Items[i]); err != nil {
-					return false, err
-				}
-			}
-		}
-	}
-	return gone, nil
 }

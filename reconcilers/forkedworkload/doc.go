@@ -17,8 +17,10 @@
 // not apply: then the Services have no pods behind them, and requests with the
 // key fail visibly instead of being served by the baseline. So do those to a
 // Service that was refused, or to a port that only the baseline has: both are
-// stated. While an object is
-// being deleted, WorkloadWithdrawn is on the log before anything is removed.
+// stated. When an object
+// is gone, WorkloadWithdrawn is on the log before anything of it is removed, and
+// what a former one of its name has left goes before anything is made: see
+// member.Ending.
 //
 // # Sidecars
 //

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -51,6 +54,7 @@ func (c Config) Validate() error {
 type Reconciler struct {
 	config Config
 	writer apply.Writer
+	ending member.Ending
 }
 
 // New gives a Reconciler, or what is wrong with the configuration.
@@ -61,7 +65,11 @@ func New(c Config) (*Reconciler, error) {
 	if c.Dial == nil {
 		c.Dial = DialTCP
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
+	writer := apply.Writer{Client: c.Client, Live: c.Live}
+	return &Reconciler{config: c, writer: writer, ending: member.Ending{
+		Writer: writer, Publisher: c.Publisher, Now: c.Now,
+		Makes: []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}},
+	}}, nil
 }
 
 // Reconcile brings one ForkedWorkload into line.
@@ -70,17 +78,19 @@ func New(c Config) (*Reconciler, error) {
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	w := &crdv1.ForkedWorkload{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, w); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			r.config.Publisher.Settle(key(req.Namespace, req.Name))
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	if err := r.config.Client.Get(ctx, req.NamespacedName, w); apierrors.IsNotFound(err) {
+		return apply.Again(r.ending.Gone(ctx, crdv1.KindForkedWorkload, req.Namespace, req.Name))
+	} else if err != nil {
+		return reconcile.Result{}, err
 	}
 	if w.DeletionTimestamp != nil {
-		return apply.Again(r.delete(ctx, w))
+		return apply.Again(r.ending.Deleted(ctx, w))
 	}
-	if err := r.writer.AddFinalizer(ctx, w); err != nil {
+	if err := r.ending.Release(ctx, w); err != nil {
 		return apply.Again(err)
+	}
+	if left, err := r.ending.Clear(ctx, w); err != nil || left {
+		return apply.Again(err) // The end of what was left leads back here.
 	}
 	in, err := gather(ctx, r.config.Client, w)
 	if err != nil {
@@ -119,10 +129,13 @@ func lookAgain(made Made) time.Duration {
 }
 
 // publish states the fact, if there is one to state, and says whether it is on
-// the log.
+// the log. Of one that has never seen a baseline the log may say what held for a
+// former one of its name, which is withdrawn.
 func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) (stated bool, err error) {
 	fact, ok := Observed(w, d, made)
-	if !ok {
+	if w.Status.Baseline == nil {
+		fact = member.Withdrawn(w)
+	} else if !ok {
 		r.config.Publisher.Settle(key(w.Namespace, w.Name))
 		return false, nil
 	}
@@ -130,27 +143,7 @@ func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Dec
 	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
 	defer cancel()
 	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
-		return false, fmt.Errorf("state that the fork exists: %w", err)
+		return false, fmt.Errorf("state how the fork is reached: %w", err)
 	}
-	return true, nil
-}
-
-// delete withdraws the routing, removes what was made and lets the object go.
-func (r *Reconciler) delete(ctx context.Context, w *crdv1.ForkedWorkload) error {
-	fact := member.Withdrawn(w)
-	fact.Time = r.config.Now()
-	putting, cancel := context.WithTimeout(ctx, publish.PutTimeout)
-	defer cancel()
-	if _, err := r.config.Publisher.Put(putting, fact); err != nil {
-		return fmt.Errorf("state that the fork is gone: %w", err)
-	}
-	in, err := gather(ctx, r.config.Client, w)
-	if err != nil {
-		return err
-	}
-	gone, err := remove(ctx, r.writer, in)
-	if err != nil || !gone {
-		return err // The deletion of the last of them leads back here.
-	}
-	return r.writer.RemoveFinalizer(ctx, w)
+	return ok, nil
 }

@@ -14,12 +14,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
 // owned are the kinds of objects that controllers make, which are found again by
-// the UID of their owner.
+// the UID of their owner, and when that is gone by its name.
 func owned() []client.Object {
 	return []client.Object{
 		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
@@ -31,7 +32,9 @@ func owned() []client.Object {
 func Add(ctx context.Context, indexer client.FieldIndexer) error {
 	var errs []error
 	for _, kind := range owned() {
-		errs = append(errs, indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf))
+		errs = append(errs,
+			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
+			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))
 	}
 	errs = append(errs, baseline.Index(ctx, indexer), routingkey.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
 	if err := errors.Join(errs...); err != nil {

@@ -7,6 +7,10 @@
 // controller that is told that a member is gone withdraws it, and a leader that
 // starts withdraws those that went while nobody led. So a namespace can be deleted
 // with the operator down.
+//
+//	Get, OwnedBy        members, by name or by who made them           member.go
+//	Observed, Recorded  their facts, and whether the log has them      member.go
+//	Ending              what a member leaves behind, and its old form  ending.go
 package member
 
 import (
@@ -103,13 +107,22 @@ func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
 	return fact, true
 }
 
-// Withdrawn gives the fact that a member which is being deleted is gone. Where
-// nothing but the name of one is known, event.Withdrawal gives its data.
+// Withdrawn gives the fact that a member which is being deleted is gone.
 func Withdrawn(m crdv1.Member) event.Fact {
 	return event.Fact{
 		Key:   Key(m.MemberKind(), m.GetNamespace(), m.GetName()),
 		Cause: publish.CauseOf(m.MemberKind(), m),
 		Data:  &factv1.WorkloadWithdrawn{Workload: Ref(m)},
+	}
+}
+
+// withdrawnByName gives the fact that a member is gone of which only the name is
+// known.
+func withdrawnByName(kind, namespace, name string) event.Fact {
+	return event.Fact{
+		Key:   Key(kind, namespace, name),
+		Cause: event.Cause{Kind: kind, Namespace: namespace, Name: name},
+		Data:  &factv1.WorkloadWithdrawn{Workload: &factv1.ObjectRef{Kind: kind, Namespace: namespace, Name: name}},
 	}
 }
 
