@@ -1,0 +1,239 @@
+package badobjects
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/indexes"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+//go:embed testdata/world.yaml
+var whole []byte
+
+// document is one object as JSON.
+type document = map[string]any
+
+// documents gives the objects of the whole world.
+func documents() ([]document, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(whole), 1<<16)
+	var out []document
+	for {
+		var d document
+		err := decoder.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the world: %w", err)
+		}
+		out = append(out, d)
+	}
+}
+
+// world is a cluster in memory, with every controller.
+type world struct {
+	client      client.Client
+	controllers map[string]reconcile.Reconciler
+}
+
+// fakeIndexer makes the indexes of a fake client.
+type fakeIndexer struct{ builder *fake.ClientBuilder }
+
+// IndexField implements client.FieldIndexer.
+func (f fakeIndexer) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
+	f.builder.WithIndex(o, field, extract)
+	return nil
+}
+
+// newWorld gives a world with these objects; those that no decoder takes are left
+// out, which is what the API server does with them.
+func newWorld(objects []document) (*world, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	if err := indexes.Add(context.Background(), fakeIndexer{builder}); err != nil {
+		return nil, err
+	}
+	builder.WithStatusSubresource(&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.ForkedWorkload{},
+		&crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{}, &crdv1.RoutingConfig{}, &crdv1.Resource{})
+	for _, d := range objects {
+		if o, ok := decode(scheme, d); ok {
+			builder.WithObjects(o)
+		}
+	}
+	w := &world{client: builder.Build()}
+	return w, w.addControllers()
+}
+
+// decode gives an object in its own type; false when it cannot be one.
+func decode(scheme *runtime.Scheme, d document) (client.Object, bool) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, false
+	}
+	var head struct {
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+	}
+	if json.Unmarshal(text, &head) != nil || head.Metadata.Name == "" {
+		return nil, false
+	}
+	for gvk := range scheme.AllKnownTypes() {
+		if gvk.GroupVersion().String() != head.APIVersion || gvk.Kind != head.Kind {
+			continue
+		}
+		made, err := scheme.New(gvk)
+		o, ok := made.(client.Object)
+		if err != nil || !ok || json.Unmarshal(text, o) != nil {
+			return nil, false
+		}
+		return o, true
+	}
+	return nil, false
+}
+
+// addControllers makes the real ones.
+func (w *world) addControllers() error {
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }
+	silent := func(context.Context, string) error { return nil }
+	facts := &log{}
+	sandboxes, err1 := sandbox.New(sandbox.Config{Client: w.client, Live: w.client, Now: now})
+	forks, err2 := forkedworkload.New(forkedworkload.Config{Client: w.client, Live: w.client, Publisher: facts, Now: now, Dial: silent})
+	routes, err3 := routingconfig.New(routingconfig.Config{Client: w.client, Publisher: facts, Now: now})
+	w.controllers = map[string]reconcile.Reconciler{
+		crdv1.KindSandbox: sandboxes, crdv1.KindForkedWorkload: forks, crdv1.KindRoutingConfig: routes,
+	}
+	return errors.Join(err1, err2, err3)
+}
+
+// log takes every fact that can be written.
+type log struct {
+	mu  sync.Mutex
+	seq uint64
+}
+
+// Put implements publish.Publisher.
+func (l *log) Put(_ context.Context, f event.Fact) (event.Pos, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq++
+	_, err := event.Encode(f)
+	return event.Pos{Epoch: "e", Seq: l.seq}, err
+}
+
+// Settle implements publish.Publisher.
+func (*log) Settle(event.Key) {}
+
+// lists gives an empty list of each kind that has a controller.
+func lists() map[string]client.ObjectList {
+	return map[string]client.ObjectList{
+		crdv1.KindSandbox: &crdv1.SignadotSandboxList{}, crdv1.KindRouteGroup: &crdv1.SignadotRouteGroupList{},
+		crdv1.KindForkedWorkload: &crdv1.ForkedWorkloadList{}, crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkloadList{},
+		crdv1.KindVirtualWorkload: &crdv1.VirtualWorkloadList{}, crdv1.KindRoutingConfig: &crdv1.RoutingConfigList{},
+	}
+}
+
+// rounds is how often every object is looked at: often enough for what a sandbox
+// makes to be looked at as well.
+const rounds = 3
+
+// run has every controller look at every object of its kind, and says what went
+// wrong: a panic, or an object about which nothing is said in the end. Errors are
+// given to handle.
+func (w *world) run(ctx context.Context, handle func(kind string, err error)) error {
+	for range rounds {
+		for _, kind := range slices.Sorted(maps.Keys(w.controllers)) {
+			objects, err := w.list(ctx, kind)
+			if err != nil {
+				return err
+			}
+			for _, o := range objects {
+				if err := w.look(ctx, kind, client.ObjectKeyFromObject(o)); err != nil {
+					var p panicked
+					if errors.As(err, &p) {
+						return err
+					}
+					handle(kind, err)
+				}
+			}
+		}
+	}
+	return w.everythingIsSaid(ctx)
+}
+
+// list gives the objects of a kind.
+func (w *world) list(ctx context.Context, kind string) ([]client.Object, error) {
+	list := lists()[kind]
+	if err := w.client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list %s: %w", kind, err)
+	}
+	var out []client.Object
+	err := eachItem(list, func(o client.Object) { out = append(out, o) })
+	return out, err
+}
+
+// panicked is a controller that did.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+// Error says where.
+func (p panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }
+
+// look reconciles one object.
+func (w *world) look(ctx context.Context, kind string, key client.ObjectKey) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked{r, debug.Stack()}
+		}
+	}()
+	_, err = w.controllers[kind].Reconcile(ctx, reconcile.Request{NamespacedName: key})
+	return err
+}
+
+// everythingIsSaid names an object that has not every condition of its kind.
+func (w *world) everythingIsSaid(ctx context.Context) error {
+	for kind := range w.controllers {
+		objects, err := w.list(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			c, ok := o.(crdv1.Conditioned)
+			if !ok || o.GetDeletionTimestamp() != nil {
+				continue
+			}
+			for _, t := range c.ConditionTypes() {
+				if crdv1.FindCondition(*c.StatusConditions(), t) == nil {
+					return fmt.Errorf("%s %s/%s has no condition %s", kind, o.GetNamespace(), o.GetName(), t)
+				}
+			}
+		}
+	}
+	return nil
+}
