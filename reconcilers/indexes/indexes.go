@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -36,7 +37,7 @@ func Add(ctx context.Context, indexer client.FieldIndexer) error {
 			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
 			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))
 	}
-	errs = append(errs, baseline.Index(ctx, indexer), routingkey.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
+	errs = append(errs, baseline.Index(ctx, indexer), routingkey.Index(ctx, indexer), routegroup.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of the cache: %w", err)
 	}

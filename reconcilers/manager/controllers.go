@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/sidecars/coverage"
@@ -56,11 +57,16 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
+	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now})
+	if err != nil {
+		return err
+	}
 	if err := indexes.Add(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	for _, setup := range []func() error{
 		func() error { return sandboxes.Setup(mgr, options()) },
+		func() error { return groups.Setup(mgr, options()) },
 		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
 		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {

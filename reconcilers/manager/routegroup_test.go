@@ -1,0 +1,305 @@
+package manager_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/routegroup"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// group makes a route group with the given key and sandboxes.
+func (c *cluster) group(name, key string, sandboxes ...string) *crdv1.SignadotRouteGroup {
+	c.t.Helper()
+	g := &crdv1.SignadotRouteGroup{ObjectMeta: named(name), Spec: crdv1.SignadotRouteGroupSpec{RoutingKey: key, SandboxNames: sandboxes}}
+	if err := c.client.Create(c.ctx, g); err != nil {
+		c.t.Fatal(err)
+	}
+	return g
+}
+
+// served makes a baseline with one pod that has its sidecar.
+func (c *cluster) served(ns, name string) {
+	c.t.Helper()
+	c.pod(c.baseline(ns, name, withSidecar), name+"-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
+}
+
+// reaches waits until a key reaches the members of these sandboxes, each a line
+// "sandbox baseline", as the log says.
+func (c *cluster) reaches(ns, key string, want ...string) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("key %s reaches %v", key, want), func() error {
+		declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared)
+		got := []string{}
+		for _, m := range declared.GetMembers() {
+			w := &crdv1.ForkedWorkload{}
+			if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: m.GetName()}, w); err != nil {
+				return err
+			}
+			got = append(got, m.GetSandbox()+" "+w.Spec.Baseline.Name)
+		}
+		if declared == nil || !slices.Equal(got, want) {
+			return fmt.Errorf("it reaches %v", got)
+		}
+		return nil
+	})
+}
+
+// silent waits until the log says that a key is withdrawn.
+func (c *cluster) silent(key string) {
+	c.t.Helper()
+	c.eventually("key "+key+" is withdrawn", func() error {
+		if fact, ok := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingWithdrawn); !ok {
+			return fmt.Errorf("the log says %v", fact)
+		}
+		return nil
+	})
+}
+
+// forkFor waits for the Deployment of the fork that the sandbox with this key has.
+func (c *cluster) forkFor(ns, key string) *appsv1.Deployment {
+	c.t.Helper()
+	d := &appsv1.Deployment{}
+	c.eventually("a fork is made for "+key, func() error {
+		for _, w := range c.forks(ns) {
+			if w.Annotations[crdv1.AnnotationRoutingKey] == key && w.Status.Fork != nil {
+				return c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: w.Status.Fork.ObjectRef.Name}, d)
+			}
+		}
+		return errors.New("there is none")
+	})
+	return d
+}
+
+func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
+	const ns = "group"
+	c := start(t, ns)
+	c.served(ns, "one")
+	c.served(ns, "two")
+
+	// It is there before any of its sandboxes.
+	g := c.group("group", "group-key", "group-a", "group-b", "group-a")
+	c.says(c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound), "group-a, group-b", "create it")
+	c.reaches(ns, "group-key")
+
+	// They come one by one.
+	a := c.sandbox("group-a", forkOf("group-a-key", ns, "one"))
+	c.reaches(ns, "group-key", "group-a one")
+	b := c.sandbox("group-b", forkOf("group-b-key", ns, "two"))
+	c.reaches(ns, "group-key", "group-a one", "group-b two")
+	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
+	first, second := c.forkFor(ns, "group-a-key"), c.forkFor(ns, "group-b-key")
+	c.available(first)
+	c.available(second)
+	c.says(c.condition(g, crdv1.ConditionReady, "True", "Ready"), `"group-key"`, "2 sandboxes")
+	if g.Status.TotalSandboxes != 2 || g.Status.ReadySandboxes != 2 || g.Status.ObservedGeneration != g.Generation {
+		t.Errorf("status: %+v", g.Status)
+	}
+	owner := c.log.fact(event.RoutingKey("group-key")).(*factv1.RoutingDeclared).GetOwner()
+	if owner.GetKind() != crdv1.KindRouteGroup || owner.GetName() != "group" || owner.GetUid() != string(g.UID) {
+		t.Errorf("the key belongs to %v", owner)
+	}
+
+	// A member that cannot serve for a while takes nothing down: not one fact about the key.
+	before := c.log.count()
+	c.unavailable(first)
+	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
+	if g.Status.ReadySandboxes != 1 {
+		t.Errorf("status: %+v", g.Status)
+	}
+	c.available(first)
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	for _, f := range c.log.since(before) {
+		if strings.HasPrefix(f, "*factv1.Routing") {
+			t.Errorf("a member that was away has changed the routing: %v", c.log.since(before))
+		}
+	}
+
+	// A sandbox goes, and comes again under its name.
+	c.remove(a)
+	c.gone(a)
+	c.reaches(ns, "group-key", "group-b two")
+	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound)
+	c.sandbox("group-a", forkOf("group-a-key", ns, "two"))
+	c.reaches(ns, "group-key", "group-a two", "group-b two")
+
+	// Now two of them fork one baseline: the older one has it, and the other is told.
+	c.available(c.forkFor(ns, "group-a-key"))
+	c.says(c.condition(g, crdv1.ConditionReady, "False", routingconfig.ReasonRoutingConflict),
+		"Deployment "+ns+"/two", `sandbox "group-a"`, `that of sandbox "group-b", gets the requests`)
+	c.condition(g, crdv1.ConditionRoutingReady, "True", "RoutingReady")
+
+	// The list changes.
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"group-a"} })
+	c.reaches(ns, "group-key", "group-a two")
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
+	c.reaches(ns, "group-key")
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+
+	// So does the key.
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) {
+		g.Spec.RoutingKey, g.Spec.SandboxNames = "Ключ für alle", []string{"group-b"}
+	})
+	c.silent("group-key")
+	c.reaches(ns, "Ключ für alle", "group-b two")
+
+	// The end, which nothing holds up.
+	if len(g.Finalizers) > 0 {
+		t.Errorf("the group has finalizers: %v", g.Finalizers)
+	}
+	c.remove(g)
+	c.gone(g)
+	c.silent("Ключ für alle")
+	c.condition(b, crdv1.ConditionReady, "True", "Ready")
+}
+
+func TestASandboxLeavesItsGroupsBeforeItsForksGo(t *testing.T) {
+	const ns = "leaves"
+	c := start(t, ns)
+	c.served(ns, "one")
+	s := c.sandbox("leaves", forkOf("leaves-key", ns, "one"))
+	c.available(c.forkFor(ns, "leaves-key"))
+	c.group("leaves", "leaves-group", "leaves")
+	c.reaches(ns, "leaves-group", "leaves one")
+	before := c.log.count()
+	c.remove(s)
+	c.gone(s)
+	c.eventually("the fork is withdrawn", func() error {
+		if f := c.log.since(before); len(f) < 3 {
+			return fmt.Errorf("the log has %v", f)
+		}
+		return nil
+	})
+	facts := c.log.since(before)
+	left := slices.Index(facts, "*factv1.RoutingDeclared key/leaves-group")
+	gone := slices.IndexFunc(facts, func(f string) bool { return strings.HasPrefix(f, "*factv1.WorkloadWithdrawn") })
+	if left < 0 || gone < left {
+		t.Errorf("the fork was gone before its group let go of it: %v", facts)
+	}
+}
+
+func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
+	const ns = "pot"
+	c := start(t, ns)
+	c.served(ns, "one")
+	s := c.sandbox("pot", forkOf("pot-key", ns, "one"))
+	c.available(c.forkFor(ns, "pot-key"))
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	older := c.group("pot-a", "pot-key", "pot")
+	c.says(c.condition(older, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotSandbox pot", "choose another spec.routingKey")
+	c.condition(older, crdv1.ConditionRoutingReady, "False", sandbox.ReasonRoutingKeyTaken)
+	younger := c.group("pot-b", "pot-key")
+	c.condition(younger, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken)
+	c.reaches(ns, "pot-key", "pot one")
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+
+	// The sandbox goes, and the older of the groups has the key.
+	c.remove(s)
+	c.gone(s)
+	c.reaches(ns, "pot-key")
+	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
+	c.says(c.condition(younger, crdv1.ConditionAccepted, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
+
+	// A new sandbox waits for both of them.
+	again := c.sandbox("pot", forkOf("pot-key", ns, "one"))
+	c.says(c.condition(again, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
+	c.remove(older)
+	c.condition(younger, crdv1.ConditionAccepted, "True", "Accepted")
+	edit(c, younger, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "pot-other" })
+	c.available(c.forkFor(ns, "pot-key"))
+	c.condition(again, crdv1.ConditionReady, "True", "Ready")
+	c.reaches(ns, "pot-key", "pot one")
+}
+
+func TestAGroupThatIsMadeAgainHasItsKeyAgain(t *testing.T) {
+	const ns = "made-again"
+	c := world(t, ns)
+	stop := c.manage(manager.Config{})
+	g := c.group("made-again", "made-again-key")
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	stop()
+	// Nobody hears of the end of the first, nor collects what it has left.
+	c.remove(g)
+	c.gone(g)
+	g = c.group("made-again", "made-again-key")
+	c.manage(manager.Config{})
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.eventually("the config is that of the second", func() error {
+		config := &crdv1.RoutingConfig{}
+		if err := c.client.Get(c.ctx, client.ObjectKey{Name: "made-again-key"}, config); err != nil {
+			return err
+		}
+		if config.OwnerReferences[0].UID != g.UID {
+			return errors.New("it is that of the first")
+		}
+		return nil
+	})
+}
+
+func TestKeysOfAllSorts(t *testing.T) {
+	const ns = "keys"
+	c := start(t, ns)
+	for i, key := range []string{"UPPER", "a b", "日本語", "-", "..", "a/b", "a\nb", `"`, strings.Repeat("é", 500)} {
+		g := c.group(fmt.Sprintf("keys-%d", i), key)
+		c.condition(g, crdv1.ConditionReady, "True", "Ready")
+		c.reaches(ns, key)
+		c.remove(g)
+		c.silent(key)
+	}
+	for i, key := range []string{"", strings.Repeat("k", 1001), strings.Repeat("k", 300_000)} {
+		g := c.group(fmt.Sprintf("no-keys-%d", i), key)
+		c.says(c.condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "give it")
+		c.remove(g)
+	}
+}
+
+func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
+	const ns = "group-receipt"
+	c, routes, _, _ := gated(t, ns)
+	routes.proxy(ns, "a", "customer")
+	b := routes.proxy(ns, "b", "customer")
+	s := c.sandbox("group-receipt", forkOf("group-receipt-sb", ns, "customer"))
+	c.available(c.forkFor(ns, "group-receipt-sb"))
+	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	b.hold()
+	g := c.group("group-receipt", "group-receipt-key", s.Name)
+	c.says(c.condition(g, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), ns+"/b (behind)", `"group-receipt-key"`)
+	b.release()
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+}
+
+func TestAGroupAtRestIsNotWritten(t *testing.T) {
+	const ns = "rest"
+	c := start(t, ns)
+	c.served(ns, "one")
+	s := c.sandbox("rest", forkOf("rest-sb", ns, "one"))
+	c.available(c.forkFor(ns, "rest-sb"))
+	g := c.group("rest", "rest-key", "rest")
+	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.quiet()
+	before := len(c.writes.list())
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Annotations = map[string]string{"looked": "at"} })
+	c.quiet()
+	for _, w := range c.writes.list()[before:] {
+		if strings.Contains(w, "rest-key") || strings.Contains(w, "signadotroutegroups") {
+			t.Errorf("it was written: %s", w)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package routegroup_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/routegroup"
+	"switchyard.dev/reconcilers/routingconfig"
+)
+
+// conditions says each condition in short, and fails when one is not of the group's
+// generation.
+func conditions(t *testing.T, g *crdv1.SignadotRouteGroup) string {
+	t.Helper()
+	var out []string
+	for _, c := range g.Status.Conditions {
+		if c.ObservedGeneration != g.Generation {
+			t.Errorf("%s is about generation %d", c.Type, c.ObservedGeneration)
+		}
+		out = append(out, fmt.Sprintf("%s=%s %s", c.Type, c.Status[:1], c.Reason))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestWhatIsSaidOfAGroup(t *testing.T) {
+	const all = "Ready=T Ready, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts"
+	a, b := sandboxOf("a", fork("a-1", "one")), sandboxOf("b", fork("b-2", "two"))
+	newer := sandboxOf("b", fork("b-2", "two"))
+	newer.Object.Generation = 2
+	going := sandboxOf("b", fork("b-2", "two"))
+	going.Object.DeletionTimestamp = &then
+	rival := fork("b-1", "one")
+	rival.Annotations = map[string]string{crdv1.AnnotationSandboxName: "shown-b"}
+	rival.CreationTimestamp = metav1.NewTime(then.Add(time.Second))
+	bare := fork("a-1", "one")
+	bare.Status.Conditions[2] = is(baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent, "It is absent.")
+	for _, tt := range []struct {
+		name    string
+		in      routegroup.Input
+		made    func(*routegroup.Made)
+		want    string
+		counted string
+		says    []string
+	}{
+		{"all is well", of(group("a", "b"), a, b), nil, all, "2/2", []string{`"key"`, "2 sandboxes"}},
+		{"a sandbox does not exist", of(group("a", "nobody"), a), nil,
+			"Ready=F SandboxesNotFound, Accepted=T Accepted, SandboxesReady=F SandboxesNotFound, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
+			"1/2", []string{"nobody", "create it"}},
+		{"a sandbox is not ready", of(group("a", "b"), a, unready(sandboxOf("b"), "ForkFailed", "It crashes.")), nil,
+			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
+			"1/2", []string{"1 of 2", "b (ForkFailed: It crashes.)"}},
+		{"what was said of a sandbox is out of date", of(group("b"), newer), nil,
+			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
+			"0/1", []string{"b (it has not been looked at yet)"}},
+		{"a sandbox is being deleted", of(group("a", "b"), a, going), nil,
+			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
+			"1/2", []string{"b (it is being deleted)"}},
+		{"nobody is in the group", of(group()), nil,
+			"Ready=T Ready, Accepted=T Accepted, SandboxesReady=T NoSandboxes, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts", "0/0", nil},
+		{"two members stand for one baseline", of(group("a", "b"), a, sandboxOf("b", rival)), nil,
+			"Ready=F RoutingConflict, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=F RoutingConflict",
+			"2/2", []string{"ns/one", "ns/a-1", "ns/b-1", `"shown-b"`, "take one of the two"}},
+		{"an empty name is said and the rest is routed", of(group("a", ""), a), nil,
+			"Ready=F InvalidSpec, Accepted=F InvalidSpec, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
+			"1/1", []string{"spec.sandboxNames[1]"}},
+		{"the key is another's", claimed(of(group("a"), a), crdv1.KindSandbox, "s", time.Second), nil,
+			"Ready=F RoutingKeyTaken, Accepted=F RoutingKeyTaken, SandboxesReady=T SandboxesReady, RoutingReady=F RoutingKeyTaken, NoConflicts=T NoConflicts",
+			"1/1", []string{"SignadotSandbox s", "choose another"}},
+		{"the declaration is not on the log yet", of(group("a"), a), func(m *routegroup.Made) { m.Config.Generation = 2 },
+			"Ready=F Pending, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=U Pending, NoConflicts=T NoConflicts", "1/1", nil},
+		{"the log cannot be written", of(group("a"), a), func(m *routegroup.Made) {
+			m.Config.Status.Conditions[1] = is(crdv1.ConditionPublished, "False", routingconfig.ReasonLogUnavailable, "No.")
+		}, "Ready=F LogUnavailable, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=F LogUnavailable, NoConflicts=T NoConflicts", "1/1", nil},
+		{"a proxy does not know the rules yet", of(group("a"), a), func(m *routegroup.Made) {
+			m.Config.Status.Conditions[2] = is(routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind, "It is behind.")
+		}, "Ready=F RoutingNotReady, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=F RoutingNotReady, NoConflicts=T NoConflicts",
+			"1/1", []string{"It is behind."}},
+		{"a baseline has no sidecar", of(group("a"), sandboxOf("a", bare)), nil,
+			"Ready=F RoutingNotReady, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=F RoutingNotReady, NoConflicts=T NoConflicts",
+			"1/1", []string{"It is absent."}},
+		{"the API server does not take the config", of(group("a"), a), func(m *routegroup.Made) {
+			*m = routegroup.Made{Refusal: &apply.Refusal{Reason: apply.ReasonRejected, Message: "Too much."}}
+		}, "Ready=F Rejected, Accepted=F Rejected, SandboxesReady=T SandboxesReady, RoutingReady=F Rejected, NoConflicts=T NoConflicts", "1/1", []string{"Too much."}},
+		{"the config could not be written", of(group("a"), a), func(m *routegroup.Made) { *m = routegroup.Made{} },
+			"Ready=F Pending, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=U Pending, NoConflicts=T NoConflicts", "1/1", []string{"tried again"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := routegroup.Decide(tt.in)
+			made := routegroup.Made{Config: published(d)}
+			if tt.made != nil {
+				tt.made(&made)
+			}
+			g := routegroup.Conclude(tt.in, d, made, then)
+			if diff := cmp.Diff(tt.want, conditions(t, g)); diff != "" {
+				t.Error(diff)
+			}
+			if got := fmt.Sprintf("%d/%d", g.Status.ReadySandboxes, g.Status.TotalSandboxes); got != tt.counted || g.Status.ObservedGeneration != g.Generation {
+				t.Errorf("sandboxes ready: %s, generation %d", got, g.Status.ObservedGeneration)
+			}
+			message := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady).Message
+			for _, part := range tt.says {
+				if !strings.Contains(message, part) {
+					t.Errorf("%q does not say %q", message, part)
+				}
+			}
+		})
+	}
+}
+
+func TestAGroupThatIsKeptFromGoingSaysSo(t *testing.T) {
+	g := routegroup.ConcludeDeletion(conclude(of(group())), 1, then)
+	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady)
+	if c.Reason != "Deleting" || !strings.Contains(c.Message, "RoutingConfigs left: 1") {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestManySandboxesAreNotAllNamed(t *testing.T) {
+	g := conclude(of(group("a", "b", "c", "d", "e")))
+	m := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady).Message
+	if !strings.Contains(m, "a, b, c, and 2 more") {
+		t.Error(m)
+	}
+}

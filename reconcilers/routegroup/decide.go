@@ -1,0 +1,144 @@
+package routegroup
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routingkey"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// Decision is which RoutingConfig there should be.
+type Decision struct {
+	// Accepted is what is found about the spec.
+	Accepted finding.Finding
+	// Members are those of the group, in the order of spec.sandboxNames, then by kind,
+	// namespace and name.
+	Members []crdv1.Member
+	// Config is the RoutingConfig to apply; nil: there should be none.
+	Config *crdv1.RoutingConfig
+	// Surplus are RoutingConfigs of this group that are not wanted.
+	Surplus []*crdv1.RoutingConfig
+}
+
+// Decide says which RoutingConfig there should be for a group that is not being
+// deleted.
+func Decide(in Input) Decision {
+	d := Decision{Accepted: accept(in)}
+	if mayRoute(in) {
+		var listed []crdv1.SandboxedWorkload
+		d.Members, listed = members(in)
+		d.Config = configFor(in, listed)
+	}
+	for i := range in.Configs {
+		if c := &in.Configs[i]; d.Config == nil || c.Name != d.Config.Name {
+			d.Surplus = append(d.Surplus, c)
+		}
+	}
+	return d
+}
+
+// accept says whether the spec makes sense and the key is this group's.
+func accept(in Input) finding.Finding {
+	key := in.Group.Spec.RoutingKey
+	if problem := routingkey.Problem(key); problem != "" {
+		return finding.No(baseline.ReasonInvalidSpec, "spec.routingKey "+problem)
+	}
+	if h := in.holder(); h.UID != in.Group.UID {
+		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
+			"Routing key %q is held by %s, which is older: choose another spec.routingKey", key, h))
+	}
+	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Group.UID) {
+		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
+			"Routing key %q is held by RoutingConfig %s, which %s: choose another spec.routingKey, or delete that object",
+			key, c.Name, madeBy(c)))
+	}
+	if i := slices.Index(in.Group.Spec.SandboxNames, ""); i >= 0 {
+		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
+	}
+	return finding.Yes("Accepted", fmt.Sprintf("The spec is right, and routing key %q is held by this group.", key))
+}
+
+// madeBy says who made a RoutingConfig that this group did not make.
+func madeBy(c *crdv1.RoutingConfig) string {
+	if ref := metav1.GetControllerOfNoCopy(c); ref != nil {
+		return "belongs to " + ref.Kind + " " + ref.Name
+	}
+	return "this group did not make"
+}
+
+// mayRoute says whether the group has its key.
+func mayRoute(in Input) bool {
+	free := in.KeyConfig == nil || apply.IsOwned(in.KeyConfig, in.Group.UID)
+	return routingkey.Problem(in.Group.Spec.RoutingKey) == "" && in.holder().UID == in.Group.UID && free
+}
+
+// members gives all members of the sandboxes of the group, and how the RoutingConfig
+// lists them, in the same places. Whether they are ready plays no part: routing that
+// comes and goes with readiness would lead requests to the baseline without a word.
+func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
+	for _, name := range in.names() {
+		s, ok := in.Sandboxes[name]
+		if !ok || s.Object.DeletionTimestamp != nil {
+			continue
+		}
+		own := slices.Clone(s.Members)
+		slices.SortFunc(own, func(a, b crdv1.Member) int {
+			return cmp.Or(cmp.Compare(a.MemberKind(), b.MemberKind()),
+				cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+		})
+		for _, m := range own {
+			if m.GetDeletionTimestamp() != nil {
+				continue
+			}
+			all = append(all, m)
+			listed = append(listed, crdv1.SandboxedWorkload{
+				SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
+					Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), SandboxName: s.Object.DisplayName(),
+				},
+				Middlewares: middlewares(in, s.Object, m),
+			})
+		}
+	}
+	return all, listed
+}
+
+// middlewares gives the middlewares before a member: those that the group asks for, if
+// it asks for any at all, else those that the sandbox does.
+func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.MiddlewareInstance {
+	matches := in.Group.Spec.TrafficManagerMatches
+	if len(matches) == 0 {
+		matches = s.Spec.RequestMiddlewares
+	}
+	// A member without a baseline is none that a match could name; those for all count.
+	ref, _ := m.BaselineRef()
+	return sandbox.MiddlewaresFor(matches, ref)
+}
+
+// configFor makes the RoutingConfig of the group.
+func configFor(in Input, listed []crdv1.SandboxedWorkload) *crdv1.RoutingConfig {
+	g := in.Group
+	return &crdv1.RoutingConfig{
+		TypeMeta: metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindRoutingConfig},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   routingkey.ConfigName(g.Spec.RoutingKey),
+			Labels: map[string]string{crdv1.LabelRouteGroup: crdv1.LabelValue(g.Name)},
+			Annotations: map[string]string{
+				crdv1.AnnotationRoutingKey: g.Spec.RoutingKey,
+				crdv1.AnnotationOnBehalf:   publish.OnBehalf(publish.CauseOf(crdv1.KindRouteGroup, g)),
+			},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))},
+		},
+		// Never null, which the API server refuses.
+		Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: append([]crdv1.SandboxedWorkload{}, listed...)},
+	}
+}

@@ -1,0 +1,163 @@
+package routegroup
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// Reasons of conditions of a SignadotRouteGroup, beside those of its parts and of a
+// sandbox.
+const (
+	// ReasonSandboxesNotFound: a sandbox that is named does not exist.
+	ReasonSandboxesNotFound = "SandboxesNotFound"
+	// ReasonSandboxesNotReady: one that exists is not ready.
+	ReasonSandboxesNotReady = "SandboxesNotReady"
+)
+
+// shownSandboxes is how many sandboxes a message names.
+const shownSandboxes = 3
+
+// Made is what is there after the decision was acted on.
+type Made struct {
+	// Config is the RoutingConfig; nil when there is none.
+	Config *crdv1.RoutingConfig
+	// Refusal is why it was not written.
+	Refusal *apply.Refusal
+}
+
+// Conclude gives the group with its new status. now is taken as the time of
+// conditions that changed.
+func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotRouteGroup {
+	g := in.Group.DeepCopy()
+	ready := 0
+	for _, name := range in.names() {
+		if isReady(in, name) {
+			ready++
+		}
+	}
+	g.Status.ObservedGeneration = g.Generation
+	g.Status.TotalSandboxes, g.Status.ReadySandboxes = int32(len(in.names())), int32(ready)
+	findings := finding.Findings{
+		crdv1.ConditionAccepted:            d.Accepted,
+		crdv1.ConditionSandboxesReady:      sandboxes(in),
+		crdv1.ConditionRoutingReady:        routing(d, made),
+		routingconfig.ConditionNoConflicts: routingconfig.Uncontested(routingconfig.Conflicts(d.Members)),
+	}
+	if r := made.Refusal; r != nil && r.Reason == apply.ReasonRejected && d.Accepted.IsYes() {
+		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message)
+	}
+	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
+		"Requests with routing key %q are led to %s.", g.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes")),
+		crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady,
+		routingconfig.ConditionNoConflicts, crdv1.ConditionRoutingReady)
+	finding.Write(g, findings, now)
+	return g
+}
+
+// ConcludeDeletion gives the group with the status of one that is being deleted.
+func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
+	g = g.DeepCopy()
+	gone := finding.No(sandbox.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
+	finding.Write(g, finding.Findings{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
+	return g
+}
+
+// isReady says whether a sandbox is there, is to stay, and is ready as it is asked for
+// now.
+func isReady(in Input, name string) bool {
+	s, ok := in.Sandboxes[name]
+	return ok && s.Object.DeletionTimestamp == nil &&
+		crdv1.IsTrue(s.Object.Status.Conditions, crdv1.ConditionReady, s.Object.Generation)
+}
+
+// sandboxes says whether every sandbox of the group exists and is ready.
+func sandboxes(in Input) finding.Finding {
+	var missing, unready []string
+	for _, name := range in.names() {
+		if _, ok := in.Sandboxes[name]; !ok {
+			missing = append(missing, name)
+		} else if !isReady(in, name) {
+			unready = append(unready, name+" ("+why(in.Sandboxes[name].Object)+")")
+		}
+	}
+	total := len(in.names())
+	switch {
+	case len(missing) > 0:
+		return finding.No(ReasonSandboxesNotFound, fmt.Sprintf(
+			"There is no SignadotSandbox %s: create it, or remove it from spec.sandboxNames. The others are routed.", some(missing, ", ")))
+	case len(unready) > 0:
+		return finding.No(ReasonSandboxesNotReady, fmt.Sprintf("%d of %s not ready: %s",
+			len(unready), count(total, "sandbox is", "sandboxes are"), some(unready, "; ")))
+	case total == 0:
+		return finding.Yes("NoSandboxes", "The group names no sandboxes, so its routing key leads to the baselines alone.")
+	}
+	return finding.Yes("SandboxesReady", fmt.Sprintf("Sandboxes ready: %d of %d.", total, total))
+}
+
+// why says why a sandbox is not ready.
+func why(s *crdv1.SignadotSandbox) string {
+	c := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionReady)
+	switch {
+	case s.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case c == nil || c.ObservedGeneration < s.Generation:
+		return "it has not been looked at yet"
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// routing says whether the data plane knows the key, and requests for every member's
+// baseline meet a sidecar that acts on it.
+func routing(d Decision, made Made) finding.Finding {
+	switch {
+	case made.Refusal != nil:
+		return finding.No(made.Refusal.Reason, made.Refusal.Message)
+	case d.Config == nil:
+		return finding.No(d.Accepted.Reason, d.Accepted.Message)
+	case made.Config == nil:
+		return finding.Open(crdv1.ReasonPending, "The RoutingConfig could not be written yet; it is tried again.")
+	}
+	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
+		c := crdv1.FindCondition(made.Config.Status.Conditions, t)
+		switch {
+		case c == nil || c.ObservedGeneration < made.Config.Generation:
+			return finding.Open(crdv1.ReasonPending, "The routing has been declared and is not on the routing log yet.")
+		case c.Status != string(metav1.ConditionTrue):
+			return finding.No(c.Reason, c.Message)
+		}
+	}
+	met := routingconfig.Met(made.Config, d.Members)
+	known := routingconfig.Known(made.Config, d.Members)
+	for _, f := range []finding.Finding{met, known} {
+		if f.IsNo() {
+			return finding.No(sandbox.ReasonRoutingNotReady, f.Message)
+		} else if !f.IsYes() {
+			return f
+		}
+	}
+	return finding.Yes("RoutingReady", "The rules of the routing key are on the routing log. "+met.Message+" "+known.Message)
+}
+
+// some names the first of many.
+func some(all []string, separator string) string {
+	if more := len(all) - shownSandboxes; more > 0 {
+		return strings.Join(all[:shownSandboxes], separator) + fmt.Sprintf("%sand %d more", separator, more)
+	}
+	return strings.Join(all, separator)
+}
+
+// count says how many there are.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
+}

@@ -1,0 +1,58 @@
+package routegroup
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
+)
+
+// gather reads all that counts for a route group from the cache.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, g *crdv1.SignadotRouteGroup) (Input, error) {
+	in := Input{Group: g, Sandboxes: map[string]Sandbox{}}
+	var configs crdv1.RoutingConfigList
+	if err := c.List(ctx, &configs, client.MatchingFields{apply.IndexOwner: string(g.UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list RoutingConfigs of SignadotRouteGroup %s: %w", g.Name, err)
+	}
+	in.Configs = configs.Items
+	for _, name := range in.names() {
+		s := &crdv1.SignadotSandbox{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, s)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return in, fmt.Errorf("read SignadotSandbox %s: %w", name, err)
+		}
+		members, err := member.OwnedBy(ctx, c, s.UID)
+		if err != nil {
+			return in, err
+		}
+		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
+	}
+	if g.Spec.RoutingKey == "" {
+		return in, nil
+	}
+	var err error
+	if in.Claims, err = routingkey.Claims(ctx, c, g.Spec.RoutingKey); err != nil {
+		return in, err
+	}
+	config := &crdv1.RoutingConfig{}
+	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(g.Spec.RoutingKey)}, config)
+	if apierrors.IsNotFound(err) {
+		return in, nil
+	}
+	if err != nil {
+		return in, fmt.Errorf("read RoutingConfig %s: %w", routingkey.ConfigName(g.Spec.RoutingKey), err)
+	}
+	in.KeyConfig = config
+	return in, nil
+}

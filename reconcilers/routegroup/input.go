@@ -1,0 +1,48 @@
+package routegroup
+
+import (
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routingkey"
+)
+
+// Input is what counts for one route group. Nothing in it may be changed.
+type Input struct {
+	// Group is the object.
+	Group *crdv1.SignadotRouteGroup
+	// Claims are all claims to its key, its own among them or not.
+	Claims []routingkey.Claim
+	// Configs are the RoutingConfigs that this group made.
+	Configs []crdv1.RoutingConfig
+	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
+	// nil when there is none.
+	KeyConfig *crdv1.RoutingConfig
+	// Sandboxes are those that the group names and that exist, by name.
+	Sandboxes map[string]Sandbox
+}
+
+// Sandbox is a sandbox that exists, and all that it has made of members.
+type Sandbox struct {
+	Object  *crdv1.SignadotSandbox
+	Members []crdv1.Member
+}
+
+// holder gives the claim to the key that counts: this group's or another one's.
+func (in Input) holder() routingkey.Claim {
+	return routingkey.Holder(routingkey.OfGroup(in.Group), in.Claims)
+}
+
+// names gives the sandboxes that are named, each once, in the order of the list.
+func (in Input) names() []string { return namesOf(in.Group) }
+
+// namesOf gives the sandboxes that a group names, each once.
+func namesOf(g *crdv1.SignadotRouteGroup) []string {
+	seen := map[string]bool{"": true}
+	var out []string
+	for _, name := range g.Spec.SandboxNames {
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,107 @@
+package routegroup
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/routingkey"
+)
+
+// Indexes of route groups and of what they make.
+const (
+	// indexSandbox finds groups by the names of their sandboxes.
+	indexSandbox = "spec.sandboxNames"
+	// indexMaker finds RoutingConfigs by the name of the group that made them.
+	indexMaker = "metadata.controller.routegroup"
+)
+
+// Setup makes the controller part of the manager.
+func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
+	rivals := routingkey.Claimants(r.config.Client, crdv1.KindRouteGroup)
+	spec := builder.WithPredicates(guard.Updates(guard.SpecChanged))
+	b := ctrl.NewControllerManagedBy(mgr).
+		Named("routegroup").
+		WithOptions(o).
+		// Its status, too: what was decided while our last write was not yet in the cache
+		// may have found nothing to write, and is decided again when it is there.
+		For(&crdv1.SignadotRouteGroup{}).
+		Owns(&crdv1.RoutingConfig{}).
+		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
+		Watches(&crdv1.SignadotSandbox{}, rivals, spec).
+		Watches(&crdv1.RoutingConfig{}, rivals, spec).
+		Watches(&crdv1.SignadotSandbox{}, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.ofSandbox)))
+	for _, kind := range crdv1.MemberKinds() {
+		if m, ok := crdv1.NewMember(kind); ok {
+			b = b.Watches(m, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.ofMember)))
+		}
+	}
+	return b.Complete(r)
+}
+
+// Index makes the indexes that a Reconciler reads by; it also reads by
+// apply.IndexOwner and those of package routingkey.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, indexSandbox, bySandbox); err != nil {
+		return fmt.Errorf("index route groups by their sandboxes: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &crdv1.RoutingConfig{}, indexMaker, byMaker); err != nil {
+		return fmt.Errorf("index RoutingConfigs by their route groups: %w", err)
+	}
+	return nil
+}
+
+// bySandbox gives the sandboxes that a group names.
+func bySandbox(o client.Object) []string {
+	g, ok := o.(*crdv1.SignadotRouteGroup)
+	if !ok {
+		return nil
+	}
+	return namesOf(g)
+}
+
+// byMaker gives the name of the group that made an object, if one did.
+func byMaker(o client.Object) []string {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || ref.Kind != crdv1.KindRouteGroup || ref.APIVersion != crdv1.APIVersion {
+		return nil
+	}
+	return []string{ref.Name}
+}
+
+// ofSandbox leads from a sandbox to the groups that name it.
+func (r *Reconciler) ofSandbox(ctx context.Context, o client.Object) []reconcile.Request {
+	return r.naming(ctx, o.GetName())
+}
+
+// ofMember leads from a member to the groups that name its sandbox.
+func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
+	ref := metav1.GetControllerOfNoCopy(o)
+	if ref == nil || ref.Kind != crdv1.KindSandbox {
+		return nil
+	}
+	return r.naming(ctx, ref.Name)
+}
+
+// naming gives requests for the groups that name a sandbox.
+func (r *Reconciler) naming(ctx context.Context, sandbox string) []reconcile.Request {
+	var list crdv1.SignadotRouteGroupList
+	if err := r.config.Client.List(ctx, &list, client.MatchingFields{indexSandbox: sandbox}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the route groups of a sandbox", "sandbox", sandbox)
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
