@@ -148,6 +148,16 @@ bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy (as root
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken
 	$(GO) run ./tests/bench/admission
 
+# How many objects there are, and for how long users change some.
+OBJECTS ?= 10000
+SANDBOXES ?= 500
+FOR ?= 60s
+
+.PHONY: bench-reconcilers
+bench-reconcilers: ## 10,000 objects, 100 changes a second: agreement, memory, writes (as root, six minutes; OBJECTS= SANDBOXES= FOR= for less)
+	@$(GO) build -o $(CACHE)/tools/bench-reconcilers ./tests/bench/reconcilers
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/bench-reconcilers -objects $(OBJECTS) -sandboxes $(SANDBOXES) -for $(FOR)
+
 .PHONY: down
 down: ## take the one-node cluster down and leave nothing
 	tools/cluster/cluster down

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,8 +27,10 @@ type Server struct {
 	environment *envtest.Environment
 }
 
-// Start starts an API server and gives it the CRDs. Stop ends it.
-func Start() (*Server, error) {
+// Start starts an API server and gives it the CRDs. flags are further ones of the
+// API server, as name=value without dashes, in place of those that it has. Stop ends
+// it.
+func Start(flags ...string) (*Server, error) {
 	crds, err := customResources()
 	if err != nil {
 		return nil, err
@@ -35,6 +38,10 @@ func Start() (*Server, error) {
 	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds,
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}}
+	for _, flag := range flags {
+		name, value, _ := strings.Cut(flag, "=")
+		s.environment.ControlPlane.GetAPIServer().Configure().Set(name, value)
+	}
 	if s.Config, err = s.environment.Start(); err != nil {
 		// What was started before something failed must not stay.
 		_ = s.environment.Stop()

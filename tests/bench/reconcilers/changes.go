@@ -1,0 +1,267 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// action is one thing that users, or their tools, do.
+type action struct {
+	kind string
+	// share is how many of a hundred are of this kind.
+	share int
+	// begin gives what is written, and nothing where there is nothing to do it to.
+	begin func(c *cluster) sequence
+}
+
+// mix is what users do. Of what concerns a workload each has the same chance, whether
+// it is forked or not.
+func mix() []action {
+	return []action{
+		{"sandbox: another image", 22, (*cluster).pushes},
+		{"sandbox: comes", 9, (*cluster).comes},
+		{"sandbox: goes", 9, (*cluster).goes},
+		{"sandbox: annotated", 10, (*cluster).notesSandbox},
+		{"workload: rolled out", 10, (*cluster).rollsOut},
+		{"workload: scaled", 10, (*cluster).scales},
+		{"workload: annotated", 10, (*cluster).notesWorkload},
+		{"workload: a pod evicted", 10, (*cluster).evicts},
+		{"Service: another port", 5, (*cluster).ports},
+		{"Service: annotated", 5, (*cluster).notesService},
+	}
+}
+
+// any takes a sandbox that nobody writes just now; nil when there is none. The caller
+// gives it back.
+func (c *cluster) any() *sandbox {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range 20 {
+		if len(c.sandboxes) == 0 {
+			return nil
+		}
+		if s := c.sandboxes[c.random.IntN(len(c.sandboxes))]; !s.busy {
+			s.busy = true
+			return s
+		}
+	}
+	return nil
+}
+
+// done gives a sandbox back as the API server has it now.
+func (c *cluster) done(s *sandbox, o *crdv1.SignadotSandbox) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s.busy = false
+	if o.UID != "" {
+		s.uid, s.generation = o.UID, o.Generation
+	}
+}
+
+// one is a sequence of one change.
+func one(do func(context.Context) error) sequence {
+	return sequence{steps: []step{{do: do}}}
+}
+
+// pushes: a developer has built another image for one of the forks.
+func (c *cluster) pushes() sequence {
+	s := c.any()
+	if s == nil {
+		return sequence{}
+	}
+	c.mu.Lock()
+	f := s.forks[c.random.IntN(len(s.forks))]
+	f.version++
+	spec := s.object().Spec
+	c.mu.Unlock()
+	return one(func(ctx context.Context) error {
+		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+		defer c.done(s, o)
+		return c.rig.client.Patch(ctx, o, merge(map[string]any{"spec": map[string]any{"customization": spec.Customization}}))
+	})
+}
+
+// comes: a sandbox is made.
+func (c *cluster) comes() sequence {
+	c.mu.Lock()
+	s := c.newSandbox()
+	s.busy = true
+	c.mu.Unlock()
+	return one(func(ctx context.Context) error { return c.createSandbox(ctx, s) })
+}
+
+func (c *cluster) createSandbox(ctx context.Context, s *sandbox) error {
+	o := s.object()
+	if err := c.rig.client.Create(ctx, o); err != nil {
+		return err
+	}
+	c.done(s, o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sandboxes = append(c.sandboxes, s)
+	return nil
+}
+
+// goes: a sandbox is deleted.
+func (c *cluster) goes() sequence {
+	s := c.any()
+	if s == nil {
+		return sequence{}
+	}
+	c.mu.Lock()
+	for i := range c.sandboxes {
+		if c.sandboxes[i] == s {
+			c.sandboxes = append(c.sandboxes[:i], c.sandboxes[i+1:]...)
+			break
+		}
+	}
+	c.gone++
+	c.mu.Unlock()
+	return one(func(ctx context.Context) error {
+		return c.rig.client.Delete(ctx, &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
+	})
+}
+
+// notesSandbox: a tool leaves a note on a sandbox.
+func (c *cluster) notesSandbox() sequence {
+	s := c.any()
+	if s == nil {
+		return sequence{}
+	}
+	s.noted++
+	return one(func(ctx context.Context) error {
+		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+		defer c.done(s, o)
+		return c.rig.client.Patch(ctx, o, note(s.noted))
+	})
+}
+
+// note is what a tool writes on an object.
+func note(n int) client.Patch {
+	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"example.com/last-seen": fmt.Sprint(n)}}})
+}
+
+// some gives any workload of users.
+func (c *cluster) some() *workload {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := c.random.IntN(len(c.baselines) + len(c.others))
+	if i < len(c.baselines) {
+		return c.baselines[i]
+	}
+	return c.others[i-len(c.baselines)]
+}
+
+func (w *workload) object() *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace}}
+}
+
+// rollsOut: a workload gets another version of both its images.
+func (c *cluster) rollsOut() sequence {
+	w := c.some()
+	w.mu.Lock()
+	w.version++
+	images := []map[string]string{
+		{"name": mainContainer, "image": w.image(mainContainer)}, {"name": besideContainer, "image": w.image(besideContainer)}}
+	w.mu.Unlock()
+	patch := strategic(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": images}}}})
+	return c.change(w, patch, c.rollOut)
+}
+
+// scales: an autoscaler wants one pod more or less.
+func (c *cluster) scales() sequence {
+	w := c.some()
+	w.mu.Lock()
+	if w.replicas++; w.replicas > 4 {
+		w.replicas = 1
+	}
+	patch := merge(map[string]any{"spec": map[string]any{"replicas": w.replicas}})
+	w.mu.Unlock()
+	return c.change(w, patch, c.scale)
+}
+
+// strategic is a patch that changes items of lists by their names.
+func strategic(content map[string]any) client.Patch {
+	b, _ := json.Marshal(content) // Texts and numbers: that cannot fail.
+	return client.RawPatch(types.StrategicMergePatchType, b)
+}
+
+// change changes a Deployment of users; what follows is put in line.
+func (c *cluster) change(w *workload, patch client.Patch, follows func(*workload, int64) sequence) sequence {
+	var after sequence
+	return sequence{steps: []step{{do: func(ctx context.Context) error {
+		o := w.object()
+		err := c.rig.client.Patch(ctx, o, patch)
+		if err == nil {
+			after = follows(w, o.Generation)
+		}
+		return err
+	}}}, follow: func() sequence { return after }}
+}
+
+// notesWorkload: a tool leaves a note on a workload.
+func (c *cluster) notesWorkload() sequence {
+	w := c.some()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noted++
+	patch := note(w.noted)
+	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.object(), patch) })
+}
+
+// evicts: a pod of any workload, also of a fork, has to go from its node.
+func (c *cluster) evicts() sequence {
+	w := c.some()
+	c.mu.Lock()
+	if c.random.IntN(2) == 0 {
+		for _, f := range c.forks { // Any; Go has its own chance.
+			w = f
+			break
+		}
+	}
+	c.mu.Unlock()
+	return c.replace(w)
+}
+
+// ports: a Service gets another port, or loses those that it got.
+func (c *cluster) ports() sequence {
+	w := c.some()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ports = (w.ports + 1) % 3
+	ports := w.services()[0].Spec.Ports
+	patch := merge(map[string]any{"spec": map[string]any{"ports": ports}})
+	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+}
+
+// morePorts are the ports that users have added.
+func (w *workload) morePorts() (out []corev1.ServicePort) {
+	for i := range w.ports {
+		out = append(out, corev1.ServicePort{Name: fmt.Sprintf("more-%d", i), Protocol: corev1.ProtocolTCP, Port: int32(81 + i), TargetPort: intstr.FromInt32(8080)})
+	}
+	return out
+}
+
+func (w *workload) firstService() *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace}}
+}
+
+// notesService: a tool leaves a note on a Service.
+func (c *cluster) notesService() sequence {
+	w := c.some()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noted++
+	patch := note(w.noted)
+	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// workload is a Deployment as the cluster knows it: one that users made, or a fork.
+type workload struct {
+	namespace, name string
+	// two says that it has a second Service.
+	two bool
+	// fork says that the manager made it, made for which ForkedWorkload.
+	fork bool
+	made string
+
+	mu sync.Mutex
+	// version is that of its images, ports how many more ports its Service has.
+	version, ports int
+	replicas       int32
+	// generation is the newest that is rolled out, or being so.
+	generation int64
+	// pods are those that it has, next the number of the next one.
+	pods []string
+	next int
+	// noted counts what tools have written on it.
+	noted int
+	// begun counts what was begun to its pods: only the last goes on, and it is under
+	// way until ended is the same.
+	begun, ended int
+}
+
+// forked is one fork of a sandbox, as it was asked for.
+type forked struct {
+	baseline *workload
+	version  int
+}
+
+// image is what the sandbox gives its main container.
+func (f *forked) image() string {
+	return fmt.Sprintf("registry.example/feature/%s:v%d", f.baseline.name, f.version)
+}
+
+// sandbox is one that a user wants, as it was asked for.
+type sandbox struct {
+	name  string
+	forks []*forked
+	// uid and generation are those of the object as the API server answered last.
+	uid        types.UID
+	generation int64
+	noted      int
+	// busy says that somebody is writing it just now.
+	busy bool
+}
+
+// cluster is what users and the cluster itself have written: what there is to be.
+type cluster struct {
+	rig *rig
+	// baselines are the workloads that are forked, others those that are not.
+	baselines, others []*workload
+
+	mu        sync.Mutex
+	random    *rand.Rand
+	sandboxes []*sandbox
+	// gone counts the sandboxes that were deleted, made those that ever were.
+	gone, made int
+	// forks are the Deployments of forks that the cluster has seen, by UID.
+	forks map[types.UID]*workload
+	// fast says that workloads are rolled out in as few writes as possible: while the
+	// cluster is filled.
+	fast bool
+}
+
+// newCluster gives what is to be there at the beginning: a third of the workloads
+// that are forked have one fork, and so on, as chance has it.
+func newCluster(r *rig, l load) *cluster {
+	c := &cluster{rig: r, random: rand.New(rand.NewPCG(l.seed, 6)), forks: map[types.UID]*workload{}, fast: true}
+	for i := range max(1, l.sandboxes*3/5) {
+		c.baselines = append(c.baselines, c.workload(l, "service", i))
+	}
+	expected := 0
+	for _, w := range c.baselines {
+		expected += w.objects()
+	}
+	for range l.sandboxes {
+		s := c.newSandbox()
+		c.sandboxes = append(c.sandboxes, s)
+		expected += s.objects()
+	}
+	for i := 0; expected < l.objects; i++ {
+		w := c.workload(l, "other", i)
+		c.others = append(c.others, w)
+		expected += w.objects()
+	}
+	return c
+}
+
+// workload makes up a workload. Every fourth has two Services, and one, two or three
+// pods.
+func (c *cluster) workload(l load, kind string, i int) *workload {
+	return &workload{
+		namespace: fmt.Sprintf("team-%d", i%l.namespaces), name: fmt.Sprintf("%s-%d", kind, i),
+		two: i%4 == 0, replicas: int32(1 + i%3), version: 1,
+	}
+}
+
+// newSandbox makes up a sandbox with one, two or three forks.
+func (c *cluster) newSandbox() *sandbox {
+	s := &sandbox{name: fmt.Sprintf("feature-%d", c.made)}
+	c.made++
+	for _, i := range c.random.Perm(len(c.baselines))[:min(1+c.random.IntN(3), len(c.baselines))] {
+		s.forks = append(s.forks, &forked{baseline: c.baselines[i], version: 1})
+	}
+	return s
+}
+
+// objects is how many objects a workload is: itself, its Services, its pods.
+func (w *workload) objects() int { return 1 + len(w.services()) + int(w.replicas) }
+
+// objects is how many objects a sandbox is: itself, its RoutingConfig, and for each
+// fork a ForkedWorkload, a Deployment, its Services and a pod.
+func (s *sandbox) objects() int {
+	n := 2
+	for _, f := range s.forks {
+		n += 3 + len(f.baseline.services())
+	}
+	return n
+}
+
+// forkCount is how many forks are to be there.
+func (c *cluster) forkCount() (forks, services int) {
+	for _, s := range c.sandboxes {
+		for _, f := range s.forks {
+			forks++
+			services += len(f.baseline.services())
+		}
+	}
+	return forks, services
+}

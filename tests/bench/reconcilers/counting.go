@@ -1,0 +1,98 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// asked is one way to ask the API server: what is done to which resource, such as
+// "apply deployments" or "patch signadotsandboxes/status".
+type asked struct{ Verb, Resource string }
+
+// writes says whether it changes something.
+func (a asked) writes() bool {
+	switch a.Verb {
+	case "get", "list", "watch":
+		return false
+	}
+	return true
+}
+
+// own says whether it is about the manager's own books: its lease, where its log is,
+// and Events for people. None of them is an object that anybody asked for.
+func (a asked) own() bool {
+	return a.Resource == "leases" || a.Resource == "configmaps" || a.Resource == "events"
+}
+
+// counter counts what goes through it, before it is answered.
+type counter struct {
+	mu sync.Mutex
+	of map[asked]int
+}
+
+// wrap is what rest.Config.WrapTransport wants.
+func (c *counter) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		c.mu.Lock()
+		c.of[of(r)]++
+		c.mu.Unlock()
+		return next.RoundTrip(r)
+	})
+}
+
+// counts gives the counts as they are.
+func (c *counter) counts() map[asked]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.of)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// of reads a request.
+func of(r *http.Request) asked {
+	resource, named := resourceOf(r.URL.Path)
+	verb := strings.ToLower(r.Method)
+	switch {
+	case r.Method == http.MethodGet && r.URL.Query().Has("watch"):
+		verb = "watch"
+	case r.Method == http.MethodGet && !named:
+		verb = "list"
+	case r.Method == http.MethodPost:
+		verb = "create"
+	case r.Method == http.MethodPut:
+		verb = "update"
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch"):
+		verb = "apply"
+	}
+	return asked{verb, resource}
+}
+
+// resourceOf gives the resource of a path, with its subresource, and whether the path
+// names one object. A path that is not about objects is its own resource, and counts
+// as one.
+func resourceOf(path string) (resource string, named bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		return path, true
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	switch len(parts) {
+	case 1:
+		return parts[0], false
+	case 2:
+		return parts[0], true
+	}
+	return parts[0] + "/" + parts[2], true
+}

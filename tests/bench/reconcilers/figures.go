@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"switchyard.dev/tests/figures"
+)
+
+// churned is what was measured while the cluster changed.
+type churned struct {
+	objects       int
+	before, after Standing
+	lasted        time.Duration
+	// computed is the processor time of everybody.
+	computed time.Duration
+	// toAgree is from the last change of a user until all agreed, lastChange from
+	// the last change of all.
+	toAgree, lastChange time.Duration
+}
+
+// tallied is what was asked, added up.
+type tallied struct {
+	writes, own, reads, lists int
+	of                        map[asked]int
+}
+
+func tally(s Standing) tallied {
+	t := tallied{of: map[asked]int{}}
+	for _, c := range s.Asked {
+		a := asked{c.Verb, c.Resource}
+		t.of[a] += c.Times
+		switch {
+		case a.writes() && a.own():
+			t.own += c.Times
+		case a.writes():
+			t.writes += c.Times
+		case a.Verb == "list":
+			t.lists += c.Times
+		case a.Verb == "get":
+			t.reads += c.Times
+		}
+	}
+	return t
+}
+
+// since takes away what had been asked before.
+func (t tallied) since(before tallied) tallied {
+	for a, n := range before.of {
+		if t.of[a] -= n; t.of[a] == 0 {
+			delete(t.of, a)
+		}
+	}
+	t.writes, t.own, t.reads, t.lists = t.writes-before.writes, t.own-before.own, t.reads-before.reads, t.lists-before.lists
+	return t
+}
+
+// figure prints one number.
+var figure = figures.Beside("").AtMost
+
+// report prints what was measured while the cluster changed.
+func (m *measurement) report(c churned) error {
+	t := tally(c.after).since(tally(c.before))
+	changes := m.play.total()
+	m.print("objects", float64(c.objects), "")
+	m.print("changes", float64(changes), "")
+	m.print("changes-per-second", float64(changes)/min(c.lasted.Seconds(), m.load.lasting.Seconds()), "/s")
+	for _, kind := range slices.Sorted(maps.Keys(m.play.made)) {
+		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.made[kind])
+	}
+	figure(m.out, "converged-after", c.toAgree.Seconds(), "s", 10, 0)
+	m.print("converged-after-the-last-change-of-all", c.lastChange.Seconds(), "s")
+	now, most, err := m.rig.manager.Memory()
+	if err != nil {
+		return err
+	}
+	figure(m.out, "memory-at-most", most, "MiB", 300, 0)
+	m.print("memory-now", now, "MiB")
+	m.print("heap-in-use", c.after.Heap, "MiB")
+	figure(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "", 1.2, 0)
+	m.print("writes", float64(t.writes), "")
+	m.print("writes-of-its-own-books", float64(t.own), "")
+	m.print("reads-past-the-cache", float64(t.reads), "")
+	m.print("lists-past-the-cache", float64(t.lists), "")
+	m.table(t.of)
+	for _, name := range slices.Sorted(maps.Keys(c.after.Reconciled)) {
+		m.print("looks-of-"+name, float64(c.after.Reconciled[name]-c.before.Reconciled[name]), "")
+	}
+	m.print("processors-of-the-manager", (c.after.Computed-c.before.Computed).Seconds()/c.lasted.Seconds(), "busy")
+	m.print("processors-of-all", c.computed.Seconds()/c.lasted.Seconds(), "busy")
+	return nil
+}
+
+// reportResync prints what a manager asked that was started in a cluster where
+// nothing changes.
+func (m *measurement) reportResync(s Standing) error {
+	t := tally(s)
+	figure0(m, "writes-in-a-resync", t.writes)
+	m.print("writes-of-its-own-books-in-a-resync", float64(t.own), "")
+	most := 0
+	for a, n := range t.of {
+		if a.Verb == "list" {
+			most = max(most, n)
+		}
+	}
+	figures.Told(m.out, "lists-of-a-kind-at-start", most, "", "at most 1", most <= 1)
+	m.table(t.of)
+	now, peak, err := m.rig.manager.Memory()
+	if err != nil {
+		return err
+	}
+	m.print("memory-after-start", now, "MiB")
+	m.print("memory-at-most-at-start", peak, "MiB")
+	return nil
+}
+
+// figure0 prints a number that is to be 0.
+func figure0(m *measurement, name string, n int) {
+	figures.Told(m.out, name, n, "", "0", n == 0)
+}
+
+// print prints a number without a target.
+func (m *measurement) print(name string, value float64, unit string) {
+	figure(m.out, name, value, unit, 0, 0)
+}
+
+// table prints how often what was asked, most often first.
+func (m *measurement) table(of map[asked]int) {
+	kinds := slices.SortedFunc(maps.Keys(of), func(a, b asked) int {
+		return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a.Verb+a.Resource, b.Verb+b.Resource))
+	})
+	for _, a := range kinds {
+		fmt.Fprintf(m.out, "  %-7s %-36s %d\n", a.Verb, a.Resource, of[a])
+	}
+}
+
+// computed is the time that processors have computed since the machine began. What
+// cannot be read counts as 0: it is for judging the figures, not one of them.
+func computed() (sum time.Duration) {
+	const tick = 10 * time.Millisecond
+	b, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(b), "\n")
+	for i, field := range strings.Fields(line) {
+		if i == 0 || i == 4 || i == 5 { // Its name, and times of idleness.
+			continue
+		}
+		n, _ := strconv.ParseInt(field, 10, 64)
+		sum += time.Duration(n) * tick
+	}
+	return sum
+}

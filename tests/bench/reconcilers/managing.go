@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/reconcilers/manager"
+)
+
+// roleManager is the process of the manager.
+const roleManager = "manager"
+
+// Orders are what the process of the manager is to work with.
+type Orders struct {
+	// Host and the rest reach the API server.
+	Host          string
+	CA, Cert, Key []byte
+	// Bus is the URL of the event bus, and Token a file with the token for it.
+	Bus, Token string
+	// Profiles is a directory for profiles; empty for none.
+	Profiles string
+}
+
+// Standing is where the manager stands.
+type Standing struct {
+	Asked []Count
+	// Reconciled is how often each controller has looked at an object.
+	Reconciled map[string]int
+	// Waiting is how many objects are to be looked at.
+	Waiting int
+	// LogReady says why the routing log is not whole; empty when it is.
+	LogReady string
+	// Heap is what of Go's heap is in use, in MiB.
+	Heap float64
+	// Computed is the processor time of the process.
+	Computed time.Duration
+}
+
+// Count is how often something was asked.
+type Count struct {
+	Verb, Resource string
+	Times          int
+}
+
+// managing is the process of the manager.
+type managing struct {
+	counter counter
+	main    *manager.Main
+	ended   chan error
+	orders  Orders
+}
+
+func newManaging() *managing {
+	return &managing{counter: counter{of: map[asked]int{}}, ended: make(chan error, 1)}
+}
+
+// Start starts the manager.
+func (m *managing) Start(o Orders, _ *struct{}) error {
+	m.orders = o
+	// What goes wrong is told; everything else would be a line for each sandbox.
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	routing, _, err := connect.Open(connect.Config{URL: o.Bus, Role: connect.Writer, TokenFile: o.Token, Name: "manager", Logger: log}, jetstream.Config{})
+	if err != nil {
+		return err
+	}
+	access := &rest.Config{Host: o.Host, TLSClientConfig: rest.TLSClientConfig{CAData: o.CA, CertData: o.Cert, KeyData: o.Key}}
+	access.Wrap(m.counter.wrap)
+	ctx := context.Background()
+	m.main, err = manager.New(ctx, manager.Config{
+		REST: access, Log: routing, Logger: log, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0",
+	})
+	if err != nil {
+		return fmt.Errorf("make the manager: %w", err)
+	}
+	go func() { m.ended <- m.main.Run(ctx) }()
+	return nil
+}
+
+// Look gives where the manager stands, or why it has ended.
+func (m *managing) Look(_ struct{}, s *Standing) error {
+	select {
+	case err := <-m.ended:
+		return errors.Join(errors.New("the manager has ended"), err)
+	default:
+	}
+	for a, n := range m.counter.counts() {
+		s.Asked = append(s.Asked, Count{a.Verb, a.Resource, n})
+	}
+	if err := m.main.LogReady(); err != nil {
+		s.LogReady = err.Error()
+	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	s.Heap = float64(memory.HeapInuse) / (1 << 20)
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		return err
+	}
+	s.Computed = time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	return s.count()
+}
+
+// count reads what controllers say of themselves.
+func (s *Standing) count() error {
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		return err
+	}
+	s.Reconciled = map[string]int{}
+	for _, f := range families {
+		for _, metric := range f.GetMetric() {
+			switch f.GetName() {
+			case "controller_runtime_reconcile_total":
+				for _, l := range metric.GetLabel() {
+					if l.GetName() == "controller" {
+						s.Reconciled[l.GetValue()] += int(metric.GetCounter().GetValue())
+					}
+				}
+			case "workqueue_depth":
+				s.Waiting += int(metric.GetGauge().GetValue())
+			case "controller_runtime_active_workers":
+				s.Waiting += int(metric.GetGauge().GetValue())
+			}
+		}
+	}
+	return nil
+}
+
+// Compute begins a profile of the processor time, and gives how to end it: by
+// calling it again.
+func (m *managing) Compute(begin bool, _ *struct{}) error {
+	if m.orders.Profiles == "" {
+		return nil
+	}
+	if !begin {
+		pprof.StopCPUProfile()
+		return nil
+	}
+	f, err := os.Create(filepath.Join(m.orders.Profiles, "cpu.pprof"))
+	if err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(f) // It writes to the file until it is stopped.
+}
+
+// Heap writes a profile of what is in memory.
+func (m *managing) Heap(name string, _ *struct{}) error {
+	if m.orders.Profiles == "" {
+		return nil
+	}
+	runtime.GC()
+	f, err := os.Create(filepath.Join(m.orders.Profiles, strings.TrimSpace(name)+".pprof"))
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// writers write at the same time.
+const writers = 16
+
+// play makes changes: those that are due, in the order in which they are, and, when
+// none is, what users begin.
+type play struct {
+	cluster *cluster
+	mu      sync.Mutex
+	due     []due
+	running int
+	// made counts changes by kind, begun what users began.
+	made, begun map[string]int
+	last        time.Time
+	failed      error
+}
+
+// due is a sequence whose next step is due at a time.
+type due struct {
+	at   time.Time
+	rest sequence
+}
+
+func newPlay(c *cluster) *play {
+	return &play{cluster: c, made: map[string]int{}, begun: map[string]int{}}
+}
+
+// follow makes the cluster act on the Deployments of forks: it rolls out each new
+// form of one, and lets the pods of one go that is gone.
+func (p *play) follow(ctx context.Context) error {
+	informer, err := p.cluster.rig.seen.GetInformer(ctx, &appsv1.Deployment{})
+	if err != nil {
+		return err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { p.seen(o) },
+		UpdateFunc: func(_, o any) { p.seen(o) },
+		DeleteFunc: func(o any) { p.gone(o) },
+	})
+	return err
+}
+
+// seen acts on the Deployment of a fork.
+func (p *play) seen(o any) {
+	d, ok := o.(*appsv1.Deployment)
+	if !ok || d.Labels[crdv1.LabelForkedWorkload] == "" {
+		return
+	}
+	c := p.cluster
+	c.mu.Lock()
+	w := c.forks[d.UID]
+	if w == nil {
+		w = &workload{namespace: d.Namespace, name: d.Name, fork: true, made: d.Labels[crdv1.LabelForkedWorkload], replicas: 1}
+		c.forks[d.UID] = w
+	}
+	c.mu.Unlock()
+	w.mu.Lock()
+	fresh := d.Generation > w.generation
+	w.mu.Unlock()
+	if fresh {
+		p.add(c.rollOut(w, d.Generation))
+	}
+}
+
+// gone lets the pods of a fork go.
+func (p *play) gone(o any) {
+	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+		o = last.Obj
+	}
+	d, ok := o.(*appsv1.Deployment)
+	if !ok {
+		return
+	}
+	c := p.cluster
+	c.mu.Lock()
+	w := c.forks[d.UID]
+	delete(c.forks, d.UID)
+	c.mu.Unlock()
+	if w != nil {
+		p.add(c.leave(w))
+	}
+}
+
+// add puts a sequence in line.
+func (p *play) add(s sequence) {
+	if len(s.steps) == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.due = append(p.due, due{time.Now().Add(s.steps[0].after), s})
+}
+
+// take takes the sequence that is due longest.
+func (p *play) take(now time.Time) (sequence, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := -1
+	for i := range p.due {
+		if !p.due[i].at.After(now) && (first < 0 || p.due[i].at.Before(p.due[first].at)) {
+			first = i
+		}
+	}
+	if first < 0 {
+		return sequence{}, false
+	}
+	s := p.due[first].rest
+	p.due = slices.Delete(p.due, first, first+1)
+	p.running++
+	return s, true
+}
+
+// begin begins something that users do.
+func (p *play) begin() sequence {
+	actions := mix()
+	for {
+		p.cluster.mu.Lock()
+		n := p.cluster.random.IntN(100)
+		p.cluster.mu.Unlock()
+		for _, a := range actions {
+			if n -= a.share; n >= 0 {
+				continue
+			}
+			s := a.begin(p.cluster)
+			if len(s.steps) == 0 {
+				break // There is nothing to do it to.
+			}
+			if s.steps[0].kind == "" {
+				s.steps[0].kind = a.kind
+			}
+			p.mu.Lock()
+			p.begun[a.kind]++
+			p.running++
+			p.mu.Unlock()
+			return s
+		}
+	}
+}
+
+// makeNext makes the next change of a sequence, and puts the rest in line.
+func (p *play) makeNext(ctx context.Context, s sequence) {
+	stopped := s.live != nil && !s.live()
+	if stopped && s.steps[0].kind != kindPodEnded {
+		p.finish(sequence{}, "", nil)
+		return
+	}
+	first := s.steps[0]
+	err := first.do(ctx)
+	switch s.steps = s.steps[1:]; {
+	case stopped:
+		s.steps = nil
+	case err == nil && len(s.steps) == 0 && s.follow != nil:
+		s = s.follow()
+	}
+	p.finish(s, first.kind, err)
+}
+
+// finish notes what was made.
+func (p *play) finish(rest sequence, kind string, err error) {
+	p.mu.Lock()
+	p.running--
+	switch {
+	case kind == "" || err != nil && overtaken(err):
+	case err != nil:
+		p.failed = fmt.Errorf("%s: %w", kind, err)
+	default:
+		p.made[kind]++
+		p.last = time.Now()
+	}
+	p.mu.Unlock()
+	p.add(rest)
+}
+
+// run makes so many changes a second until something is so. Users begin some while
+// they may. It gives when the last thing was begun by a user.
+func (p *play) run(ctx context.Context, perSecond int, users time.Duration, until func() bool) (lastBegun time.Time, err error) {
+	work := make(chan sequence)
+	var done sync.WaitGroup
+	for range writers {
+		done.Go(func() {
+			for s := range work {
+				p.makeNext(ctx, s)
+			}
+		})
+	}
+	defer done.Wait()
+	defer close(work)
+	began, tick := time.Now(), time.NewTicker(time.Second/time.Duration(perSecond))
+	defer tick.Stop()
+	for {
+		now := time.Now()
+		s, ok := p.take(now)
+		if !ok && now.Sub(began) < users {
+			s, ok, lastBegun = p.begin(), true, now
+		}
+		if ok {
+			work <- s
+		}
+		if p.failed != nil || !ok && until() {
+			return lastBegun, p.failed
+		}
+		select {
+		case <-ctx.Done():
+			return lastBegun, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// idle says whether nothing is under way.
+func (p *play) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.running == 0 && len(p.due) == 0
+}
+
+// total is how many changes were made.
+func (p *play) total() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.made {
+		n += of
+	}
+	return n
+}
+
+// recount counts from zero.
+func (p *play) recount() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made, p.begun = map[string]int{}, map[string]int{}
+}

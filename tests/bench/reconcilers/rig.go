@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/process"
+)
+
+// operator is the manager's namespace.
+const operator = "signadot"
+
+// rig is an API server and an event bus, and what this process sees of them.
+type rig struct {
+	server *apiserver.Server
+	bus    *embedded.Server
+	dir    string
+	// client writes what users and the cluster write.
+	client client.Client
+	// seen is what this process watches, and table what it folds from the log.
+	seen    cache.Cache
+	table   *view.View
+	manager *process.Process
+	stops   []func() error
+}
+
+// start starts everything but the manager. The caller stops it.
+func start(ctx context.Context) (r *rig, err error) {
+	r = &rig{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.stop())
+		}
+	}()
+	if r.dir, err = os.MkdirTemp("", "bench-reconcilers-"); err != nil {
+		return nil, err
+	}
+	r.stops = append(r.stops, func() error { return os.RemoveAll(r.dir) })
+	if err := os.WriteFile(r.token(), []byte("manager"), 0o600); err != nil {
+		return nil, err
+	}
+	if r.server, err = apiserver.Start("service-cluster-ip-range=" + clusterIPs); err != nil {
+		return nil, err
+	}
+	r.stops = append(r.stops, r.server.Stop)
+	r.bus, err = embedded.Start(embedded.Config{
+		StoreDir: filepath.Join(r.dir, "log"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
+		Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Writer, nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.stops = append(r.stops, func() error { r.bus.Close(); return nil })
+	if err := r.connect(); err != nil {
+		return nil, err
+	}
+	return r, r.watch(ctx)
+}
+
+// connect makes the client and the namespace of the manager.
+func (r *rig) connect() error {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return err
+	}
+	access := rest.CopyConfig(r.server.Config)
+	access.QPS = -1 // No limit.
+	if r.client, err = client.New(access, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	return r.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}})
+}
+
+// watch begins to watch what the manager makes, and to follow the log.
+func (r *rig) watch(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	r.stops = append(r.stops, func() error { stop(); return nil })
+	conn, err := r.bus.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := jetstream.New(jetstream.Config{Conn: conn})
+	if err != nil {
+		return err
+	}
+	if r.table, err = view.New(view.Config{Log: log}); err != nil {
+		return err
+	}
+	go func() { _ = r.table.Run(ctx) }() // It ends with ctx, without an error.
+	access := rest.CopyConfig(r.server.Config)
+	access.QPS = -1
+	r.seen, err = cache.New(access, cache.Options{Scheme: r.client.Scheme(), ByObject: map[client.Object]cache.ByObject{
+		&appsv1.Deployment{}: {}, &corev1.Service{}: {},
+	}, DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		return err
+	}
+	for _, o := range watched() {
+		if _, err := r.seen.GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
+	}
+	go func() { _ = r.seen.Start(ctx) }() // What it cannot read is never agreed on.
+	if !r.seen.WaitForCacheSync(ctx) {
+		return errors.New("cannot watch the API server")
+	}
+	return nil
+}
+
+func (r *rig) token() string { return filepath.Join(r.dir, "token") }
+
+// manage starts the manager and waits until the routing log is whole.
+func (r *rig) manage(ctx context.Context, profiles string) (err error) {
+	if r.manager, err = process.Start(roleManager); err != nil {
+		return err
+	}
+	access := r.server.Config
+	o := Orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
+		Bus: "nats://" + r.bus.Addr().String(), Token: r.token(), Profiles: profiles}
+	if err := r.manager.Call("Start", o, &struct{}{}); err != nil {
+		return err
+	}
+	return within(ctx, time.Minute, "the routing log is whole", func() (error, error) {
+		s, err := r.look()
+		if err == nil && s.LogReady != "" {
+			return errors.New(s.LogReady), nil
+		}
+		return nil, err
+	})
+}
+
+// unmanage ends the manager.
+func (r *rig) unmanage() error {
+	if r.manager == nil {
+		return nil
+	}
+	m := r.manager
+	r.manager = nil
+	return m.Close()
+}
+
+// look asks the manager where it stands.
+func (r *rig) look() (Standing, error) {
+	var s Standing
+	err := r.manager.Call("Look", struct{}{}, &s)
+	return s, err
+}
+
+// stop ends everything.
+func (r *rig) stop() error {
+	err := r.unmanage()
+	for i := len(r.stops) - 1; i >= 0; i-- {
+		err = errors.Join(err, r.stops[i]())
+	}
+	return err
+}
+
+// within waits until something is so. check says what is not, and what is wrong.
+func within(ctx context.Context, patience time.Duration, what string, check func() (open, wrong error)) error {
+	for end := time.Now().Add(patience); ; {
+		open, wrong := check()
+		if wrong != nil || open == nil {
+			return wrong
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s: not within %s: %w", what, patience, open)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
