@@ -40,7 +40,7 @@ func ruleOf(r *table.Rule) *routingv1.Rule {
 	out := &routingv1.Rule{
 		Baseline: workloadOf(r.Baseline), RoutingKey: r.RoutingKey, Sandbox: r.Sandbox,
 		Member: memberOf(r.Member), Ready: r.Ready,
-		DeclaredSequence: r.Declared, ObservedSequence: r.Observed,
+		DeclaredSequence: r.Declared, ObservedSequence: r.Observed, KeptAtBaseline: r.Kept(),
 	}
 	for _, m := range r.Mappings {
 		mapping := &routingv1.Mapping{WorkloadPort: m.WorkloadPort}

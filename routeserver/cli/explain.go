@@ -22,7 +22,8 @@ and since when. DESTINATION is what a client calls, host:port of a Service or it
 cluster IP. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 
-Exit code 0 when the request is routed to the sandbox of its key, 1 when not.`,
+Exit code 0 when the request is routed to the sandbox of its key, or stays at the
+baseline because that sandbox wants it so; 1 when not.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
   switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
   switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
@@ -78,7 +79,7 @@ func (a *app) explain(ctx context.Context, req *routingv1.ExplainRequest) error 
 		return err
 	}
 	switch got.GetVerdict() {
-	case routingv1.Verdict_ROUTED:
+	case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
 		return nil
 	case routingv1.Verdict_TABLE_NOT_WHOLE:
 		return &exit{code: ExitUnavailable}
@@ -88,7 +89,7 @@ func (a *app) explain(ctx context.Context, req *routingv1.ExplainRequest) error 
 
 func (a *app) explainText(e *routingv1.ExplainResponse) string {
 	colour := red
-	if e.GetVerdict() == routingv1.Verdict_ROUTED {
+	if v := e.GetVerdict(); v == routingv1.Verdict_ROUTED || v == routingv1.Verdict_KEPT_AT_BASELINE {
 		colour = green
 	}
 	var b strings.Builder

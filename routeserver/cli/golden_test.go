@@ -4,8 +4,37 @@ import (
 	"strings"
 	"testing"
 
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
 )
+
+// A virtual workload keeps its requests at the baseline, where a fork had them before.
+func TestWhatIsKeptIsSaidToBeSo(t *testing.T) {
+	naming := declared("alice", "sb-alice", "watch-alice", "kubectl-client-side-apply")
+	said, _ := naming.Data.(*factv1.RoutingDeclared)
+	said.Members[0].Kind = "VirtualWorkload"
+	keeping := observed("watch-alice", "", true)
+	keeping.Cause.Kind = "VirtualWorkload"
+	keeping.Key = event.Workload("VirtualWorkload", "shop", "watch-alice")
+	seen, _ := keeping.Data.(*factv1.WorkloadObserved)
+	seen.Workload.Kind, seen.Services[0].To = "VirtualWorkload", ""
+	path := save(t, "log.jsonl", sealed(t, append(story()[:3], keeping, naming)))
+	for name, args := range map[string][]string{
+		"kept-table":   {"table", "--archive", path},
+		"kept-explain": {"explain", "customer.shop:8081", "--key", "alice", "--archive", path},
+		"kept-diff":    {"diff", "3", "--archive", path},
+		"kept-history": {"history", "--workload", "deployment/shop/customer", "--archive", path},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := client().run(t.Context(), args...)
+			if got.code != 0 || got.err != "" {
+				t.Fatalf("exit code %d\n%s%s", got.code, got.out, got.err)
+			}
+			golden(t, name+".txt", got.out)
+		})
+	}
+}
 
 // What each command shows of the story, to people and to scripts.
 func TestOutputs(t *testing.T) {

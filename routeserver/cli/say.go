@@ -109,6 +109,9 @@ func ruleLine(r *routingv1.Rule, ports []uint32) string {
 	if r == nil {
 		return "the baseline"
 	}
+	if r.GetKeptAtBaseline() {
+		return "the baseline, because " + memberName(r.GetMember()) + " of sandbox " + r.GetSandbox() + " wants it so"
+	}
 	out := "sandbox " + r.GetSandbox() + " (" + memberName(r.GetMember()) + ")"
 	for _, m := range r.GetMappings() {
 		if len(ports) == 0 || contains(ports, m.GetWorkloadPort()) {
@@ -161,7 +164,11 @@ func observation(o *factv1.WorkloadObserved) string {
 	var ports []string
 	for _, s := range o.GetServices() {
 		for _, p := range s.GetPorts() {
-			ports = append(ports, fmt.Sprintf("%d via %s:%d", p.GetWorkloadPort(), s.GetTo(), p.GetPort()))
+			via := fmt.Sprintf("%d via %s:%d", p.GetWorkloadPort(), s.GetTo(), p.GetPort())
+			if s.GetTo() == "" { // Nothing was made that leads away.
+				via = fmt.Sprintf("%d of %s:%d", p.GetWorkloadPort(), s.GetFrom(), p.GetPort())
+			}
+			ports = append(ports, via)
 		}
 	}
 	if len(ports) > 0 {

@@ -102,9 +102,14 @@ func (a *app) tableText(t *routingv1.GetTableResponse) string {
 		if !r.GetReady() {
 			ready = "no"
 		}
-		row := []string{workloadName(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", "no Service", ready, memberName(r.GetMember())}
-		if len(r.GetMappings()) == 0 {
+		destination := "no Service"
+		if r.GetKeptAtBaseline() {
+			destination = "the baseline"
+		}
+		row := []string{workloadName(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", destination, ready, memberName(r.GetMember())}
+		if len(r.GetMappings()) == 0 || r.GetKeptAtBaseline() {
 			rows = append(rows, row)
+			continue
 		}
 		for i, m := range r.GetMappings() {
 			if i > 0 {

@@ -92,11 +92,14 @@ func complete(floor uint64) event.Fact {
 }
 
 // stored gives the story as a log, one event every two minutes.
-func stored(t testing.TB) []event.Stored {
+func stored(t testing.TB) []event.Stored { return sealed(t, story()) }
+
+// sealed gives facts as a log, likewise.
+func sealed(t testing.TB, facts []event.Fact) []event.Stored {
 	t.Helper()
 	last := event.Before(epoch)
 	var out []event.Stored
-	for n, f := range story() {
+	for n, f := range facts {
 		m, err := event.Encode(f)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@
 //	the key has no declaration    → NeverDeclared, Withdrawn
 //	nothing is behind the address → UnknownDestination
 //	no rule for the baseline      → MemberGone, NotObserved, NotAMember
+//	a rule that keeps it there    → KeptAtBaseline, once no sidecar has older routes
 //	a rule, and no sidecar        → NoSidecar
 //	a sidecar with older routes   → NotAcknowledged
 //	a port that is not mapped     → PortNotMapped

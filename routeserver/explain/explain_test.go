@@ -79,6 +79,23 @@ func TestVerdicts(t *testing.T) {
 	notReady := without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Ready = false })
 	noMesh := without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.DevMeshPresent = false })
 	noBaseline := without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Baseline = nil })
+	virtual := func(f event.Fact, created int64) event.Fact {
+		o, _ := f.Data.(*factv1.WorkloadObserved)
+		o.Workload.Kind, o.Created.Seconds, o.Services[0].To, o.DevMeshPresent = "VirtualWorkload", created, "", false
+		return fact(o)
+	}
+	v := virtual(fact(observed("v", "cart")), 1)
+	young := virtual(fact(observed("v", "cart")), 1000)
+	names := func(all ...string) event.Fact {
+		f := declared("k", all...)
+		d, _ := f.Data.(*factv1.RoutingDeclared)
+		for _, m := range d.Members {
+			if m.Name == "v" {
+				m.Kind = "VirtualWorkload"
+			}
+		}
+		return f
+	}
 	sidecar := func(current bool) []*routingv1.Sidecar {
 		return []*routingv1.Sidecar{{Namespace: "shop", Pod: "cart-0", Current: true}, {Namespace: "shop", Pod: "cart-1", Current: current}}
 	}
@@ -149,6 +166,25 @@ func TestVerdicts(t *testing.T) {
 		"not ready, and the port has no address": {
 			told(declared("k", "a"), without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Ready, o.Services[0].ClusterIp = false, "" })),
 			routingv1.Verdict_NOT_READY, []uint64{1, 2}, "fails with 503",
+		},
+		"kept at the baseline": {
+			told(names("v"), v), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, `stays at the baseline, Deployment shop/cart, because VirtualWorkload shop/v of sandbox "sb-v"`,
+		},
+		"kept, whatever the port": {
+			with(told(names("v"), v), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, "stays at the baseline",
+		},
+		"kept, and a sidecar still leads to a fork": {
+			with(told(names("v"), v), func(e *explain.Evidence) { e.Sidecars, e.SidecarsKnown = sidecar(false), true }),
+			routingv1.Verdict_NOT_ACKNOWLEDGED, []uint64{1, 2}, `routes that keep it at the baseline for sandbox "sb-v"`,
+		},
+		"kept, with every sidecar current": {
+			with(told(names("v"), v), func(e *explain.Evidence) { e.Sidecars, e.SidecarsKnown = sidecar(true), true }), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, "sb-v",
+		},
+		"kept, and a younger fork loses": {
+			told(names("v", "a"), v, a), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2, 3}, `Sandbox "sb-a" does not get it either: ForkedWorkload shop/a stands for the same baseline and is younger`,
+		},
+		"an older fork holds it, and the virtual workload loses": {
+			told(names("v", "a"), young, a), routingv1.Verdict_LOST, []uint64{1, 2, 3}, `to sandbox "sb-a", not to sandbox "sb-v"`,
 		},
 		"any port will do": {with(told(declared("k", "a"), a), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 0 }), routingv1.Verdict_ROUTED, []uint64{1, 2}, "sb-a"},
 		"a port without address fails": {

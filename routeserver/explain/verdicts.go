@@ -78,6 +78,26 @@ func (c *inquiry) observation() *factv1.WorkloadObserved {
 	return o
 }
 
+// kept says that the request stays at the baseline on purpose. Whether it meets a
+// sidecar makes no difference, as long as none has older routes, which may lead away.
+func (c *inquiry) kept() bool {
+	if !c.Rule.Kept() || len(c.Lagging) > 0 {
+		return false
+	}
+	c.decisive()
+	summary := fmt.Sprintf("The request stays at the baseline, %s, because %s of sandbox %s wants it there: that has no pods of its own.",
+		name(c.Target.Baseline), object(c.holder()), quoted(c.Rule.Sandbox))
+	hint := "Fork " + name(c.Target.Baseline) + " in the sandbox instead if its requests are to be served there."
+	if c.Conflict != nil {
+		loser := c.loses()
+		summary += fmt.Sprintf(" Sandbox %s does not get it either: %s stands for the same baseline and is younger.",
+			quoted(c.Conflict.LoserSandbox), object(loser))
+		hint = oneOfTwo
+	}
+	c.say(routingv1.Verdict_KEPT_AT_BASELINE, summary, hint)
+	return true
+}
+
 // sidecar looks whether there is one to take the request elsewhere. Pods that
 // have one and are not known to be connected are for acknowledgement.
 func (c *inquiry) sidecar() bool {
@@ -113,8 +133,12 @@ func (c *inquiry) acknowledgement() bool {
 		return true
 	}
 	first := c.Lagging[0]
-	who := fmt.Sprintf("%d of the %d sidecars of %s have not acknowledged the routes that lead to sandbox %s, the first of them in pod %s/%s",
-		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), quoted(c.Rule.Sandbox), first.GetNamespace(), first.GetPod())
+	lead := "that lead to sandbox " + quoted(c.Rule.Sandbox)
+	if c.Rule.Kept() {
+		lead = "that keep it at the baseline for sandbox " + quoted(c.Rule.Sandbox)
+	}
+	who := fmt.Sprintf("%d of the %d sidecars of %s have not acknowledged the routes %s, the first of them in pod %s/%s",
+		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), lead, first.GetNamespace(), first.GetPod())
 	if first.GetRejected() != "" {
 		who += ", which refused them: " + first.GetRejected()
 		hint = "The sidecar keeps its last good routes until the ones it refused are replaced. Report what it said."
@@ -159,15 +183,24 @@ func (c *inquiry) contest() bool {
 	if c.Conflict == nil {
 		return false
 	}
-	loser := event.Workload(c.Conflict.Loser.Kind, c.Conflict.Loser.Namespace, c.Conflict.Loser.Name)
 	c.decisive()
-	c.since(c.OfKey, naming(loser))
-	c.since(c.OfMember[loser], sameServing)
+	loser := c.loses()
 	c.say(routingv1.Verdict_LOST,
 		fmt.Sprintf("The request goes to sandbox %s, not to sandbox %s: under the routing key %s both stand for %s, and %s is older than %s.",
 			quoted(c.Rule.Sandbox), quoted(c.Conflict.LoserSandbox), quoted(c.Key), name(c.Target.Baseline), object(c.holder()), object(loser)),
-		"Only one sandbox can serve a baseline under one key: take one of the two out of the route group.")
+		oneOfTwo)
 	return true
+}
+
+// oneOfTwo is what to do about two that stand for one baseline.
+const oneOfTwo = "Only one sandbox can serve a baseline under one key: take one of the two out of the route group."
+
+// loses gives the member that lost the baseline, and adds the events that made it so.
+func (c *inquiry) loses() event.Key {
+	loser := event.Workload(c.Conflict.Loser.Kind, c.Conflict.Loser.Namespace, c.Conflict.Loser.Name)
+	c.since(c.OfKey, naming(loser))
+	c.since(c.OfMember[loser], sameServing)
+	return loser
 }
 
 func (c *inquiry) routed() {

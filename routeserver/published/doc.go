@@ -3,6 +3,11 @@
 // changed between two tables. The gRPC and the REST server both speak through
 // it, so they cannot disagree.
 //
+// A rule of the table that keeps requests at the baseline (of a VirtualWorkload) is not
+// a rule of this API, where each one means that the baseline leaves them to somebody:
+// a consumer of messages at the baseline would drop what nobody else processes. Decision
+// record 0015 says more.
+//
 // It is pure. Two promises of the API are kept here:
 //
 //   - What a watcher is told is relative to the rules that match its filters: a

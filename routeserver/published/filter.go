@@ -96,9 +96,10 @@ func (f Filter) baseline() (table.Workload, bool) {
 	return w, f.Kind != "" && f.Namespace != "" && f.Name != ""
 }
 
-// matches tells whether a rule passes the filter. No rule, nil, does not.
+// matches tells whether a rule passes the filter. No rule, nil, does not, nor does one
+// whose requests are kept at the baseline.
 func (f Filter) matches(r *table.Rule) bool {
-	return r != nil &&
+	return r != nil && !r.Kept() &&
 		(f.Kind == "" || f.Kind == r.Baseline.Kind) &&
 		(f.Namespace == "" || f.Namespace == r.Baseline.Namespace) &&
 		(f.Name == "" || f.Name == r.Baseline.Name) &&

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
@@ -79,7 +80,7 @@ func TestRulesAreThoseThatMatchEveryFilter(t *testing.T) {
 		var want []*table.Rule
 		for r := range of.table.All() {
 			field := func(filter, value string) bool { return filter == "" || filter == value }
-			if field(f.Kind, r.Baseline.Kind) && field(f.Namespace, r.Baseline.Namespace) && field(f.Name, r.Baseline.Name) &&
+			if r.Member.Kind != "VirtualWorkload" && field(f.Kind, r.Baseline.Kind) && field(f.Namespace, r.Baseline.Namespace) && field(f.Name, r.Baseline.Name) &&
 				field(f.RoutingKey, r.RoutingKey) && field(f.Sandbox, r.Sandbox) {
 				want = append(want, r)
 			}
@@ -118,6 +119,48 @@ func TestARuleOfAWorkloadWithoutAServiceIsARule(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// In this API a rule means that the baseline leaves what carries the key to somebody
+// else. A consumer of messages at the baseline that saw one of a virtual workload would
+// drop the messages, and nobody would process them.
+func TestWhatIsKeptAtTheBaselineIsNoRule(t *testing.T) {
+	said := func(seq uint64, data proto.Message) event.Recorded {
+		return event.Recorded{Pos: event.Pos{Epoch: "e", Seq: seq}, Fact: event.Fact{Data: data}}
+	}
+	naming := func(kind string) *factv1.RoutingDeclared {
+		return &factv1.RoutingDeclared{RoutingKey: "k", Members: []*factv1.Member{{Kind: kind, Namespace: "ns", Name: "m", Sandbox: "sb"}}}
+	}
+	standing := func(kind string) *factv1.WorkloadObserved {
+		return &factv1.WorkloadObserved{
+			Workload: &factv1.ObjectRef{Kind: kind, Namespace: "ns", Name: "m"}, Ready: true,
+			Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: "ns", Name: "consumer"},
+		}
+	}
+	forked := table.Table{}.Apply(said(1, naming("ForkedWorkload")), said(2, standing("ForkedWorkload")), said(3, standing("VirtualWorkload")))
+	kept := forked.Apply(said(4, naming("VirtualWorkload")))
+	consumer := table.Workload{Kind: "Deployment", Namespace: "ns", Name: "consumer"}
+	if r, ok := kept.Lookup(consumer, "k"); !ok || !r.Kept() {
+		t.Fatalf("the table has %v", r)
+	}
+	if got := (published.Filter{}).Rules(kept); len(got) != 0 {
+		t.Errorf("it is told as %v", got)
+	}
+	if got := (published.Filter{Kind: "Deployment", Namespace: "ns", Name: "consumer", RoutingKey: "k"}).Rules(kept); len(got) != 0 {
+		t.Errorf("to who asks for it alone it is told as %v", got)
+	}
+	for name, c := range map[string]struct {
+		older, newer table.Table
+		want         routesv1.WatchOp
+	}{
+		"a fork that becomes a virtual workload is no rule any more": {forked, kept, routesv1.WatchOp_REMOVE},
+		"a virtual workload that becomes a fork is a new rule":       {kept, forked, routesv1.WatchOp_ADD},
+	} {
+		ops := published.Filter{}.Ops(c.older, c.newer)
+		if len(ops) != 1 || ops[0].GetOp() != c.want || ops[0].GetRoute().GetRoutingKey() != "k" {
+			t.Errorf("%s: %v", name, ops)
+		}
 	}
 }
 
@@ -173,16 +216,17 @@ func (h history) next(t *rapid.T) history {
 
 func anyFact(t *rapid.T) event.Fact {
 	pick := func(values ...string) string { return rapid.SampledFrom(values).Draw(t, "value") }
+	kinds := []string{"ForkedWorkload", "VirtualWorkload"}
 	member := pick("w1", "w2", "w3")
 	if rapid.Bool().Draw(t, "declared") {
 		d := &factv1.RoutingDeclared{RoutingKey: pick("k1", "k2")}
 		for range rapid.IntRange(0, 2).Draw(t, "members") {
-			d.Members = append(d.Members, &factv1.Member{Kind: "ForkedWorkload", Namespace: "x", Name: pick("w1", "w2", "w3"), Sandbox: pick("sb1", "sb2")})
+			d.Members = append(d.Members, &factv1.Member{Kind: pick(kinds...), Namespace: "x", Name: pick("w1", "w2", "w3"), Sandbox: pick("sb1", "sb2")})
 		}
 		return event.Fact{Data: d}
 	}
 	return event.Fact{Data: &factv1.WorkloadObserved{
-		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "x", Name: member, Uid: pick("u1", "u2")},
+		Workload: &factv1.ObjectRef{Kind: pick(kinds...), Namespace: "x", Name: member, Uid: pick("u1", "u2")},
 		Baseline: &factv1.ObjectRef{Kind: pick("Deployment", "ArgoRollout"), Namespace: pick("ns1", "ns2"), Name: pick("b1", "b1", "b2")},
 		Ready:    rapid.Bool().Draw(t, "ready"),
 		Services: []*factv1.ServicePair{{To: pick("", "s"), ClusterIp: pick("10.0.0.1", "10.0.0.2"), Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}}}},

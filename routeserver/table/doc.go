@@ -26,6 +26,10 @@
 //     unusable, such as an observed workload without a baseline, counts as the
 //     newest one of its key and makes no rule.
 //
+// Of a VirtualWorkload there is a rule like of any other member, so that it can win or
+// lose a baseline, and everybody can say who holds the key; but it leads nowhere:
+// Rule.Kept (decision record 0015).
+//
 // A table belongs to one epoch of the log, that of its first fact, and passes
 // over facts of any other. For a new epoch begin with Table{}.
 //

@@ -122,11 +122,13 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 			Member: Member{o.Workload.Kind, o.Workload.Namespace, o.Workload.Name, o.Workload.Uid},
 		},
 	}
+	virtual := o.Workload.Kind == "VirtualWorkload"
 	for port := uint32(1); port < 70_000; port++ {
-		found := map[Destination]bool{}
+		found, kept := map[Destination]bool{}, false
 		for _, s := range o.Services {
 			for _, p := range s.Ports {
-				if s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
+				kept = kept || virtual && p.WorkloadPort == port && port < 65536 && p.Port != 0
+				if !virtual && s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
 					found[Destination{s.To + "." + o.Baseline.Namespace + ".svc", p.Port, s.ClusterIp}] = true
 				}
 			}
@@ -141,6 +143,9 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 				return a.Port < b.Port || a.Port == b.Port && a.Address < b.Address
 			})
 			rule.Mappings = append(rule.Mappings, Mapping{port, ds})
+		}
+		if kept {
+			rule.Mappings = append(rule.Mappings, Mapping{WorkloadPort: port})
 		}
 		if port == 100 {
 			port = 65530 // the generator uses no port between

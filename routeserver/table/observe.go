@@ -19,7 +19,11 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 	if w.Kind == "" || w.Namespace == "" || w.Name == "" {
 		return nil
 	}
-	s := servingWith(mappingsOf(seen.GetServices(), w.Namespace))
+	mappings := mappingsOf(seen.GetServices(), w.Namespace)
+	if n.kind == keptKind {
+		mappings = keptPorts(seen.GetServices())
+	}
+	s := servingWith(mappings)
 	s.Place = f.place(w)
 	s.Ready = seen.GetReady()
 	s.Member = Member{n.kind, n.namespace, n.name, seen.GetWorkload().GetUid()}
@@ -79,6 +83,25 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 		out = append(out, Mapping{WorkloadPort: port, Destinations: slices.Clip(slices.Compact(ds))})
 	}
 	slices.SortFunc(out, func(a, b Mapping) int { return cmp.Compare(a.WorkloadPort, b.WorkloadPort) })
+	return out
+}
+
+// keptPorts lists the ports of the baseline whose requests stay with it: those that
+// its Services lead to. There is no destination, whatever the fact says.
+func keptPorts(services []*factv1.ServicePair) []Mapping {
+	var ports []uint32
+	for _, pair := range services {
+		for _, p := range pair.GetPorts() {
+			if isPort(p.GetPort()) && isPort(p.GetWorkloadPort()) {
+				ports = append(ports, p.GetWorkloadPort())
+			}
+		}
+	}
+	slices.Sort(ports)
+	var out []Mapping
+	for _, port := range slices.Compact(ports) {
+		out = append(out, Mapping{WorkloadPort: port})
+	}
 	return out
 }
 

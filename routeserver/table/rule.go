@@ -19,6 +19,15 @@ type Rule struct {
 	Sandbox string
 }
 
+// keptKind is the kind of members whose requests stay with the baseline.
+const keptKind = "VirtualWorkload"
+
+// Kept says that such requests stay with the baseline, on purpose: the member is a
+// VirtualWorkload, which has no pods of its own. The rule is there so that the key is
+// known to be held for this baseline, and by whom; it leads nowhere. Nobody may take
+// that for a destination that is missing, nor for one that is not ready.
+func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
+
 // Declaration is the newest thing said about a routing key.
 type Declaration struct {
 	RoutingKey string
@@ -40,7 +49,8 @@ type Serving struct {
 	*Place // Baseline
 	// Mappings has one entry for each port of the baseline that a Service leads
 	// to, sorted by port. Empty for a workload without a Service: consumers of
-	// message queues still need the rule.
+	// message queues still need the rule. They have no destinations in a rule that
+	// is Kept.
 	Mappings []Mapping
 	// Ready: the destination can serve now. A rule that is not ready stays: its
 	// requests fail visibly instead of reaching the baseline.
@@ -72,7 +82,8 @@ type Member struct {
 }
 
 // Mapping lists the destinations for one port that the baseline listens on.
-// They are equivalent; readers may take the first. Sorted by host, then port.
+// They are equivalent; readers may take the first. Sorted by host, then port. A
+// fact cannot make a mapping without any, unless the rule is Kept.
 type Mapping struct {
 	WorkloadPort uint32
 	Destinations []Destination
@@ -106,6 +117,10 @@ func (s *Serving) equal(other *Serving) bool {
 func (r *Rule) String() string {
 	if r == nil {
 		return "no rule"
+	}
+	if r.Kept() {
+		return fmt.Sprintf("%s %s/%s, key %s -> itself, for sandbox %s (%s %s)",
+			r.Baseline.Kind, r.Baseline.Namespace, r.Baseline.Name, r.RoutingKey, r.Sandbox, r.Member.Kind, r.Member.Name)
 	}
 	return fmt.Sprintf("%s %s/%s, key %s -> sandbox %s (%s %s, ready %v)",
 		r.Baseline.Kind, r.Baseline.Namespace, r.Baseline.Name, r.RoutingKey,

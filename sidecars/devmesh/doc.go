@@ -51,7 +51,8 @@
 // Answers that the proxy gives itself are 503, with sd-reason and sd-routed (or
 // gRPC's UNAVAILABLE with the same headers). With sd-explain: 1 every answer says
 // what decided: sd-key (the routing key that was read, if any), sd-routed and
-// sd-table.
+// sd-table. sd-routed is baseline for a key that nobody holds here, and
+// baseline-for=SANDBOX for one that a virtual workload of that sandbox holds.
 //
 // What the pod must look like for this to work is in contract.go, for the
 // injector to write and for the program to read.

@@ -25,12 +25,15 @@
 //	rule, port with an address  → cluster ForksCluster, DestinationHeader set to it
 //	rule, port without address  → 503, ReasonHeader and a text that names the sandbox
 //	rule that is not ready      → 503, likewise, on each of its ports
+//	rule that is kept           → cluster AppCluster, under a name of its own
 //	anything else               → cluster AppCluster: the baseline
 //
 // The proxy computes the match value once per request; the map is a hash map
 // over bytes. So the cost of a request does not grow with the number of rules,
 // and keys are neither folded nor taken for patterns. A port that a rule has no
-// mapping for goes to the baseline, as the routes API has it.
+// mapping for goes to the baseline, as the routes API has it. A rule that is kept (of a
+// VirtualWorkload) has an entry although its requests go where they would go without:
+// so an answer can say that the key is known, and whose it is.
 //
 // # What users owe
 //

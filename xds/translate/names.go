@@ -36,11 +36,14 @@ const (
 	// reach where the request belongs; its value is one of the Reasons.
 	ReasonHeader = "sd-reason"
 	// RoutedHeader says where the request belonged: RoutedBaseline, or
-	// RoutedSandbox and the sandbox's name, escaped with per cent signs where it
-	// is not printable ASCII.
+	// RoutedSandbox or RoutedKept and the sandbox's name, escaped with per cent
+	// signs where it is not printable ASCII.
 	RoutedHeader   = "sd-routed"
 	RoutedBaseline = "baseline"
 	RoutedSandbox  = "sandbox="
+	// RoutedKept and the sandbox's name: the baseline, which is where this sandbox
+	// wants its requests.
+	RoutedKept = "baseline-for="
 	// TableHeader says which version of the workload's routes decided.
 	TableHeader = "sd-table"
 	// ReasonNotReady: the sandbox exists and cannot serve yet, or any more.

@@ -12,7 +12,8 @@ import (
 // StandIn gives what a proxy uses of a part that it refused: for each of the
 // part's match values what it had for it in the part that it last accepted, which
 // may be nil; and for the others a refusal with ReasonRefused, so that no key that
-// is known goes to the baseline. What the refused part does not have is gone.
+// is known goes to the baseline, but for those that are to go there. What the refused
+// part does not have is gone.
 func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
 	i, err := PlaceOf(w, refused.Name)
 	if err != nil {
@@ -28,7 +29,10 @@ func StandIn(w table.Workload, refused, good *Part) (*Part, error) {
 			entries = append(entries, was...)
 			return nil
 		}
-		sandbox := sandboxIn(raw)
+		sandbox, kept := sandboxIn(raw)
+		if kept {
+			return nil // Without an entry the request reaches the baseline, as it is to.
+		}
 		written, err := entry(value, refusal(RoutedSandbox+sandbox, ReasonRefused, fmt.Sprintf(
 			"sandbox %q holds this routing key and the proxy refused its route; the route server knows why", sandbox)))
 		entries = append(entries, written...)
@@ -50,7 +54,8 @@ func Differing(p, from *Part) []string {
 	var names []string
 	err = mapEntries(p.entries, func(value string, raw []byte) error {
 		if !bytes.Equal(had[value], raw) {
-			names = append(names, sandboxIn(raw))
+			name, _ := sandboxIn(raw)
+			names = append(names, name)
 		}
 		return nil
 	})
@@ -74,13 +79,16 @@ func (p *Part) byValue() (map[string][]byte, error) {
 	return out, err
 }
 
-// sandboxIn gives the name of the sandbox that an entry leads to, as far as it can
-// be read.
-func sandboxIn(raw []byte) string {
+// sandboxIn gives the name of the sandbox that an entry is for, as far as it can be
+// read, and whether its requests are kept at the baseline.
+func sandboxIn(raw []byte) (name string, kept bool) {
 	route, err := routeIn(raw)
 	if err != nil {
-		return "unknown"
+		return "unknown", false
 	}
-	name, _ := strings.CutPrefix(route.GetName(), RoutedSandbox)
-	return name
+	if name, kept = strings.CutPrefix(route.GetName(), RoutedKept); kept {
+		return name, true
+	}
+	name, _ = strings.CutPrefix(route.GetName(), RoutedSandbox)
+	return name, false
 }

@@ -84,8 +84,11 @@ func (e *edits) add(rule *table.Rule) error {
 }
 
 // routeOf decides where requests with the rule's key to one port go: never to
-// the baseline.
+// the baseline, unless they are kept there on purpose.
 func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
+	if rule.Kept() {
+		return appRoute(RoutedKept + inHeader(rule.Sandbox))
+	}
 	name := RoutedSandbox + inHeader(rule.Sandbox)
 	if !rule.Ready {
 		return refusal(name, ReasonNotReady, fmt.Sprintf(
@@ -103,9 +106,13 @@ func routeOf(rule *table.Rule, m table.Mapping) *routev3.Route {
 
 // baselineRoute leads to the application beside the proxy. What a client put
 // into the internal header ends here.
-func baselineRoute() *routev3.Route {
+func baselineRoute() *routev3.Route { return appRoute(RoutedBaseline) }
+
+// appRoute leads there under a name. It is the pod's own application, not a Service
+// of the baseline: that would come back to a sidecar, which would send it there again.
+func appRoute(name string) *routev3.Route {
 	return &routev3.Route{
-		Name: RoutedBaseline, Match: everything(), Action: toCluster(AppCluster),
+		Name: name, Match: everything(), Action: toCluster(AppCluster),
 		RequestHeadersToRemove: []string{DestinationHeader},
 	}
 }

@@ -33,6 +33,15 @@ func rule(key, sandbox string, mappings ...table.Mapping) *table.Rule {
 	}
 }
 
+// keeping is a rule that keeps its requests at the baseline. Neither a destination nor
+// whether it is ready may make a difference.
+func keeping(key, sandbox string, mappings ...table.Mapping) *table.Rule {
+	r := rule(key, sandbox, mappings...)
+	r.Member = table.Member{Kind: "VirtualWorkload", Namespace: "hotrod", Name: "v"}
+	r.Ready = false
+	return r
+}
+
 func to(port uint32, addresses ...string) table.Mapping {
 	m := table.Mapping{WorkloadPort: port}
 	for _, address := range addresses {
@@ -52,6 +61,7 @@ func TestTheRoutesOfAWorkload(t *testing.T) {
 		"headless":             {rule("k1", "feature", to(8081, "", "None"))},
 		"not-ready":            {rule("k1", "feature", to(8081, "10.0.0.1")), notReady},
 		"without-a-service":    {rule("k1", "consumer")},
+		"kept":                 {rule("k1", "feature", to(8081, "10.0.0.1")), keeping("k2", "watcher", to(8081), to(8082))},
 	}
 	for name, rules := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -144,6 +154,9 @@ func expected(rules []*table.Rule, port uint32, key string) outcome {
 			if r.RoutingKey != key || m.WorkloadPort != port {
 				continue
 			}
+			if r.Member.Kind == "VirtualWorkload" {
+				return outcome{cluster: "app", routed: "baseline-for=" + r.Sandbox}
+			}
 			routed := "sandbox=" + r.Sandbox
 			if !r.Ready {
 				return outcome{reason: ReasonNotReady, routed: routed}
@@ -223,6 +236,7 @@ func TestEveryRuleIsFoundAndNothingElse(t *testing.T) {
 			mappings := rapid.SliceOfNDistinct(mapping, 0, 3, func(m table.Mapping) uint32 { return m.WorkloadPort }).Draw(t, "mappings")
 			byKey[k] = rule(k, "sandbox", mappings...)
 			byKey[k].Ready = rapid.Bool().Draw(t, "ready")
+			byKey[k].Member.Kind = rapid.SampledFrom([]string{"ForkedWorkload", "VirtualWorkload"}).Draw(t, "member")
 		}
 		rules := slices.Collect(maps.Values(byKey))
 		got, err := wholeOf(rules...)

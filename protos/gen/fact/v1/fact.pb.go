@@ -516,7 +516,8 @@ type ServicePair struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The baseline Service, in the baseline's namespace.
 	From string `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	// The sandbox's Service, in the same namespace.
+	// The sandbox's Service, in the same namespace. Empty where none was made: for a
+	// virtual workload, whose requests stay with the baseline.
 	To string `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
 	// The cluster IP of `to` (no brackets for IPv6); empty when it has none, and
 	// then its requests fail visibly.

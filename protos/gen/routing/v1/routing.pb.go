@@ -72,6 +72,9 @@ const (
 	Verdict_NO_SIDECAR Verdict = 13
 	// No workload that a sandbox forks is behind this destination.
 	Verdict_UNKNOWN_DESTINATION Verdict = 14
+	// To the baseline, rightly: a VirtualWorkload of the sandbox holds the key for
+	// it, and keeps its requests there on purpose.
+	Verdict_KEPT_AT_BASELINE Verdict = 15
 )
 
 // Enum value maps for Verdict.
@@ -92,6 +95,7 @@ var (
 		12: "TABLE_NOT_WHOLE",
 		13: "NO_SIDECAR",
 		14: "UNKNOWN_DESTINATION",
+		15: "KEPT_AT_BASELINE",
 	}
 	Verdict_value = map[string]int32{
 		"VERDICT_UNSPECIFIED": 0,
@@ -109,6 +113,7 @@ var (
 		"TABLE_NOT_WHOLE":     12,
 		"NO_SIDECAR":          13,
 		"UNKNOWN_DESTINATION": 14,
+		"KEPT_AT_BASELINE":    15,
 	}
 )
 
@@ -509,7 +514,7 @@ func (x *Member) GetUid() string {
 }
 
 // Rule: requests to the baseline that carry the routing key belong to the
-// sandbox.
+// sandbox, which may want them to stay at the baseline.
 type Rule struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Baseline   *Workload              `protobuf:"bytes,1,opt,name=baseline,proto3" json:"baseline,omitempty"`
@@ -524,8 +529,11 @@ type Rule struct {
 	// answer's version.
 	DeclaredSequence uint64 `protobuf:"varint,7,opt,name=declared_sequence,json=declaredSequence,proto3" json:"declared_sequence,omitempty"`
 	ObservedSequence uint64 `protobuf:"varint,8,opt,name=observed_sequence,json=observedSequence,proto3" json:"observed_sequence,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Requests stay at the baseline, on purpose: the member is a VirtualWorkload of
+	// the sandbox, which has no pods. Mappings have no destinations then.
+	KeptAtBaseline bool `protobuf:"varint,9,opt,name=kept_at_baseline,json=keptAtBaseline,proto3" json:"kept_at_baseline,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Rule) Reset() {
@@ -612,6 +620,13 @@ func (x *Rule) GetObservedSequence() uint64 {
 		return x.ObservedSequence
 	}
 	return 0
+}
+
+func (x *Rule) GetKeptAtBaseline() bool {
+	if x != nil {
+		return x.KeptAtBaseline
+	}
+	return false
 }
 
 // Mapping lists the equivalent destinations for one port of the baseline.
@@ -3073,7 +3088,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x10\n" +
-	"\x03uid\x18\x04 \x01(\tR\x03uid\"\xe1\x02\n" +
+	"\x03uid\x18\x04 \x01(\tR\x03uid\"\x8b\x03\n" +
 	"\x04Rule\x12;\n" +
 	"\bbaseline\x18\x01 \x01(\v2\x1f.switchyard.routing.v1.WorkloadR\bbaseline\x12\x1f\n" +
 	"\vrouting_key\x18\x02 \x01(\tR\n" +
@@ -3083,7 +3098,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\bmappings\x18\x05 \x03(\v2\x1e.switchyard.routing.v1.MappingR\bmappings\x12\x14\n" +
 	"\x05ready\x18\x06 \x01(\bR\x05ready\x12+\n" +
 	"\x11declared_sequence\x18\a \x01(\x04R\x10declaredSequence\x12+\n" +
-	"\x11observed_sequence\x18\b \x01(\x04R\x10observedSequence\"v\n" +
+	"\x11observed_sequence\x18\b \x01(\x04R\x10observedSequence\x12(\n" +
+	"\x10kept_at_baseline\x18\t \x01(\bR\x0ekeptAtBaseline\"v\n" +
 	"\aMapping\x12#\n" +
 	"\rworkload_port\x18\x01 \x01(\rR\fworkloadPort\x12F\n" +
 	"\fdestinations\x18\x02 \x03(\v2\".switchyard.routing.v1.DestinationR\fdestinations\"O\n" +
@@ -3268,7 +3284,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\acurrent\x18\x06 \x01(\bR\acurrent\x12\x1a\n" +
 	"\brejected\x18\a \x01(\tR\brejected\x12!\n" +
 	"\froute_server\x18\b \x01(\tR\vrouteServer\x129\n" +
-	"\areached\x18\t \x01(\v2\x1f.switchyard.routing.v1.PositionR\areached*\x94\x02\n" +
+	"\areached\x18\t \x01(\v2\x1f.switchyard.routing.v1.PositionR\areached*\xaa\x02\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\n" +
 	"\n" +
@@ -3288,7 +3304,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x0fTABLE_NOT_WHOLE\x10\f\x12\x0e\n" +
 	"\n" +
 	"NO_SIDECAR\x10\r\x12\x17\n" +
-	"\x13UNKNOWN_DESTINATION\x10\x0e2\xcc\n" +
+	"\x13UNKNOWN_DESTINATION\x10\x0e\x12\x14\n" +
+	"\x10KEPT_AT_BASELINE\x10\x0f2\xcc\n" +
 	"\n" +
 	"\aRouting\x12x\n" +
 	"\x06Lookup\x12$.switchyard.routing.v1.LookupRequest\x1a%.switchyard.routing.v1.LookupResponse\"!\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/switchyard/v1/lookup\x12\x7f\n" +
