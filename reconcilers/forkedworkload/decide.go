@@ -63,6 +63,7 @@ func Decide(in Input) Decision {
 	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
+		Resources:       in.Workload.Spec.ResourceTemplateData,
 		PreservedLabels: in.Workload.Spec.PreservedLabels,
 		Neighbours:      in.neighbours(),
 	})

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -25,10 +25,17 @@ type Plan struct {
 	Identity Identity
 	// Patches are applied in order.
 	Patches []crdv1.Patch
+	// Resources are what patches that are templates know of the sandbox's resources, by
+	// the name of the resource.
+	Resources map[string]crdv1.ResourceTemplateData
+	// Powers are those that patches may add. None when it is empty.
+	Powers Powers
 	// PreservedLabels are RE2 expressions for keys of baseline labels that stay.
 	PreservedLabels []string
 	// Neighbours are all Services of the namespace that are not a fork's own.
 	Neighbours []corev1.Service
+	// Budgets are all PodDisruptionBudgets of the namespace.
+	Budgets []policyv1.PodDisruptionBudget
 }
 
 // Object is a workload of any kind, as clients take one.
@@ -52,106 +59,113 @@ type Fork struct {
 // Clone gives the fork of a live workload. The workload is not changed. A Problem
 // means that there is no such fork.
 func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
-	deployment, ok := live.Object.(*appsv1.Deployment)
-	if !ok {
-		return nil, problem(ReasonNotSupportedYet, "%s cannot be forked yet: this version forks Deployments", live)
-	}
 	keep, p := keepLabels(plan.PreservedLabels)
 	if p != nil {
 		return nil, p
 	}
-	clone, p := patched(deployment, plan.Patches)
+	k, p := kindOf(live)
 	if p != nil {
 		return nil, p
 	}
-	finish(clone, deployment, plan.Identity, keep)
-	if p := guardLabels(clone, deployment, plan); p != nil {
+	drafts, p := patched(k, live, plan)
+	if p != nil {
 		return nil, p
 	}
-	replicas := int32(1) // As the API server takes a null.
-	if clone.Spec.Replicas != nil {
-		replicas = *clone.Spec.Replicas
+	if p := guardPowers(drafts, live, plan.Powers); p != nil {
+		return nil, p
 	}
-	return &Fork{Object: clone, Template: &clone.Spec.Template, Replicas: replicas}, nil
+	first, last := drafts[0], drafts[len(drafts)-1]
+	k.finish(last.fields)
+	if err := finish(last, first, live, plan.Identity, keep); err != nil {
+		return nil, problem(ReasonPatchFailed, "the fork of %s cannot be written: %v", live, err)
+	}
+	object, template, err := k.object(last.fields)
+	if err != nil {
+		return nil, problem(ReasonPatchFailed, "the fork of %s cannot be written: %v", live, err)
+	}
+	if p := guardLabels(template.Labels, live, plan); p != nil {
+		return nil, p
+	}
+	fork := &Fork{Object: object, Template: template, Replicas: 1} // As the API server takes a null.
+	if last.replicas != nil {
+		fork.Replicas = *last.replicas
+	}
+	return fork, nil
 }
 
-// patched applies the patches one after the other.
-func patched(baseline *appsv1.Deployment, patches []crdv1.Patch) (*appsv1.Deployment, *Problem) {
-	current := bare(baseline)
-	book := newPortBook(current.Spec.Template.Spec)
-	for i, patch := range patches {
-		at := patchPlace{index: i, count: len(patches), baseline: baseline}
-		next, p := applyPatch(current, patch, at)
+// patched gives the workload before the first patch and after each of them.
+func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
+	fields, p := k.bare(live)
+	if p != nil {
+		return nil, p
+	}
+	document, err := encode(fields)
+	if err != nil {
+		return nil, problem(ReasonPatchFailed, "%s cannot be written as JSON: %v", live, err)
+	}
+	first, err := k.read(document, nil)
+	if err != nil {
+		return nil, problem(ReasonPatchFailed, "%s cannot be read: %v", live, err)
+	}
+	drafts, book := []*draft{first}, newPortBook(first.template.Spec)
+	for i := range plan.Patches {
+		here := patchPlace{index: i, count: len(plan.Patches), live: live}
+		form, p := formOf(plan, i, here)
 		if p != nil {
 			return nil, p
 		}
-		if p := checkPatched(next, baseline, at); p != nil {
+		if document, err = form.apply(k, document); err != nil {
+			return nil, problem(ReasonPatchFailed, "%s (%s) does not apply: %v", here, form.name, err)
+		}
+		before := drafts[i]
+		next, err := k.read(document, before)
+		if err != nil {
+			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
+		}
+		if p := checkPatched(k, next, first, here); p != nil {
 			return nil, p
 		}
-		if c := book.enter(i, current.Spec.Template.Spec, next.Spec.Template.Spec); c != nil {
-			return nil, problem(ReasonPortConflict,
-				"%s: container port %s is given by %s and again by %s: give it in one of them only",
-				at, c.port, c.first, c.second)
+		if c := book.enter(i, before.template.Spec, next.template.Spec); c != nil {
+			return nil, problem(ReasonPortConflict, "%s: container port %s is given by %s and again by %s: give it in one of them only",
+				here, c.port, c.first, c.second)
 		}
-		current = next
+		drafts = append(drafts, next)
 	}
-	return current, nil
+	return drafts, nil
 }
 
 // patchPlace names a patch in messages.
 type patchPlace struct {
 	index, count int
-	baseline     *appsv1.Deployment
+	live         *baseline.Workload
 }
 
-func (at patchPlace) String() string {
-	return fmt.Sprintf("patch %d of %d for Deployment %s/%s", at.index+1, at.count, at.baseline.Namespace, at.baseline.Name)
-}
-
-// applyPatch gives the Deployment with one patch applied.
-func applyPatch(current *appsv1.Deployment, patch crdv1.Patch, at patchPlace) (*appsv1.Deployment, *Problem) {
-	if patch.Template {
-		return nil, problem(ReasonNotSupportedYet,
-			"%s is a template: this version does not substitute variables in patches; write the values and leave template out", at)
-	}
-	form, err := formOf(patch)
-	if err != nil {
-		return nil, problem(ReasonInvalidPatch, "%s %v", at, err)
-	}
-	document, err := encode(current)
-	if err != nil {
-		return nil, problem(ReasonPatchFailed, "%s: the baseline cannot be written as JSON: %v", at, err)
-	}
-	document, err = form.apply(document)
-	if err != nil {
-		return nil, problem(ReasonPatchFailed, "%s (%s) does not apply: %v", at, form.name, err)
-	}
-	next, err := decode(document)
-	if err != nil {
-		return nil, problem(ReasonPatchFailed, "%s (%s) does not give a Deployment: %v", at, form.name, err)
-	}
-	return next, nil
+func (p patchPlace) String() string {
+	return fmt.Sprintf("patch %d of %d for %s", p.index+1, p.count, p.live)
 }
 
 // checkPatched refuses a result that is no fork of the baseline any more, or
 // that the API server would not take for a reason that can be said better here.
-func checkPatched(next, baseline *appsv1.Deployment, at patchPlace) *Problem {
+func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 	switch {
-	case next.Kind != kindDeployment || next.APIVersion != apiVersion:
-		return problem(ReasonPatchFailed, "%s changes kind or apiVersion: leave them out of the patch", at)
-	case next.Name != baseline.Name || next.Namespace != baseline.Namespace:
-		return problem(ReasonPatchFailed, "%s changes metadata.name or metadata.namespace: leave them out of the patch", at)
-	case metav1.FormatLabelSelector(next.Spec.Selector) != metav1.FormatLabelSelector(baseline.Spec.Selector):
-		return problem(ReasonPatchFailed, "%s changes spec.selector, which every fork has of its own: leave it out of the patch", at)
-	case len(next.Spec.Template.Spec.Containers) == 0:
-		return problem(ReasonPatchFailed, "%s leaves no container: keep at least one", at)
+	case next.kind != first.kind || next.apiVersion != first.apiVersion:
+		return problem(ReasonPatchFailed, "%s changes kind or apiVersion: leave them out of the patch", here)
+	case next.meta.Name != first.meta.Name || next.meta.Namespace != first.meta.Namespace:
+		return problem(ReasonPatchFailed, "%s changes metadata.name or metadata.namespace: leave them out of the patch", here)
+	case metav1.FormatLabelSelector(next.selector) != metav1.FormatLabelSelector(first.selector):
+		return problem(ReasonPatchFailed, "%s changes spec.selector, which every fork has of its own: leave it out of the patch", here)
+	case len(next.template.Spec.Containers) == 0:
+		return problem(ReasonPatchFailed, "%s leaves no container: keep at least one", here)
 	}
-	for _, c := range next.Spec.Template.Spec.Containers {
+	for _, c := range next.template.Spec.Containers {
 		if c.Image == "" {
 			return problem(ReasonPatchFailed,
 				"%s gives container %q no image: the baseline has the containers %s; use one of these names or give an image",
-				at, c.Name, containerNames(baseline.Spec.Template.Spec))
+				here, c.Name, containerNames(first.template.Spec))
 		}
+	}
+	if wrong := k.check(next, first); wrong != "" {
+		return problem(ReasonPatchFailed, "%s %s", here, wrong)
 	}
 	return nil
 }

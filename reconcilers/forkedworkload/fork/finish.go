@@ -1,30 +1,26 @@
 package fork
 
 import (
-	"maps"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-)
-
-// What a Deployment says it is.
-const (
-	apiVersion     = "apps/v1"
-	kindDeployment = "Deployment"
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // foreignAnnotations are the beginnings of annotations that say something of
 // the baseline which is not true of its clone: how it was applied, at which
-// revision it is, and whose release it belongs to. A clone that kept the last
-// ones would be pruned by the tools that set them.
+// revision it is, whose release it belongs to, and who is told of its rollouts. A
+// clone that kept the marks of a release would be pruned by the tools that set them.
 func foreignAnnotations() []string {
 	return []string{
 		corev1.LastAppliedConfigAnnotation,
 		"deployment.kubernetes.io/",
+		"rollout.argoproj.io/",
+		"notifications.argoproj.io/",
 		"meta.helm.sh/",
 		"helm.sh/",
 		"argocd.argoproj.io/",
@@ -33,50 +29,64 @@ func foreignAnnotations() []string {
 	}
 }
 
-// bare gives the baseline as patches see it: what a person wrote, with one
-// replica, because one is enough to test with unless a patch says otherwise, and
-// not paused, which would leave a new Deployment without any pod.
-func bare(baseline *appsv1.Deployment) *appsv1.Deployment {
-	d := &appsv1.Deployment{
-		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kindDeployment},
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        baseline.Name,
-			Namespace:   baseline.Namespace,
-			Labels:      maps.Clone(baseline.Labels),
-			Annotations: maps.Clone(baseline.Annotations),
-		},
-		Spec: *baseline.Spec.DeepCopy(),
-	}
-	maps.DeleteFunc(d.Annotations, func(key, _ string) bool { return hasAnyPrefix(key, foreignAnnotations()) })
-	one := int32(1)
-	d.Spec.Replicas, d.Spec.Paused = &one, false
-	return d
-}
+// isForeign says whether an annotation is true of the baseline only.
+func isForeign(key, _ string) bool { return hasAnyPrefix(key, foreignAnnotations()) }
 
-// finish turns the patched baseline into an object of its own.
-func finish(clone, baseline *appsv1.Deployment, id Identity, keep keyFilter) {
-	clone.ObjectMeta = metav1.ObjectMeta{
-		Name:            id.DeploymentName(baseline.Name),
-		Namespace:       baseline.Namespace,
-		Labels:          ownLabels(clone.Labels, baseline.Labels, keep),
-		Annotations:     clone.Annotations,
+// finish turns the patched baseline, last, into an object of its own.
+func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFilter) error {
+	own := metav1.ObjectMeta{
+		Name:            id.DeploymentName(live.Ref.Name),
+		Namespace:       live.Ref.Namespace,
+		Labels:          ownLabels(last.meta.Labels, first.meta.Labels, keep),
+		Annotations:     last.meta.Annotations,
 		OwnerReferences: []metav1.OwnerReference{id.Owner},
 	}
-	clone.Status = appsv1.DeploymentStatus{}
-	id.mark(&clone.ObjectMeta)
-	clone.Annotations[crdv1.AnnotationBaseline] = kindDeployment + "/" + baseline.Namespace + "/" + baseline.Name
+	id.mark(&own)
+	own.Annotations[crdv1.AnnotationBaseline] = live.Ref.Kind + "/" + live.Ref.Namespace + "/" + live.Ref.Name
+	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&own)
+	if err != nil {
+		return err
+	}
+	last.fields["metadata"] = metadata
+	delete(last.fields, "status")
 
-	template := &clone.Spec.Template
-	template.Labels = ownLabels(template.Labels, baseline.Spec.Template.Labels, keep)
-	template.Labels[crdv1.LabelForkedWorkload] = id.selectorValue()
-	delete(template.Annotations, crdv1.AnnotationInject)
-	if len(template.Annotations) == 0 {
-		template.Annotations = nil
+	labels := ownLabels(last.template.Labels, first.template.Labels, keep)
+	labels[crdv1.LabelForkedWorkload] = id.selectorValue()
+	template := at(last.fields, "spec", "template", "metadata")
+	template["labels"] = ofStrings(labels)
+	annotations := at(template, "annotations")
+	delete(annotations, crdv1.AnnotationInject)
+	if len(annotations) == 0 {
+		delete(template, "annotations")
 	}
-	clone.Spec.Selector = &metav1.LabelSelector{MatchLabels: id.Selector()}
-	for i := range template.Spec.Containers {
-		setEnv(&template.Spec.Containers[i], id)
+	at(last.fields, "spec")["selector"] = map[string]any{"matchLabels": ofStrings(id.Selector())}
+
+	pod := at(last.fields, "spec", "template", "spec")
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range objects(pod, list) {
+			setEnv(c, id)
+		}
 	}
+	nameAccountOnce(pod, last.template.Spec)
+	return nil
+}
+
+// nameAccountOnce leaves out the older field for the name of the service account. API
+// servers go by the newer one and write the same into both, so that a patch of only
+// the newer one would never seem to be done.
+func nameAccountOnce(fields map[string]any, pod corev1.PodSpec) {
+	delete(fields, "serviceAccount")
+	if name := account(pod); name != "" {
+		fields["serviceAccountName"] = name
+	}
+}
+
+// account gives the service account of a pod; empty when it names none.
+func account(pod corev1.PodSpec) string {
+	if pod.ServiceAccountName != "" {
+		return pod.ServiceAccountName
+	}
+	return pod.DeprecatedServiceAccount
 }
 
 // ownLabels gives the labels without those of the baseline. A label that a
@@ -93,17 +103,17 @@ func ownLabels(labels, baseline map[string]string, keep keyFilter) map[string]st
 
 // setEnv tells a container for whom it runs. The variables come first, so that
 // the ones that follow may refer to them.
-func setEnv(c *corev1.Container, id Identity) {
-	env := []corev1.EnvVar{{Name: EnvSandboxName, Value: id.SandboxName}}
+func setEnv(container map[string]any, id Identity) {
+	env := []any{map[string]any{"name": EnvSandboxName, "value": id.SandboxName}}
 	if id.RoutingKey != "" {
-		env = append(env, corev1.EnvVar{Name: EnvRoutingKey, Value: id.RoutingKey})
+		env = append(env, map[string]any{"name": EnvRoutingKey, "value": id.RoutingKey})
 	}
-	for _, e := range c.Env {
-		if e.Name != EnvSandboxName && e.Name != EnvRoutingKey {
+	for _, e := range objects(container, "env") {
+		if e["name"] != EnvSandboxName && e["name"] != EnvRoutingKey {
 			env = append(env, e)
 		}
 	}
-	c.Env = env
+	container["env"] = env
 }
 
 // hasAnyPrefix says whether the text begins with one of the prefixes.

@@ -29,7 +29,7 @@ func (id Identity) Selector() map[string]string {
 	return map[string]string{crdv1.LabelForkedWorkload: id.selectorValue()}
 }
 
-// DeploymentName names the Deployment of the fork.
+// DeploymentName names the clone, whatever its kind.
 func (id Identity) DeploymentName(baseline string) string { return id.name(baseline) }
 
 // ServiceName names the Service that stands for a baseline Service.

@@ -1,11 +1,15 @@
 package fork
 
 import (
+	"maps"
 	"regexp"
 
-	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // keyFilter says which label keys of the baseline stay.
@@ -35,28 +39,60 @@ func (f keyFilter) matches(key string) bool {
 	return false
 }
 
-// guardLabels refuses a clone whose pods would get requests that are not for
-// it: by a Service that is not a fork's, or by counting as pods of the baseline.
-func guardLabels(clone, baseline *appsv1.Deployment, plan Plan) *Problem {
-	pod := labels.Set(clone.Spec.Template.Labels)
+// labelRolloutHash is a label that Argo puts on the pods of one form of a Rollout, and
+// into the selectors of the Services that are to lead to that form for now.
+const labelRolloutHash = "rollouts-pod-template-hash"
+
+// guardLabels refuses a clone whose pods have labels by which they are taken for those
+// of the baseline: by a Service that is not a fork's, which would send them requests without a key; by
+// a PodDisruptionBudget, which would let go of a pod of the baseline for each of the
+// fork's; or by the baseline itself, and by an autoscaler, which knows the pods by the
+// selector of the workload that it names.
+func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Problem {
 	for i := range plan.Neighbours {
 		s := &plan.Neighbours[i]
-		if len(s.Spec.Selector) > 0 && labels.SelectorFromSet(s.Spec.Selector).Matches(pod) {
+		if selects(s, pod) {
 			return problem(ReasonLabelsMatchBaseline,
-				"the fork of Deployment %s/%s would keep labels by which Service %s selects it, and get requests without a key: "+
+				"the fork of %s would keep labels by which Service %s selects it, and get requests without a key: "+
 					"remove %s from preservedLabels and patches",
-				baseline.Namespace, baseline.Name, s.Name, labels.Set(s.Spec.Selector))
+				live, s.Name, labels.Set(s.Spec.Selector))
 		}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(baseline.Spec.Selector)
-	if err != nil || selector.Empty() {
-		return nil // The API server takes no such Deployment, so there are no pods to mix up.
+	for i := range plan.Budgets {
+		b := &plan.Budgets[i]
+		if counts(b, pod, live.Template.Labels, plan.Identity) {
+			return problem(ReasonLabelsMatchBaseline,
+				"the fork of %s would keep labels by which it counts for PodDisruptionBudget %s of its baseline: "+
+					"remove one of %s from preservedLabels and patches",
+				live, b.Name, metav1.FormatLabelSelector(b.Spec.Selector))
+		}
 	}
-	if selector.Matches(pod) {
+	selector, err := metav1.LabelSelectorAsSelector(live.Selector)
+	if err != nil || selector.Empty() {
+		return nil // The API server takes no such workload, so there are no pods to mix up.
+	}
+	if selector.Matches(labels.Set(pod)) {
 		return problem(ReasonLabelsMatchBaseline,
-			"the fork of Deployment %s/%s would keep all labels (%s) by which the baseline knows its own pods: "+
+			"the fork of %s would keep all labels (%s) by which the baseline knows its own pods: "+
 				"remove one of them from preservedLabels and patches",
-			baseline.Namespace, baseline.Name, selector)
+			live, selector)
 	}
 	return nil
+}
+
+// selects says whether a Service leads to pods with these labels, or will when Argo
+// lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
+// a selector to those that somebody else says.
+func selects(s *corev1.Service, pod labels.Set) bool {
+	wanted := maps.Clone(s.Spec.Selector)
+	delete(wanted, labelRolloutHash)
+	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
+}
+
+// counts says whether pods with these labels count for a budget of the baseline because
+// of their labels. One that is for every pod of the namespace, or for all but some, is for forks
+// as well, whichever labels they have.
+func counts(b *policyv1.PodDisruptionBudget, pod, ofBaseline labels.Set, id Identity) bool {
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	return err == nil && selector.Matches(pod) && selector.Matches(ofBaseline) && !selector.Matches(labels.Set(id.Selector()))
 }

@@ -7,39 +7,61 @@ import (
 	"fmt"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
-	kjson "sigs.k8s.io/json"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// maxDocument is the size in bytes up to which a patched Deployment may grow.
+// maxDocument is the size in bytes up to which a patched workload, and a patch with
+// its variables substituted, may grow.
 // The API server takes no object over about 1.5 MiB, so nothing useful is lost,
 // and a patch that copies and copies cannot eat the memory of the controller.
 const maxDocument = 3 << 20
 
+// Forms of patches, as their fields are called.
+const (
+	formStrategic = "strategic"
+	formMerge     = "merge"
+	formJSON      = "json"
+)
+
 // patchForm is the form of one patch and its content as JSON.
 type patchForm struct {
-	name    string // strategic, merge or json
+	name    string
 	content []byte
 }
 
-// formOf finds the form in which a patch is written. Exactly one has to be set.
-func formOf(p crdv1.Patch) (patchForm, error) {
+// formOf finds the form in which a patch of the plan is written, with variables
+// substituted where it is a template. Exactly one form has to be set.
+func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
+	patch := plan.Patches[i]
+	form, err := theForm(patch)
+	if err != nil {
+		return patchForm{}, problem(ReasonInvalidPatch, "%s %v", here, err)
+	}
+	if !patch.Template {
+		return form, nil
+	}
+	if form.content, err = substitute(form, variablesOf(plan)); err != nil {
+		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is a template, and %v", here, form.name, err)
+	}
+	return form, nil
+}
+
+// theForm gives the one form that is set.
+func theForm(p crdv1.Patch) (patchForm, error) {
 	var forms []patchForm
 	if p.Strategic != nil && isSet(p.Strategic.Raw) {
-		forms = append(forms, patchForm{"strategic", p.Strategic.Raw})
+		forms = append(forms, patchForm{formStrategic, p.Strategic.Raw})
 	}
 	if p.Merge != nil && isSet(p.Merge.Raw) {
-		forms = append(forms, patchForm{"merge", p.Merge.Raw})
+		forms = append(forms, patchForm{formMerge, p.Merge.Raw})
 	}
 	if len(p.JSON) > 0 {
 		ops, err := json.Marshal(p.JSON)
 		if err != nil {
 			return patchForm{}, fmt.Errorf("json is not a list of operations: %w", err)
 		}
-		forms = append(forms, patchForm{"json", ops})
+		forms = append(forms, patchForm{formJSON, ops})
 	}
 	switch len(forms) {
 	case 0:
@@ -60,24 +82,24 @@ func isSet(raw []byte) bool {
 // apply gives the document with the patch applied. The libraries beneath are
 // written for input that the API server has checked; a panic of theirs is the
 // same as a patch that does not apply.
-func (f patchForm) apply(document []byte) (patched []byte, err error) {
+func (f patchForm) apply(k kind, document []byte) (patched []byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			patched, err = nil, fmt.Errorf("the patch cannot be worked out: %v", r)
 		}
 	}()
 	switch f.name {
-	case "strategic":
+	case formStrategic:
 		if err := isObject(f.content); err != nil {
 			return nil, err
 		}
-		patched, err = strategicpatch.StrategicMergePatch(document, f.content, appsv1.Deployment{})
-	case "merge":
+		patched, err = k.strategic(document, f.content)
+	case formMerge:
 		if err := isObject(f.content); err != nil {
 			return nil, err
 		}
 		patched, err = jsonpatch.MergePatch(document, f.content)
-	case "json":
+	case formJSON:
 		patched, err = applyOperations(document, f.content)
 	}
 	if err != nil {
@@ -103,7 +125,7 @@ func applyOperations(document, operations []byte) ([]byte, error) {
 }
 
 // isObject refuses a patch that would put something else in place of the whole
-// Deployment.
+// workload.
 func isObject(content []byte) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(content, &object); err != nil {
@@ -112,22 +134,5 @@ func isObject(content []byte) error {
 	return nil
 }
 
-// encode gives a Deployment as the document that patches are applied to.
-func encode(d *appsv1.Deployment) ([]byte, error) {
-	return json.Marshal(d)
-}
-
-// decode reads a patched document. A field that no Deployment has is refused:
-// it is a slip of the pen that the API server would drop without a word, and
-// then the fork would do what the baseline does.
-func decode(document []byte) (*appsv1.Deployment, error) {
-	d := &appsv1.Deployment{}
-	strict, err := kjson.UnmarshalStrict(document, d)
-	if err != nil {
-		return nil, err
-	}
-	if len(strict) > 0 {
-		return nil, strict[0]
-	}
-	return d, nil
-}
+// encode gives a workload as the document that patches are applied to.
+func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields) }

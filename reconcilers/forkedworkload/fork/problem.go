@@ -6,13 +6,20 @@ import "fmt"
 const (
 	// ReasonInvalidPatch: a patch is not written as a patch has to be.
 	ReasonInvalidPatch = "InvalidPatch"
+	// ReasonInvalidTemplate: a variable in a patch is not known or not written as
+	// one has to be.
+	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonPatchNotAllowed: a patch gives the fork more power than the baseline
+	// has, and the operator's configuration does not allow it.
+	ReasonPatchNotAllowed = "PatchNotAllowed"
 	// ReasonPatchFailed: a patch does not apply to this baseline.
 	ReasonPatchFailed = "PatchFailed"
 	// ReasonPortConflict: two patches give the same container port.
 	ReasonPortConflict = "PortConflict"
 	// ReasonInvalidPreservedLabels: an expression for labels cannot be read.
 	ReasonInvalidPreservedLabels = "InvalidPreservedLabels"
-	// ReasonLabelsMatchBaseline: traffic of the baseline would reach the fork.
+	// ReasonLabelsMatchBaseline: the fork would be taken for the baseline, by a
+	// Service, a PodDisruptionBudget or the baseline itself.
 	ReasonLabelsMatchBaseline = "LabelsMatchBaseline"
 	// ReasonNotSupportedYet: the input is right, this version cannot do it.
 	ReasonNotSupportedYet = "NotSupportedYet"

@@ -40,6 +40,7 @@ spec:
       annotations: {sidecar.signadot.com/inject: "true", prometheus.io/scrape: "true"}
     spec:
       serviceAccountName: customer
+      terminationGracePeriodSeconds: 5
       containers:
       - name: main
         image: customer:1

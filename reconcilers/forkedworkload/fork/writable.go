@@ -5,6 +5,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"switchyard.dev/reconcilers/baseline"
 )
@@ -13,32 +15,72 @@ import (
 // server-side apply. Kubernetes takes lists in which an entry stands twice (a
 // variable, a port under two names) and goes by one of them; server-side apply
 // refuses them. So each entry that Kubernetes would pass over is left out. Of a
-// port with two names the second is lost; Services (the function) knows.
+// port with two names the second is lost; Services (the function) knows. The clone is
+// not changed. What cannot be written so is given as it is, for the API server to say why.
 func Writable(clone Object) Object {
-	d, ok := clone.(*appsv1.Deployment)
-	if !ok {
+	switch o := clone.(type) {
+	case *appsv1.Deployment:
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return clone
+		}
+		once(fields)
+		out := &appsv1.Deployment{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, out); err != nil {
+			return clone
+		}
+		return out
+	case *unstructured.Unstructured:
+		out := o.DeepCopy()
+		once(out.Object)
+		return out
+	default:
 		return clone
 	}
-	out := d.DeepCopy()
-	pod := &out.Spec.Template.Spec
-	for _, containers := range [][]corev1.Container{pod.InitContainers, pod.Containers} {
-		for i := range containers {
-			c := &containers[i]
-			c.Env = lastOf(c.Env, func(e corev1.EnvVar) string { return e.Name })
-			c.Ports = firstOf(c.Ports, func(p corev1.ContainerPort) portKey {
-				return portKey{p.ContainerPort, baseline.ProtocolOf(p.Protocol)}
-			})
+}
+
+// once leaves out of a workload what stands twice in its pods.
+func once(fields map[string]any) {
+	pod := at(fields, "spec", "template", "spec")
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, c := range objects(pod, list) {
+			replace(c, "env", lastOf(objects(c, "env"), named))
+			replace(c, "ports", firstOf(objects(c, "ports"), portOf))
 		}
 	}
-	pod.ImagePullSecrets = firstOf(pod.ImagePullSecrets, func(r corev1.LocalObjectReference) string { return r.Name })
-	pod.HostAliases = mergeAliases(pod.HostAliases)
-	return out
+	replace(pod, "imagePullSecrets", firstOf(objects(pod, "imagePullSecrets"), named))
+	replace(pod, "hostAliases", mergeAliases(objects(pod, "hostAliases")))
+}
+
+// replace puts a list in place of one that is there.
+func replace(fields map[string]any, key string, list []map[string]any) {
+	if _, ok := fields[key].([]any); !ok {
+		return
+	}
+	out := make([]any, 0, len(list))
+	for _, item := range list {
+		out = append(out, item)
+	}
+	fields[key] = out
+}
+
+// named is the key of what has a name; nothing is "" as well.
+func named(o map[string]any) any {
+	name, _ := o["name"].(string)
+	return name
+}
+
+// portOf is the key of a port of a container.
+func portOf(o map[string]any) any {
+	protocol, _ := o["protocol"].(string)
+	number, _ := o["containerPort"].(int64)
+	return portKey{int32(number), baseline.ProtocolOf(corev1.Protocol(protocol))} // It was read as an int32 before.
 }
 
 // firstOf leaves out what has the key of something before it.
-func firstOf[T any, K comparable](list []T, key func(T) K) []T {
-	seen := map[K]bool{}
-	return slices.DeleteFunc(list, func(item T) bool {
+func firstOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
+	seen := map[any]bool{}
+	return slices.DeleteFunc(list, func(item map[string]any) bool {
 		k := key(item)
 		was := seen[k]
 		seen[k] = true
@@ -47,7 +89,7 @@ func firstOf[T any, K comparable](list []T, key func(T) K) []T {
 }
 
 // lastOf leaves out what has the key of something after it.
-func lastOf[T any, K comparable](list []T, key func(T) K) []T {
+func lastOf(list []map[string]any, key func(map[string]any) any) []map[string]any {
 	slices.Reverse(list)
 	list = firstOf(list, key)
 	slices.Reverse(list)
@@ -55,15 +97,17 @@ func lastOf[T any, K comparable](list []T, key func(T) K) []T {
 }
 
 // mergeAliases puts the names of one address together.
-func mergeAliases(aliases []corev1.HostAlias) []corev1.HostAlias {
-	var out []corev1.HostAlias
+func mergeAliases(aliases []map[string]any) []map[string]any {
+	var out []map[string]any
 	for _, a := range aliases {
-		i := slices.IndexFunc(out, func(have corev1.HostAlias) bool { return have.IP == a.IP })
+		i := slices.IndexFunc(out, func(have map[string]any) bool { return have["ip"] == a["ip"] })
 		if i < 0 {
 			out = append(out, a)
 			continue
 		}
-		out[i].Hostnames = append(out[i].Hostnames, a.Hostnames...)
+		have, _ := out[i]["hostnames"].([]any)
+		more, _ := a["hostnames"].([]any)
+		out[i]["hostnames"] = append(slices.Clip(have), more...)
 	}
 	return out
 }

@@ -1,0 +1,98 @@
+package fork
+
+import (
+	"encoding/json"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// What a Deployment says it is.
+const deploymentVersion = "apps/v1"
+
+// deploymentKind makes forks of Deployments.
+type deploymentKind struct{}
+
+// bare gives the baseline as patches see it: what a person wrote, with one
+// replica, because one is enough to test with unless a patch says otherwise, and
+// not paused, which would leave a new Deployment without any pod.
+func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
+	have, ok := live.Object.(*appsv1.Deployment)
+	if !ok {
+		return nil, problem(ReasonPatchFailed, "%s was read as %T, which cannot be forked", live, live.Object)
+	}
+	d := &appsv1.Deployment{
+		TypeMeta: metav1.TypeMeta{APIVersion: deploymentVersion, Kind: baseline.KindDeployment},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        have.Name,
+			Namespace:   have.Namespace,
+			Labels:      have.Labels,
+			Annotations: maps.Clone(have.Annotations),
+		},
+		Spec: *have.Spec.DeepCopy(),
+	}
+	maps.DeleteFunc(d.Annotations, isForeign)
+	one := int32(1)
+	d.Spec.Replicas, d.Spec.Paused = &one, false
+	document, err := json.Marshal(d)
+	if err != nil {
+		return nil, problem(ReasonPatchFailed, "%s cannot be written as JSON: %v", live, err)
+	}
+	fields, err := fieldsOf(document)
+	if err != nil {
+		return nil, problem(ReasonPatchFailed, "%s cannot be read as JSON: %v", live, err)
+	}
+	return fields, nil
+}
+
+// strategic goes by the schema of Deployments.
+func (deploymentKind) strategic(document, patch []byte) ([]byte, error) {
+	return strategicpatch.StrategicMergePatch(document, patch, appsv1.Deployment{})
+}
+
+// read reads a Deployment. A field that no Deployment has is refused: it is a slip
+// of the pen that the API server would drop without a word, and then the fork would
+// do what the baseline does.
+func (deploymentKind) read(document []byte, _ *draft) (*draft, error) {
+	d := &appsv1.Deployment{}
+	strict, err := kjson.UnmarshalStrict(document, d)
+	if err != nil {
+		return nil, err
+	}
+	if len(strict) > 0 {
+		return nil, strict[0]
+	}
+	fields, err := fieldsOf(document)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{
+		fields: fields, apiVersion: d.APIVersion, kind: d.Kind, meta: d.ObjectMeta,
+		replicas: d.Spec.Replicas, selector: d.Spec.Selector, template: d.Spec.Template,
+	}, nil
+}
+
+// check has nothing to say: what a Deployment is, touches itself alone.
+func (deploymentKind) check(_, _ *draft) string { return "" }
+
+// finish has nothing to change.
+func (deploymentKind) finish(map[string]any) {}
+
+// object gives the Deployment.
+func (deploymentKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error) {
+	document, err := json.Marshal(fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &appsv1.Deployment{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, d); err != nil {
+		return nil, nil, err
+	}
+	return d, &d.Spec.Template, nil
+}

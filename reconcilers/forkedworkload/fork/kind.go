@@ -1,0 +1,94 @@
+package fork
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// kind is what one kind of workload does in its own way.
+type kind interface {
+	// bare gives the live workload as patches see it.
+	bare(live *baseline.Workload) (map[string]any, *Problem)
+	// strategic applies a strategic merge patch.
+	strategic(document, patch []byte) ([]byte, error)
+	// read reads a document, or says why it is no workload of this kind. A field of
+	// the pod template that nobody knows is an error, unless before has it too; before
+	// is nil for the first document.
+	read(document []byte, before *draft) (*draft, error)
+	// check says what a patch did that is not possible with this kind, given what the
+	// workload was before all patches; empty when there is nothing.
+	check(next, first *draft) string
+	// finish changes what only this kind has, so that the clone stands alone.
+	finish(fields map[string]any)
+	// object gives the clone to be written, and what its pods are made from.
+	object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error)
+}
+
+// kindOf gives the kind of a live workload.
+func kindOf(live *baseline.Workload) (kind, *Problem) {
+	switch live.Ref.Kind {
+	case baseline.KindDeployment:
+		return deploymentKind{}, nil
+	case baseline.KindRollout:
+		return rolloutKind{}, nil
+	default:
+		return nil, problem(baseline.ReasonUnsupportedKind, "%s cannot be forked: only Deployments and Argo Rollouts can", live)
+	}
+}
+
+// draft is a workload on its way from baseline to fork.
+type draft struct {
+	// fields are all that it says, as JSON has it.
+	fields map[string]any
+	// The rest is what is looked at here, read from fields.
+	apiVersion, kind string
+	meta             metav1.ObjectMeta
+	replicas         *int32
+	selector         *metav1.LabelSelector
+	template         corev1.PodTemplateSpec
+	// unknown are fields of the pod template that this program does not know.
+	unknown map[string]bool
+}
+
+// fieldsOf reads a JSON object with whole numbers kept whole.
+func fieldsOf(document []byte) (map[string]any, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(document, &fields); err != nil {
+		return nil, err
+	}
+	if fields == nil {
+		return nil, fmt.Errorf("the result is not an object")
+	}
+	return fields, nil
+}
+
+// at gives the object at a path below fields, which is made where there is none.
+// Something else that stands in the way is replaced.
+func at(fields map[string]any, path ...string) map[string]any {
+	for _, key := range path {
+		next, ok := fields[key].(map[string]any)
+		if !ok {
+			next = map[string]any{}
+			fields[key] = next
+		}
+		fields = next
+	}
+	return fields
+}
+
+// objects gives those items of a list below fields that are objects.
+func objects(fields map[string]any, key string) []map[string]any {
+	list, _ := fields[key].([]any)
+	out := make([]map[string]any, 0, len(list))
+	for _, item := range list {
+		if object, ok := item.(map[string]any); ok {
+			out = append(out, object)
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package fork
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// container looks at one container and what it was in the baseline: of the same
+// name, or one in which nothing is set.
+func (g *grants) container(path string, base, next corev1.Container) {
+	was, is := base.SecurityContext, next.SecurityContext
+	if was == nil {
+		was = &corev1.SecurityContext{}
+	}
+	if is == nil {
+		is = &corev1.SecurityContext{}
+	}
+	at := path + ".securityContext."
+	g.when(isTrue(is.Privileged) && !isTrue(was.Privileged), PowerPrivileged, at+"privileged")
+	g.when(isTrue(is.AllowPrivilegeEscalation) && !isTrue(was.AllowPrivilegeEscalation), PowerPrivileged, at+"allowPrivilegeEscalation")
+	g.when(procMount(is) != corev1.DefaultProcMount && procMount(is) != procMount(was), PowerPrivileged, at+"procMount")
+	had := capabilities(was)
+	for _, c := range slices.Sorted(maps.Keys(capabilities(is))) {
+		g.when(!had[c] && c != "NET_BIND_SERVICE", PowerCapabilities, at+"capabilities.add["+c+"]")
+	}
+	g.windows(at+"windowsOptions", was.WindowsOptions, is.WindowsOptions)
+
+	asked := hosts(base)
+	for _, host := range slices.Sorted(maps.Keys(hosts(next))) {
+		g.when(!asked[host], PowerProbeHosts, path+" (host "+host+" of a probe or hook)")
+	}
+}
+
+// procMount gives how much of /proc a container sees.
+func procMount(s *corev1.SecurityContext) corev1.ProcMountType {
+	if s.ProcMount == nil || *s.ProcMount == "" {
+		return corev1.DefaultProcMount
+	}
+	return *s.ProcMount
+}
+
+// capabilities gives those that are added, as the kernel calls them without CAP_.
+func capabilities(s *corev1.SecurityContext) map[string]bool {
+	out := map[string]bool{}
+	if s.Capabilities != nil {
+		for _, c := range s.Capabilities.Add {
+			out[strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")] = true
+		}
+	}
+	return out
+}
+
+// hosts gives the hosts, other than the pod itself, that probes and hooks ask.
+func hosts(c corev1.Container) map[string]bool {
+	out := map[string]bool{}
+	add := func(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) {
+		if get != nil && get.Host != "" {
+			out[get.Host] = true
+		}
+		if socket != nil && socket.Host != "" {
+			out[socket.Host] = true
+		}
+	}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil {
+			add(p.HTTPGet, p.TCPSocket)
+		}
+	}
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil {
+				add(h.HTTPGet, h.TCPSocket)
+			}
+		}
+	}
+	return out
+}
+
+// sortedKeys gives the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// profiles are what confines a container beside its namespaces. Where a container
+// says nothing that of the pod holds.
+type profiles struct {
+	seccomp  profile
+	appArmor profile
+	seLinux  corev1.SELinuxOptions
+}
+
+// profile is one by its kind and, where that is one of the node, its name. The zero
+// profile is what one has who says nothing.
+type profile struct {
+	kind, name string
+}
+
+// Kinds of profiles; Kubernetes calls those of seccomp and AppArmor the same.
+const (
+	profileDefault    = string(corev1.SeccompProfileTypeRuntimeDefault)
+	profileUnconfined = string(corev1.SeccompProfileTypeUnconfined)
+	profileLocal      = string(corev1.SeccompProfileTypeLocalhost)
+)
+
+// podProfiles are those of the pod.
+func podProfiles(template *corev1.PodTemplateSpec) profiles {
+	s := contextOf(&template.Spec)
+	return profiles{}.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
+}
+
+// profilesOf are those of a container of the pod.
+func profilesOf(template *corev1.PodTemplateSpec, c corev1.Container) profiles {
+	p := podProfiles(template)
+	if s := c.SecurityContext; s != nil {
+		return p.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
+	}
+	return p
+}
+
+// over gives the profiles with those that are set in place of what was.
+func (p profiles) over(seccomp *corev1.SeccompProfile, appArmor *corev1.AppArmorProfile, seLinux *corev1.SELinuxOptions) profiles {
+	if seccomp != nil {
+		p.seccomp = profile{string(seccomp.Type), textOf(seccomp.LocalhostProfile)}
+	}
+	if appArmor != nil {
+		p.appArmor = profile{string(appArmor.Type), textOf(appArmor.LocalhostProfile)}
+	}
+	if seLinux != nil {
+		p.seLinux = *seLinux
+	}
+	return p
+}
+
+// profiles looks at what confines a container, or the pod: it must not be weaker than
+// what confined it in the baseline, or what confines any container of the baseline's pod that
+// says nothing, since a patch may add one of those.
+func (g *grants) profiles(path string, was, is, ofPod profiles) {
+	g.when(weaker(is.seccomp, was.seccomp, 1) && weaker(is.seccomp, ofPod.seccomp, 1), PowerSecurityProfiles, path+".seccompProfile")
+	g.when(weaker(is.appArmor, was.appArmor, 0) && weaker(is.appArmor, ofPod.appArmor, 0), PowerSecurityProfiles, path+".appArmorProfile")
+	g.when(is.seLinux != (corev1.SELinuxOptions{}) && is.seLinux != was.seLinux && is.seLinux != ofPod.seLinux,
+		PowerSecurityProfiles, path+".seLinuxOptions")
+}
+
+// weaker says whether a profile may let through what another does not. unsaid is the
+// rank of the one that holds where nothing is said, between that of the runtime's own (0)
+// and none at all (2): with seccomp it is none at most kubelets and the runtime's own at
+// others, with AppArmor the runtime's own.
+func weaker(is, was profile, unsaid int) bool {
+	rank := func(p profile) int {
+		switch p.kind {
+		case "":
+			return unsaid
+		case profileDefault:
+			return 0
+		case profileUnconfined:
+			return 2
+		default:
+			return 3
+		}
+	}
+	if is.kind == profileLocal { // What is in it only the node knows.
+		return is != was && was.kind != profileUnconfined
+	}
+	if was.kind == profileLocal {
+		return rank(is) > 0
+	}
+	return rank(is) > rank(was)
+}

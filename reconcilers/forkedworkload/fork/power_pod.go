@@ -1,0 +1,147 @@
+package fork
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// systemPriority is where the priorities of the cluster's own parts begin.
+const systemPriority = 2_000_000_000
+
+// pod looks at what holds for the whole pod.
+func (g *grants) pod() {
+	const at = "spec.template.spec."
+	base, next := g.base, g.next
+	g.when(next.HostNetwork && !base.HostNetwork, PowerHostNamespaces, at+"hostNetwork")
+	g.when(next.HostPID && !base.HostPID, PowerHostNamespaces, at+"hostPID")
+	g.when(next.HostIPC && !base.HostIPC, PowerHostNamespaces, at+"hostIPC")
+	g.when(degree(next.HostUsers) > degree(base.HostUsers), PowerHostNamespaces, at+"hostUsers")
+	g.when(accountOrDefault(*next) != accountOrDefault(*base), PowerServiceAccount, at+"serviceAccountName")
+	g.when(degree(next.AutomountServiceAccountToken) > degree(base.AutomountServiceAccountToken),
+		PowerServiceAccount, at+"automountServiceAccountToken")
+	g.when(next.NodeName != "" && next.NodeName != base.NodeName, PowerNodeName, at+"nodeName")
+	g.when(textOf(next.RuntimeClassName) != textOf(base.RuntimeClassName), PowerRuntimeClass, at+"runtimeClassName")
+	g.when(strings.HasPrefix(next.PriorityClassName, "system-") && next.PriorityClassName != base.PriorityClassName,
+		PowerPriority, at+"priorityClassName")
+	g.when(next.Priority != nil && *next.Priority >= systemPriority && (base.Priority == nil || *next.Priority > *base.Priority),
+		PowerPriority, at+"priority")
+
+	was, is := contextOf(base), contextOf(next)
+	for _, s := range is.Sysctls {
+		g.when(!slices.Contains(was.Sysctls, s), PowerSysctls, at+"securityContext.sysctls["+s.Name+"]")
+	}
+	g.windows(at+"securityContext.windowsOptions", was.WindowsOptions, is.WindowsOptions)
+	g.hostPorts()
+}
+
+// windows looks at the options for Windows of a pod or a container.
+func (g *grants) windows(path string, base, next *corev1.WindowsSecurityContextOptions) {
+	if next == nil {
+		return
+	}
+	if base == nil {
+		base = &corev1.WindowsSecurityContextOptions{}
+	}
+	g.when(isTrue(next.HostProcess) && !isTrue(base.HostProcess), PowerPrivileged, path+".hostProcess")
+	for _, option := range []struct {
+		name    string
+		was, is *string
+	}{
+		{"gmsaCredentialSpecName", base.GMSACredentialSpecName, next.GMSACredentialSpecName},
+		{"gmsaCredentialSpec", base.GMSACredentialSpec, next.GMSACredentialSpec},
+	} {
+		g.when(textOf(option.is) != "" && textOf(option.is) != textOf(option.was), PowerServiceAccount, path+"."+option.name)
+	}
+}
+
+// hostPort is a port of the node.
+type hostPort struct {
+	ip       string
+	port     int32
+	protocol corev1.Protocol
+}
+
+// hostPorts looks at the ports of the node. A pod in the network of the node has them
+// all anyway.
+func (g *grants) hostPorts() {
+	if g.base.HostNetwork {
+		return
+	}
+	had := map[hostPort]bool{}
+	for _, c := range containers(*g.base) {
+		for _, p := range c.Ports {
+			had[hostPort{p.HostIP, p.HostPort, baseline.ProtocolOf(p.Protocol)}] = true
+		}
+	}
+	for _, c := range containers(*g.next) {
+		for _, p := range c.Ports {
+			g.when(p.HostPort != 0 && !had[hostPort{p.HostIP, p.HostPort, baseline.ProtocolOf(p.Protocol)}],
+				PowerHostPorts, c.path+".ports.hostPort")
+		}
+	}
+}
+
+// annotations looks at those by which Kubernetes itself once took security settings,
+// and in part still does. Those that other software obeys are not known here: it has
+// to guard them itself.
+func (g *grants) annotations(base, next map[string]string) {
+	settings := []struct {
+		prefix string
+		power  Power
+		weak   []string // Values that give no power.
+	}{
+		{corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, PowerSecurityProfiles, []string{"runtime/default"}},
+		{"seccomp.security.alpha.kubernetes.io/", PowerSecurityProfiles, []string{"runtime/default", "docker/default"}},
+		{"container.seccomp.security.alpha.kubernetes.io/", PowerSecurityProfiles, []string{"runtime/default", "docker/default"}},
+		{"security.alpha.kubernetes.io/", PowerSysctls, nil},
+	}
+	for _, key := range sortedKeys(next) {
+		for _, s := range settings {
+			g.when(strings.HasPrefix(key, s.prefix) && next[key] != base[key] && !slices.Contains(s.weak, next[key]),
+				s.power, "spec.template.metadata.annotations["+key+"]")
+		}
+	}
+}
+
+// accountOrDefault gives the service account that a pod gets.
+func accountOrDefault(pod corev1.PodSpec) string {
+	if name := account(pod); name != "" {
+		return name
+	}
+	return "default"
+}
+
+// contextOf gives the security context of a pod, never nil.
+func contextOf(pod *corev1.PodSpec) *corev1.PodSecurityContext {
+	if pod.SecurityContext == nil {
+		return &corev1.PodSecurityContext{}
+	}
+	return pod.SecurityContext
+}
+
+// degree puts a setting that has a default in order: no, not said, yes.
+func degree(b *bool) int {
+	switch {
+	case b == nil:
+		return 1
+	case *b:
+		return 2
+	default:
+		return 0
+	}
+}
+
+// isTrue says whether it is set to true.
+func isTrue(b *bool) bool { return b != nil && *b }
+
+// textOf gives the text, which is empty when there is none.
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

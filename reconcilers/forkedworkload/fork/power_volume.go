@@ -1,0 +1,116 @@
+package fork
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// volumes looks at volumes that reach beyond the pod and the objects of its
+// namespace. One that the baseline has may stay, mounted no wider than there.
+func (g *grants) volumes() {
+	for _, v := range g.next.Volumes {
+		path := "spec.template.spec.volumes[" + v.Name + "]"
+		g.projections(path, v)
+		power, reaches := reach(v.VolumeSource)
+		if !reaches {
+			continue
+		}
+		var same []string // The volumes of the baseline that are this one.
+		for _, was := range g.base.Volumes {
+			if equality.Semantic.DeepEqual(was.VolumeSource, v.VolumeSource) {
+				same = append(same, was.Name)
+			}
+		}
+		g.when(len(same) == 0, power, path)
+		if len(same) > 0 {
+			g.mounts(power, v.Name, same)
+		}
+	}
+}
+
+// reach says whether a volume reaches beyond the pod and the objects of its namespace,
+// and which power that is. Secrets, ConfigMaps, claims and what a claim is made of
+// are objects of the namespace; an image is pulled like that of a container.
+func reach(source corev1.VolumeSource) (Power, bool) {
+	if source.HostPath != nil {
+		return PowerHostPath, true
+	}
+	source.EmptyDir, source.Secret, source.ConfigMap, source.DownwardAPI = nil, nil, nil, nil
+	source.Projected, source.PersistentVolumeClaim, source.Ephemeral, source.Image = nil, nil, nil, nil
+	return PowerVolumes, source != (corev1.VolumeSource{})
+}
+
+// projections looks at credentials that are projected into the pod.
+func (g *grants) projections(path string, v corev1.Volume) {
+	for _, is := range sources(v) {
+		switch {
+		case is.ServiceAccountToken != nil:
+			g.when(!slices.ContainsFunc(projected(g.base), func(was corev1.VolumeProjection) bool {
+				return sameToken(was.ServiceAccountToken, is.ServiceAccountToken)
+			}), PowerServiceAccount, path+".projected.serviceAccountToken")
+		case is.PodCertificate != nil:
+			g.when(!slices.ContainsFunc(projected(g.base), func(was corev1.VolumeProjection) bool {
+				return equality.Semantic.DeepEqual(was.PodCertificate, is.PodCertificate)
+			}), PowerServiceAccount, path+".projected.podCertificate")
+		}
+	}
+}
+
+// sources gives the projections of a volume.
+func sources(v corev1.Volume) []corev1.VolumeProjection {
+	if v.Projected == nil {
+		return nil
+	}
+	return v.Projected.Sources
+}
+
+// projected gives the projections of all volumes of a pod.
+func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
+	var out []corev1.VolumeProjection
+	for _, v := range pod.Volumes {
+		out = append(out, sources(v)...)
+	}
+	return out
+}
+
+// sameToken says whether a token gives the same; where it lies does not count.
+func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
+	return a != nil && b != nil && a.Audience == b.Audience &&
+		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
+}
+
+// mounts refuses to mount a volume that reaches far wider than the baseline does, where
+// it goes by the names same: to be written where it was only read, another part of it, or
+// with what is mounted later.
+func (g *grants) mounts(power Power, name string, same []string) {
+	var had []corev1.VolumeMount
+	for _, c := range containers(*g.base) {
+		for _, m := range c.VolumeMounts {
+			if slices.Contains(same, m.Name) {
+				had = append(had, m)
+			}
+		}
+	}
+	for _, c := range containers(*g.next) {
+		for _, m := range c.VolumeMounts {
+			if m.Name == name {
+				g.when(!slices.ContainsFunc(had, func(was corev1.VolumeMount) bool { return covers(was, m) }),
+					power, c.path+".volumeMounts["+m.MountPath+"]")
+			}
+		}
+	}
+}
+
+// covers says whether what is mounted can do no more than what was.
+func covers(was, is corev1.VolumeMount) bool {
+	propagation := func(m corev1.VolumeMount) corev1.MountPropagationMode {
+		if m.MountPropagation == nil {
+			return corev1.MountPropagationNone
+		}
+		return *m.MountPropagation
+	}
+	return (is.ReadOnly || !was.ReadOnly) && is.SubPath == was.SubPath && is.SubPathExpr == was.SubPathExpr &&
+		(propagation(is) == corev1.MountPropagationNone || propagation(is) == propagation(was))
+}

@@ -1,0 +1,268 @@
+package fork
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	kjson "sigs.k8s.io/json"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// rolloutKind makes forks of Argo Rollouts. Of a Rollout only that is known which
+// is named here, and its pod template; all else is carried along as it is.
+type rolloutKind struct{}
+
+// bare gives the Rollout as patches see it. When its pods are made from the
+// template of a Deployment (workloadRef), that template stands in it: a fork that
+// referred to the Deployment would scale it down when it has come up.
+func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
+	have, ok := live.Object.(*unstructured.Unstructured)
+	if !ok {
+		return nil, problem(ReasonPatchFailed, "%s was read as %T, which cannot be forked", live, live.Object)
+	}
+	content, _ := have.Object["spec"].(map[string]any)
+	spec := runtime.DeepCopyJSON(content)
+	if spec == nil {
+		spec = map[string]any{}
+	}
+	if _, referred := spec["workloadRef"]; referred {
+		if p := inline(spec, live); p != nil {
+			return nil, p
+		}
+	}
+	if _, ok := spec["template"].(map[string]any); !ok {
+		return nil, problem(ReasonPatchFailed, "%s has no spec.template to be forked: give it one, or a spec.workloadRef", live)
+	}
+	for _, key := range ofOneRollout() {
+		delete(spec, key)
+	}
+	spec["replicas"] = int64(1)
+	metadata := map[string]any{"name": have.GetName(), "namespace": have.GetNamespace()}
+	if labels := have.GetLabels(); len(labels) > 0 {
+		metadata["labels"] = ofStrings(labels)
+	}
+	annotations := have.GetAnnotations()
+	for key := range annotations {
+		if isForeign(key, "") {
+			delete(annotations, key)
+		}
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = ofStrings(annotations)
+	}
+	return map[string]any{
+		"apiVersion": live.Ref.APIVersion, "kind": live.Ref.Kind, "metadata": metadata, "spec": spec,
+	}, nil
+}
+
+// inline puts the template that a Rollout refers to into its spec.
+func inline(spec map[string]any, live *baseline.Workload) *Problem {
+	ref := at(spec, "workloadRef")
+	if live.Template == nil || len(live.Template.Spec.Containers) == 0 {
+		return problem(ReasonPatchFailed, "%s takes its pod template from %v %v (spec.workloadRef), which is not there: create it, or give the Rollout a spec.template",
+			live, ref["kind"], ref["name"])
+	}
+	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live.Template)
+	if err != nil {
+		return problem(ReasonPatchFailed, "%s: the pod template of %v %v (spec.workloadRef) cannot be read: %v",
+			live, ref["kind"], ref["name"], err)
+	}
+	delete(spec, "workloadRef")
+	spec["template"] = template
+	return nil
+}
+
+// ofOneRollout are fields of a spec that say something of the course of one
+// Rollout, as paused does of a Deployment: a clone with them would not come up, be
+// restarted, or go back to an older form when it is slow. analysis only says how many
+// runs of it are kept.
+func ofOneRollout() []string {
+	return []string{"paused", "restartAt", "progressDeadlineAbort", "analysis", "rollbackWindow"}
+}
+
+// strategic goes by the schema of core/v1 in the pod template. There is none for the
+// rest: objects are merged and lists are replaced, as API servers do with custom
+// resources in a merge patch.
+func (rolloutKind) strategic(document, patch []byte) ([]byte, error) {
+	pod, err := strategicpatch.NewPatchMetaFromStruct(corev1.PodTemplateSpec{})
+	if err != nil {
+		return nil, err
+	}
+	schema := freeSchema{"spec": freeSchema{"template": pod}}
+	return strategicpatch.StrategicMergePatchUsingLookupPatchMeta(document, patch, schema)
+}
+
+// freeSchema is the schema of an object of which only some fields have one.
+type freeSchema map[string]strategicpatch.LookupPatchMeta
+
+// LookupPatchMetadataForStruct gives the schema of a field that is an object.
+func (s freeSchema) LookupPatchMetadataForStruct(key string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+	if known, ok := s[key]; ok {
+		return known, strategicpatch.PatchMeta{}, nil
+	}
+	return freeSchema{}, strategicpatch.PatchMeta{}, nil
+}
+
+// LookupPatchMetadataForSlice gives the schema of a field that is a list: it is
+// replaced.
+func (s freeSchema) LookupPatchMetadataForSlice(string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
+	return freeSchema{}, strategicpatch.PatchMeta{}, nil
+}
+
+// Name says what it is the schema of.
+func (s freeSchema) Name() string { return "Rollout" }
+
+// rolloutHead is what is known of a Rollout outside its pod template.
+type rolloutHead struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		Replicas *int32                `json:"replicas"`
+		Selector *metav1.LabelSelector `json:"selector"`
+	} `json:"spec"`
+}
+
+// read reads a Rollout. The pod template has no fields but those of core/v1 and
+// those that the baseline has, which may be newer than this program.
+func (rolloutKind) read(document []byte, before *draft) (*draft, error) {
+	fields, err := fieldsOf(document)
+	if err != nil {
+		return nil, err
+	}
+	var head rolloutHead
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, &head); err != nil {
+		return nil, err
+	}
+	d := &draft{
+		fields: fields, apiVersion: head.APIVersion, kind: head.Kind, meta: head.ObjectMeta,
+		replicas: head.Spec.Replicas, selector: head.Spec.Selector, unknown: map[string]bool{},
+	}
+	template, strict, err := podTemplate(fields)
+	if err != nil {
+		return nil, err
+	}
+	d.template = *template
+	for _, e := range strict {
+		// Without where it stands: a patch may have moved it.
+		name := e.Error()[strings.LastIndexByte(e.Error(), '.')+1:]
+		if before != nil && !before.unknown[name] {
+			return nil, fmt.Errorf("spec.template: %w", e)
+		}
+		d.unknown[name] = true
+	}
+	return d, nil
+}
+
+// podTemplate reads the pod template of a Rollout; the second are its fields that
+// this program does not know.
+func podTemplate(fields map[string]any) (*corev1.PodTemplateSpec, []error, error) {
+	spec, _ := fields["spec"].(map[string]any)
+	document, err := json.Marshal(spec["template"])
+	if err != nil {
+		return nil, nil, err
+	}
+	template := &corev1.PodTemplateSpec{}
+	strict, err := kjson.UnmarshalStrict(document, template)
+	if err != nil {
+		return nil, nil, fmt.Errorf("spec.template: %w", err)
+	}
+	return template, strict, nil
+}
+
+// check refuses what would make the fork work on the baseline.
+func (rolloutKind) check(next, first *draft) string {
+	spec := at(next.fields, "spec")
+	if spec["workloadRef"] != nil {
+		return "gives spec.workloadRef, with which the fork would take its template from another workload and scale that down: patch spec.template instead"
+	}
+	for _, key := range ofOneRollout() {
+		if spec[key] != nil && spec[key] != false {
+			return fmt.Sprintf("gives spec.%s, which a fork does not have: it goes up at once, and stays: leave it out of the patch", key)
+		}
+	}
+	// What comes of the strategy is one's own (finish). What was there is dropped
+	// without a word; what a patch wants on top must not be.
+	wants := runtime.DeepCopyJSONValue(spec["strategy"])
+	if strategy, ok := wants.(map[string]any); ok {
+		canary, _ := strategy["canary"].(map[string]any)
+		for _, key := range ownStrategy() {
+			delete(canary, key)
+		}
+	}
+	if added := firstAdded(wants, at(first.fields, "spec")["strategy"], "spec.strategy"); added != "" {
+		return fmt.Sprintf("gives %s: a fork has no part in the Services, traffic, analyses and steps of its baseline and goes up at once; "+
+			"leave spec.strategy out of the patch, but for canary.maxSurge and canary.maxUnavailable", added)
+	}
+	return ""
+}
+
+// ownStrategy are the fields of spec.strategy.canary that a fork keeps: how many
+// pods more or fewer there may be while a new form of it comes up.
+func ownStrategy() []string { return []string{"maxSurge", "maxUnavailable"} }
+
+// firstAdded gives the path of something in wants that is not the same in has; empty
+// when there is nothing.
+func firstAdded(wants, has any, path string) string {
+	object, ok := wants.(map[string]any)
+	if !ok {
+		if wants == nil || reflect.DeepEqual(wants, has) {
+			return ""
+		}
+		return path
+	}
+	had, _ := has.(map[string]any)
+	found := ""
+	for key, value := range object {
+		if added := firstAdded(value, had[key], path+"."+key); added != "" && (found == "" || added < found) {
+			found = added
+		}
+	}
+	return found
+}
+
+// finish gives the Rollout a strategy of its own: a canary without steps goes up at
+// once, as a Deployment does.
+func (rolloutKind) finish(fields map[string]any) {
+	spec := at(fields, "spec")
+	canary := map[string]any{}
+	if old, ok := at(spec, "strategy")["canary"].(map[string]any); ok {
+		for _, key := range ownStrategy() {
+			if old[key] != nil {
+				canary[key] = old[key]
+			}
+		}
+	}
+	if len(canary) == 0 { // An object without fields might be taken for nothing.
+		canary["maxSurge"] = "25%"
+	}
+	spec["strategy"] = map[string]any{"canary": canary}
+	for _, key := range ofOneRollout() {
+		delete(spec, key)
+	}
+}
+
+// object gives the Rollout.
+func (rolloutKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error) {
+	template, _, err := podTemplate(fields)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &unstructured.Unstructured{Object: fields}, template, nil
+}
+
+// ofStrings gives a map of strings as JSON has it.
+func ofStrings(in map[string]string) map[string]any {
+	out := make(map[string]any, len(in))
+	for key, value := range in {
+		out[key] = value
+	}
+	return out
+}

@@ -1,0 +1,212 @@
+package fork
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// How variables are written in patches: {{ .sandbox.name }}. A text in quotes
+// stands for itself, so that {{ "{{" }} gives two braces.
+const (
+	openVariable  = "{{"
+	closeVariable = "}}"
+)
+
+// defaultOutputKind is the kind of the object with a resource's outputs when the
+// resource does not say.
+const defaultOutputKind = "Secret"
+
+// variables are the texts by their names, such as .resources.db.objectName.
+type variables map[string]string
+
+// variablesOf gives what templates of a plan may name. What is empty is not known.
+func variablesOf(plan Plan) variables {
+	known := variables{
+		".sandbox.name":       plan.Identity.SandboxName,
+		".sandbox.routingKey": plan.Identity.RoutingKey,
+	}
+	for name, r := range plan.Resources {
+		kind := r.OutputKind
+		if kind == "" {
+			kind = defaultOutputKind
+		}
+		prefix := ".resources." + name
+		known[prefix+".name"], known[prefix+".objectName"], known[prefix+".outputKind"] = r.Name, r.ObjectName, kind
+	}
+	maps.DeleteFunc(known, func(_, text string) bool { return text == "" })
+	return known
+}
+
+// String lists the names for a message.
+func (v variables) String() string {
+	const most = 12
+	names := slices.Sorted(maps.Keys(v))
+	if len(names) == 0 {
+		return "none"
+	}
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// substitute gives the content of a patch with variables substituted in its texts.
+// It works on JSON that is taken apart, so that a text stays one text whatever
+// stands in a variable. Where a patch works does not depend on variables: they stand
+// neither in names of fields nor in operations beside their value.
+func substitute(form patchForm, known variables) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(form.content))
+	decoder.UseNumber()
+	var content any
+	if err := decoder.Decode(&content); err != nil {
+		return nil, fmt.Errorf("its JSON cannot be read: %w", err)
+	}
+	s := substitution{known: known}
+	if operations, ok := content.([]any); ok && form.name == formJSON {
+		for i, operation := range operations {
+			s.operation(operation, "["+strconv.Itoa(i)+"]")
+		}
+	} else {
+		content = s.value(content, "")
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	out, err := json.Marshal(content)
+	if err == nil && len(out) > maxDocument {
+		err = fmt.Errorf("has %d bytes with its variables substituted; at most %d are possible", len(out), maxDocument)
+	}
+	return out, err
+}
+
+// substitution is one walk through a patch; it ends at the first error.
+type substitution struct {
+	known variables
+	err   error
+}
+
+// operation substitutes in the value of an operation of a JSON patch.
+func (s *substitution) operation(operation any, path string) {
+	fields, ok := operation.(map[string]any)
+	if !ok {
+		s.fixed(operation, path)
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if key == "value" {
+			fields[key] = s.value(fields[key], path+".value")
+		} else {
+			s.fixed(key, path)
+			s.fixed(fields[key], path+"."+key)
+		}
+	}
+}
+
+// value gives the value with variables substituted in all its texts.
+func (s *substitution) value(value any, path string) any {
+	switch v := value.(type) {
+	case string:
+		out, err := expand(v, s.known)
+		if err != nil && s.err == nil {
+			s.err = fmt.Errorf("%s is wrong: %w", place(path), err)
+		}
+		return out
+	case []any:
+		for i := range v {
+			v[i] = s.value(v[i], path+"["+strconv.Itoa(i)+"]")
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			s.fixed(key, path)
+			if strings.HasPrefix(key, "$") { // A directive to the patch itself.
+				s.fixed(v[key], path+"."+key)
+				continue
+			}
+			v[key] = s.value(v[key], path+"."+key)
+		}
+	}
+	return value
+}
+
+// fixed refuses variables where nothing may depend on them.
+func (s *substitution) fixed(value any, path string) {
+	text, err := json.Marshal(value)
+	if err == nil && s.err == nil && bytes.Contains(text, []byte(openVariable)) {
+		s.err = fmt.Errorf("%s has %q in %s, where no variable may stand: only values of fields, and of operations their value, may have one",
+			place(path), openVariable, shown(string(text)))
+	}
+}
+
+// place names a place in a patch.
+func place(path string) string {
+	if path == "" {
+		return "the patch"
+	}
+	return strings.TrimPrefix(path, ".")
+}
+
+// shown gives the beginning of a text for a message.
+func shown(text string) string {
+	const most = 80
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// expand gives a text with its variables substituted.
+func expand(text string, known variables) (string, error) {
+	var out strings.Builder
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, openVariable)
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		value, left, err := expandOne(after, known)
+		if err != nil {
+			return "", err
+		}
+		out.WriteString(value)
+		rest = left
+	}
+}
+
+// expandOne gives what one variable stands for, and the text after it. text begins
+// after the opening braces.
+func expandOne(text string, known variables) (value, rest string, err error) {
+	body := strings.TrimLeft(text, " \t\r\n")
+	if quoted, ok := strings.CutPrefix(body, `"`); ok {
+		value, body, ok = strings.Cut(quoted, `"`)
+		if !ok {
+			return "", "", fmt.Errorf("%q has a quotation mark that is not closed", shown(openVariable+text))
+		}
+		body = strings.TrimLeft(body, " \t\r\n")
+		if rest, ok = strings.CutPrefix(body, closeVariable); !ok {
+			return "", "", fmt.Errorf("%q goes on after the quoted text: close it with %s", shown(openVariable+text), closeVariable)
+		}
+		return value, rest, nil
+	}
+	name, rest, found := strings.Cut(text, closeVariable)
+	if !found || strings.Contains(name, openVariable) {
+		return "", "", fmt.Errorf("%q opens a variable that is not closed with %s (to have %s in the text write {{ \"{{\" }})",
+			shown(openVariable+text), closeVariable, openVariable)
+	}
+	name = strings.TrimSpace(name)
+	value, ok := known[name]
+	switch {
+	case ok:
+		return value, rest, nil
+	case name == "":
+		err = errors.New("a variable has no name")
+	default:
+		err = fmt.Errorf("the variable %q is not known", shown(name))
+	}
+	return "", "", fmt.Errorf("%w; known are: %s", err, known)
+}
