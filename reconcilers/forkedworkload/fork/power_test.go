@@ -1,0 +1,444 @@
+package fork_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	livebaseline "switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// wayToPower is one way in which a pod comes to power, on top of podWithEverything.
+type wayToPower struct {
+	name  string
+	power fork.Power
+	path  string // A part of the path that the refusal names.
+	give  func(*corev1.PodTemplateSpec)
+}
+
+// main gives the container that is called main.
+func main(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.Containers[0] }
+
+// context gives the security context of the container that is called main.
+func context(p *corev1.PodTemplateSpec) *corev1.SecurityContext { return contextOf(main(p)) }
+
+func contextOf(c *corev1.Container) *corev1.SecurityContext {
+	if c.SecurityContext == nil {
+		c.SecurityContext = &corev1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+func podContext(p *corev1.PodTemplateSpec) *corev1.PodSecurityContext {
+	if p.Spec.SecurityContext == nil {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{}
+	}
+	return p.Spec.SecurityContext
+}
+
+func volume(source corev1.VolumeSource) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: source})
+	}
+}
+
+func ref[T any](v T) *T { return &v }
+
+// waysToPower are all that we know of, in pods and in containers of all kinds.
+func waysToPower() []wayToPower {
+	ways := []wayToPower{
+		{"the network of the node", fork.PowerHostNamespaces, "hostNetwork", func(p *corev1.PodTemplateSpec) { p.Spec.HostNetwork = true }},
+		{"the processes of the node", fork.PowerHostNamespaces, "hostPID", func(p *corev1.PodTemplateSpec) { p.Spec.HostPID = true }},
+		{"the IPC of the node", fork.PowerHostNamespaces, "hostIPC", func(p *corev1.PodTemplateSpec) { p.Spec.HostIPC = true }},
+		{"the users of the node", fork.PowerHostNamespaces, "hostUsers", func(p *corev1.PodTemplateSpec) { p.Spec.HostUsers = ref(true) }},
+		{"another service account", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "admin" }},
+		{"another service account by the older field", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) {
+			p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "", "admin"
+		}},
+		{"the service account that all have who name none", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "" }},
+		{"the token of its service account", fork.PowerServiceAccount, "automountServiceAccountToken", func(p *corev1.PodTemplateSpec) {
+			p.Spec.AutomountServiceAccountToken = ref(true)
+		}},
+		{"a token for somebody else", fork.PowerServiceAccount, "serviceAccountToken", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "t"}}},
+		}})},
+		{"a certificate of its service account", fork.PowerServiceAccount, "podCertificate", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: "a.b/c", KeyType: "ED25519"}}},
+		}})},
+		{"a Windows account", fork.PowerServiceAccount, "gmsaCredentialSpecName", func(p *corev1.PodTemplateSpec) {
+			podContext(p).WindowsOptions = &corev1.WindowsSecurityContextOptions{GMSACredentialSpecName: ref("admin")}
+		}},
+		{"a node", fork.PowerNodeName, "nodeName", func(p *corev1.PodTemplateSpec) { p.Spec.NodeName = "control-plane" }},
+		{"another runtime", fork.PowerRuntimeClass, "runtimeClassName", func(p *corev1.PodTemplateSpec) { p.Spec.RuntimeClassName = ref("runc") }},
+		{"the priority of the cluster by name", fork.PowerPriority, "priorityClassName", func(p *corev1.PodTemplateSpec) {
+			p.Spec.PriorityClassName = "system-node-critical"
+		}},
+		{"the priority of the cluster by number", fork.PowerPriority, "priority", func(p *corev1.PodTemplateSpec) { p.Spec.Priority = ref(int32(2000001000)) }},
+		{"a setting of the kernel", fork.PowerSysctls, "sysctls[kernel.msgmax]", func(p *corev1.PodTemplateSpec) {
+			podContext(p).Sysctls = []corev1.Sysctl{{Name: "kernel.msgmax", Value: "65536"}}
+		}},
+		{"a setting of the kernel by annotation", fork.PowerSysctls, "unsafe-sysctls", func(p *corev1.PodTemplateSpec) {
+			p.Annotations["security.alpha.kubernetes.io/unsafe-sysctls"] = "kernel.msgmax=1"
+		}},
+		{"no seccomp for the pod", fork.PowerSecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
+			podContext(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		}},
+		{"no word about seccomp where the baseline has one", fork.PowerSecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
+			podContext(p).SeccompProfile = nil
+		}},
+		{"no AppArmor for the pod", fork.PowerSecurityProfiles, "securityContext.appArmorProfile", func(p *corev1.PodTemplateSpec) {
+			podContext(p).AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		}},
+		{"no AppArmor by annotation", fork.PowerSecurityProfiles, "container.apparmor", func(p *corev1.PodTemplateSpec) {
+			p.Annotations["container.apparmor.security.beta.kubernetes.io/main"] = "unconfined"
+		}},
+		{"no seccomp by annotation", fork.PowerSecurityProfiles, "seccomp.security.alpha", func(p *corev1.PodTemplateSpec) {
+			p.Annotations["seccomp.security.alpha.kubernetes.io/pod"] = "unconfined"
+		}},
+		{"another SELinux type for the pod", fork.PowerSecurityProfiles, "securityContext.seLinuxOptions", func(p *corev1.PodTemplateSpec) {
+			podContext(p).SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+		}},
+		{"processes of a Windows node for the pod", fork.PowerPrivileged, "windowsOptions.hostProcess", func(p *corev1.PodTemplateSpec) {
+			podContext(p).WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: ref(true)}
+		}},
+		{"a directory of the node", fork.PowerHostPath, "volumes[v]", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
+	}
+	ways = append(ways, waysByVolumes()...)
+	ways = append(ways, waysByMounts()...)
+	ways = append(ways, waysOfContainers("containers[main]", main)...)
+	ways = append(ways, waysOfContainers("initContainers[init]", func(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.InitContainers[0] })...)
+	ways = append(ways, waysOfContainers("containers[new]", func(p *corev1.PodTemplateSpec) *corev1.Container {
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "new", Image: "new:1"})
+		return &p.Spec.Containers[len(p.Spec.Containers)-1]
+	})...)
+	return append(ways, waysOfContainers("initContainers[new]", func(p *corev1.PodTemplateSpec) *corev1.Container {
+		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "new", Image: "new:1"})
+		return &p.Spec.InitContainers[len(p.Spec.InitContainers)-1]
+	})...)
+}
+
+// waysByVolumes are all volumes that reach beyond the namespace.
+func waysByVolumes() []wayToPower {
+	var ways []wayToPower
+	for name, source := range map[string]corev1.VolumeSource{
+		"csi":                  {CSI: &corev1.CSIVolumeSource{Driver: "d"}},
+		"nfs":                  {NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/"}},
+		"iscsi":                {ISCSI: &corev1.ISCSIVolumeSource{TargetPortal: "s", IQN: "q"}},
+		"flexVolume":           {FlexVolume: &corev1.FlexVolumeSource{Driver: "d"}},
+		"gitRepo":              {GitRepo: &corev1.GitRepoVolumeSource{Repository: "r"}},
+		"gcePersistentDisk":    {GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "d"}},
+		"awsElasticBlockStore": {AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "d"}},
+		"glusterfs":            {Glusterfs: &corev1.GlusterfsVolumeSource{EndpointsName: "e", Path: "/"}},
+		"rbd":                  {RBD: &corev1.RBDVolumeSource{CephMonitors: []string{"m"}, RBDImage: "i"}},
+		"cinder":               {Cinder: &corev1.CinderVolumeSource{VolumeID: "d"}},
+		"cephfs":               {CephFS: &corev1.CephFSVolumeSource{Monitors: []string{"m"}}},
+		"flocker":              {Flocker: &corev1.FlockerVolumeSource{DatasetName: "d"}},
+		"fc":                   {FC: &corev1.FCVolumeSource{WWIDs: []string{"w"}}},
+		"azureFile":            {AzureFile: &corev1.AzureFileVolumeSource{SecretName: "s", ShareName: "s"}},
+		"azureDisk":            {AzureDisk: &corev1.AzureDiskVolumeSource{DiskName: "d", DataDiskURI: "u"}},
+		"vsphereVolume":        {VsphereVolume: &corev1.VsphereVirtualDiskVolumeSource{VolumePath: "p"}},
+		"quobyte":              {Quobyte: &corev1.QuobyteVolumeSource{Registry: "r", Volume: "v"}},
+		"photonPersistentDisk": {PhotonPersistentDisk: &corev1.PhotonPersistentDiskVolumeSource{PdID: "d"}},
+		"portworxVolume":       {PortworxVolume: &corev1.PortworxVolumeSource{VolumeID: "d"}},
+		"scaleIO":              {ScaleIO: &corev1.ScaleIOVolumeSource{Gateway: "g", System: "s", SecretRef: &corev1.LocalObjectReference{Name: "s"}, VolumeName: "v"}},
+		"storageos":            {StorageOS: &corev1.StorageOSVolumeSource{VolumeName: "v"}},
+	} {
+		ways = append(ways, wayToPower{"a volume of kind " + name, fork.PowerVolumes, "volumes[v]", volume(source)})
+	}
+	return ways
+}
+
+// waysByMounts make more of the directory of the node that the baseline reads in part.
+func waysByMounts() []wayToPower {
+	mount := func(m corev1.VolumeMount) func(*corev1.PodTemplateSpec) {
+		return func(p *corev1.PodTemplateSpec) {
+			m.Name, m.MountPath = "logs", "/more"
+			p.Spec.Containers[1].VolumeMounts = append(p.Spec.Containers[1].VolumeMounts, m)
+		}
+	}
+	return []wayToPower{
+		{"to write what was only read", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{SubPath: "app"})},
+		{"to read another part", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{ReadOnly: true})},
+		{"to see what is mounted later", fork.PowerHostPath, "containers[cache].volumeMounts[/more]",
+			mount(corev1.VolumeMount{ReadOnly: true, SubPath: "app", MountPropagation: ref(corev1.MountPropagationHostToContainer)})},
+	}
+}
+
+// waysOfContainers are those of one container.
+func waysOfContainers(path string, of func(*corev1.PodTemplateSpec) *corev1.Container) []wayToPower {
+	set := func(give func(*corev1.SecurityContext)) func(*corev1.PodTemplateSpec) {
+		return func(p *corev1.PodTemplateSpec) { give(contextOf(of(p))) }
+	}
+	ways := []wayToPower{
+		{"privileged", fork.PowerPrivileged, ".privileged", set(func(s *corev1.SecurityContext) { s.Privileged = ref(true) })},
+		{"allowPrivilegeEscalation", fork.PowerPrivileged, ".allowPrivilegeEscalation", set(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = ref(true) })},
+		{"an unmasked /proc", fork.PowerPrivileged, ".procMount", set(func(s *corev1.SecurityContext) { s.ProcMount = ref(corev1.UnmaskedProcMount) })},
+		{"processes of a Windows node", fork.PowerPrivileged, ".hostProcess", set(func(s *corev1.SecurityContext) {
+			s.WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: ref(true)}
+		})},
+		{"a Windows account written out", fork.PowerServiceAccount, ".gmsaCredentialSpec", set(func(s *corev1.SecurityContext) {
+			s.WindowsOptions = &corev1.WindowsSecurityContextOptions{GMSACredentialSpec: ref("{}")}
+		})},
+		{"a capability", fork.PowerCapabilities, "capabilities.add[SYS_ADMIN]", set(func(s *corev1.SecurityContext) {
+			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}
+		})},
+		{"a capability as the kernel writes it", fork.PowerCapabilities, "capabilities.add[NET_ADMIN]", set(func(s *corev1.SecurityContext) {
+			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"cap_net_admin"}}
+		})},
+		{"all capabilities", fork.PowerCapabilities, "capabilities.add[ALL]", set(func(s *corev1.SecurityContext) {
+			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}
+		})},
+		{"no seccomp", fork.PowerSecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
+		})},
+		{"a seccomp profile of the node", fork.PowerSecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
+			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ref("all.json")}
+		})},
+		{"no AppArmor", fork.PowerSecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
+			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
+		})},
+		{"an AppArmor profile of the node", fork.PowerSecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
+			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: ref("all")}
+		})},
+		{"another SELinux label", fork.PowerSecurityProfiles, ".seLinuxOptions", set(func(s *corev1.SecurityContext) {
+			s.SELinuxOptions = &corev1.SELinuxOptions{User: "system_u"}
+		})},
+		{"a port of the node", fork.PowerHostPorts, ".ports.hostPort", func(p *corev1.PodTemplateSpec) {
+			c := of(p)
+			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: 7070, HostPort: 7070})
+		}},
+		{"a probe of another host", fork.PowerProbeHosts, "host 169.254.169.254", func(p *corev1.PodTemplateSpec) {
+			of(p).LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254"}}}
+		}},
+		{"a hook to another host", fork.PowerProbeHosts, "host 10.0.0.1", func(p *corev1.PodTemplateSpec) {
+			of(p).Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "10.0.0.1"}}}
+		}},
+	}
+	for i := range ways {
+		ways[i].name = path + ": " + ways[i].name
+	}
+	return ways
+}
+
+// podWithoutPower is a pod as careful people write one, with one directory of the
+// node of which it reads a part.
+func podWithoutPower(p *corev1.PodTemplateSpec) {
+	p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: "init", Image: "init:1"})
+	p.Spec.HostUsers, p.Spec.AutomountServiceAccountToken = ref(false), ref(false)
+	p.Spec.RuntimeClassName = ref("gvisor")
+	podContext(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+	contextOf(&p.Spec.InitContainers[0]).AllowPrivilegeEscalation = ref(false)
+	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{
+		Name: "logs", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}},
+	})
+	main(p).VolumeMounts = []corev1.VolumeMount{{Name: "logs", MountPath: "/logs", ReadOnly: true, SubPath: "app"}}
+	main(p).LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/"}}}
+}
+
+// subject is a baseline of one kind, with and without a way to power.
+type subject struct {
+	kind string
+	// live makes the baseline with a change to its pods.
+	live func(t testing.TB, change func(*corev1.PodTemplateSpec)) *livebaseline.Workload
+}
+
+func subjects() []subject {
+	return []subject{
+		{"Deployment", func(t testing.TB, change func(*corev1.PodTemplateSpec)) *livebaseline.Workload {
+			d := baseline(t)
+			change(&d.Spec.Template)
+			return livebaseline.OfDeployment(d)
+		}},
+		{"Rollout", func(t testing.TB, change func(*corev1.PodTemplateSpec)) *livebaseline.Workload {
+			template := baseline(t).Spec.Template
+			change(&template)
+			w := rollout(t)
+			setTemplate(t, w, &template)
+			return w
+		}},
+	}
+}
+
+// formsOf gives patches of each form that make one pod template of another.
+func formsOf(t testing.TB, from, to *corev1.PodTemplateSpec) map[string]crdv1.Patch {
+	t.Helper()
+	before, after := document(t, from), document(t, to)
+	merge, err := jsonpatch.CreateMergePatch(before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategic, err := strategicpatch.CreateTwoWayMergePatch(before, after, corev1.PodTemplateSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inSpec := func(template []byte) string { return `{"spec":{"template":` + string(template) + `}}` }
+	return map[string]crdv1.Patch{
+		"strategic": {Strategic: raw(inSpec(strategic))},
+		"merge":     {Merge: raw(inSpec(merge))},
+		"json":      operations(`{"op":"replace","path":"/spec/template","value":` + string(after) + `}`),
+		"template":  {Strategic: raw(inSpec(strategic)), Template: true},
+	}
+}
+
+func document(t testing.TB, v any) []byte {
+	t.Helper()
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// operations is a JSON patch.
+func operations(list ...string) crdv1.Patch {
+	var p crdv1.Patch
+	for _, text := range list {
+		p.JSON = append(p.JSON, *raw(text))
+	}
+	return p
+}
+
+func TestNoPatchGivesPower(t *testing.T) {
+	for _, s := range subjects() {
+		without := s.live(t, podWithoutPower)
+		for _, way := range waysToPower() {
+			with := without.Template.DeepCopy()
+			way.give(with)
+			for form, patch := range formsOf(t, without.Template, with) {
+				t.Run(s.kind+" gets "+way.name+" by a "+form+" patch", func(t *testing.T) {
+					tryPower(t, without, patch, way)
+				})
+			}
+			t.Run(s.kind+" that has "+way.name+" keeps it", func(t *testing.T) {
+				have := s.live(t, func(p *corev1.PodTemplateSpec) { podWithoutPower(p); way.give(p) })
+				if _, problem := fork.Clone(have, fork.Plan{Identity: identity(), Patches: patches(t, patchImage)}); problem != nil {
+					t.Error(problem.Message)
+				}
+			})
+		}
+	}
+}
+
+// tryPower patches a baseline: refused, unless the configuration allows exactly that,
+// and refused again when it allows all else.
+func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, way wayToPower) {
+	plan := fork.Plan{Identity: identity(), Patches: append(patches(t, patchImage), patch)}
+	got, problem := fork.Clone(without, plan)
+	if problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
+		t.Fatalf("not refused: %+v, %+v", problem, got)
+	}
+	if in, _, ofContainer := strings.Cut(way.name, ": "); ofContainer {
+		mustContain(t, problem.Message, in)
+	}
+	mustContain(t, problem.Message, "patch 2 of 2", without.String(), way.path, string(way.power), "sandboxes.patches.allow: [")
+
+	plan.Powers = slices.DeleteFunc(fork.AllPowers(), func(p fork.Power) bool { return p == way.power })
+	if _, problem := fork.Clone(without, plan); problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
+		t.Errorf("allowed by another power: %+v", problem)
+	}
+	plan.Powers = fork.Powers{way.power}
+	if _, problem := fork.Clone(without, plan); problem != nil {
+		t.Errorf("refused although %s is allowed: %s", way.power, problem.Message)
+	}
+}
+
+func TestWhatGivesNoPower(t *testing.T) {
+	ways := map[string]func(*corev1.PodTemplateSpec){
+		"a Secret, a ConfigMap and a claim of the namespace": func(p *corev1.PodTemplateSpec) {
+			p.Spec.Volumes = append(p.Spec.Volumes,
+				corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
+				corev1.Volume{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
+				corev1.Volume{Name: "p", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}},
+				corev1.Volume{Name: "e", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+				corev1.Volume{Name: "j", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+					Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{}}},
+				}}})
+			main(p).EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{}}}
+		},
+		"less than the baseline has": func(p *corev1.PodTemplateSpec) {
+			context(p).AllowPrivilegeEscalation, context(p).Privileged = ref(false), ref(false)
+			context(p).Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"NET_BIND_SERVICE"}}
+			context(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
+		},
+		"a container like any other": func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "debug", Image: "debug:1"})
+		},
+		"a part that the baseline reads, in another place": func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[1].VolumeMounts = []corev1.VolumeMount{{Name: "logs", MountPath: "/l", ReadOnly: true, SubPath: "app"}}
+		},
+		"the same directory by another name": func(p *corev1.PodTemplateSpec) {
+			p.Spec.Volumes[0].Name, main(p).VolumeMounts[0].Name = "renamed", "renamed"
+		},
+		"probes of its own port":                   func(p *corev1.PodTemplateSpec) { main(p).LivenessProbe.HTTPGet.Path = "/live" },
+		"a priority that the cluster's owner made": func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "low" },
+	}
+	for _, s := range subjects() {
+		without := s.live(t, podWithoutPower)
+		for name, give := range ways {
+			with := without.Template.DeepCopy()
+			give(with)
+			for form, patch := range formsOf(t, without.Template, with) {
+				t.Run(s.kind+" may get "+name+" by a "+form+" patch", func(t *testing.T) {
+					if _, problem := fork.Clone(without, fork.Plan{Identity: identity(), Patches: []crdv1.Patch{patch}}); problem != nil {
+						t.Error(problem.Message)
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestTheRefusalOfPowerNamesWhoGivesIt(t *testing.T) {
+	const give = `merge: {spec: {template: {spec: {hostPID: true}}}}`
+	tests := []struct {
+		name, patches string
+		says          []string
+	}{
+		{"the patch that gives it", `[{merge: {spec: {replicas: 2}}}, {` + give + `}, {merge: {spec: {replicas: 3}}}]`, []string{"patch 2 of 3", "hostPID"}},
+		{"the last one that gives it, where one between takes it away", `[{` + give + `}, {merge: {spec: {template: {spec: {hostPID: null}}}}}, {` + give + `}]`, []string{"patch 3 of 3"}},
+		{"how much more there is", `[{merge: {spec: {template: {spec: {hostPID: true, hostIPC: true, nodeName: node-1}}}}}]`, []string{"and 2 more fields", "[hostNamespaces, nodeName]"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := refusal(t, fork.Plan{Patches: patches(t, tt.patches)})
+			if p.Reason != fork.ReasonPatchNotAllowed {
+				t.Error(p.Reason)
+			}
+			mustContain(t, p.Message, tt.says...)
+		})
+	}
+	t.Run("and nobody when what was given is taken away", func(t *testing.T) {
+		clone(t, fork.Plan{Patches: patches(t, `[{`+give+`}, {merge: {spec: {template: {spec: {hostPID: null}}}}}]`)})
+	})
+}
+
+func TestEphemeralContainersAreLookedAtAsWell(t *testing.T) {
+	p := refusal(t, fork.Plan{Patches: patches(t, `
+- merge: {spec: {template: {spec: {ephemeralContainers: [{name: debug, image: d, securityContext: {privileged: true}}]}}}}`)})
+	if p.Reason != fork.ReasonPatchNotAllowed {
+		t.Error(p.Reason)
+	}
+	mustContain(t, p.Message, "ephemeralContainers[debug].securityContext.privileged")
+}
+
+func TestPowersAreReadByName(t *testing.T) {
+	var all []string
+	for _, p := range fork.AllPowers() {
+		all = append(all, string(p))
+	}
+	if got, err := fork.ParsePowers(all); err != nil || len(got) != len(all) {
+		t.Error(got, err)
+	}
+	if _, err := fork.ParsePowers([]string{"hostPath", "root"}); err == nil {
+		t.Error("a power that does not exist is taken")
+	} else {
+		mustContain(t, err.Error(), `"root"`, "hostPath", "probeHosts")
+	}
+}
