@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/coverage"
 )
 
@@ -51,6 +52,12 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
+	virtuals, err := virtualworkload.New(virtualworkload.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
+	})
+	if err != nil {
+		return err
+	}
 	routes, err := routingconfig.New(routingconfig.Config{
 		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts,
 	})
@@ -68,6 +75,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		func() error { return sandboxes.Setup(mgr, options()) },
 		func() error { return groups.Setup(mgr, options()) },
 		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
+		func() error { return virtuals.Setup(mgr, p.Objects.Members[crdv1.KindVirtualWorkload], options()) },
 		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {
 		if err := setup(); err != nil {

@@ -1,0 +1,46 @@
+package virtualworkload
+
+import (
+	"fmt"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Conclude gives the VirtualWorkload with its new status. now is taken as the time of
+// conditions that changed.
+func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
+	w := in.Workload.DeepCopy()
+	w.Status.ObservedGeneration = w.Generation
+	w.Status.Baseline, w.Status.RoutingConfig = d.Seen, nil
+	if d.Seen != nil {
+		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{
+			DevMeshSidecarPresent: d.Findings[baseline.ConditionSidecarsReady].IsYes(), Services: d.Services,
+		}
+	}
+	ref, _ := w.BaselineRef()
+	findings := maps.Clone(d.Findings)
+	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
+		"%s is there, and its requests with the routing key stay with it, as virtual workload %q says.", baseline.Describe(ref), w.Spec.Name),
+		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound)
+	finding.Write(w, findings, now)
+	return w
+}
+
+// ConcludeUnrecorded gives the VirtualWorkload with the status of one whose fact is not
+// on the log: for good, or because the log could not be written just now.
+func ConcludeUnrecorded(w *crdv1.VirtualWorkload, refused bool, why string, now metav1.Time) *crdv1.VirtualWorkload {
+	f := finding.No(publish.ReasonLogUnavailable, "The routing log cannot be written: "+why+". It is tried again.")
+	if refused {
+		f = finding.No(publish.ReasonFactRefused,
+			"The routing log does not take what is to be said of this workload: "+why+". Name a baseline with fewer Services.")
+	}
+	w = w.DeepCopy()
+	finding.Write(w, finding.Findings{crdv1.ConditionReady: f}, now)
+	return w
+}

@@ -1,0 +1,28 @@
+package virtualworkload
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// gather reads all that counts for a virtual workload from the cache.
+func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Input, error) {
+	in := Input{Workload: w}
+	if !accept(w).IsYes() {
+		return in, nil
+	}
+	ref, _ := w.BaselineRef()
+	var err error
+	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
+		return in, err
+	}
+	if in.Services, err = baseline.Neighbours(ctx, c, w.Namespace); err != nil {
+		return in, err
+	}
+	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
+	return in, err
+}

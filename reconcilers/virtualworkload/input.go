@@ -1,0 +1,24 @@
+package virtualworkload
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/sidecars/coverage"
+)
+
+// Input is what counts for one virtual workload. Nothing in it may be changed: it is
+// shared with the cache.
+type Input struct {
+	// Workload is the VirtualWorkload.
+	Workload *crdv1.VirtualWorkload
+	// Baseline is the live workload; nil when there is none.
+	Baseline *baseline.Workload
+	// Pods are those that the baseline's selector selects.
+	Pods []corev1.Pod
+	// Services are those of the namespace that were not made for a member.
+	Services []corev1.Service
+	// Injected are the images of sidecars that pods get now, where that is known.
+	Injected coverage.Images
+}

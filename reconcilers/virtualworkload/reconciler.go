@@ -1,0 +1,107 @@
+package virtualworkload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/sidecars/coverage"
+)
+
+// Config is what a Reconciler needs. All fields but Injected are required.
+type Config struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Publisher puts facts on the routing log.
+	Publisher publish.Publisher
+	// Now gives the time for conditions and facts.
+	Now func() time.Time
+	// Injected are the images of sidecars that pods get now; those that are empty
+	// are not known, and no pod is called outdated for them.
+	Injected coverage.Images
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Client == nil || c.Live == nil || c.Publisher == nil || c.Now == nil {
+		return errors.New("virtualworkload: Client, Live, Publisher and Now are all required")
+	}
+	return nil
+}
+
+// Reconciler keeps virtual workloads. Make one with New.
+type Reconciler struct {
+	config Config
+	writer apply.Writer
+	ending member.Ending
+}
+
+// New gives a Reconciler, or what is wrong with the configuration.
+func New(c Config) (*Reconciler, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	writer := apply.Writer{Client: c.Client, Live: c.Live}
+	// It makes nothing, so nothing is left of one but its fact.
+	return &Reconciler{config: c, writer: writer, ending: member.Ending{Writer: writer, Publisher: c.Publisher, Now: c.Now}}, nil
+}
+
+// Reconcile brings one VirtualWorkload into line.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=virtualworkloads,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=signadot.com,resources=virtualworkloads/status,verbs=patch
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	w := &crdv1.VirtualWorkload{}
+	if err := r.config.Client.Get(ctx, req.NamespacedName, w); apierrors.IsNotFound(err) {
+		return apply.Again(r.ending.Gone(ctx, crdv1.KindVirtualWorkload, req.Namespace, req.Name))
+	} else if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read VirtualWorkload %s: %w", req.NamespacedName, err)
+	}
+	if w.DeletionTimestamp != nil {
+		return apply.Again(r.ending.Deleted(ctx, w))
+	}
+	if err := r.ending.Release(ctx, w); err != nil {
+		return apply.Again(err)
+	}
+	in, err := gather(ctx, r.config.Client, w)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	in.Injected = r.config.Injected
+	now := metav1.NewTime(r.config.Now())
+	after := Conclude(in, Decide(in), now)
+	put := r.publish(ctx, after)
+	refused := publish.Refused(put)
+	if put != nil {
+		after = ConcludeUnrecorded(after, refused, put.Error(), now)
+	}
+	err = r.writer.Status(ctx, w, after)
+	if !refused {
+		err = errors.Join(put, err)
+	}
+	return apply.Again(err)
+}
+
+// publish states the fact, for at most publish.PutTimeout.
+func (r *Reconciler) publish(ctx context.Context, w *crdv1.VirtualWorkload) error {
+	fact := Observed(w)
+	fact.Time = r.config.Now()
+	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
+		return fmt.Errorf("state what the virtual workload stands for: %w", err)
+	}
+	return nil
+}
