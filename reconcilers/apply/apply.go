@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -20,6 +21,8 @@ type Writer struct {
 	// Live reads past every cache. It is asked only before an object is made,
 	// so that an old cache makes us neither adopt nor double anything.
 	Live client.Reader
+	// Events takes what people are told about objects; nil: they are told nothing.
+	Events events.EventRecorder
 }
 
 // Object is a pointer to an object of type T.

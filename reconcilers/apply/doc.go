@@ -18,4 +18,7 @@
 //     does not exist.
 //
 // Every other error means: try again.
+//
+// When the condition Ready of an object turns, Status logs it, and tells it to people in
+// an Event (EventOf), which kubectl describe shows.
 package apply

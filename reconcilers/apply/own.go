@@ -78,7 +78,8 @@ func (w Writer) change(ctx context.Context, o client.Object, change func() bool)
 
 // Status writes the status of o when it differs from that of before, the copy
 // of the object from which it was worked out. It is refused with a conflict
-// when the object has changed since. A change of the condition Ready is logged.
+// when the object has changed since. A change of the condition Ready is logged,
+// and told in an Event where that is worth it (EventOf).
 func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 	if equality.Semantic.DeepEqual(before, o) {
 		return nil
@@ -91,6 +92,7 @@ func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 		return fmt.Errorf("write status of %s: %w", Describe(o), err)
 	}
 	logTurn(ctx, before, o)
+	w.tell(ctx, before, o)
 	return nil
 }
 

@@ -40,8 +40,9 @@ type Parts struct {
 
 // Controllers makes all controllers part of the manager.
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
+	told := mgr.GetEventRecorder(crdv1.FieldManager)
 	sandboxes, err := sandbox.New(sandbox.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told,
 	})
 	if err != nil {
 		return err
@@ -59,12 +60,12 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts,
+		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
 	})
 	if err != nil {
 		return err
 	}
-	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now})
+	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: told})
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,7 +18,7 @@ import (
 // change that we could see, such as of rights or of somebody else's object.
 const refusedAgain = 15 * time.Second
 
-// Config is what a Reconciler needs. All fields are required.
+// Config is what a Reconciler needs. All fields but Events are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -25,6 +26,8 @@ type Config struct {
 	Live client.Reader
 	// Now gives the time for conditions.
 	Now func() time.Time
+	// Events takes what people are told about groups; nil: they are told nothing.
+	Events events.EventRecorder
 }
 
 // Validate names what is missing.
@@ -46,7 +49,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}}, nil
 }
 
 // Reconcile brings one route group into line.

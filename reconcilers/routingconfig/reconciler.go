@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,8 +18,8 @@ import (
 	"switchyard.dev/reconcilers/receipt"
 )
 
-// Config is what a Reconciler needs. All fields but Namespaces and
-// Receipts are required.
+// Config is what a Reconciler needs. All fields but Namespaces,
+// Receipts and Events are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -31,6 +32,8 @@ type Config struct {
 	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
 	// and nothing waits for that.
 	Receipts Receipts
+	// Events takes what people are told about objects; nil: they are told nothing.
+	Events events.EventRecorder
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -62,7 +65,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client}}, nil
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Events: c.Events}}, nil
 }
 
 // Reconcile brings one RoutingConfig into line.
