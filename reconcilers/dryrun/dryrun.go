@@ -1,6 +1,7 @@
 package dryrun
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type Config struct {
 	// Namespaces are those in which the operator may work, as its own configuration
 	// says; empty means all.
 	Namespaces []string
+	// OperatorNamespace is where the operator lives; "signadot" when it is empty.
+	OperatorNamespace string
 	// Now gives the time of facts and of objects that would be new; time.Now when
 	// it is nil.
 	Now func() time.Time
@@ -48,6 +51,9 @@ func (c Config) Validate() error {
 	}
 	return nil
 }
+
+// operatorNamespace is where the chart puts the operator.
+const operatorNamespace = "signadot"
 
 // Plan is what would change.
 type Plan struct {
@@ -153,6 +159,7 @@ func run(ctx context.Context, c Config, object client.Object, happen func(contex
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	c.OperatorNamespace = cmp.Or(c.OperatorNamespace, operatorNamespace)
 	scheme, err := Scheme()
 	if err != nil {
 		return Plan{}, err

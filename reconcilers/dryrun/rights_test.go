@@ -81,7 +81,8 @@ func TestARightToReadIsEnoughAndOneThatLacksIsNamed(t *testing.T) {
 		}
 	}
 	lacks("signadotsandboxes")
-	c.grant("dry-reader", crdv1.GroupVersion().Group, false, "signadotsandboxes", "signadotroutegroups", "forkedworkloads", "routingconfigs")
+	c.grant("dry-reader", crdv1.GroupVersion().Group, false, "signadotsandboxes", "signadotroutegroups", "forkedworkloads",
+		"signadotexternalworkloads", "virtualworkloads", "resources", "routingconfigs")
 	c.eventually("the right is known", func() error { return user.List(t.Context(), &crdv1.RoutingConfigList{}) })
 	lacks("services")
 	c.grant("dry-reader", "", true, "services", "pods")

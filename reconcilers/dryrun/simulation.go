@@ -47,7 +47,7 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	s := &simulation{world: newWorld(c, scheme, now), statements: facts}
 	s.world.changed = s.notify
 	still := func() time.Time { return now }
-	sandboxes, err := sandbox.New(sandbox.Config{Client: s.world, Live: s.world, Now: still, Namespaces: c.Namespaces})
+	sandboxes, err := sandbox.New(sandbox.Config{Client: s.world, Live: s.world, Now: still, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
 	if err != nil {
 		return nil, err
 	}

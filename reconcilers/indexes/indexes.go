@@ -25,7 +25,7 @@ import (
 func owned() []client.Object {
 	return []client.Object{
 		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
-		&crdv1.RoutingConfig{}, &corev1.Service{}, &appsv1.Deployment{},
+		&crdv1.Resource{}, &crdv1.RoutingConfig{}, &corev1.Service{}, &appsv1.Deployment{},
 	}
 }
 

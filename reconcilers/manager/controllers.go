@@ -17,12 +17,11 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
-	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/coverage"
 )
 
-// Parts are what the controllers need beside a manager. Publisher, Objects and
-// Now are required.
+// Parts are what the controllers need beside a manager. Publisher, Objects,
+// Now and OperatorNamespace are required.
 type Parts struct {
 	// Publisher puts facts on the routing log.
 	Publisher publish.Publisher
@@ -32,6 +31,9 @@ type Parts struct {
 	Now func() time.Time
 	// Namespaces are those in which forks may be made; empty means all.
 	Namespaces []string
+	// OperatorNamespace is where the operator lives, and what belongs to no other
+	// namespace. Required.
+	OperatorNamespace string
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
 	Receipts routingconfig.Receipts
 	// Injected are the images of sidecars that pods get now; empty when not known.
@@ -40,9 +42,8 @@ type Parts struct {
 
 // Controllers makes all controllers part of the manager.
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
-	told := mgr.GetEventRecorder(crdv1.FieldManager)
 	sandboxes, err := sandbox.New(sandbox.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, OperatorNamespace: p.OperatorNamespace,
 	})
 	if err != nil {
 		return err
@@ -53,19 +54,13 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	virtuals, err := virtualworkload.New(virtualworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
-	})
-	if err != nil {
-		return err
-	}
 	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
+		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts,
 	})
 	if err != nil {
 		return err
 	}
-	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: told})
+	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now})
 	if err != nil {
 		return err
 	}
@@ -76,7 +71,6 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		func() error { return sandboxes.Setup(mgr, options()) },
 		func() error { return groups.Setup(mgr, options()) },
 		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
-		func() error { return virtuals.Setup(mgr, p.Objects.Members[crdv1.KindVirtualWorkload], options()) },
 		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {
 		if err := setup(); err != nil {

@@ -54,7 +54,8 @@ func servesKinds(client discovery.DiscoveryInterface) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
-	missing := []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindRoutingConfig}
+	missing := []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
+		crdv1.KindVirtualWorkload, crdv1.KindResource, crdv1.KindRoutingConfig}
 	if err == nil {
 		for _, resource := range served.APIResources {
 			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == resource.Kind })

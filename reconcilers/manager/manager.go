@@ -203,7 +203,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.config.Metrics.Register(counted); err != nil {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
 	}
-	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces, Injected: now}
+	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
+		OperatorNamespace: m.config.Namespace, Injected: now}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
 	}

@@ -5,33 +5,63 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
 
-// act brings about what was decided: members before the routing that names
-// them, and the routing before members that it does not name any more go. What
-// is refused is noted in Made. An error means that it should be tried again; the
-// parts that are wanted do not wait for each other.
+// provide writes the Resources that members wait for, and gives the input with what is
+// then: whether one is ready in the form that is asked for is known only when that has
+// been written. An error means that it should be tried again.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=signadot.com,resources=resources,verbs=create;patch;delete
+func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
+	var errs []error
+	there := map[string]*crdv1.Resource{}
+	in.Unwritten = map[string]*apply.Refusal{}
+	for _, want := range Provide(in) {
+		have, refusal, err := write(ctx, w, want, in.resource(want.Name))
+		if refusal != nil || err != nil {
+			in.Unwritten[want.Name] = refusal
+			errs = append(errs, err)
+			continue
+		}
+		there[want.Name] = have
+	}
+	var all []*crdv1.Resource
+	for _, r := range in.Resources {
+		if there[r.Name] == nil {
+			all = append(all, r)
+		}
+	}
+	for _, r := range there {
+		all = append(all, r)
+	}
+	in.Resources = all
+	return in, errors.Join(errs...)
+}
+
+// act brings about what was decided: members before the routing that names
+// them, and the routing before members that it does not name any more go; Resources
+// last, which no fork uses then. What is refused is noted in Made. An error means that
+// it should be tried again; the parts that are wanted do not wait for each other.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;signadotexternalworkloads;virtualworkloads;routingconfigs,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
-	made := Made{Forks: make([]*crdv1.ForkedWorkload, len(d.Forks)), ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
+	made := Made{Members: make([]crdv1.Member, len(d.Members)), Refusals: make([]*apply.Refusal, len(d.Members))}
 	var errs []error
-	for i, want := range d.Forks {
-		made.Forks[i] = in.fork(want.Namespace, want.Name)
-		errs = append(errs, write(ctx, w, want, &made.Forks[i], &made.ForkRefusals[i]))
+	for i, m := range d.Members {
+		made.Members[i] = in.member(m.Object)
+		if !m.Waits {
+			var err error
+			made.Members[i], made.Refusals[i], err = writeMember(ctx, w, m.Object, made.Members[i])
+			errs = append(errs, err)
+		}
 	}
-	switch {
-	case d.Config != nil:
-		made.Config = in.KeyConfig
-		errs = append(errs, write(ctx, w, d.Config, &made.Config, &made.ConfigRefusal))
-	case d.Hold && len(in.Configs) > 0:
-		made.Config = &in.Configs[0]
+	if d.Config != nil {
+		var err error
+		made.Config, made.ConfigRefusal, err = write(ctx, w, d.Config, in.KeyConfig)
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return made, err // What is not wanted any more stays until the new is there.
@@ -39,67 +69,70 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	for _, c := range d.SurplusConfigs {
 		errs = append(errs, w.Delete(ctx, c.DeepCopy()))
 	}
-	for _, f := range d.SurplusForks {
-		errs = append(errs, w.Delete(ctx, f.DeepCopy()))
+	for _, m := range d.SurplusMembers {
+		errs = append(errs, w.Delete(ctx, copied(m)))
+	}
+	for _, r := range d.SurplusResources {
+		errs = append(errs, w.Delete(ctx, r.DeepCopy()))
 	}
 	return made, errors.Join(errs...)
 }
 
-// write writes one part. part is the one that is there, and afterwards what it
-// is then; where it was refused it becomes nil, and refusal says why.
-func write[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, part *P, refusal **apply.Refusal) error {
-	have, err := apply.Apply(ctx, w, want, *part)
+// write writes one part. have is the one that is there; it gives what is there then,
+// or why it was refused.
+func write[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want, have P) (P, *apply.Refusal, error) {
+	now, err := apply.Apply(ctx, w, want, have)
 	if r := new(apply.Refusal); errors.As(err, &r) {
-		*part, *refusal = nil, r
-		return nil
+		return nil, r, nil
 	}
-	if err == nil {
-		*part = have
+	if err != nil {
+		return have, nil, err
 	}
-	return err
+	return now, nil, nil
 }
 
-// remove deletes the parts of a sandbox, the routing first, and says what it
-// waits for; empty when nothing is left. Before it says so it asks past the
-// cache, which may not have heard of the last thing that was made.
-func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err error) {
-	for i := range in.Configs {
-		if err := w.Delete(ctx, in.Configs[i].DeepCopy()); err != nil {
-			return "", err
-		}
+// writeMember writes a member of any kind; have may be nil.
+func writeMember(ctx context.Context, w apply.Writer, want, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
+	switch want := want.(type) {
+	case *crdv1.ForkedWorkload:
+		return writeAs(ctx, w, want, have)
+	case *crdv1.SignadotExternalWorkload:
+		return writeAs(ctx, w, want, have)
+	case *crdv1.VirtualWorkload:
+		return writeAs(ctx, w, want, have)
 	}
-	if n := len(in.Configs); n > 0 {
-		return fmt.Sprintf("The sandbox is being deleted. RoutingConfigs left: %d.", n), nil
-	}
-	for i := range in.Forks {
-		if err := w.Delete(ctx, in.Forks[i].DeepCopy()); err != nil {
-			return "", err
-		}
-	}
-	if n := len(in.Forks); n > 0 {
-		return fmt.Sprintf("The sandbox is being deleted. ForkedWorkloads left: %d.", n), nil
-	}
-	return removeUnseen(ctx, w, in.Sandbox)
+	return nil, nil, fmt.Errorf("write a member: %T is none", want)
 }
 
-// removeUnseen deletes parts that the cache does not know of.
-func removeUnseen(ctx context.Context, w apply.Writer, s *crdv1.SignadotSandbox) (waitsFor string, err error) {
-	for _, k := range []string{crdv1.KindRoutingConfig, crdv1.KindForkedWorkload} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind(k + "List"))
-		err := w.Live.List(ctx, list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(s.Name)})
-		if err != nil {
-			return "", fmt.Errorf("look for what is left of SignadotSandbox %s: %w", s.Name, err)
-		}
-		for i := range list.Items {
-			if !apply.IsOwned(&list.Items[i], s.UID) {
-				continue
-			}
-			waitsFor = fmt.Sprintf("The sandbox is being deleted. Left: %s %s.", k, list.Items[i].Name)
-			if err := w.Delete(ctx, &list.Items[i]); err != nil {
-				return "", err
-			}
+// writeAs writes a member of one kind.
+func writeAs[T any, P interface {
+	apply.Object[T]
+	crdv1.Member
+}](ctx context.Context, w apply.Writer, want P, have crdv1.Member) (crdv1.Member, *apply.Refusal, error) {
+	mine, _ := have.(P) // nil when there is none
+	now, refusal, err := write(ctx, w, want, mine)
+	if now == nil {
+		return nil, refusal, err
+	}
+	return now, refusal, err
+}
+
+// refused says whether something was refused.
+func (m Made) refused() bool {
+	for _, r := range m.Refusals {
+		if r != nil {
+			return true
 		}
 	}
-	return waitsFor, nil
+	return m.ConfigRefusal != nil
+}
+
+// refusedResource says whether a Resource was refused.
+func (in Input) refusedResource() bool {
+	for _, r := range in.Unwritten {
+		if r != nil {
+			return true
+		}
+	}
+	return false
 }

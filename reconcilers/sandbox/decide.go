@@ -2,12 +2,15 @@ package sandbox
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
@@ -15,52 +18,88 @@ const (
 	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
 	ReasonRoutingNotReady   = "RoutingNotReady"
 	ReasonResourcesNotReady = "ResourcesNotReady"
-	ReasonDeleting          = "Deleting"
+	// ReasonResourceFailed: a resource failed for good. Clients stop to wait.
+	ReasonResourceFailed = "ResourceFailed"
+	ReasonDeleting       = "Deleting"
 )
 
 // Decision is which parts there should be.
 type Decision struct {
-	// Findings are those for Accepted and ResourcesReady, as far as the spec
-	// alone tells.
+	// Findings are those for Accepted and ResourcesReady.
 	Findings finding.Findings
-	// Forks are the ForkedWorkloads to apply, in the order of the spec.
-	Forks []*crdv1.ForkedWorkload
-	// Config is the RoutingConfig to apply; nil: there should be none, or, with
-	// Hold, it stays as it is.
+	// Members are those that the spec asks for and that can be made, in its order.
+	Members []Wanted
+	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
-	// Hold keeps parts that are not wanted from being deleted.
-	Hold bool
-	// SurplusForks and SurplusConfigs are parts that are not wanted any more.
-	SurplusForks   []*crdv1.ForkedWorkload
-	SurplusConfigs []*crdv1.RoutingConfig
+	// What is not wanted any more.
+	SurplusMembers   []crdv1.Member
+	SurplusResources []*crdv1.Resource
+	SurplusConfigs   []*crdv1.RoutingConfig
 }
 
-// Decide says which parts there should be for a sandbox that is not being
-// deleted.
+// Wanted is a member that there should be.
+type Wanted struct {
+	// Field is the field of the spec that asks for it.
+	Field string
+	// Object is what to apply.
+	Object crdv1.Member
+	// Waits: it is neither made nor changed now, because a resource is not ready. One
+	// that is there stays as it is.
+	Waits bool
+}
+
+// Decide says which parts there should be for a sandbox that is not being deleted,
+// once the Resources that Provide gives have been written.
 func Decide(in Input) Decision {
+	all := entries(in)
+	r := resources(in)
 	d := Decision{Findings: finding.Findings{
-		crdv1.ConditionAccepted:       accept(in),
-		crdv1.ConditionResourcesReady: resources(in),
+		crdv1.ConditionAccepted:       accept(in, all),
+		crdv1.ConditionResourcesReady: r.finding,
 	}}
-	switch {
-	case !mayHaveParts(in):
-	case !d.Findings[crdv1.ConditionResourcesReady].IsYes():
-		d.Hold = true
-		return d
-	default:
-		for _, t := range targets(in) {
-			if t.accepted.IsYes() {
-				d.Forks = append(d.Forks, forkFor(in, t))
+	if mayHaveParts(in) {
+		for _, e := range all {
+			if e.accepted.IsYes() {
+				d.Members = append(d.Members, Wanted{Field: e.at, Object: e.object, Waits: !r.finding.IsYes()})
 			}
 		}
-		d.Config = configFor(in, d.Forks)
+		d.Config = configFor(in, standing(in, d))
+		d.SurplusResources = r.unused
 	}
-	d.SurplusForks, d.SurplusConfigs = surplus(in, d)
+	d.surplus(in)
 	return d
 }
 
+// standing gives the members that exist once the decision is acted on.
+func standing(in Input, d Decision) []crdv1.Member {
+	var out []crdv1.Member
+	for _, w := range d.Members {
+		switch have := in.member(w.Object); {
+		case !w.Waits:
+			out = append(out, w.Object)
+		case have != nil:
+			out = append(out, have)
+		}
+	}
+	return out
+}
+
+// surplus finds the members and RoutingConfigs that exist and are not wanted.
+func (d *Decision) surplus(in Input) {
+	for _, m := range in.Members {
+		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return same(m, w.Object) }) {
+			d.SurplusMembers = append(d.SurplusMembers, m)
+		}
+	}
+	for i := range in.Configs {
+		if c := &in.Configs[i]; d.Config == nil || c.Name != d.Config.Name {
+			d.SurplusConfigs = append(d.SurplusConfigs, c)
+		}
+	}
+}
+
 // accept says whether the spec makes sense, as far as it alone tells.
-func accept(in Input) finding.Finding {
+func accept(in Input, all []entry) finding.Finding {
 	key := in.routingKey()
 	if key == "" {
 		return finding.No(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
@@ -71,14 +110,45 @@ func accept(in Input) finding.Finding {
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
-			"Routing key %q is held by RoutingConfig %s, which this sandbox did not make: choose another spec.id, or delete that object", key, c.Name))
+			"Routing key %q is held by %s, which this sandbox did not make: choose another spec.id, or delete that object", key, maker(c)))
 	}
-	for _, t := range targets(in) {
-		if !t.accepted.IsYes() {
-			return t.accepted
+	for _, e := range all {
+		if !e.accepted.IsYes() {
+			return e.accepted
+		}
+		if !e.remark.IsYes() {
+			return e.remark
 		}
 	}
-	return finding.Yes("Accepted", "The spec is right.")
+	if f := acceptResources(in); !f.IsYes() {
+		return f
+	}
+	return finding.Yes("Accepted", strings.Join(append([]string{"The spec is right."}, idle(in, all)...), " "))
+}
+
+// maker names a RoutingConfig, and who made it.
+func maker(c *crdv1.RoutingConfig) string {
+	name := "RoutingConfig " + c.Name
+	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
+		name += " of " + owner.Kind + " " + owner.Name
+	}
+	return name
+}
+
+// idle says which middlewares are before no member.
+func idle(in Input, all []entry) []string {
+	var out []string
+	for i, m := range in.Sandbox.Spec.RequestMiddlewares {
+		if m.Workload == nil || slices.ContainsFunc(all, func(e entry) bool {
+			ref, _ := e.object.BaselineRef()
+			return names(*m.Workload, ref)
+		}) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is no member of the sandbox, so it does nothing.",
+			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name))
+	}
+	return out
 }
 
 // mayHaveParts says whether the sandbox has its key, without which no part of
@@ -86,32 +156,4 @@ func accept(in Input) finding.Finding {
 func mayHaveParts(in Input) bool {
 	free := in.KeyConfig == nil || apply.IsOwned(in.KeyConfig, in.Sandbox.UID)
 	return in.routingKey() != "" && in.holder().UID == in.Sandbox.UID && free
-}
-
-// resources says whether what forks may need is made.
-func resources(in Input) finding.Finding {
-	if r := in.Sandbox.Spec.ManagedResources; len(r) > 0 {
-		return finding.No(fork.ReasonNotSupportedYet, fmt.Sprintf(
-			"Resource %q cannot be made: this version has no managed resources; remove spec.managedResources to start the forks", r[0].Name))
-	}
-	return finding.Yes("NoResources", "The sandbox has no resources.")
-}
-
-// surplus gives the parts that exist and are not wanted.
-func surplus(in Input, d Decision) (forks []*crdv1.ForkedWorkload, configs []*crdv1.RoutingConfig) {
-	wanted := map[string]bool{}
-	for _, f := range d.Forks {
-		wanted[f.Namespace+"/"+f.Name] = true
-	}
-	for i := range in.Forks {
-		if f := &in.Forks[i]; !wanted[f.Namespace+"/"+f.Name] {
-			forks = append(forks, f)
-		}
-	}
-	for i := range in.Configs {
-		if c := &in.Configs[i]; d.Config == nil || c.Name != d.Config.Name {
-			configs = append(configs, c)
-		}
-	}
-	return forks, configs
 }

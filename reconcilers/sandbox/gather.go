@@ -9,22 +9,28 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
 // gather reads all that counts for a sandbox from the cache.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads;routingconfigs,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, namespaces []string) (Input, error) {
-	in := Input{Sandbox: s, Namespaces: namespaces}
+// +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {
+	in := Input{Sandbox: s, Namespaces: config.Namespaces, OperatorNamespace: config.OperatorNamespace}
 	owned := client.MatchingFields{apply.IndexOwner: string(s.UID)}
 
-	var forks crdv1.ForkedWorkloadList
-	if err := c.List(ctx, &forks, owned, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list ForkedWorkloads of SignadotSandbox %s: %w", s.Name, err)
+	var err error
+	if in.Members, err = member.OwnedBy(ctx, c, s.UID); err != nil {
+		return in, err
 	}
-	in.Forks = forks.Items
-
+	var resources crdv1.ResourceList
+	if err := c.List(ctx, &resources, owned, client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list Resources of SignadotSandbox %s: %w", s.Name, err)
+	}
+	for i := range resources.Items {
+		in.Resources = append(in.Resources, &resources.Items[i])
+	}
 	var configs crdv1.RoutingConfigList
 	if err := c.List(ctx, &configs, owned, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list RoutingConfigs of SignadotSandbox %s: %w", s.Name, err)
@@ -33,19 +39,17 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, name
 	if s.Spec.ID == "" {
 		return in, nil
 	}
-
-	var err error
 	if in.Claims, err = routingkey.Claims(ctx, c, s.Spec.ID); err != nil {
 		return in, err
 	}
-	config := &crdv1.RoutingConfig{}
-	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(s.Spec.ID)}, config)
+	key := &crdv1.RoutingConfig{}
+	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(s.Spec.ID)}, key)
 	if apierrors.IsNotFound(err) {
 		return in, nil
 	}
 	if err != nil {
 		return in, fmt.Errorf("read RoutingConfig %s: %w", s.Spec.ID, err)
 	}
-	in.KeyConfig = config
+	in.KeyConfig = key
 	return in, nil
 }

@@ -19,7 +19,6 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -66,6 +65,8 @@ type world struct {
 	sandbox     crdv1.SignadotSandbox
 	others      []crdv1.SignadotSandbox
 	deployments map[string]*appsv1.Deployment
+	// resources are how resources are, by their names in the sandbox.
+	resources map[string]crdv1.ResourceStatus
 	services    []corev1.Service
 	pods        []corev1.Pod
 }
@@ -78,7 +79,7 @@ func readWorld(t *testing.T, path string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{deployments: map[string]*appsv1.Deployment{}}
+	w := world{deployments: map[string]*appsv1.Deployment{}, resources: map[string]crdv1.ResourceStatus{}}
 	for i, document := range bytes.Split(content, []byte("\n---\n")) {
 		var meta metav1.TypeMeta
 		decode(t, document, &meta, yaml.Unmarshal)
@@ -98,6 +99,10 @@ func readWorld(t *testing.T, path string) world {
 			var d appsv1.Deployment
 			decode(t, document, &d, strictly)
 			w.deployments[d.Namespace+"/"+d.Name] = &d
+		case crdv1.KindResource:
+			var r crdv1.Resource
+			decode(t, document, &r, strictly)
+			w.resources[r.Spec.Name] = r.Status
 		case "Service":
 			var s corev1.Service
 			decode(t, document, &s, strictly)
@@ -126,18 +131,31 @@ func decode(t *testing.T, document []byte, into any, with func([]byte, any, ...y
 func play(t *testing.T, w world) []byte {
 	t.Helper()
 	var out printer
-	in := sandbox.Input{Sandbox: &w.sandbox}
+	in := sandbox.Input{Sandbox: &w.sandbox, OperatorNamespace: "signadot"}
 	for i := range w.others {
 		in.Claims = append(in.Claims, routingkey.OfSandbox(&w.others[i]))
 	}
+	in = provided(in)
+	for _, r := range in.Resources {
+		r.Status = w.resources[r.Spec.Name]
+		out.object(t, r)
+	}
 	d := sandbox.Decide(in)
-	made := sandbox.Made{ForkRefusals: make([]*apply.Refusal, len(d.Forks))}
+	made := acted(in, d)
 	members := map[routingconfig.MemberName]crdv1.Member{}
-	for _, fw := range d.Forks {
-		fw.UID, fw.CreationTimestamp, fw.Generation = "uid-of-"+w.sandbox.UID+"-fork", then, 1
-		concluded := playFork(t, &out, w, fw)
-		made.Forks = append(made.Forks, concluded)
-		members[routingconfig.NameOf(concluded)] = concluded
+	for i, m := range made.Members {
+		if m == nil {
+			continue
+		}
+		if fw, ok := m.(*crdv1.ForkedWorkload); ok {
+			fw.UID = "uid-of-" + w.sandbox.UID + "-fork"
+			m = playFork(t, &out, w, fw)
+		} else {
+			out.object(t, m)
+			m = running(sandbox.Input{Members: []crdv1.Member{m}}).Members[0]
+		}
+		made.Members[i] = m
+		members[routingconfig.NameOf(m)] = m
 	}
 	if d.Config != nil {
 		d.Config.UID, d.Config.CreationTimestamp, d.Config.Generation = "uid-of-config", then, 1

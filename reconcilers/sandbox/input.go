@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -12,8 +13,14 @@ type Input struct {
 	// Claims are all claims to its key, of sandboxes and route groups, its own among
 	// them or not.
 	Claims []routingkey.Claim
-	// Forks are the ForkedWorkloads that this sandbox made.
-	Forks []crdv1.ForkedWorkload
+	// Members are the members of all kinds that this sandbox made.
+	Members []crdv1.Member
+	// Resources are the Resources that this sandbox made, those of Provide as they
+	// are after they were written.
+	Resources []*crdv1.Resource
+	// Unwritten are the names of Resources of Provide that were not written, with
+	// why; nil means that it is tried again.
+	Unwritten map[string]*apply.Refusal
 	// Configs are the RoutingConfigs that this sandbox made.
 	Configs []crdv1.RoutingConfig
 	// KeyConfig is the RoutingConfig with the name of the key, whoever made it;
@@ -21,6 +28,9 @@ type Input struct {
 	KeyConfig *crdv1.RoutingConfig
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
+	// OperatorNamespace is where members are made that belong to no namespace:
+	// external workloads without a baseline.
+	OperatorNamespace string
 }
 
 // holder gives the claim to the key that counts: this sandbox's or another one's.
@@ -28,11 +38,26 @@ func (in Input) holder() routingkey.Claim {
 	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims)
 }
 
-// fork gives the ForkedWorkload of ours with this place, or nil.
-func (in Input) fork(namespace, name string) *crdv1.ForkedWorkload {
-	for i := range in.Forks {
-		if in.Forks[i].Namespace == namespace && in.Forks[i].Name == name {
-			return &in.Forks[i]
+// member gives the member of ours of the same kind, namespace and name, or nil.
+func (in Input) member(like crdv1.Member) crdv1.Member {
+	for _, m := range in.Members {
+		if same(m, like) {
+			return m
+		}
+	}
+	return nil
+}
+
+// same says whether two members are of one kind, namespace and name.
+func same(a, b crdv1.Member) bool {
+	return a.MemberKind() == b.MemberKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
+}
+
+// resource gives the Resource of ours with this name, or nil.
+func (in Input) resource(name string) *crdv1.Resource {
+	for _, r := range in.Resources {
+		if r.Name == name {
+			return r
 		}
 	}
 	return nil

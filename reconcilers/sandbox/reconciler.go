@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -26,16 +25,17 @@ type Config struct {
 	Live client.Reader
 	// Now gives the time for conditions. Required.
 	Now func() time.Time
-	// Namespaces are those in which forks may be made; empty means all.
+	// Namespaces are those in which members may be made; empty means all.
 	Namespaces []string
-	// Events takes what people are told about objects; nil: they are told nothing.
-	Events events.EventRecorder
+	// OperatorNamespace is where external workloads without a baseline are made.
+	// Required.
+	OperatorNamespace string
 }
 
 // Validate names what is missing.
 func (c Config) Validate() error {
-	if c.Client == nil || c.Live == nil || c.Now == nil {
-		return errors.New("sandbox: Client, Live and Now are all required")
+	if c.Client == nil || c.Live == nil || c.Now == nil || c.OperatorNamespace == "" {
+		return errors.New("sandbox: Client, Live, Now and OperatorNamespace are all required")
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}}, nil
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
 }
 
 // Reconcile brings one sandbox into line.
@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.config.Client.Get(ctx, req.NamespacedName, s); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	in, err := gather(ctx, r.config.Client, s, r.config.Namespaces)
+	in, err := gather(ctx, r.config.Client, s, r.config)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -73,13 +73,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.writer.AddFinalizer(ctx, s); err != nil {
 		return apply.Again(err)
 	}
+	in, provided := provide(ctx, r.writer, in)
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	if err := errors.Join(acted, r.writer.Status(ctx, s, after)); err != nil {
+	if err := errors.Join(provided, acted, r.writer.Status(ctx, s, after)); err != nil {
 		return apply.Again(err)
 	}
-	if made.refused() || !mayHaveParts(in) {
+	if made.refused() || in.refusedResource() || !mayHaveParts(in) {
 		return reconcile.Result{RequeueAfter: refusedAgain}, nil
 	}
 	return reconcile.Result{}, nil
@@ -101,14 +102,4 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	// The end of each part leads back here; the time is for parts that were
 	// found past the cache only.
 	return reconcile.Result{RequeueAfter: refusedAgain}, nil
-}
-
-// refused says whether something was refused.
-func (m Made) refused() bool {
-	for _, r := range m.ForkRefusals {
-		if r != nil {
-			return true
-		}
-	}
-	return m.ConfigRefusal != nil
 }

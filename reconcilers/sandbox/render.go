@@ -7,46 +7,145 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// forkFor makes the ForkedWorkload of a target.
-func forkFor(in Input, t target) *crdv1.ForkedWorkload {
+// forkFor makes the ForkedWorkload of a target, without its patches.
+func forkFor(in Input, ref crdv1.ObjectRef) *crdv1.ForkedWorkload {
 	w := &crdv1.ForkedWorkload{
 		TypeMeta:   typeOf(crdv1.KindForkedWorkload),
-		ObjectMeta: partOf(in, forkName(in.Sandbox, t.ref)),
+		ObjectMeta: memberOf(in, forkName(in.Sandbox, ref), ref.Namespace, ref),
 	}
-	w.Namespace = t.ref.Namespace
-	w.Annotations[crdv1.AnnotationBaseline] = strings.Join([]string{t.ref.Kind, t.ref.Namespace, t.ref.Name}, "/")
-	w.Spec.Baseline = t.ref
-	for _, p := range t.patches {
-		w.Spec.Patches = append(w.Spec.Patches, *p.DeepCopy())
+	w.Spec.Baseline = ref
+	w.Spec.PreservedLabels = append([]string(nil), in.Sandbox.Spec.Customization.PreservedLabels...)
+	w.Spec.ResourceTemplateData = templateData(in)
+	return w
+}
+
+// forkName names the ForkedWorkload of a target. A Deployment's has no kind in it: it
+// is from when nothing else could be forked, and what is there keeps its name.
+func forkName(s *crdv1.SignadotSandbox, ref crdv1.ObjectRef) string {
+	if ref.Kind == baseline.KindDeployment {
+		return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, ref.Name)
 	}
-	if c := in.Sandbox.Spec.Customization; c != nil {
-		w.Spec.PreservedLabels = append([]string(nil), c.PreservedLabels...)
+	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, ref.Kind, ref.Name)
+}
+
+// externalFor makes the SignadotExternalWorkload of a member outside the cluster,
+// beside its baseline.
+func externalFor(in Input, x crdv1.SandboxExternalWorkload) *crdv1.SignadotExternalWorkload {
+	ref, namespace := crdv1.ObjectRef{}, in.OperatorNamespace
+	if b := x.Baseline; b != nil {
+		if b.Namespace != "" {
+			namespace = b.Namespace
+		}
+		if !b.Fake {
+			ref = b.ObjectRef
+		}
+	}
+	name := crdv1.ObjectName(crdv1.MaxServiceName, in.Sandbox.Name, x.Name)
+	w := &crdv1.SignadotExternalWorkload{
+		TypeMeta:   typeOf(crdv1.KindExternalWorkload),
+		ObjectMeta: memberOf(in, name, namespace, ref),
+	}
+	w.Spec = crdv1.SignadotExternalWorkloadSpec{
+		Baseline: x.Baseline.DeepCopy(), Name: x.Name, Tunnel: x.Tunnel.DeepCopy(),
+		RoutingKey: in.routingKey(), WorkloadID: name, // which have to be written, and nobody reads
 	}
 	return w
 }
 
+// virtualFor makes the VirtualWorkload of a member without pods, beside its baseline.
+func virtualFor(in Input, v crdv1.SandboxVirtualWorkload) *crdv1.VirtualWorkload {
+	return &crdv1.VirtualWorkload{
+		TypeMeta: typeOf(crdv1.KindVirtualWorkload),
+		ObjectMeta: memberOf(in, crdv1.ObjectName(crdv1.MaxServiceName, in.Sandbox.Name, v.Name),
+			v.Baseline.Namespace, v.Baseline),
+		Spec: crdv1.VirtualWorkloadSpec{Baseline: v.Baseline, Name: v.Name},
+	}
+}
+
+// memberOf is the metadata of a member; ref is its baseline, which may be none.
+func memberOf(in Input, name, namespace string, ref crdv1.ObjectRef) metav1.ObjectMeta {
+	m := partOf(in, name)
+	m.Namespace = namespace
+	if ref.Name != "" {
+		m.Annotations[crdv1.AnnotationBaseline] = strings.Join([]string{ref.Kind, ref.Namespace, ref.Name}, "/")
+	}
+	return m
+}
+
 // configFor makes the RoutingConfig of the sandbox, with these members.
-func configFor(in Input, forks []*crdv1.ForkedWorkload) *crdv1.RoutingConfig {
+func configFor(in Input, members []crdv1.Member) *crdv1.RoutingConfig {
 	c := &crdv1.RoutingConfig{
 		TypeMeta:   typeOf(crdv1.KindRoutingConfig),
 		ObjectMeta: partOf(in, routingkey.ConfigName(in.routingKey())),
 		// Never null, which the API server refuses.
 		Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}},
 	}
-	for _, w := range forks {
+	for _, m := range members {
+		ref, _ := m.BaselineRef() // The zero one is named by nobody.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
-				Kind: crdv1.KindForkedWorkload, Namespace: w.Namespace, Name: w.Name, SandboxName: in.Sandbox.DisplayName(),
+				Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), SandboxName: in.Sandbox.DisplayName(),
 			},
-			Middlewares: MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, w.Spec.Baseline),
+			Middlewares: MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
 		})
 	}
 	return c
 }
+
+// MiddlewaresFor gives the middlewares that are asked for before a workload, in the
+// order in which they are asked for: those for it, and those for all.
+func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
+	var out []crdv1.MiddlewareInstance
+	for _, m := range matches {
+		if m.Workload == nil || names(*m.Workload, ref) {
+			out = append(out, *m.Instance.DeepCopy())
+		}
+	}
+	return out
+}
+
+// names says whether w names the workload, whose kind may be written as the routes API
+// does.
+func names(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
+	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
+}
+
+// resourceFor makes the Resource of a resource, whose outputs go to these namespaces.
+func resourceFor(in Input, r crdv1.SandboxResource, namespaces []string) *crdv1.Resource {
+	return &crdv1.Resource{
+		TypeMeta:   typeOf(crdv1.KindResource),
+		ObjectMeta: partOf(in, resourceName(in.Sandbox, r.Name)),
+		Spec:       crdv1.ResourceSpec{Name: r.Name, PluginName: r.PluginName, OLM: *r.OLM.DeepCopy(), OutputNamespaces: namespaces},
+	}
+}
+
+// resourceName names the Resource of a resource, and so the Secrets with its outputs.
+func resourceName(s *crdv1.SignadotSandbox, resource string) string {
+	return crdv1.ObjectName(crdv1.MaxServiceName, s.Name, resource)
+}
+
+// templateData is what patches of forks know of the resources.
+func templateData(in Input) map[string]crdv1.ResourceTemplateData {
+	var out map[string]crdv1.ResourceTemplateData
+	for _, r := range in.Sandbox.Spec.ManagedResources {
+		if r.Name == "" {
+			continue
+		}
+		if out == nil {
+			out = map[string]crdv1.ResourceTemplateData{}
+		}
+		out[r.Name] = crdv1.ResourceTemplateData{Name: r.Name, ObjectName: resourceName(in.Sandbox, r.Name), OutputKind: outputKind}
+	}
+	return out
+}
+
+// outputKind is the kind of the objects that hold the outputs of a resource.
+const outputKind = "Secret"
 
 // partOf is the metadata of a part of the sandbox.
 func partOf(in Input, name string) metav1.ObjectMeta {

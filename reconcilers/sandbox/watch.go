@@ -20,6 +20,9 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 		// may have found nothing to write, and is decided again when it is there.
 		For(&crdv1.SignadotSandbox{}).
 		Owns(&crdv1.ForkedWorkload{}).
+		Owns(&crdv1.SignadotExternalWorkload{}).
+		Owns(&crdv1.VirtualWorkload{}).
+		Owns(&crdv1.Resource{}).
 		Owns(&crdv1.RoutingConfig{}).
 		Watches(&crdv1.SignadotSandbox{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).

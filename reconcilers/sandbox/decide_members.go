@@ -1,0 +1,195 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// entry is one member that the spec asks for.
+type entry struct {
+	// at is the field of the spec that asks for it.
+	at string
+	// name is what users call it; a fork has none.
+	name string
+	// object is what is to be applied.
+	object crdv1.Member
+	// accepted says whether it can be made.
+	accepted finding.Finding
+	// remark is what is wrong with it although it is made; Yes when nothing is.
+	remark finding.Finding
+}
+
+// entries gives the members that the spec asks for, in its order: forks, external
+// workloads, virtual workloads. A baseline is taken once in a sandbox and a name
+// given once; what comes second is not accepted.
+func entries(in Input) []entry {
+	all := slices.Concat(forks(in), externals(in), virtuals(in))
+	for i := range all {
+		if e := &all[i]; e.accepted.IsYes() {
+			e.accepted = distinct(*e, all[:i])
+		}
+	}
+	return all
+}
+
+// distinct says whether neither the name nor the baseline of a member is taken by
+// those before it.
+func distinct(e entry, before []entry) finding.Finding {
+	ref, has := e.object.BaselineRef()
+	for _, other := range before {
+		if !other.accepted.IsYes() {
+			continue
+		}
+		if e.name != "" && e.name == other.name {
+			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+				"%s.name is %q, as that of %s: give each member of a sandbox a name of its own", e.at, e.name, other.at))
+		}
+		if taken, ok := other.object.BaselineRef(); has && ok && baseline.Same(ref, taken) {
+			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+				"%s has %s as its baseline, which %s takes already: in a sandbox a workload can be taken once, so remove one of the two",
+				e.at, baseline.Describe(ref), other.at))
+		}
+	}
+	return e.accepted
+}
+
+// forks gives the workloads that patches name, each once, in the order of their
+// first patch, with all patches for it in the order of the list.
+func forks(in Input) []entry {
+	c := in.Sandbox.Spec.Customization
+	if c == nil {
+		return nil
+	}
+	var out []entry
+	patches := map[int][]crdv1.Patch{}
+	for i, p := range c.Patches {
+		at := slices.IndexFunc(out, func(e entry) bool { return named(e.object, p.Target) })
+		if at < 0 {
+			field := fmt.Sprintf("customization.patches[%d].target", i)
+			out = append(out, entry{
+				at: field, object: forkFor(in, p.Target), accepted: accepted(in, field, p.Target),
+				remark: finding.Yes("Accepted", "Nothing is wrong with it."),
+			})
+			at = len(out) - 1
+		}
+		if out[at].remark.IsYes() {
+			out[at].remark = acceptForm(i, p.Patch)
+		}
+		patches[at] = append(patches[at], *p.Patch.DeepCopy())
+	}
+	for at := range out {
+		if w, ok := out[at].object.(*crdv1.ForkedWorkload); ok {
+			w.Spec.Patches = patches[at]
+		}
+	}
+	return out
+}
+
+// named says whether a fork is of this target, which may be named as nothing that
+// could be forked.
+func named(m crdv1.Member, target crdv1.ObjectRef) bool {
+	w, ok := m.(*crdv1.ForkedWorkload)
+	return ok && baseline.Same(w.Spec.Baseline, target)
+}
+
+// acceptForm says whether a patch is written in exactly one form. The fork is made
+// all the same: one that is there stays as it is, and requests for a new one fail
+// and do not reach the baseline.
+func acceptForm(index int, p crdv1.Patch) finding.Finding {
+	var forms []string
+	for _, form := range []struct {
+		name string
+		set  bool
+	}{{"strategic", isSet(p.Strategic)}, {"merge", isSet(p.Merge)}, {"json", len(p.JSON) > 0}} {
+		if form.set {
+			forms = append(forms, form.name)
+		}
+	}
+	if len(forms) == 1 {
+		return finding.Yes("Accepted", "It is written in one form.")
+	}
+	if len(forms) == 0 {
+		forms = []string{"none"}
+	}
+	return finding.No(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] sets %s: set exactly one of strategic, merge and json",
+		index, strings.Join(forms, " and ")))
+}
+
+// isSet says whether there is a patch; a written null is none.
+func isSet(p *runtime.RawExtension) bool {
+	return p != nil && len(p.Raw) > 0 && string(bytes.TrimSpace(p.Raw)) != "null"
+}
+
+// externals gives the members outside the cluster.
+func externals(in Input) []entry {
+	var out []entry
+	for i, x := range in.Sandbox.Spec.ExternalWorkloads {
+		at := fmt.Sprintf("externalWorkloads[%d]", i)
+		e := entry{at: at, name: x.Name, object: externalFor(in, x), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		switch b := x.Baseline; {
+		case x.Name == "":
+			e.accepted = nameless(at)
+		case b == nil || b.Fake:
+			e.accepted = allowed(in, at, e.object.GetNamespace())
+		default:
+			e.accepted = accepted(in, at+".baseline", b.ObjectRef)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// virtuals gives the members without pods of their own.
+func virtuals(in Input) []entry {
+	var out []entry
+	for i, v := range in.Sandbox.Spec.VirtualWorkloads {
+		at := fmt.Sprintf("virtualWorkloads[%d]", i)
+		e := entry{at: at, name: v.Name, object: virtualFor(in, v), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		if e.accepted = accepted(in, at+".baseline", v.Baseline); v.Name == "" {
+			e.accepted = nameless(at)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// nameless is the finding about a member without a name.
+func nameless(at string) finding.Finding {
+	return finding.No(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
+}
+
+// accepted says whether a workload can be the baseline of a member.
+func accepted(in Input, at string, ref crdv1.ObjectRef) finding.Finding {
+	switch {
+	case ref.Kind == "" || ref.Name == "":
+		return finding.No(baseline.ReasonInvalidSpec, at+" has no kind or no name: name the workload")
+	case ref.Namespace == "":
+		return finding.No(baseline.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
+	}
+	if f := allowed(in, at, ref.Namespace); !f.IsYes() {
+		return f
+	}
+	f := baseline.AcceptKind(ref)
+	if !f.IsYes() {
+		f.Message = at + ": " + f.Message
+	}
+	return f
+}
+
+// allowed says whether the operator may work in the namespace.
+func allowed(in Input, at, namespace string) finding.Finding {
+	if len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, namespace) {
+		return finding.No(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
+			"%s is in namespace %s, where the operator may not work: add it to allowedNamespaces, or name another workload", at, namespace))
+	}
+	return finding.Yes("Accepted", "The operator may work there.")
+}

@@ -1,0 +1,197 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload"
+)
+
+// Provide says which Resources there should be, before anything is decided about
+// members, which wait for them. None without the routing key; those that are there
+// stay even then, since what is in them would be lost.
+func Provide(in Input) []*crdv1.Resource {
+	if !mayHaveParts(in) {
+		return nil
+	}
+	var out []*crdv1.Resource
+	namespaces := outputNamespaces(in)
+	for i, r := range in.Sandbox.Spec.ManagedResources {
+		if acceptResource(in, i).IsYes() {
+			out = append(out, resourceFor(in, r, namespaces))
+		}
+	}
+	return out
+}
+
+// outputNamespaces gives the namespaces of the forks, which are those that may use
+// what resources give.
+func outputNamespaces(in Input) []string {
+	var out []string
+	for _, e := range entries(in) {
+		if e.accepted.IsYes() && e.object.MemberKind() == crdv1.KindForkedWorkload {
+			out = append(out, e.object.GetNamespace())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// acceptResources says what is wrong with the first resource that cannot be made.
+func acceptResources(in Input) finding.Finding {
+	for i := range in.Sandbox.Spec.ManagedResources {
+		if f := acceptResource(in, i); !f.IsYes() {
+			return f
+		}
+	}
+	return finding.Yes("Accepted", "Every resource has a name of its own.")
+}
+
+// acceptResource says whether one resource can be made.
+func acceptResource(in Input, index int) finding.Finding {
+	all := in.Sandbox.Spec.ManagedResources
+	name := all[index].Name
+	if name == "" {
+		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+			"managedResources[%d] has no name: give it one that no other resource of the sandbox has", index))
+	}
+	if first := slices.IndexFunc(all, func(r crdv1.SandboxResource) bool { return r.Name == name }); first < index {
+		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+			"managedResources[%d].name is %q, as that of managedResources[%d]: give each resource of a sandbox a name of its own", index, name, first))
+	}
+	return finding.Yes("Accepted", "It has a name of its own.")
+}
+
+// provided is what is known of the resources.
+type provided struct {
+	// finding is that for ResourcesReady: members wait until it is yes.
+	finding finding.Finding
+	// unused are Resources that the spec does not name any more, nor any fork uses.
+	unused []*crdv1.Resource
+}
+
+// resources says whether what forks may need is made, and what they do not need any
+// more.
+func resources(in Input) provided {
+	var p provided
+	wanted := in.Sandbox.Spec.ManagedResources
+	p.finding = finding.Yes("NoResources", "The sandbox has no resources.")
+	if len(wanted) > 0 {
+		p.finding = finding.Yes("ResourcesReady", fmt.Sprintf("Resources ready: %d of %d.", len(wanted), len(wanted)))
+	}
+	var ask []finding.Finding
+	for i, r := range wanted {
+		if acceptResource(in, i).IsYes() {
+			ask = append(ask, resourceReady(in, r.Name))
+		}
+	}
+	for _, weight := range []func(finding.Finding) bool{isFailure, finding.Finding.IsNo, isOpen} {
+		if i := slices.IndexFunc(ask, weight); i >= 0 {
+			p.finding = ask[i]
+			break
+		}
+	}
+	var still []string
+	for _, have := range in.Resources {
+		if slices.ContainsFunc(wanted, func(r crdv1.SandboxResource) bool { return resourceName(in.Sandbox, r.Name) == have.Name }) {
+			continue
+		}
+		if user := user(in, have); user != "" {
+			still = append(still, fmt.Sprintf("Resource %q, which the sandbox does not name any more, goes once %s runs without it.", have.Spec.Name, user))
+		} else {
+			p.unused = append(p.unused, have)
+		}
+	}
+	p.finding.Message = strings.Join(append([]string{p.finding.Message}, still...), " ")
+	return p
+}
+
+// isFailure says whether a resource failed for good.
+func isFailure(f finding.Finding) bool { return f.Reason == ReasonResourceFailed }
+
+// isOpen says whether it is not known how it is.
+func isOpen(f finding.Finding) bool { return !f.IsYes() && !f.IsNo() }
+
+// resourceReady says whether one resource is made, in the form that is asked for.
+func resourceReady(in Input, name string) finding.Finding {
+	object := resourceName(in.Sandbox, name)
+	have := in.resource(object)
+	shown := fmt.Sprintf("Resource %q (Resource %s)", name, object)
+	refusal, unwritten := in.Unwritten[object]
+	switch {
+	case refusal != nil:
+		return finding.No(refusal.Reason, refusal.Message)
+	case unwritten:
+		return finding.Open(crdv1.ReasonPending, shown+" could not be written yet; it is tried again.")
+	case have == nil:
+		return finding.Open(crdv1.ReasonPending, shown+" is not made as long as the sandbox has not its routing key.")
+	case have.DeletionTimestamp != nil:
+		return finding.No(ReasonResourcesNotReady, shown+" is being deleted by somebody; it is made again once it is gone.")
+	}
+	if why, failed := failure(have); failed {
+		return finding.No(ReasonResourceFailed, fmt.Sprintf(
+			"%s failed, and no member starts without it: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
+	}
+	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
+	switch {
+	case c == nil && have.Status.Phase == "":
+		return finding.Open(crdv1.ReasonPending, shown+" was made, and nobody has looked at it: this version of the operator "+
+			"does not run the workflows of resource plugins. No member starts before another program reports it Ready; "+
+			"to start without it remove it from managedResources.")
+	case c == nil || c.ObservedGeneration < have.Generation:
+		return finding.Open(ReasonResourcesNotReady, shown+" has changed, and who makes it has not said yet that it is ready.")
+	case c.Status != string(metav1.ConditionTrue):
+		return finding.No(ReasonResourcesNotReady, fmt.Sprintf("%s is not ready (%s): %s", shown, c.Reason, c.Message))
+	}
+	return finding.Yes("ResourcesReady", shown+" is ready.")
+}
+
+// phaseFailed is a phase of a Resource that failed, beside that of the
+// SignadotObjectLifecycleMethods that runs it.
+const phaseFailed = "Failed"
+
+// failure says why a Resource failed for good in its present form, if it did.
+func failure(r *crdv1.Resource) (why string, failed bool) {
+	c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady)
+	if c != nil && c.Status == string(metav1.ConditionFalse) && c.Reason == ReasonResourceFailed && c.ObservedGeneration >= r.Generation {
+		return c.Message, true
+	}
+	if p := r.Status.Phase; (p == phaseFailed || p == crdv1.PhaseOLMFailed) && r.Status.ObservedGeneration >= r.Generation {
+		return "its phase is " + p, true
+	}
+	return "", false
+}
+
+// user gives a fork that may still use a Resource; empty when there is none. One that
+// was told to do without runs with it until its new pods have taken over.
+func user(in Input, r *crdv1.Resource) string {
+	for _, m := range in.Members {
+		w, ok := m.(*crdv1.ForkedWorkload)
+		if !ok {
+			continue
+		}
+		if _, told := w.Spec.ResourceTemplateData[r.Spec.Name]; told || !settled(w) {
+			return "ForkedWorkload " + w.Namespace + "/" + w.Name
+		}
+	}
+	return ""
+}
+
+// settled says whether nothing but the present form of a fork runs.
+func settled(w *crdv1.ForkedWorkload) bool {
+	available := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable)
+	switch {
+	case w.DeletionTimestamp != nil, available == nil, available.ObservedGeneration < w.Generation:
+		return false
+	case w.Status.Fork == nil, available.Reason == forkedworkload.ReasonScaledToZero:
+		return true
+	}
+	return crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionAccepted, w.Generation) &&
+		crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionForkAvailable, w.Generation)
+}

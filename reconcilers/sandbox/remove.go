@@ -1,0 +1,107 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// stages are the kinds of parts in the order in which they go: the routing first, so
+// that the key is withdrawn while members still serve; then members; then what they
+// used.
+func stages() [][]string {
+	return [][]string{{crdv1.KindRoutingConfig}, crdv1.MemberKinds(), {crdv1.KindResource}}
+}
+
+// remove deletes the parts of a sandbox, stage by stage, and says what it waits for;
+// empty when nothing is left. Before it goes on to the next stage it asks past the
+// cache, which may not have heard of the last thing that was made.
+func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err error) {
+	known := parts(in)
+	for _, kinds := range stages() {
+		var left []client.Object
+		for _, k := range kinds {
+			left = append(left, known[k]...)
+		}
+		if len(left) == 0 {
+			if left, err = unseen(ctx, w, in.Sandbox, kinds); err != nil {
+				return "", err
+			}
+		}
+		for _, o := range left {
+			if err := w.Delete(ctx, copied(o)); err != nil {
+				return "", err
+			}
+		}
+		if len(left) > 0 {
+			return "The sandbox is being deleted. " + describe(in, kinds, left), nil
+		}
+	}
+	return "", nil
+}
+
+// parts gives the parts that the cache knows, by kind.
+func parts(in Input) map[string][]client.Object {
+	out := map[string][]client.Object{}
+	for i := range in.Configs {
+		out[crdv1.KindRoutingConfig] = append(out[crdv1.KindRoutingConfig], &in.Configs[i])
+	}
+	for _, m := range in.Members {
+		if o, ok := m.(client.Object); ok {
+			out[m.MemberKind()] = append(out[m.MemberKind()], o)
+		}
+	}
+	for _, r := range in.Resources {
+		out[crdv1.KindResource] = append(out[crdv1.KindResource], r)
+	}
+	return out
+}
+
+// unseen gives parts of these kinds that the cache does not know of.
+func unseen(ctx context.Context, w apply.Writer, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, error) {
+	var out []client.Object
+	for _, k := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind(k + "List"))
+		if err := w.Live.List(ctx, list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(s.Name)}); err != nil {
+			return nil, fmt.Errorf("look for what is left of SignadotSandbox %s: %w", s.Name, err)
+		}
+		for i := range list.Items {
+			if apply.IsOwned(&list.Items[i], s.UID) {
+				out = append(out, &list.Items[i])
+			}
+		}
+	}
+	return out, nil
+}
+
+// describe says what is left of a stage.
+func describe(in Input, kinds []string, left []client.Object) string {
+	if kinds[0] != crdv1.KindResource {
+		return fmt.Sprintf("%ss left: %d.", strings.Join(kinds, "s, "), len(left))
+	}
+	o := left[0]
+	name := "Resource " + o.GetName()
+	if r := in.resource(o.GetName()); r != nil {
+		name = fmt.Sprintf("Resource %q (%s)", r.Spec.Name, name)
+	}
+	if keep := o.GetFinalizers(); len(keep) > 0 {
+		return fmt.Sprintf("%s goes once its delete workflow has run: finalizers left: %s. Resources left: %d.",
+			name, strings.Join(keep, ", "), len(left))
+	}
+	return fmt.Sprintf("%s is going. Resources left: %d.", name, len(left))
+}
+
+// copied gives a copy of an object that is shared with the cache.
+func copied(o client.Object) client.Object {
+	if c, ok := o.DeepCopyObject().(client.Object); ok {
+		return c
+	}
+	return o
+}
