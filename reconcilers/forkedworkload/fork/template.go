@@ -67,7 +67,7 @@ func substitute(form patchForm, known variables) ([]byte, error) {
 	if err := decoder.Decode(&content); err != nil {
 		return nil, fmt.Errorf("its JSON cannot be read: %w", err)
 	}
-	s := substitution{known: known}
+	s := substitution{known: known, room: maxDocument}
 	if operations, ok := content.([]any); ok && form.name == formJSON {
 		for i, operation := range operations {
 			s.operation(operation, "["+strconv.Itoa(i)+"]")
@@ -78,16 +78,13 @@ func substitute(form patchForm, known variables) ([]byte, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	out, err := json.Marshal(content)
-	if err == nil && len(out) > maxDocument {
-		err = fmt.Errorf("has %d bytes with its variables substituted; at most %d are possible", len(out), maxDocument)
-	}
-	return out, err
+	return json.Marshal(content)
 }
 
 // substitution is one walk through a patch; it ends at the first error.
 type substitution struct {
 	known variables
+	room  int // How many bytes all texts may still have.
 	err   error
 }
 
@@ -112,7 +109,7 @@ func (s *substitution) operation(operation any, path string) {
 func (s *substitution) value(value any, path string) any {
 	switch v := value.(type) {
 	case string:
-		out, err := expand(v, s.known)
+		out, err := s.expand(v)
 		if err != nil && s.err == nil {
 			s.err = fmt.Errorf("%s is wrong: %w", place(path), err)
 		}
@@ -160,18 +157,23 @@ func shown(text string) string {
 	return text
 }
 
-// expand gives a text with its variables substituted.
-func expand(text string, known variables) (string, error) {
+// expand gives a text with its variables substituted. What does not fit is not even
+// put together.
+func (s *substitution) expand(text string) (string, error) {
 	var out strings.Builder
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, openVariable)
 		out.WriteString(before)
+		s.room -= len(before)
 		if !found {
 			return out.String(), nil
 		}
-		value, left, err := expandOne(after, known)
+		value, left, err := expandOne(after, s.known)
 		if err != nil {
 			return "", err
+		}
+		if s.room -= len(value); s.room < 0 {
+			return "", fmt.Errorf("with its variables substituted the patch has more than %d bytes", maxDocument)
 		}
 		out.WriteString(value)
 		rest = left
