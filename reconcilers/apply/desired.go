@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // AnnotationDesired on an object that we wrote is a hash of what we wanted it
@@ -17,27 +19,48 @@ import (
 const AnnotationDesired = "signadot.com/desired"
 
 // document gives an object as it is sent to the API server: without status and
-// without fields that say nothing, and with the hash of the rest.
+// without fields that say nothing, and with the hash of the rest. On whose behalf it
+// is written (crdv1.AnnotationOnBehalf) is not part of what we want it to be: it says
+// who has made the object what it is, and that stays as long as the object does.
 func document(o runtime.Object) (*unstructured.Unstructured, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {
 		return nil, fmt.Errorf("write object: %w", err)
 	}
+	if _, ok := o.(runtime.Unstructured); ok {
+		content = runtime.DeepCopyJSON(content) // It is the object itself.
+	}
 	delete(content, "status")
 	prune(content)
-	written, err := json.Marshal(content)
+	u := &unstructured.Unstructured{Object: content}
+	annotations := u.GetAnnotations() // A copy.
+	written, err := json.Marshal(withoutBehalf(u).Object)
 	if err != nil {
 		return nil, fmt.Errorf("write object: %w", err)
 	}
 	sum := sha256.Sum256(written)
-	u := &unstructured.Unstructured{Object: content}
-	annotations := maps.Clone(u.GetAnnotations())
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
 	annotations[AnnotationDesired] = hex.EncodeToString(sum[:8])
 	u.SetAnnotations(annotations)
 	return u, nil
+}
+
+// withoutBehalf gives a document that does not say on whose behalf it is written. It
+// shares everything but its metadata.
+func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
+	annotations := u.GetAnnotations() // A copy.
+	if _, ok := annotations[crdv1.AnnotationOnBehalf]; !ok {
+		return u
+	}
+	delete(annotations, crdv1.AnnotationOnBehalf)
+	out := &unstructured.Unstructured{Object: maps.Clone(u.Object)}
+	if metadata, ok := u.Object["metadata"].(map[string]any); ok {
+		out.Object["metadata"] = maps.Clone(metadata)
+	}
+	out.SetAnnotations(annotations)
+	return out
 }
 
 // prune removes nulls, which server-side apply would take as wishes.
@@ -58,13 +81,13 @@ func prune(value any) {
 	}
 }
 
-// inLine says whether have has everything that want says.
+// inLine says whether have has everything that want says, but for on whose behalf.
 func inLine(want *unstructured.Unstructured, have runtime.Object) (bool, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
 	if err != nil {
 		return false, fmt.Errorf("read object: %w", err)
 	}
-	wanted := maps.Clone(want.Object)
+	wanted := maps.Clone(withoutBehalf(want).Object)
 	// Copies from a cache have lost their kind; it is known from where they were.
 	delete(wanted, "kind")
 	delete(wanted, "apiVersion")

@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 func wanted() *corev1.Service {
@@ -149,4 +151,34 @@ func wrong(v any) any {
 		return !v
 	}
 	return v
+}
+
+func TestOnWhoseBehalfItIsWrittenIsNoWish(t *testing.T) {
+	on := func(behalf string) *corev1.Service {
+		s := wanted()
+		s.Annotations = map[string]string{crdv1.AnnotationOnBehalf: behalf, "wish": "yes"}
+		return s
+	}
+	have := stored(t, on("generation 1"))
+	later := on("generation 2")
+	doc, err := document(later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := inLine(doc, have); err != nil || !ok {
+		t.Errorf("an object that stays as it is would be written for generation 2: %t, %v", ok, err)
+	}
+	later.Spec.Ports[0].Port = 81
+	if doc, err = document(later); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := inLine(doc, have); err != nil || ok {
+		t.Errorf("an object that changes would not be written: %t, %v", ok, err)
+	}
+	if got := doc.GetAnnotations()[crdv1.AnnotationOnBehalf]; got != "generation 2" {
+		t.Errorf("when it is written it says on behalf of %q", got)
+	}
+	if later.Annotations["wish"] = "no"; later.Annotations[crdv1.AnnotationOnBehalf] != "generation 2" {
+		t.Error("the object that was asked for has changed")
+	}
 }
