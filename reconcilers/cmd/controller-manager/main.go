@@ -17,6 +17,7 @@ import (
 )
 
 func main() {
+	manager.SpareMemory()
 	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		slog.Error("the controller manager ended", "error", err)
