@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
-	"switchyard.dev/reconcilers/settle"
+	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/coverage"
 )
 
@@ -43,8 +43,10 @@ type Parts struct {
 
 // Controllers makes all controllers part of the manager.
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
+	told := mgr.GetEventRecorder(crdv1.FieldManager)
 	sandboxes, err := sandbox.New(sandbox.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, OperatorNamespace: p.OperatorNamespace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told,
+		OperatorNamespace: p.OperatorNamespace,
 	})
 	if err != nil {
 		return err
@@ -55,13 +57,19 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts,
+	virtuals, err := virtualworkload.New(virtualworkload.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
 	})
 	if err != nil {
 		return err
 	}
-	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now})
+	routes, err := routingconfig.New(routingconfig.Config{
+		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
+	})
+	if err != nil {
+		return err
+	}
+	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: told})
 	if err != nil {
 		return err
 	}
@@ -72,6 +80,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		func() error { return sandboxes.Setup(mgr, options()) },
 		func() error { return groups.Setup(mgr, options()) },
 		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
+		func() error { return virtuals.Setup(mgr, p.Objects.Members[crdv1.KindVirtualWorkload], options()) },
 		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {
 		if err := setup(); err != nil {
@@ -89,8 +98,6 @@ const (
 	// how much later than possible an object may be looked at once what it
 	// needs (such as the log) is back.
 	firstRetry, longestRetry = 5 * time.Millisecond, 10 * time.Second
-	// moment is how long what happens to an object adds up after a look at it.
-	moment = 200 * time.Millisecond
 	// reconciliation bounds one look at one object.
 	reconciliation = 30 * time.Second
 )
@@ -100,7 +107,6 @@ func options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   reconciliation,
-		NewQueue:                settle.Queue(moment),
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 			firstRetry, longestRetry),
 	}

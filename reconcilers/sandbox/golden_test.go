@@ -67,8 +67,8 @@ type world struct {
 	deployments map[string]*appsv1.Deployment
 	// resources are how resources are, by their names in the sandbox.
 	resources map[string]crdv1.ResourceStatus
-	services    []corev1.Service
-	pods        []corev1.Pod
+	services  []corev1.Service
+	pods      []corev1.Pod
 }
 
 // readWorld reads the objects of one file; the first sandbox is the one that is

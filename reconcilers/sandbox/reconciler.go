@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,6 +28,8 @@ type Config struct {
 	Now func() time.Time
 	// Namespaces are those in which members may be made; empty means all.
 	Namespaces []string
+	// Events takes what people are told about objects; nil: they are told nothing.
+	Events events.EventRecorder
 	// OperatorNamespace is where external workloads without a baseline are made.
 	// Required.
 	OperatorNamespace string
@@ -51,7 +54,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live}}, nil
+	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}}, nil
 }
 
 // Reconcile brings one sandbox into line.
