@@ -131,18 +131,3 @@ func TestLabelValueKeepsWhatIsLegalAndMendsTheRest(t *testing.T) {
 		seen[value] = text
 	}
 }
-
-func FuzzObjectName(f *testing.F) {
-	f.Add(63, "sb1", "customer")
-	f.Add(-1, "", "")
-	f.Add(1<<62, "\xff", "日本語")
-	f.Fuzz(func(t *testing.T, limit int, one, two string) {
-		name := crdv1.ObjectName(limit, one, two)
-		if problems := validation.IsDNS1123Subdomain(name); problems != nil || len(name) > max(10, limit) {
-			t.Errorf("ObjectName(%d, %q, %q) = %q: %v", limit, one, two, name, problems)
-		}
-		if problems := validation.IsValidLabelValue(crdv1.LabelValue(one)); problems != nil {
-			t.Errorf("LabelValue(%q) = %q: %v", one, crdv1.LabelValue(one), problems)
-		}
-	})
-}
