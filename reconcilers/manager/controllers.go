@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/settle"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/coverage"
 )
@@ -98,6 +99,8 @@ const (
 	// how much later than possible an object may be looked at once what it
 	// needs (such as the log) is back.
 	firstRetry, longestRetry = 5 * time.Millisecond, 10 * time.Second
+	// moment is how long what happens to an object adds up after a look at it.
+	moment = 200 * time.Millisecond
 	// reconciliation bounds one look at one object.
 	reconciliation = 30 * time.Second
 )
@@ -107,6 +110,7 @@ func options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: workers,
 		ReconciliationTimeout:   reconciliation,
+		NewQueue:                settle.Queue(moment),
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 			firstRetry, longestRetry),
 	}
