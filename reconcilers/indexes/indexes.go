@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -26,13 +27,15 @@ func owned() []client.Object {
 	return []client.Object{
 		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
 		&crdv1.Resource{}, &crdv1.RoutingConfig{}, &corev1.Service{}, &appsv1.Deployment{},
+		&discoveryv1.EndpointSlice{},
 	}
 }
 
-// Add makes every index. It is called once, before the cache starts.
-func Add(ctx context.Context, indexer client.FieldIndexer) error {
+// Add makes every index. It is called once, before the cache starts. also are kinds of
+// objects that are only made where somebody has asked for it.
+func Add(ctx context.Context, indexer client.FieldIndexer, also ...client.Object) error {
 	var errs []error
-	for _, kind := range owned() {
+	for _, kind := range append(owned(), also...) {
 		errs = append(errs,
 			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
 			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))

@@ -6,8 +6,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/tools/cache"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +26,7 @@ const operatorNamespace = "signadot"
 // Scheme knows the kinds that controllers read and write.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -32,13 +35,16 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // CacheOptions say what is kept in memory: of pods only what tells whether they
-// have a sidecar, and of everything no more of managedFields than who wrote it.
+// have a sidecar, of endpoints only those that we made, and of everything no more of
+// managedFields than who wrote it.
 // namespaces are those in which the operator may work; empty means all.
 func CacheOptions(namespaces []string) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform: transform(keepManagers),
 		ByObject: map[client.Object]crcache.ByObject{
-			&corev1.Pod{}: {Transform: transform(keepManagers, keepSidecars)},
+			&corev1.Pod{}:                {Transform: transform(keepManagers, keepSidecars)},
+			&discoveryv1.EndpointSlice{}: {Label: ofExternalWorkloads()},
+			&corev1.Endpoints{}:          {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
 	}
 	if len(namespaces) > 0 {
@@ -48,6 +54,16 @@ func CacheOptions(namespaces []string) crcache.Options {
 		}
 	}
 	return o
+}
+
+// ofExternalWorkloads selects what was made for external workloads. What another one
+// has made under the same name is still met: writing asks the API server itself.
+func ofExternalWorkloads() labels.Selector {
+	made, err := labels.NewRequirement(crdv1.LabelExternalWorkload, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // Never: the label is a constant.
+	}
+	return labels.NewSelector().Add(*made)
 }
 
 // transform makes a transformation of the cache. What comes in may be something

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
@@ -40,6 +41,8 @@ type Parts struct {
 	Receipts routingconfig.Receipts
 	// Injected are the images of sidecars that pods get now; empty when not known.
 	Injected coverage.Images
+	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	ExternalWorkloads externalworkload.Limits
 }
 
 // Controllers makes all controllers part of the manager.
@@ -54,6 +57,13 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
+	})
+	if err != nil {
+		return err
+	}
+	externals, err := externalworkload.New(externalworkload.Config{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now,
+		Limits: p.ExternalWorkloads, Injected: p.Injected, Events: told,
 	})
 	if err != nil {
 		return err
@@ -74,13 +84,16 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	if err := indexes.Add(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := indexes.Add(ctx, mgr.GetFieldIndexer(), p.ExternalWorkloads.Also()...); err != nil {
 		return err
 	}
 	for _, setup := range []func() error{
 		func() error { return sandboxes.Setup(mgr, options()) },
 		func() error { return groups.Setup(mgr, options()) },
 		func() error { return forks.Setup(mgr, p.Objects.Members[crdv1.KindForkedWorkload], options()) },
+		func() error {
+			return externals.Setup(mgr, p.Objects.Members[crdv1.KindExternalWorkload], options())
+		},
 		func() error { return virtuals.Setup(mgr, p.Objects.Members[crdv1.KindVirtualWorkload], options()) },
 		func() error { return routes.Setup(mgr, p.Objects.RoutingConfigs, options()) },
 	} {

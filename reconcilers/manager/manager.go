@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/inject"
@@ -64,6 +65,8 @@ type Config struct {
 	Namespaces []string
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
+	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
+	ExternalWorkloads externalworkload.Limits
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
 	// History says how much history the routing log keeps.
@@ -207,7 +210,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
 	}
 	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
-		OperatorNamespace: m.config.Namespace, Injected: now}
+		OperatorNamespace: m.config.Namespace, Injected: now, ExternalWorkloads: m.config.ExternalWorkloads}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,6 +47,13 @@ func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	c.remove(s)
 	c.gone(s)
 	c.nothingLeft(ns, "rights-key")
+
+	w := c.external(ns, "outside", "")
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.leads(ns, "outside", "10.1.2.3", true)
+	c.reports(w, "10.1.2.3", false, 0, time.Hour)
+	c.gone(w)
+	c.nothingLeads(ns, "outside")
 }
 
 // user gives a way to the API server as a user without any rights but those

@@ -1,0 +1,112 @@
+package externalworkload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// act brings about what was decided. What is refused is noted in Made. An error means
+// that it should be tried again; what does not depend on it is done all the same, and
+// Made says what is there: a fault with one object is no reason to say nothing about
+// the others.
+//
+// The rights on Endpoints are given by the chart, where they are to be written.
+//
+// +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/finalizers,verbs=update
+func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
+	made := Made{Services: maps.Clone(d.Standing), ServiceRefusals: map[string]*apply.Refusal{}}
+	if made.Services == nil {
+		made.Services = map[string]*corev1.Service{}
+	}
+	var errs []error
+	for _, m := range d.Services {
+		if m.Service != nil {
+			errs = append(errs, made.applyService(ctx, w, in, m))
+		}
+	}
+	for _, s := range d.Slices {
+		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))
+		errs = append(errs, made.refused(err))
+	}
+	for _, e := range d.Endpoints {
+		_, err := apply.Apply(ctx, w, e, find(in.Endpoints, e.Name))
+		errs = append(errs, made.refused(err))
+	}
+	for _, s := range d.SurplusSlices {
+		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
+	}
+	for _, e := range d.SurplusEndpoints {
+		errs = append(errs, w.Delete(ctx, e.DeepCopy()))
+	}
+	return made, errors.Join(errs...)
+}
+
+// find gives the object of this name out of a list, or nil.
+func find[T any, P apply.Object[T]](list []T, name string) P {
+	for i := range list {
+		if p := P(&list[i]); p.GetName() == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// applyService writes one Service. Where that fails, the one that is there stays.
+func (m *Made) applyService(ctx context.Context, w apply.Writer, in Input, mapping Mapping) error {
+	have := in.serviceNamed(mapping.Service.Name)
+	if have != nil {
+		m.Services[mapping.From] = have
+	}
+	s, err := apply.Apply(ctx, w, mapping.Service, have)
+	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+		m.ServiceRefusals[mapping.From] = refusal
+		return nil
+	}
+	if err == nil {
+		m.Services[mapping.From] = s
+	}
+	return err
+}
+
+// refused notes why endpoints were not written, and gives every other error back.
+func (m *Made) refused(err error) error {
+	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+		m.EndpointsRefusal = refusal
+		return nil
+	}
+	return err
+}
+
+// prune deletes Services that are not wanted any more. It comes after the fact that
+// does not name them: until then requests are sent there.
+func prune(ctx context.Context, w apply.Writer, d Decision) error {
+	var errs []error
+	for _, s := range d.Surplus {
+		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
+	}
+	return errors.Join(errs...)
+}
+
+// forget deletes an external workload as it was seen: one whose tunnel has come back
+// meanwhile stays, and is looked at again.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads,verbs=delete
+func forget(ctx context.Context, w apply.Writer, o *crdv1.SignadotExternalWorkload) error {
+	uid, version := o.UID, o.ResourceVersion
+	err := w.Client.Delete(ctx, o.DeepCopy(), client.Preconditions{UID: &uid, ResourceVersion: &version})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete SignadotExternalWorkload %s/%s, whose tunnel has been gone for long: %w", o.Namespace, o.Name, err)
+	}
+	return nil
+}

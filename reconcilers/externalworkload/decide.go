@@ -1,0 +1,135 @@
+package externalworkload
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external
+// workload that stands for no workload.
+const ReasonNoBaseline = "NoBaseline"
+
+// Decision is what should be there.
+type Decision struct {
+	// Findings are those for Accepted, BaselineFound and TunnelConnected.
+	Findings finding.Findings
+	// Tunnel is where requests go.
+	Tunnel Tunnel
+	// Collect: the tunnel is forgotten, and its info cleared.
+	Collect bool
+	// Delete: the external workload itself goes, and nothing else is done.
+	Delete bool
+	// Services are the Services of the baseline with those that stand for them; the
+	// one without From is that of the tunnel itself.
+	Services []Mapping
+	// Standing are Services that exist and stay as they are, by Mapping.From, when
+	// there is no telling what they should be.
+	Standing map[string]*corev1.Service
+	// Unled are ports that the spec diverts and no Service leads to.
+	Unled []int32
+	// Slices and Endpoints lead from the Services into the tunnel.
+	Slices    []*discoveryv1.EndpointSlice
+	Endpoints []*oldEndpoints
+
+	// Surplus are our own Services that are not wanted any more; they are deleted when
+	// the log does not name them.
+	Surplus []*corev1.Service
+	// SurplusSlices and SurplusEndpoints go at once: the address in them may be
+	// somebody else's by now.
+	SurplusSlices    []*discoveryv1.EndpointSlice
+	SurplusEndpoints []*oldEndpoints
+}
+
+// Decide says what should be there for an external workload that is not being
+// deleted.
+func Decide(in Input) Decision {
+	var d Decision
+	d.Tunnel, d.Collect = tunnelOf(in)
+	if d.Collect && metav1.GetControllerOfNoCopy(in.Workload) == nil {
+		return Decision{Delete: true}
+	}
+	m := mappingOf(in.Workload.Spec, in.takesRequests())
+	d.Findings = finding.Findings{
+		crdv1.ConditionAccepted:        m.accepted,
+		crdv1.ConditionTunnelConnected: d.Tunnel.Connected,
+	}
+	switch f := acceptBaseline(in.Workload); {
+	case !f.IsYes():
+		d.Findings[crdv1.ConditionAccepted] = f
+		d.Findings[crdv1.ConditionBaselineFound] = finding.Open(f.Reason, "The spec is not accepted, so the baseline was not looked for.")
+		d.asItIs(in)
+	case !in.takesRequests():
+		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes(ReasonNoBaseline, "It stands for no workload: no request is diverted.")
+		d.Services = ofTunnel(in, m)
+	case in.Baseline == nil:
+		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonBaselineNotFound,
+			in.baselineName()+" does not exist: create it, or name another one in the sandbox")
+		d.asItIs(in)
+	default:
+		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes("BaselineFound", in.Baseline.String()+" is there.")
+		d.Services, d.Unled = ofBaseline(in, m)
+	}
+	d.surplusServices(in)
+	d.endpoints(in, m)
+	return d
+}
+
+// acceptBaseline says whether the workload that is named can be a baseline.
+func acceptBaseline(w *crdv1.SignadotExternalWorkload) finding.Finding {
+	if _, ok := w.BaselineRef(); !ok {
+		return finding.Yes(ReasonNoBaseline, "There is no baseline.")
+	}
+	return baseline.Accept("spec.baseline", w.Spec.Baseline.ObjectRef, w.Namespace)
+}
+
+// baselineName names the baseline in messages.
+func (in Input) baselineName() string {
+	ref, ok := in.Workload.BaselineRef()
+	if !ok {
+		return "no workload"
+	}
+	return baseline.Describe(ref)
+}
+
+// asItIs leaves the Services as they are: those that the status tells of and that
+// are still there. They still lead to where the tunnel ends now.
+func (d *Decision) asItIs(in Input) {
+	d.Standing = map[string]*corev1.Service{}
+	if in.Workload.Status.RoutingConfig == nil {
+		return
+	}
+	for _, s := range in.Workload.Status.RoutingConfig.Services {
+		m := Mapping{From: s.From, Ports: s.Ports}
+		for _, port := range s.MissingPorts {
+			// One that is in both was asked for; whether it is carried is found out now.
+			if !slices.ContainsFunc(s.Ports, func(p crdv1.MappedPort) bool { return p.Port == port }) {
+				m.Missing = append(m.Missing, port)
+			}
+		}
+		d.Services = append(d.Services, m)
+		if have := in.serviceNamed(s.To); have != nil {
+			d.Standing[s.From] = have
+		}
+	}
+}
+
+// surplusServices notes our Services that stand for nothing any more.
+func (d *Decision) surplusServices(in Input) {
+	if d.Standing != nil {
+		return
+	}
+	for i := range in.Services {
+		s := in.serviceNamed(in.Services[i].Name)
+		wanted := func(m Mapping) bool { return m.Service != nil && m.Service.Name == in.Services[i].Name }
+		if s != nil && !slices.ContainsFunc(d.Services, wanted) {
+			d.Surplus = append(d.Surplus, s)
+		}
+	}
+}

@@ -1,0 +1,261 @@
+package externalworkload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Reasons of ServicesReady, beside those of refusals.
+const (
+	ReasonServicesMissing = "ServicesMissing"
+	// ReasonPortNotFound: what the spec diverts is no port of the baseline, so that
+	// requests which somebody wanted at the workstation would reach the baseline.
+	ReasonPortNotFound = "PortNotFound"
+	// ReasonNoEndpoints: connections to the Services are refused, for want of a tunnel.
+	ReasonNoEndpoints = "NoEndpoints"
+	// ReasonPortsNotCarried: connections to some ports are refused.
+	ReasonPortsNotCarried = "PortsNotCarried"
+	// ReasonAddressFamily: the Services have addresses of another family than the pod
+	// that holds the tunnel.
+	ReasonAddressFamily = "AddressFamilyMismatch"
+)
+
+// Made is what is there after the decision was acted on.
+type Made struct {
+	// Services are the Services of the external workload, by Mapping.From.
+	Services map[string]*corev1.Service
+	// ServiceRefusals are why Services were not written, by Mapping.From.
+	ServiceRefusals map[string]*apply.Refusal
+	// EndpointsRefusal is why endpoints were not written; nil when all were.
+	EndpointsRefusal *apply.Refusal
+}
+
+// Conclude gives the external workload with its new status. now is taken as the time
+// of conditions that changed.
+func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotExternalWorkload {
+	w := in.Workload.DeepCopy()
+	w.Status.ObservedGeneration = w.Generation
+	if in.Baseline != nil {
+		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
+	} else if !in.takesRequests() {
+		w.Status.Baseline = nil
+	}
+	if d.Collect {
+		w.Status.Tunnel.Info = nil
+	}
+	sidecar := sidecars(in, d)
+	w.Status.RoutingConfig = routingInfo(in, d, made, sidecar)
+	findings := finding.Findings{}
+	for t, f := range d.Findings {
+		findings[t] = f
+	}
+	findings[crdv1.ConditionServicesReady] = servicesFinding(in, d, made)
+	findings[baseline.ConditionSidecarsReady] = sidecar
+	findings[crdv1.ConditionReady] = findings.Ready("Requests reach the workstation.",
+		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionTunnelConnected, crdv1.ConditionServicesReady)
+	finding.Write(w, findings, now)
+	return w
+}
+
+// sidecars says whether requests to the baseline meet a sidecar.
+func sidecars(in Input, d Decision) finding.Finding {
+	if !in.takesRequests() {
+		return finding.Yes(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed.")
+	}
+	var ports []int32
+	for _, m := range d.Services {
+		for _, p := range m.Ports {
+			ports = append(ports, p.TargetPort)
+		}
+	}
+	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
+}
+
+// routingInfo says how traffic can reach the workstation; nil as long as no baseline
+// was ever seen where there is to be one.
+func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
+	if in.takesRequests() && in.Baseline == nil && in.Workload.Status.RoutingConfig == nil {
+		return nil
+	}
+	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: in.takesRequests() && sidecar.IsYes()}
+	for _, m := range d.Services {
+		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports, MissingPorts: m.Missing}
+		if have := made.Services[m.From]; have != nil {
+			s.To = have.Name
+		}
+		info.Services = append(info.Services, s)
+	}
+	return info
+}
+
+// servicesFinding says whether there is a Service for each of the baseline's, and
+// connections to all of them are accepted.
+func servicesFinding(in Input, d Decision, made Made) finding.Finding {
+	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
+		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
+	}
+	for _, m := range d.Services {
+		if r := made.ServiceRefusals[m.From]; r != nil {
+			return finding.No(r.Reason, r.Message)
+		}
+	}
+	if r := made.EndpointsRefusal; r != nil {
+		return finding.No(r.Reason, r.Message)
+	}
+	if lost := misplaced(in, d); lost != "" {
+		return finding.No(ReasonPortNotFound, lost)
+	}
+	count := 0
+	for _, m := range d.Services {
+		have := made.Services[m.From]
+		if m.Service == nil {
+			continue
+		}
+		if !reachable(have) {
+			return finding.No(ReasonServicesMissing, "There is no Service yet for "+named(m)+".")
+		}
+		if foreign(have, d.Tunnel) {
+			return finding.No(ReasonAddressFamily, fmt.Sprintf(
+				"Service %s has addresses of %v and the tunnel ends at %s: connections are refused; let the pods that hold tunnels have addresses of the family that Services have",
+				have.Name, have.Spec.IPFamilies, d.Tunnel.Address))
+		}
+		count++
+	}
+	return endpointsFinding(in, d, made, count)
+}
+
+// endpointsFinding says whether connections to the Services, of which there are so
+// many, are accepted.
+func endpointsFinding(in Input, d Decision, made Made, count int) finding.Finding {
+	if !d.Tunnel.Connected.IsYes() {
+		return finding.Finding{Status: d.Tunnel.Connected.Status, Reason: ReasonNoEndpoints, Message: fmt.Sprintf(
+			"Services that are made: %d. No tunnel stands behind them that can be used, so requests fail.", count)}
+	}
+	uncarried := listed(d.Services, func(m Mapping) []int32 { return m.Uncarried })
+	if uncarried != "" {
+		message := "The tunnel does not carry these ports, so that requests to them fail: " + uncarried + "."
+		if d.Tunnel.PortsProblem != "" {
+			message += " It was told wrongly: " + d.Tunnel.PortsProblem + "."
+		}
+		return finding.No(ReasonPortsNotCarried, message)
+	}
+	if !in.takesRequests() {
+		var names []string
+		for _, s := range made.Services {
+			names = append(names, s.Name+"."+s.Namespace+".svc")
+		}
+		return finding.Yes("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
+	}
+	return finding.Yes("ServicesReady", fmt.Sprintf("Services of the baseline that have one of the tunnel beside them: %d.", count)+reservations(in, d))
+}
+
+// reservations says which requests do not go to the workstation although all is as
+// it was asked for.
+func reservations(in Input, d Decision) string {
+	var message string
+	if len(d.Services) == 0 {
+		message += fmt.Sprintf(" No Service selects the pods of %s (one with the annotation %s does not count): no request can be led to the workstation. Create a Service to route requests.",
+			in.baselineName(), crdv1.AnnotationIgnore)
+	} else if len(d.Unled) > 0 {
+		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."
+	}
+	if staying := listed(d.Services, func(m Mapping) []int32 { return m.Staying }); staying != "" {
+		message += " Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: " + staying + "."
+	}
+	unknown := listed(d.Services, func(m Mapping) []int32 {
+		return slices.DeleteFunc(slices.Clone(m.Missing), func(p int32) bool {
+			return slices.Contains(m.Staying, p) || slices.Contains(m.Uncarried, p)
+		})
+	})
+	if unknown != "" {
+		message += " Ports whose named target no container has, so that nobody answers there: " + unknown + "."
+	}
+	return message
+}
+
+// misplaced says which port of the spec is none of the baseline's, as far as that can
+// be told: no Service leads to it, Services lead to others, and no container
+// declares it.
+func misplaced(in Input, d Decision) string {
+	if in.Baseline == nil || len(d.Services) == 0 {
+		return ""
+	}
+	declared := map[int32]bool{}
+	for _, c := range baseline.Running(in.Baseline.Template.Spec) {
+		for _, p := range c.Ports {
+			declared[p.ContainerPort] = true
+		}
+	}
+	for _, port := range d.Unled {
+		if declared[port] {
+			continue
+		}
+		message := fmt.Sprintf("spec.tunnel.baselineToLocals lists port %d: no container of %s declares it and no Service leads to it, so no request would go to the workstation.",
+			port, in.baselineName())
+		return message + behind(in, d, port)
+	}
+	return ""
+}
+
+// behind says, where a port is that of a Service, which one is meant.
+func behind(in Input, d Decision, port int32) string {
+	for _, m := range d.Services {
+		for i := range in.Neighbours {
+			s := &in.Neighbours[i]
+			if s.Name != m.From {
+				continue
+			}
+			for _, p := range s.Spec.Ports {
+				if target, ok := baseline.ListensOn(in.Baseline.Template.Spec, p); ok && p.Port == port {
+					return fmt.Sprintf(" Service %s has this port; that of the container behind it is %d: list that.", s.Name, target)
+				}
+			}
+		}
+	}
+	return " List ports of its containers."
+}
+
+// foreign says whether no address of the Service is of the tunnel's family.
+func foreign(s *corev1.Service, t Tunnel) bool {
+	family := corev1.IPv4Protocol
+	if t.Address.Is6() {
+		family = corev1.IPv6Protocol
+	}
+	return t.Address.IsValid() && len(s.Spec.IPFamilies) > 0 && !slices.Contains(s.Spec.IPFamilies, family)
+}
+
+// reachable says whether the Service is there and has got its address.
+func reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }
+
+// named names a Mapping for messages.
+func named(m Mapping) string {
+	if m.From == "" {
+		return "the tunnel"
+	}
+	return m.From
+}
+
+// listed lists some ports of the Mappings for a message; empty when there are none.
+func listed(all []Mapping, of func(Mapping) []int32) string {
+	var out []string
+	for _, m := range all {
+		if ports := of(m); len(ports) > 0 {
+			out = append(out, named(m)+" "+numbers(ports))
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// numbers lists ports for a message.
+func numbers(ports []int32) string {
+	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(ports)), ", "), "[]")
+}

@@ -1,0 +1,101 @@
+package externalworkload
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// mapping is what spec.tunnel asks for.
+type mapping struct {
+	// diverted are the container ports that are to go through the tunnel, in the order
+	// of the spec, each once. That their entry is wrong changes nothing: their
+	// requests fail then, and do not go to the baseline.
+	diverted []int32
+	// right says of each of them whether its entry is right, and it may be carried.
+	right map[int32]bool
+	// accepted says what is wrong first.
+	accepted finding.Finding
+}
+
+// mappingOf reads spec.tunnel of a workload with, or without, a baseline.
+func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
+	m := mapping{right: map[int32]bool{}, accepted: finding.Yes("Accepted", "The spec is right.")}
+	var entries []crdv1.TunnelPort
+	if spec.Tunnel != nil {
+		entries = spec.Tunnel.BaselineToLocals
+	}
+	if len(entries) == 0 {
+		m.refuse("spec.tunnel.baselineToLocals is empty, so nothing leads to the workstation: list a port and a local address")
+	}
+	for i, e := range entries {
+		at := fmt.Sprintf("spec.tunnel.baselineToLocals[%d]", i)
+		if !isPort(e.BaselinePort) {
+			m.refuse(fmt.Sprintf("%s.baselinePort is %d: give a port between 1 and 65535", at, e.BaselinePort))
+			continue
+		}
+		if _, twice := m.right[e.BaselinePort]; twice {
+			m.refuse(fmt.Sprintf("%s.baselinePort is %d, as that of an entry before: give each port one local address", at, e.BaselinePort))
+			m.right[e.BaselinePort] = false
+			continue
+		}
+		problem := entryProblem(e, diverts)
+		if problem != "" {
+			m.refuse(at + problem)
+		}
+		m.diverted = append(m.diverted, e.BaselinePort)
+		m.right[e.BaselinePort] = problem == ""
+	}
+	return m
+}
+
+// refuse notes what is wrong, unless something was before.
+func (m *mapping) refuse(message string) {
+	if m.accepted.IsYes() {
+		m.accepted = finding.No(baseline.ReasonInvalidSpec, message)
+	}
+}
+
+// entryProblem says what is wrong with one entry, beginning with the field; empty
+// when nothing is.
+func entryProblem(e crdv1.TunnelPort, diverts bool) string {
+	if !isHostPort(e.LocalAddress) {
+		return fmt.Sprintf(".localAddress %.80q is no host:port: say what to dial at the workstation, as localhost:8080", e.LocalAddress)
+	}
+	// With a baseline the protocol is that of its Services.
+	if e.AppProtocol != "" && !diverts {
+		if problems := validation.IsQualifiedName(e.AppProtocol); len(problems) > 0 {
+			return fmt.Sprintf(".appProtocol %.80q is not right: %s", e.AppProtocol, problems[0])
+		}
+	}
+	return ""
+}
+
+// isPort says whether a number is that of a port.
+func isPort(n int32) bool { return n > 0 && n <= 65535 }
+
+// isHostPort says whether a text is a host, by name or address, and a port. Which
+// names a workstation knows is for it to say, so a name may be any that could be one.
+func isHostPort(text string) bool {
+	colon := strings.LastIndexByte(text, ':')
+	if colon <= 0 {
+		return false
+	}
+	host, port := text[:colon], text[colon+1:]
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, closed := strings.CutSuffix(inner, "]")
+		address, err := netip.ParseAddr(inner)
+		return closed && err == nil && address.Is6()
+	}
+	return len(host) <= 253 && strings.Trim(host, ".-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
+}

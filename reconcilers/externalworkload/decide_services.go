@@ -1,0 +1,148 @@
+package externalworkload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// Mapping is one baseline Service and the Service that stands for it.
+type Mapping struct {
+	// From is the name of the baseline Service; empty for the tunnel itself.
+	From string
+	// Service is the one to apply; nil when no port of From is diverted.
+	Service *corev1.Service
+	// Ports are the ports that are diverted, sorted by Port. TargetPort is the
+	// container port of the baseline.
+	Ports []crdv1.MappedPort
+	// Missing are the ports that do not lead to the workstation, sorted.
+	Missing []int32
+	// Staying are those of them whose requests stay at the baseline on purpose:
+	// nobody has asked for them, or they are not TCP, which is all that a tunnel
+	// carries.
+	Staying []int32
+	// Uncarried are those of them whose requests fail, as Ports has them as well: they
+	// are asked for, and the tunnel that is there does not carry them.
+	Uncarried []int32
+}
+
+// ofBaseline gives a Mapping for each Service that leads to the baseline, sorted by
+// name, and the ports that are asked for and no Service leads to.
+func ofBaseline(in Input, asked mapping) (out []Mapping, unled []int32) {
+	led := map[int32]bool{}
+	for i := range in.Neighbours {
+		s := &in.Neighbours[i]
+		if !baseline.Selects(s, in.Baseline.Template) {
+			continue
+		}
+		m := mapService(in, s, asked)
+		for _, p := range m.Ports {
+			led[p.TargetPort] = true
+		}
+		out = append(out, m)
+	}
+	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
+	for _, p := range asked.diverted {
+		if !led[p] {
+			unled = append(unled, p)
+		}
+	}
+	return out, unled
+}
+
+// mapService makes the Mapping of one Service of the baseline.
+func mapService(in Input, s *corev1.Service, asked mapping) Mapping {
+	m := Mapping{From: s.Name}
+	var ports []corev1.ServicePort
+	for _, p := range s.Spec.Ports {
+		target, known := baseline.ListensOn(in.Baseline.Template.Spec, p)
+		_, diverted := asked.right[target]
+		if !known || !diverted || baseline.ProtocolOf(p.Protocol) != corev1.ProtocolTCP {
+			m.Missing = append(m.Missing, p.Port)
+			if known {
+				m.Staying = append(m.Staying, p.Port)
+			}
+			continue
+		}
+		ports = append(ports, corev1.ServicePort{
+			Name: p.Name, Protocol: corev1.ProtocolTCP, AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: intstr.FromInt32(target),
+		})
+		m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+	}
+	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+	slices.Sort(m.Missing)
+	slices.Sort(m.Staying)
+	if len(ports) > 0 {
+		m.Service = service(in, s.Name, ports)
+		m.Service.Annotations[crdv1.AnnotationBaselineService] = s.Namespace + "/" + s.Name
+	}
+	return m
+}
+
+// ofTunnel gives the Mapping of a tunnel that stands for no workload: each port that
+// is asked for, by its own number.
+func ofTunnel(in Input, asked mapping) []Mapping {
+	if len(asked.diverted) == 0 {
+		return nil
+	}
+	var m Mapping
+	var ports []corev1.ServicePort
+	for _, p := range asked.diverted {
+		port := corev1.ServicePort{Name: fmt.Sprintf("port-%d", p), Protocol: corev1.ProtocolTCP, Port: p, TargetPort: intstr.FromInt32(p)}
+		for _, e := range in.Workload.Spec.Tunnel.BaselineToLocals {
+			if e.BaselinePort == p && asked.right[p] && e.AppProtocol != "" {
+				port.AppProtocol = &e.AppProtocol
+			}
+		}
+		ports = append(ports, port)
+		m.Ports = append(m.Ports, crdv1.MappedPort{Port: p, TargetPort: p})
+	}
+	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+	m.Service = service(in, in.Workload.Spec.Name, ports)
+	return []Mapping{m}
+}
+
+// service makes a Service without selector. It has an address inside the cluster,
+// whatever that of the baseline is, because sidecars send requests to an address. Its
+// target ports are not followed by anybody; they say which container port is meant.
+func service(in Input, part string, ports []corev1.ServicePort) *corev1.Service {
+	out := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: partOf(in.Workload, part),
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: ports},
+	}
+	return out
+}
+
+// partOf is the metadata of what is made for an external workload. Its name shows
+// sandbox and part; the hash in it is of what it belongs to as well, for two sandboxes
+// may be called the same, and two members may share a Service.
+func partOf(w *crdv1.SignadotExternalWorkload, part string) metav1.ObjectMeta {
+	sandbox := w.Annotations[crdv1.AnnotationSandboxName]
+	if sandbox == "" {
+		sandbox = w.Name // No sandbox made it.
+	}
+	shown := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part)
+	unique := crdv1.ObjectName(crdv1.MaxServiceName, sandbox, part, crdv1.KindExternalWorkload, w.Namespace, w.Name)
+	meta := metav1.ObjectMeta{
+		Name:            shown[:strings.LastIndexByte(shown, '-')] + unique[strings.LastIndexByte(unique, '-'):],
+		Namespace:       w.Namespace,
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindExternalWorkload))},
+		Labels:          map[string]string{crdv1.LabelExternalWorkload: crdv1.LabelValue(w.Name)},
+		Annotations:     map[string]string{crdv1.AnnotationSandboxName: sandbox},
+	}
+	if s := w.Labels[crdv1.LabelSandbox]; s != "" {
+		meta.Labels[crdv1.LabelSandbox] = s
+	}
+	if key := w.Annotations[crdv1.AnnotationRoutingKey]; key != "" {
+		meta.Annotations[crdv1.AnnotationRoutingKey] = key
+	}
+	return meta
+}

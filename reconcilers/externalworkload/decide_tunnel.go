@@ -1,0 +1,213 @@
+package externalworkload
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Reasons of TunnelConnected.
+const (
+	// ReasonNoTunnel: nobody has told of a tunnel, or it was collected.
+	ReasonNoTunnel = "NoTunnel"
+	// ReasonTunnelAddressRefused: requests are not led to what is told as its end.
+	ReasonTunnelAddressRefused = "TunnelAddressRefused"
+	ReasonTunnelUnchecked      = "TunnelUnchecked"
+	ReasonTunnelDisconnected   = "TunnelDisconnected"
+	ReasonTunnelStale          = "TunnelStale"
+)
+
+// Tunnel is what status.tunnel says, judged.
+type Tunnel struct {
+	// Connected is the finding for TunnelConnected. Unknown: there is none. False:
+	// there is one, and requests cannot go through it.
+	Connected finding.Finding
+	// Address is where it ends in the cluster; not valid when there is nowhere.
+	Address netip.Addr
+	// Pod is the name of the pod that has that address.
+	Pod string
+	// Ports says which port of the pod stands for a container port.
+	Ports map[int32]int32
+	// PortsProblem says what is wrong with the ports that were told; empty: nothing.
+	// Those are not in Ports.
+	PortsProblem string
+	// Turns is when Connected changes, or the tunnel is to be collected, although
+	// nobody writes anything. Zero: never.
+	Turns time.Time
+}
+
+// tunnelOf judges the tunnel, and says whether it is to be collected; then what it
+// gives is what is left: none.
+func tunnelOf(in Input) (t Tunnel, collect bool) {
+	status := in.Workload.Status.Tunnel
+	if status == nil {
+		status = &crdv1.TunnelStatus{}
+	}
+	if t = noTunnel(status.Health); status.Info == nil {
+		return t, false
+	}
+	t = heldBy(*status.Info)
+	if t.Connected.IsYes() {
+		t.Connected, t.Turns = t.judge(status.Health, in)
+	}
+	if t.Connected.IsYes() {
+		return t, false
+	}
+	since, known := downSince(in.Workload, status.Health)
+	if !known {
+		since = in.Now
+	}
+	if end := since.Add(in.Limits.Grace); in.Now.Before(end) {
+		if t.Turns.IsZero() || end.Before(t.Turns) {
+			t.Turns = end
+		}
+		return t, false
+	}
+	return noTunnel(status.Health), true
+}
+
+// noTunnel is the tunnel that nobody has told of.
+func noTunnel(h *crdv1.TunnelHealth) Tunnel {
+	message := "No workstation is connected: start the local client."
+	if h != nil && h.LastConnectedTime != nil {
+		message = fmt.Sprintf("No workstation is connected; one was until %s. Start the local client.", at(h.LastConnectedTime.Time))
+	}
+	return Tunnel{Connected: finding.Open(ReasonNoTunnel, message)}
+}
+
+// heldBy reads where a tunnel ends.
+func heldBy(info crdv1.TunnelInfo) Tunnel {
+	t := Tunnel{Connected: finding.Yes("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
+	address, err := netip.ParseAddr(info.TunnelProxyPodIP)
+	problem := "is no address"
+	if err == nil {
+		problem = addressProblem(address)
+	}
+	if problem != "" {
+		t.Connected = finding.No(ReasonTunnelAddressRefused, fmt.Sprintf(
+			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is led there: it has to be the address of the pod that holds the tunnel",
+			info.TunnelProxyPodIP, problem))
+		return t
+	}
+	t.Address = address
+	t.Ports, t.PortsProblem = portsOf(info)
+	return t
+}
+
+// neverPods are addresses at which no pod of a network is: this network, the
+// reserved ones with the broadcast, and those in which an IPv4 address is hidden.
+var neverPods = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16"),
+}
+
+// addressProblem says why no request may be led to an address; empty when it may be
+// a pod's. The endpoints that we write are followed by proxies on the nodes, for which
+// a loopback or link-local address is one of the node itself or of its provider.
+func addressProblem(a netip.Addr) string {
+	switch {
+	case a.Zone() != "":
+		return "has a zone"
+	case a.Is4In6():
+		return "is an IPv4 address written as IPv6"
+	case a.IsUnspecified():
+		return "is the unspecified address"
+	case a.IsLoopback():
+		return "is a loopback address"
+	case a.IsLinkLocalUnicast(), a.IsLinkLocalMulticast(), a.IsInterfaceLocalMulticast():
+		return "is a link-local address"
+	case a.IsMulticast():
+		return "is a multicast address"
+	case slices.ContainsFunc(neverPods, func(p netip.Prefix) bool { return p.Contains(a) }):
+		return "cannot be that of a pod"
+	}
+	return ""
+}
+
+// portsOf reads which port stands for which. A port that is told twice, or cannot
+// be one, stands for nothing: guessing could lead requests to another port.
+func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
+	ports = map[int32]int32{}
+	used := map[int32]int32{info.ControlPort: 0}
+	dropped := map[int32]bool{}
+	for _, p := range info.WorkloadPorts {
+		_, told := ports[p.Baseline]
+		other, taken := used[p.Proxy]
+		switch {
+		case !isPort(p.Baseline) || !isPort(p.Proxy):
+			problem = fmt.Sprintf("port %d of the tunnel's pod for container port %d: one of them is no port", p.Proxy, p.Baseline)
+		case told:
+			problem = fmt.Sprintf("two ports of the tunnel's pod stand for container port %d", p.Baseline)
+		case taken && other == 0:
+			problem = fmt.Sprintf("port %d of the tunnel's pod is its control port", p.Proxy)
+		case taken:
+			problem = fmt.Sprintf("port %d of the tunnel's pod stands for container ports %d and %d", p.Proxy, other, p.Baseline)
+			dropped[other] = true
+		default:
+			ports[p.Baseline], used[p.Proxy] = p.Proxy, p.Baseline
+			continue
+		}
+		dropped[p.Baseline] = true
+	}
+	for p := range dropped {
+		delete(ports, p)
+	}
+	return ports, problem
+}
+
+// judge says whether the workstation is connected, and when that turns by itself.
+func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (finding.Finding, time.Time) {
+	if h == nil || h.LastCheckTime == nil {
+		return finding.No(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}
+	}
+	checked := h.LastCheckTime.Time
+	switch until := checked.Add(in.Limits.Fresh); {
+	case !h.Connected:
+		message := fmt.Sprintf("The tunnel at pod %s has lost its workstation", t.Pod)
+		if h.LastConnectedTime != nil {
+			message += ", which was connected until " + at(h.LastConnectedTime.Time)
+		}
+		return finding.No(ReasonTunnelDisconnected, message+"."), time.Time{}
+	case !in.Now.Before(until):
+		return finding.No(ReasonTunnelStale, fmt.Sprintf(
+			"The tunnel at pod %s was checked at %s for the last time, which is not enough to count on it: after %s it has to be checked again.",
+			t.Pod, at(checked), in.Limits.Fresh)), time.Time{}
+	case checked.Sub(in.Now) > in.Limits.Fresh:
+		return finding.No(ReasonTunnelStale, fmt.Sprintf(
+			"The tunnel at pod %s was checked at %s, which is still to come: set the clocks of the nodes right.", t.Pod, at(checked))), checked.Add(-in.Limits.Fresh)
+	default:
+		return finding.Yes("TunnelConnected", fmt.Sprintf("A workstation is connected; its tunnel ends at pod %s, %s.", t.Pod, t.Address)), until
+	}
+}
+
+// downSince says since when a tunnel that cannot be used has not been usable: since
+// the workstation was last connected, and where nobody has told that, since we have
+// said so. False when we have not yet.
+func downSince(w *crdv1.SignadotExternalWorkload, h *crdv1.TunnelHealth) (time.Time, bool) {
+	var last time.Time
+	if h != nil {
+		if h.LastConnectedTime != nil {
+			last = h.LastConnectedTime.Time
+		}
+		if c := h.LastCheckTime; h.Connected && c != nil && c.After(last) {
+			last = c.Time
+		}
+	}
+	if !last.IsZero() {
+		return last, true
+	}
+	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionTunnelConnected)
+	if c == nil || c.Status != string(metav1.ConditionFalse) {
+		return time.Time{}, false
+	}
+	return c.LastTransitionTime.Time, true
+}
+
+// at writes a time for a message.
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }

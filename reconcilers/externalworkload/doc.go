@@ -1,0 +1,55 @@
+// Package externalworkload leads requests to a member of a sandbox that runs
+// outside of the cluster, usually on somebody's workstation, behind a reverse
+// tunnel whose other end is a pod in the cluster.
+//
+//	gather    everything that counts, from the cache                    gather.go
+//	Decide    which Services and endpoints there should be, or why not  decide.go         pure
+//	  mapping   which ports are asked to go through the tunnel            decide_mapping.go
+//	  tunnel    where the tunnel ends, and whether it works               decide_tunnel.go
+//	  Services  one beside each of the baseline's, without selector       decide_services.go
+//	  endpoints what leads from those Services into the tunnel            decide_endpoints.go
+//	act       write what is not so already                              act.go
+//	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
+//	prune     delete what the log does not name any more                act.go
+//
+// # Which requests go to the workstation
+//
+// Those to the container ports that spec.tunnel.baselineToLocals lists, and to no
+// other: a port that is not listed stays at the baseline on purpose, and the
+// condition ServicesReady names it. A listed port is diverted from the moment on at
+// which the fact is on the log, whether a workstation is there or not: as long as none
+// is, or its tunnel does not carry the port, requests with the key fail visibly.
+// A listed port that neither a Service leads to nor a container declares was
+// probably taken for another; that is said instead of called ready, because requests
+// would reach the baseline.
+//
+// Without a baseline, or with a fake one, no request is diverted. There is one
+// Service through which the workstation is reached (status.routingConfig.services,
+// the one without from), and nothing on the log.
+//
+// # The tunnel
+//
+// Others write status.tunnel and we read it: info says in which pod the tunnel ends
+// and which of its ports stands for which container port, health whether the
+// workstation is connected. It counts as connected while the last check said so and
+// is not older than Limits.Fresh; the turn comes by time alone, so the object is
+// looked at again just then. The address is input like any other: what cannot be a
+// pod (see addressProblem) is refused, or requests could be led to a node's own
+// services.
+//
+// Endpoints of a tunnel that is not connected stay, as not ready: connections to the
+// Services are refused at once. A tunnel that was not connected for Limits.Grace is
+// collected: its info is cleared, the one thing that we write there, and with it the
+// endpoints go, since the address may belong to another pod by then. The Services
+// stay. An external workload that belongs to nobody goes altogether; a workstation
+// that comes back makes a new one.
+//
+// # Endpoints
+//
+// EndpointSlices, one for each Service; its name has the address family, which
+// cannot change. Endpoints objects of API v1 only with Limits.WriteEndpoints, for
+// clusters in which something reads nothing else: with the label that keeps
+// Kubernetes from mirroring them into further slices. When that is switched off
+// again those that were made stay until their member goes: we may not even read
+// them then.
+package externalworkload

@@ -1,0 +1,42 @@
+package externalworkload
+
+import (
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Stated gives the fact about an external workload; w has the status that Conclude
+// gave. One without baseline takes no requests, so it is gone from the log, if it was
+// there. False as long as no baseline was ever seen, or a Service that is wanted has no
+// address yet: a fact with half of the Services would send the other half of the
+// requests to the baseline. A Service that is refused is stated by its name, without an
+// address: its requests fail.
+func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
+	if _, ok := w.BaselineRef(); !ok {
+		return member.Withdrawn(w), true
+	}
+	fact, ok := member.Observed(w)
+	if !ok || w.Status.RoutingConfig == nil {
+		return event.Fact{}, false
+	}
+	fact.Ready = d.Tunnel.Connected.IsYes()
+	fact.Tunnel = &factv1.Tunnel{Connected: d.Tunnel.Connected.IsYes()}
+	if d.Tunnel.Address.IsValid() {
+		fact.Tunnel.ProxyPod, fact.Tunnel.ProxyIp = d.Tunnel.Pod, d.Tunnel.Address.String()
+	}
+	for _, m := range d.Services {
+		have := made.Services[m.From]
+		if have == nil && made.ServiceRefusals[m.From] != nil {
+			have = m.Service
+		} else if m.Service != nil && !reachable(have) {
+			return event.Fact{}, false
+		}
+		if have != nil {
+			fact.Services = append(fact.Services, member.Pair(m.From, m.Ports, have))
+		}
+	}
+	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
+}

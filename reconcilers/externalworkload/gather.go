@@ -1,0 +1,61 @@
+package externalworkload
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// gather reads all that counts for an external workload from the cache. Lists are
+// not copied, so nothing of the Input may be changed.
+//
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
+func gather(ctx context.Context, c client.Reader, w *crdv1.SignadotExternalWorkload, limits Limits, now time.Time) (Input, error) {
+	in := Input{Workload: w, Limits: limits, Now: now}
+	if err := in.gatherOwn(ctx, c); err != nil {
+		return in, err
+	}
+	if !in.takesRequests() || !acceptBaseline(w).IsYes() {
+		return in, nil
+	}
+	var err error
+	if in.Neighbours, err = baseline.Neighbours(ctx, c, w.Namespace); err != nil {
+		return in, err
+	}
+	ref, _ := w.BaselineRef()
+	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
+		return in, err
+	}
+	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
+	return in, err
+}
+
+// gatherOwn reads what was made for the external workload.
+func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
+	var services corev1.ServiceList
+	var slices discoveryv1.EndpointSliceList
+	var endpoints oldEndpointsList
+	lists := []client.ObjectList{&services, &slices}
+	if in.Limits.WriteEndpoints {
+		lists = append(lists, &endpoints)
+	}
+	for _, list := range lists {
+		err := c.List(ctx, list, client.InNamespace(in.Workload.Namespace),
+			client.MatchingFields{apply.IndexOwner: string(in.Workload.UID)}, client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return fmt.Errorf("list what SignadotExternalWorkload %s/%s has made: %w", in.Workload.Namespace, in.Workload.Name, err)
+		}
+	}
+	in.Services, in.Slices, in.Endpoints = services.Items, slices.Items, endpoints.Items
+	return nil
+}

@@ -1,0 +1,100 @@
+package externalworkload
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/sidecars/coverage"
+)
+
+// Limits say when a tunnel counts as connected, and what is written for it.
+type Limits struct {
+	// Fresh is how old the last check of a tunnel may be. Zero means DefaultFresh.
+	Fresh time.Duration
+	// Grace is after how long a tunnel that is not connected is collected. Zero means
+	// DefaultGrace.
+	Grace time.Duration
+	// WriteEndpoints makes an Endpoints object beside each EndpointSlice.
+	WriteEndpoints bool
+}
+
+// What holds where Limits say nothing.
+const (
+	DefaultFresh = time.Minute
+	DefaultGrace = 10 * time.Minute
+)
+
+// Also gives the kinds of objects that are made only because the Limits ask for it;
+// they need indexes as the others do.
+func (l Limits) Also() []client.Object {
+	if !l.WriteEndpoints {
+		return nil
+	}
+	return []client.Object{&oldEndpoints{}}
+}
+
+// withDefaults gives the Limits with every duration set.
+func (l Limits) withDefaults() Limits {
+	if l.Fresh <= 0 {
+		l.Fresh = DefaultFresh
+	}
+	if l.Grace <= 0 {
+		l.Grace = DefaultGrace
+	}
+	return l
+}
+
+// Input is what counts when it is worked out how an external workload is reached.
+// Nothing in it may be changed: it is shared with the cache.
+type Input struct {
+	// Workload is the SignadotExternalWorkload.
+	Workload *crdv1.SignadotExternalWorkload
+	// Baseline is the live workload; nil when there is none.
+	Baseline *baseline.Workload
+	// Pods are those that the baseline's selector selects.
+	Pods []corev1.Pod
+	// Neighbours are the Services of the namespace that no member made.
+	Neighbours []corev1.Service
+	// Services, Slices and Endpoints are those that this external workload made;
+	// Endpoints are only known with Limits.WriteEndpoints.
+	Services  []corev1.Service
+	Slices    []discoveryv1.EndpointSlice
+	Endpoints []oldEndpoints
+	// Injected are the images of sidecars that pods get now, where that is known.
+	Injected coverage.Images
+	// Limits say when a tunnel counts as connected.
+	Limits Limits
+	// Now is the time, to which the last check of the tunnel is compared.
+	Now time.Time
+}
+
+// The old form of endpoints, which is only written where Limits ask for it.
+type (
+	oldEndpoints     = corev1.Endpoints       //nolint:staticcheck // For those who read nothing else.
+	oldEndpointsList = corev1.EndpointsList   //nolint:staticcheck // As above.
+	oldSubset        = corev1.EndpointSubset  //nolint:staticcheck // As above.
+	oldAddress       = corev1.EndpointAddress //nolint:staticcheck // As above.
+	oldPort          = corev1.EndpointPort    //nolint:staticcheck // As above.
+)
+
+// takesRequests says whether there is a baseline whose requests are diverted.
+func (in Input) takesRequests() bool {
+	_, ok := in.Workload.BaselineRef()
+	return ok
+}
+
+// serviceNamed gives our own Service of this name, or nil.
+func (in Input) serviceNamed(name string) *corev1.Service {
+	for i := range in.Services {
+		if s := &in.Services[i]; s.Name == name && apply.IsOwned(s, in.Workload.UID) {
+			return s
+		}
+	}
+	return nil
+}

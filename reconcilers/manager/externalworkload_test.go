@@ -1,0 +1,280 @@
+package manager_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/member"
+)
+
+// owned is an owner of whom nobody knows, so that an external workload belongs to
+// somebody.
+const owned = `ownerReferences: [{apiVersion: x.example/v1, kind: Owner, name: o, uid: o, controller: true}]`
+
+// external makes an external workload that stands for Deployment a.
+func (c *cluster) external(ns, name, meta string) *crdv1.SignadotExternalWorkload {
+	c.t.Helper()
+	w := &crdv1.SignadotExternalWorkload{}
+	c.create(w, `
+metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: sb, signadot.com/routing-key: key}, `+meta+`}
+spec:
+  name: local
+  routingKey: ""
+  workloadID: ""
+  baseline: {apiVersion: apps/v1, kind: Deployment, name: a}
+  tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
+	return w
+}
+
+// reports writes status.tunnel as the controller of tunnels does: nothing else of the
+// object, and without looking at it. The workstation was last checked, and last
+// connected, that long ago.
+func (c *cluster) reports(w *crdv1.SignadotExternalWorkload, address string, connected bool, checked, last time.Duration) {
+	c.t.Helper()
+	when := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: time.Now().Add(-ago)} }
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
+		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: when(checked), LastConnectedTime: when(last)},
+		Info: &crdv1.TunnelInfo{
+			ControlPort: 7000, TunnelProxyPodIP: address, TunnelProxyPodName: "tunnel-proxy-" + address,
+			WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: 8080, Proxy: 31000}},
+		},
+	}}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.client.Status().Patch(c.ctx, w, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// leads waits until connections to the Service beside a go to this address, and are
+// accepted, and the log says so.
+func (c *cluster) leads(ns, name, address string, accepted bool) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("requests for %s lead to %s: %t", name, address, accepted), func() error {
+		var services corev1.ServiceList
+		var slices discoveryv1.EndpointSliceList
+		ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
+		if err := errors.Join(c.client.List(c.ctx, &services, ours...), c.client.List(c.ctx, &slices, ours...)); err != nil {
+			return err
+		}
+		if len(services.Items) != 1 || len(services.Items[0].Spec.Selector) > 0 {
+			return fmt.Errorf("the Services are %+v", services.Items)
+		}
+		fact, ok := c.log.fact(member.Key(crdv1.KindExternalWorkload, ns, name)).(*factv1.WorkloadObserved)
+		if !ok || fact.Ready != accepted || fact.Tunnel.GetConnected() != accepted || fact.Tunnel.GetProxyIp() != address ||
+			len(fact.Services) != 1 || fact.Services[0].ClusterIp != services.Items[0].Spec.ClusterIP || fact.Services[0].Ports[0].WorkloadPort != 8080 {
+			return fmt.Errorf("the log says %v", fact)
+		}
+		if address == "" {
+			if len(slices.Items) > 0 {
+				return fmt.Errorf("%d EndpointSlices are left", len(slices.Items))
+			}
+			return nil
+		}
+		if len(slices.Items) != 1 {
+			return fmt.Errorf("there are %d EndpointSlices", len(slices.Items))
+		}
+		s := slices.Items[0]
+		if s.Endpoints[0].Addresses[0] != address || *s.Endpoints[0].Conditions.Ready != accepted || *s.Ports[0].Port != 31000 ||
+			s.Labels[discoveryv1.LabelServiceName] != services.Items[0].Name || *s.Ports[0].Name != services.Items[0].Spec.Ports[0].Name {
+			return fmt.Errorf("the EndpointSlice is %+v", s)
+		}
+		return nil
+	})
+}
+
+// nothingLeads waits until nothing of an external workload is left.
+func (c *cluster) nothingLeads(ns, name string) {
+	c.t.Helper()
+	c.eventually("nothing is left of "+name, func() error {
+		ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
+		var services corev1.ServiceList
+		var slices discoveryv1.EndpointSliceList
+		var endpoints corev1.EndpointsList //nolint:staticcheck // What is written for those who read nothing else.
+		for _, list := range []client.ObjectList{&services, &slices, &endpoints} {
+			if err := c.client.List(c.ctx, list, ours...); err != nil {
+				return err
+			}
+		}
+		if n := len(services.Items) + len(slices.Items) + len(endpoints.Items); n > 0 {
+			return fmt.Errorf("%d objects", n)
+		}
+		if _, gone := c.log.fact(member.Key(crdv1.KindExternalWorkload, ns, name)).(*factv1.WorkloadWithdrawn); !gone {
+			return errors.New("it is on the log")
+		}
+		return nil
+	})
+}
+
+func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
+	const ns, name = "tunnel", "sb-a"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	w := c.external(ns, name, owned)
+	c.says(c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "start the local client")
+	c.leads(ns, name, "", false)
+	if len(w.Finalizers) > 0 {
+		t.Errorf("it has finalizers: %v", w.Finalizers)
+	}
+
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.leads(ns, name, "10.1.2.3", true)
+	if s := w.Status.RoutingConfig.Services; len(s) != 1 || s[0].From != "a" || s[0].To == "" || !w.Status.RoutingConfig.DevMeshSidecarPresent {
+		t.Errorf("the status says %+v", w.Status.RoutingConfig)
+	}
+
+	// Checks that find what the one before has found are no reason to write anything.
+	c.quiet()
+	before := len(c.writes.list())
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.quiet()
+	if wrote := c.writes.list()[before:]; len(wrote) > 0 {
+		t.Errorf("the controllers wrote %v", wrote)
+	}
+
+	// The workstation comes back to another pod.
+	c.reports(w, "10.1.2.4", true, 0, 0)
+	c.leads(ns, name, "10.1.2.4", true)
+	c.reports(w, "10.1.2.4", false, 0, time.Minute)
+	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelDisconnected)
+	c.leads(ns, name, "10.1.2.4", false)
+	c.reports(w, "10.1.2.4", true, 2*time.Minute, 2*time.Minute)
+	c.condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
+	c.leads(ns, name, "10.1.2.4", false)
+	c.reports(w, "127.0.0.1", true, 0, 0)
+	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
+	c.leads(ns, name, "", false)
+
+	// For long: the tunnel is forgotten, and the external workload stays, as it belongs to
+	// somebody.
+	c.reports(w, "10.1.2.4", false, 0, 11*time.Minute)
+	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel)
+	c.leads(ns, name, "", false)
+	if tunnel := w.Status.Tunnel; tunnel == nil || tunnel.Info != nil || tunnel.Health == nil {
+		t.Errorf("the tunnel is %+v", tunnel)
+	}
+	c.reports(w, "10.1.2.5", true, 0, 0)
+	c.leads(ns, name, "10.1.2.5", true)
+
+	c.remove(w)
+	c.nothingLeads(ns, name)
+	c.gone(w)
+}
+
+// Nobody writes anything here while the tunnel turns stale and is collected.
+func TestATunnelThatNobodyChecksEndsByTimeAlone(t *testing.T) {
+	const ns, name = "tunnel-time", "sb-a"
+	c := world(t, ns)
+	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{Fresh: 3 * time.Second, Grace: 10 * time.Second}})
+	c.baseline(ns, "a", withSidecar)
+	w := c.external(ns, name, owned)
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
+	c.leads(ns, name, "10.1.2.3", false)
+	c.condition(w, crdv1.ConditionTunnelConnected, "Unknown", externalworkload.ReasonNoTunnel)
+	c.leads(ns, name, "", false)
+}
+
+func TestAnExternalWorkloadOfNobodyGoesWithItsTunnel(t *testing.T) {
+	const ns, name = "tunnel-nobody", "sb-a"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	w := c.external(ns, name, "")
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.leads(ns, name, "10.1.2.3", true)
+	c.reports(w, "10.1.2.3", false, 0, 11*time.Minute)
+	c.gone(w)
+	c.nothingLeads(ns, name)
+}
+
+func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
+	const ns, name = "tunnel-down", "sb-a"
+	c := world(t, ns)
+	stop := c.manage(manager.Config{})
+	c.baseline(ns, "a", withSidecar)
+	w := c.external(ns, name, owned)
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.leads(ns, name, "10.1.2.3", true)
+	stop()
+
+	// What a namespace controller does: everything is deleted, and nothing may hold it.
+	c.remove(w)
+	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
+		t.Errorf("it is held by %v (%v)", w.Finalizers, err)
+	}
+	ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
+	var services corev1.ServiceList
+	var slices discoveryv1.EndpointSliceList
+	if err := errors.Join(c.client.List(c.ctx, &services, ours...), c.client.List(c.ctx, &slices, ours...)); err != nil {
+		t.Fatal(err)
+	}
+	if len(services.Items) != 1 || len(slices.Items) != 1 || len(services.Items[0].Finalizers)+len(slices.Items[0].Finalizers) > 0 {
+		t.Errorf("%+v %+v", services.Items, slices.Items)
+	}
+	// A cluster without garbage collection is cleared by the next manager.
+	c.manage(manager.Config{})
+	c.nothingLeads(ns, name)
+}
+
+func TestATunnelWithoutBaselineIsReachedThroughAService(t *testing.T) {
+	const ns, name = "tunnel-free", "sb-free"
+	c := world(t, ns)
+	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
+	w := &crdv1.SignadotExternalWorkload{}
+	c.create(w, `
+metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: sb}, `+owned+`}
+spec:
+  name: local
+  routingKey: ""
+  workloadID: ""
+  tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000", appProtocol: kubernetes.io/h2c}]}`)
+	c.reports(w, "10.1.2.3", true, 0, 0)
+	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	service := &corev1.Service{}
+	key := client.ObjectKey{Namespace: ns, Name: w.Status.RoutingConfig.Services[0].To}
+	if err := c.client.Get(c.ctx, key, service); err != nil {
+		t.Fatal(err)
+	}
+	if p := service.Spec.Ports[0]; p.Port != 8080 || p.AppProtocol == nil || *p.AppProtocol != "kubernetes.io/h2c" {
+		t.Errorf("the Service has %+v", service.Spec)
+	}
+	c.says(c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"), service.Name+"."+ns+".svc")
+	c.eventually("there are Endpoints for those who read nothing else", func() error {
+		endpoints := &corev1.Endpoints{} //nolint:staticcheck // That is what they read.
+		if err := c.client.Get(c.ctx, key, endpoints); err != nil {
+			return err
+		}
+		if len(endpoints.Subsets) != 1 || endpoints.Subsets[0].Addresses[0].IP != "10.1.2.3" || endpoints.Labels[discoveryv1.LabelSkipMirror] != "true" {
+			return fmt.Errorf("%+v", endpoints)
+		}
+		return nil
+	})
+	if fact := c.log.fact(member.Key(crdv1.KindExternalWorkload, ns, name)); fact != nil {
+		t.Errorf("it takes nobody's requests, and the log says %v", fact)
+	}
+	c.remove(w)
+	c.eventually("its Service and endpoints go", func() error {
+		for _, o := range []client.Object{service, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: service.Name}}} { //nolint:staticcheck // As above.
+			if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%T is there: %w", o, errors.Join(err))
+			}
+		}
+		return nil
+	})
+}

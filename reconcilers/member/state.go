@@ -1,0 +1,55 @@
+package member
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Pair says for a fact which Service stands for a baseline Service, and through which
+// ports. TargetPort of each is the port that the baseline listens on.
+func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
+	p := &factv1.ServicePair{From: from, To: to.Name, ClusterIp: to.Spec.ClusterIP}
+	for _, port := range ports {
+		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
+	}
+	return p
+}
+
+// State puts the fact of a member on the log, and says whether it is there; without a
+// fact (ok is false) it says that there is none to wait for. m has the status that was
+// concluded and is not written yet: where the log does not take the fact, Ready says so
+// afterwards. An error means that it should be tried again.
+func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.Fact, ok bool, now time.Time) (stated bool, err error) {
+	if !ok {
+		p.Settle(Key(m.MemberKind(), m.GetNamespace(), m.GetName()))
+		return false, nil
+	}
+	fact.Time = now
+	putting, cancel := context.WithTimeout(ctx, publish.PutTimeout)
+	defer cancel()
+	_, err = p.Put(putting, fact)
+	if err == nil {
+		return true, nil
+	}
+	ready := finding.No(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", err))
+	if publish.Refused(err) {
+		// Trying again would not help, so it is no error.
+		ready = finding.No(publish.ReasonFactRefused, fmt.Sprintf(
+			"The routing log does not take what is to be said of this workload: %v. Choose a baseline with fewer Services.", err))
+		err = nil
+	} else {
+		err = fmt.Errorf("state how %s %s/%s is reached: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)
+	}
+	finding.Write(m, finding.Findings{crdv1.ConditionReady: ready}, metav1.NewTime(now))
+	return false, err
+}
