@@ -1,5 +1,7 @@
 // Command controller-manager runs all controllers, the injecting webhook and
-// the writer of the routing log. See switchyard.dev/reconcilers/manager.
+// the writer of the routing log. See switchyard.dev/reconcilers/manager. With
+// "drain" as its first argument it empties the cluster of our objects instead, and
+// ends: see switchyard.dev/reconcilers/drain.
 package main
 
 import (
@@ -13,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 )
 
@@ -26,6 +29,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == drain.Name {
+		return drain.Main(ctx, args[1:], os.Stderr)
+	}
 	settings, err := manager.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err

@@ -1,0 +1,69 @@
+package drain
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Name is the word that asks the program for draining.
+const Name = "drain"
+
+// Settings are what the command is told.
+type Settings struct {
+	// Wait and Force are those of Config.
+	Wait, Force time.Duration
+}
+
+// ParseSettings reads the command's arguments, without its name. Usage goes to help; the
+// error is flag.ErrHelp when that is all that was asked for.
+func ParseSettings(args []string, help io.Writer) (Settings, error) {
+	var s Settings
+	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.DurationVar(&s.Wait, "wait", 2*time.Minute, "how long the controller manager is given to take its objects away; 0 for not at all")
+	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
+	if err := flags.Parse(args); err != nil {
+		return Settings{}, err
+	}
+	if flags.NArg() > 0 {
+		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
+	}
+	if s.Wait < 0 || s.Force <= 0 {
+		return Settings{}, fmt.Errorf("wait is %s and force-within is %s: give at least 0, and more than 0", s.Wait, s.Force)
+	}
+	return s, nil
+}
+
+// Main is the command: it drains the cluster that the environment leads to. What happens
+// is logged to out, as JSON, and so is usage.
+func Main(ctx context.Context, args []string, out io.Writer) error {
+	s, err := ParseSettings(args, out)
+	if err != nil {
+		return err
+	}
+	logger := slog.New(slog.NewJSONHandler(out, nil))
+	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	access, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	return s.Drain(ctx, access, logger)
+}
+
+// Drain drains the cluster that access reaches.
+func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.Logger) error {
+	c, err := client.New(access, client.Options{})
+	if err != nil {
+		return fmt.Errorf("reach the API server: %w", err)
+	}
+	return Run(ctx, Config{Client: c, Wait: s.Wait, Force: s.Force, Logger: logger})
+}
