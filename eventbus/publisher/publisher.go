@@ -16,6 +16,10 @@ const (
 	// the key, before it asks its caller to come again: long enough for the start
 	// of a leader, and short, because a controller's worker waits with it.
 	putWait = 500 * time.Millisecond
+	// startWait is how long it waits instead while the log is reached for the first
+	// time: nothing is known to be wrong then, and to say of every object that the log
+	// is away would be as many writes, and as many more to take them back.
+	startWait = 5 * time.Second
 	// putAttempts bounds how often one Put compares anew because what it compared
 	// with has been forgotten.
 	putAttempts = 3
@@ -192,8 +196,9 @@ func (p *Publisher) end(why error) {
 // acquire waits until the log is there and has room and nobody else states the
 // key, takes the key, and gives the number of the present round.
 func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, putWait)
+	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
+	patience, tired := time.After(putWait), false
 	for {
 		p.mu.Lock()
 		if p.mirror.free(key) && p.mirror.roomy() {
@@ -202,19 +207,24 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 			return p.round.number, nil
 		}
 		changed, why := p.changed, p.why
+		starts := p.mirror.epoch == "" && why == nil
 		if !p.mirror.roomy() {
 			why, p.full = eventbus.ErrFull, true
 			p.outgrow()
 		}
 		p.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if ctx.Err() != nil || tired && !starts {
 			p.miss()
 			if why == nil {
-				why = ctx.Err()
+				why = context.DeadlineExceeded
 			}
 			return 0, fmt.Errorf("state a fact of %q: %w: %w", key, ErrAway, why)
+		}
+		select {
+		case <-changed:
+		case <-patience:
+			tired = true
+		case <-ctx.Done():
 		}
 	}
 }

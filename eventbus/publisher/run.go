@@ -165,6 +165,7 @@ func (p *Publisher) away(why error) (whole bool) {
 	whole = p.mirror.whole()
 	p.mirror = mirror{newest: map[event.Key]event.Recorded{}, busy: p.mirror.busy}
 	p.interrupt, p.why, p.full = nil, why, false
+	p.wake()
 	return whole
 }
 
