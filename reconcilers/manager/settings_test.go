@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // environment is what the chart sets.
@@ -148,6 +149,10 @@ trafficManager: {enabled: true}
 		{"nothing", ``, Cluster{IptablesMode: "auto"}, false},
 		{"how pods' connections are redirected", `{routing: {iptablesMode: legacy}}`, Cluster{IptablesMode: "legacy"}, false},
 		{"a way to redirect that does not exist", `{routing: {iptablesMode: ebpf}}`, Cluster{}, true},
+		{"powers that patches may add", `{sandboxes: {patches: {allow: [hostPath, nodeName]}}}`,
+			Cluster{IptablesMode: "auto", PatchPowers: fork.Powers{fork.PowerHostPath, fork.PowerNodeName}}, false},
+		{"no power that patches may add", `{sandboxes: {patches: {allow: []}}}`, Cluster{IptablesMode: "auto"}, false},
+		{"a power that does not exist", `{sandboxes: {patches: {allow: [root]}}}`, Cluster{}, true},
 		{"what is no YAML", `{`, Cluster{}, true},
 		{"namespaces that are no list", `allowedNamespaces: a`, Cluster{}, true},
 	}

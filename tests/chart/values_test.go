@@ -35,6 +35,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a way to redirect that does not exist", "routing: {iptablesMode: ebpf}", "/routing/iptablesMode"},
 		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
 		{"text for whether to wait", "routing: {waitForProxies: 'no'}", "/routing/waitForProxies"},
+		{"a power that does not exist", "sandboxes: {patches: {allow: [root]}}", "/sandboxes/patches/allow/0"},
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
 		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
