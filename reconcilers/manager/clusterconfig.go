@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
+	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -26,6 +28,8 @@ type Cluster struct {
 	IptablesMode spec.Mode
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers fork.Powers
+	// ExternalWorkloads say when a tunnel counts as connected.
+	ExternalWorkloads externalworkload.Limits
 }
 
 // clusterFile is the part of the file that is read. The rest of the published
@@ -41,6 +45,12 @@ type clusterFile struct {
 		Patches struct {
 			Allow []string `json:"allow"`
 		} `json:"patches"`
+		ExternalWorkloads struct {
+			// Durations as Go writes them, such as 60s; empty for the defaults.
+			TunnelFresh    string `json:"tunnelFresh"`
+			TunnelGrace    string `json:"tunnelGrace"`
+			WriteEndpoints bool   `json:"writeEndpoints"`
+		} `json:"externalWorkloads"`
 	} `json:"sandboxes"`
 }
 
@@ -75,8 +85,34 @@ func parseCluster(content []byte) (Cluster, error) {
 	if c.PatchPowers, err = fork.ParsePowers(f.Sandboxes.Patches.Allow); err != nil {
 		return Cluster{}, fmt.Errorf("%s: %w", fork.SettingPowers, err)
 	}
+	if c.ExternalWorkloads, err = f.externalWorkloads(); err != nil {
+		return Cluster{}, err
+	}
 	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
 		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)
 	}
 	return c, nil
+}
+
+// externalWorkloads reads the bounds for tunnels.
+func (f clusterFile) externalWorkloads() (externalworkload.Limits, error) {
+	said := f.Sandboxes.ExternalWorkloads
+	limits := externalworkload.Limits{WriteEndpoints: said.WriteEndpoints}
+	for field, bound := range map[string]struct {
+		text string
+		to   *time.Duration
+	}{
+		"tunnelFresh": {said.TunnelFresh, &limits.Fresh},
+		"tunnelGrace": {said.TunnelGrace, &limits.Grace},
+	} {
+		if bound.text == "" {
+			continue
+		}
+		d, err := time.ParseDuration(bound.text)
+		if err != nil || d < time.Second {
+			return limits, fmt.Errorf("sandboxes.externalWorkloads.%s is %q: give a duration of at least 1s, such as 60s", field, bound.text)
+		}
+		*bound.to = d
+	}
+	return limits, nil
 }

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/inject"
@@ -63,6 +64,9 @@ type Config struct {
 	Namespace string
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
+	// PatchPowers are those that patches may give a fork though its baseline has them
+	// not. None when it is empty.
+	PatchPowers fork.Powers
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
