@@ -2,6 +2,7 @@ package routingconfig_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,11 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/tests/fields"
 )
 
 var now = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -53,6 +57,72 @@ func fork(name string, sidecar bool) *crdv1.ForkedWorkload {
 			}},
 		},
 	}
+}
+
+// told adds the condition that the baseline's sidecars are ready to a member.
+func told(m crdv1.Member, status, reason, message string) crdv1.Member {
+	c := m.StatusConditions()
+	*c = append(*c, crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: status, Reason: reason, Message: message})
+	return m
+}
+
+// virtual makes a VirtualWorkload that says what it stands before.
+func virtual(name, base string) *crdv1.VirtualWorkload {
+	v, _ := standing(crdv1.KindVirtualWorkload, "ns", name, "told", base, 1).(*crdv1.VirtualWorkload)
+	v.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
+		{From: base, Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
+	}}
+	told(v, "True", "SidecarsReady", "")
+	return v
+}
+
+// external makes a SignadotExternalWorkload that says how it is reached.
+func external(name, base string) *crdv1.SignadotExternalWorkload {
+	x, _ := standing(crdv1.KindExternalWorkload, "ns", name, "told", base, 1).(*crdv1.SignadotExternalWorkload)
+	x.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
+		{From: base, To: name + "-" + base, Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
+	}}
+	told(x, "True", "SidecarsReady", "")
+	return x
+}
+
+// tunnel makes a SignadotExternalWorkload without baseline.
+func tunnel(name string) *crdv1.SignadotExternalWorkload {
+	return &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+}
+
+// add makes a change that adds members that are named and there.
+func add(all ...crdv1.Member) func(in *routingconfig.Input) {
+	return func(in *routingconfig.Input) {
+		for _, m := range all {
+			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(m.MemberKind(), m.GetName(), ""))
+			in.Members[routingconfig.NameOf(m)] = m
+		}
+	}
+}
+
+// with makes a change of a change after the other.
+func with(all ...func(in *routingconfig.Input)) func(in *routingconfig.Input) {
+	return func(in *routingconfig.Input) {
+		for _, change := range all {
+			change(in)
+		}
+	}
+}
+
+// noted decides about a RoutingConfig in a world, and notes which fields that shows.
+func noted(t *testing.T, in routingconfig.Input, p routingconfig.Published, r routingconfig.Receipt) *crdv1.RoutingConfig {
+	t.Helper()
+	decide := func(c *crdv1.RoutingConfig) (any, client.Object) {
+		in := in
+		in.Config = c
+		d := routingconfig.Decide(in)
+		return d.Declaration, routingconfig.Conclude(in, d, p, r, now)
+	}
+	fields.Row(t, crdv1.KindRoutingConfig, in.Config, decide)
+	_, after := decide(in.Config)
+	c, _ := after.(*crdv1.RoutingConfig)
+	return c
 }
 
 func members(list ...crdv1.Member) map[routingconfig.MemberName]crdv1.Member {
@@ -96,9 +166,50 @@ func TestConditions(t *testing.T) {
 			w.Status = crdv1.ForkedWorkloadStatus{}
 			in.Members = members(w)
 		}, published, crdv1.ConditionWorkloadsFound, "False", "WorkloadsNotFound", "how to reach"},
-		{"a virtual workload is a member too", func(in *routingconfig.Input) {
+		{"a virtual workload that does not exist", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindVirtualWorkload, "v", ""))
-		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "no VirtualWorkload ns/v"},
+		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "no VirtualWorkload ns/v: create it, or remove it"},
+		{"one of another kind with the same name is not it", with(add(external("v", "other")), func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindVirtualWorkload, "v", ""))
+		}), published, crdv1.ConditionWorkloadsFound, "False", "WorkloadsNotFound", "no VirtualWorkload ns/v"},
+		{"members of all kinds", add(virtual("v", "v-base"), external("x", "x-base")), published,
+			crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound", "Workloads reachable under the key: 3"},
+		{"a tunnel without baseline has nothing to be reached for", add(tunnel("x")), published, crdv1.ConditionReady, "True", "Ready", ""},
+		{"many members do not exist, and a message names some", func(in *routingconfig.Input) {
+			for i := range 1000 {
+				in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindExternalWorkload, fmt.Sprint("x", i), ""))
+			}
+		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "ns/x0, SignadotExternalWorkload ns/x1, SignadotExternalWorkload ns/x2 and 997 more"},
+		{"a member is in a namespace where the operator may not work", func(in *routingconfig.Input) {
+			in.Namespaces = []string{"other"}
+		}, published, crdv1.ConditionReady, "False", "NamespaceNotAllowed", "ForkedWorkload ns/f is in a namespace where the operator may not work"},
+		{"a member is named twice, and counts once", add(fork("f", true)), published,
+			crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound", "Workloads reachable under the key: 1"},
+		{"one that is named twice is in no conflict", add(fork("f", true)), published, routingconfig.ConditionNoConflicts, "True", "NoConflicts", ""},
+		{"two members of one baseline, of which the older has it", with(add(virtual("v", "base")), func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[1].SandboxName = "given"
+		}), published, routingconfig.ConditionNoConflicts, "False", "RoutingConflict",
+			`ForkedWorkload ns/f of sandbox "sb" and VirtualWorkload ns/v of sandbox "given" both stand for Deployment ns/base. The older one, that of sandbox "sb", gets the requests`},
+		{"a conflict takes the routing of others from nobody, and is said", add(virtual("v", "base")), published,
+			crdv1.ConditionReady, "True", "Ready", "both stand for Deployment ns/base"},
+		{"no middlewares", nil, published, routingconfig.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
+		{"middlewares, which nothing applies", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}
+		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `this version applies none: "m" before ForkedWorkload ns/f`},
+		{"middlewares do not keep the routing from the log", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
+		}, published, crdv1.ConditionPublished, "True", "Published", ""},
+		{"a member has no kind", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member("", "f", ""))
+		}, published, crdv1.ConditionReady, "False", "InvalidSpec", "sandboxedWorkloads[1]"},
+		{"a member has no namespace", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Namespace = ""
+		}, published, crdv1.ConditionReady, "False", "InvalidSpec", "sandboxedWorkloads[0]"},
+		{"it is not known yet whether a baseline has sidecars", func(in *routingconfig.Input) {
+			w := fork("f", true)
+			w.Status.Conditions = nil
+			in.Members = members(w)
+		}, published, baseline.ConditionSidecarsReady, "Unknown", "Pending", "ForkedWorkload ns/f"},
 		{"a member has no name", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindForkedWorkload, "", ""))
 		}, published, crdv1.ConditionAccepted, "False", "InvalidSpec", "sandboxedWorkloads[1]"},
@@ -115,15 +226,79 @@ func TestConditions(t *testing.T) {
 			if tt.in != nil {
 				tt.in(&in)
 			}
-			after := routingconfig.Conclude(in, routingconfig.Decide(in), tt.published, routingconfig.Receipt{Waived: true}, now)
-			for _, known := range after.ConditionTypes() {
-				if crdv1.FindCondition(after.Status.Conditions, known) == nil {
-					t.Errorf("condition %s is not there", known)
-				}
-			}
+			after := noted(t, in, tt.published, routingconfig.Receipt{Waived: true})
+			complete(t, after)
 			have := crdv1.FindCondition(after.Status.Conditions, tt.condition)
 			if have.Status != tt.status || have.Reason != tt.reason || !strings.Contains(have.Message, tt.says) || have.ObservedGeneration != 2 {
 				t.Errorf("%s is %+v", tt.condition, have)
+			}
+		})
+	}
+}
+
+// complete fails the test unless each condition is there and about this generation.
+func complete(t *testing.T, c *crdv1.RoutingConfig) {
+	t.Helper()
+	for _, known := range append(c.ConditionTypes(), baseline.ConditionSidecarsReady, routingconfig.ConditionProxiesCurrent,
+		routingconfig.ConditionNoConflicts, routingconfig.ConditionMiddlewaresApplied) {
+		have := crdv1.FindCondition(c.Status.Conditions, known)
+		if have == nil || have.ObservedGeneration != c.Generation || have.Reason == "" || have.Message == "" || have.LastTransitionTime.IsZero() {
+			t.Errorf("condition %s is %+v", known, have)
+		}
+	}
+	if c.Status.ObservedGeneration != c.Generation {
+		t.Errorf("observedGeneration is %d, and the generation %d", c.Status.ObservedGeneration, c.Generation)
+	}
+}
+
+// What a pod of a baseline does that comes, and whose sidecar is not ready yet.
+func TestASidecarThatStartsTakesNothingBack(t *testing.T) {
+	published := routingconfig.Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
+	had := routingconfig.Receipt{Answer: receipt.Answer{Had: true}}
+	of := func(reason string) func(in *routingconfig.Input) {
+		return func(in *routingconfig.Input) {
+			w := fork("f", false)
+			w.Status.Conditions = nil
+			in.Members = members(told(w, "False", reason, "ns/base-2"))
+		}
+	}
+	for _, tt := range []struct {
+		name           string
+		in             func(in *routingconfig.Input)
+		receipt        routingconfig.Receipt
+		status, reason string
+	}{
+		{"every proxy knew the key when it came", of(baseline.ReasonSidecarNotReady), had, "True", "Ready"},
+		{"not every proxy has known the key", of(baseline.ReasonSidecarNotReady), routingconfig.Receipt{}, "False", "SidecarNotReady"},
+		{"nobody asks what proxies know", of(baseline.ReasonSidecarNotReady), routingconfig.Receipt{Waived: true}, "False", "SidecarNotReady"},
+		{"a pod that has none, to which requests come, is another matter", of(baseline.ReasonSidecarAbsent), had, "False", "SidecarAbsent"},
+		{"so is a port that no sidecar reads", of(baseline.ReasonPortsUnread), had, "False", "PortsUnread"},
+		{"one starts, and another member's is absent", with(of(baseline.ReasonSidecarNotReady),
+			add(told(standing(crdv1.KindVirtualWorkload, "ns", "v", "sb", "other", 1), "False", baseline.ReasonSidecarAbsent, "ns/other-1")),
+			func(in *routingconfig.Input) {
+				for _, m := range in.Members {
+					if v, ok := m.(*crdv1.VirtualWorkload); ok {
+						v.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{}
+					}
+				}
+			}), had, "False", "SidecarAbsent"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := config("c", "k", 0)
+			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
+			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}}
+			tt.in(&in)
+			after := noted(t, in, published, tt.receipt)
+			complete(t, after)
+			ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+			if ready.Status != tt.status || ready.Reason != tt.reason {
+				t.Errorf("Ready is %+v", ready)
+			}
+			if have := crdv1.FindCondition(after.Status.Conditions, baseline.ConditionSidecarsReady); have.Status != "False" {
+				t.Errorf("what is so is not said: %+v", have)
+			}
+			if after.Status.ProcessedWorkloads[0].Routes.DevMesh.Enabled {
+				t.Error("DevMesh is told to be ready in all pods")
 			}
 		})
 	}
@@ -166,26 +341,97 @@ func TestDeclaration(t *testing.T) {
 }
 
 func TestStatusTellsRoutesAndBaselines(t *testing.T) {
-	c := config("c", "k", 0)
-	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-	in := routingconfig.Input{Config: &c, Members: members(fork("f", true))}
-	status := routingconfig.Conclude(in, routingconfig.Decide(in), routingconfig.Published{}, routingconfig.Receipt{Waived: true}, now).Status
-	want := crdv1.RoutingConfigStatus{
-		ObservedGeneration: 2,
-		ProcessedWorkloads: []crdv1.ProcessedWorkload{{
-			Baseline: crdv1.ProcessedBaseline{WorkloadRef: crdv1.WorkloadRef{Kind: "Deployment", Namespace: "ns", Name: "base"}, UID: "base-uid"},
-			Routes:   &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: true}},
-			Workload: crdv1.SandboxedWorkloadRef{Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "f", SandboxName: "sb"},
-		}},
-		RouteServer: &crdv1.RouteServerStatus{Routes: []crdv1.RouteServerRoute{{
-			Baseline:    &crdv1.WorkloadBaseline{WorkloadID: "base-uid", Generation: 1},
-			SandboxName: "sb",
-			From:        crdv1.RouteLocation{Host: "base.ns.svc", Port: 80, WorkloadPort: 8080},
-			To:          crdv1.RouteLocation{Host: "forked.ns.svc", Port: 80, WorkloadPort: 8080},
-		}}},
+	base := func(kind, name, uid string) crdv1.ProcessedBaseline {
+		return crdv1.ProcessedBaseline{WorkloadRef: crdv1.WorkloadRef{Kind: kind, Namespace: "ns", Name: name}, UID: uid}
 	}
-	status.Conditions = nil
-	if diff := cmp.Diff(want, status); diff != "" {
-		t.Error(diff)
+	meshed := func(enabled bool) *crdv1.ProcessedRoutes {
+		return &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: enabled}}
+	}
+	ref := func(kind, name, sandbox string) crdv1.SandboxedWorkloadRef {
+		return crdv1.SandboxedWorkloadRef{Kind: kind, Namespace: "ns", Name: name, SandboxName: sandbox}
+	}
+	forked := crdv1.ProcessedWorkload{Baseline: base("Deployment", "base", "base-uid"), Routes: meshed(true), Workload: ref(crdv1.KindForkedWorkload, "f", "sb")}
+	led := crdv1.RouteServerRoute{
+		Baseline: &crdv1.WorkloadBaseline{WorkloadID: "base-uid", Generation: 1}, SandboxName: "sb",
+		From: crdv1.RouteLocation{Host: "base.ns.svc", Port: 80, WorkloadPort: 8080},
+		To:   crdv1.RouteLocation{Host: "forked.ns.svc", Port: 80, WorkloadPort: 8080},
+	}
+	toTunnel := crdv1.RouteServerRoute{
+		Baseline: &crdv1.WorkloadBaseline{WorkloadID: "x-base"}, SandboxName: "told",
+		From: crdv1.RouteLocation{Host: "x-base.ns.svc", Port: 80, WorkloadPort: 8080},
+		To:   crdv1.RouteLocation{Host: "x-x-base.ns.svc", Port: 80, WorkloadPort: 8080},
+	}
+	passing := []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{
+		{Name: "a", Value: "v", ValueFrom: &crdv1.MiddlewareArgSource{Forward: "fw"}},
+	}}}
+	for _, tt := range []struct {
+		name      string
+		in        func(in *routingconfig.Input)
+		processed []crdv1.ProcessedWorkload
+		routes    []crdv1.RouteServerRoute
+	}{
+		{"a fork: who it stands for, and from where to where", nil, []crdv1.ProcessedWorkload{forked}, []crdv1.RouteServerRoute{led}},
+		{"a Rollout keeps the name of its kind", func(in *routingconfig.Input) {
+			w := fork("f", true)
+			w.Spec.Baseline.Kind = "Rollout"
+			in.Members = members(w)
+		}, []crdv1.ProcessedWorkload{{Baseline: base("Rollout", "base", "base-uid"), Routes: meshed(true), Workload: forked.Workload}}, []crdv1.RouteServerRoute{led}},
+		{"each port has a route of its own", func(in *routingconfig.Input) {
+			w := fork("f", true)
+			w.Status.RoutingConfig.Services[0].Ports = append(w.Status.RoutingConfig.Services[0].Ports, crdv1.MappedPort{Port: 81, TargetPort: 9090})
+			in.Members = members(w)
+		}, []crdv1.ProcessedWorkload{forked}, []crdv1.RouteServerRoute{led, {
+			Baseline: led.Baseline, SandboxName: "sb",
+			From: crdv1.RouteLocation{Host: "base.ns.svc", Port: 81, WorkloadPort: 9090},
+			To:   crdv1.RouteLocation{Host: "forked.ns.svc", Port: 81, WorkloadPort: 9090},
+		}}},
+		{"a sidecar that is absent is DevMesh that is off", func(in *routingconfig.Input) { in.Members = members(fork("f", false)) },
+			[]crdv1.ProcessedWorkload{{Baseline: forked.Baseline, Routes: meshed(false), Workload: forked.Workload}}, []crdv1.RouteServerRoute{led}},
+		{"middlewares are repeated as they are asked for", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].Middlewares = passing
+		}, []crdv1.ProcessedWorkload{{Baseline: forked.Baseline, Middlewares: passing, Routes: meshed(true), Workload: forked.Workload}}, []crdv1.RouteServerRoute{led}},
+		{"a sandbox that is not named is the one that the member names", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads[0].SandboxName = ""
+		}, []crdv1.ProcessedWorkload{{Baseline: forked.Baseline, Routes: meshed(true), Workload: ref(crdv1.KindForkedWorkload, "f", "told")}},
+			[]crdv1.RouteServerRoute{{Baseline: led.Baseline, SandboxName: "told", From: led.From, To: led.To}}},
+		{"an external workload is led to by its Services", add(external("x", "x-base")), []crdv1.ProcessedWorkload{forked,
+			{Baseline: base("Deployment", "x-base", "x-base"), Routes: meshed(true), Workload: ref(crdv1.KindExternalWorkload, "x", "told")}},
+			[]crdv1.RouteServerRoute{led, toTunnel}},
+		{"a virtual workload is known, and nothing is led to it", add(virtual("v", "v-base")), []crdv1.ProcessedWorkload{forked,
+			{Baseline: base("Deployment", "v-base", "v-base"), Routes: meshed(true), Workload: ref(crdv1.KindVirtualWorkload, "v", "told")}},
+			[]crdv1.RouteServerRoute{led}},
+		{"a tunnel without baseline is in no list", add(tunnel("x")), []crdv1.ProcessedWorkload{forked}, []crdv1.RouteServerRoute{led}},
+		{"nor is a member that does not exist", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindForkedWorkload, "none", ""))
+		}, []crdv1.ProcessedWorkload{forked}, []crdv1.RouteServerRoute{led}},
+		{"who does not hold the key leads nowhere", func(in *routingconfig.Input) {
+			in.SameKey = append(in.SameKey, config("older", "k", -1))
+		}, []crdv1.ProcessedWorkload{forked}, nil},
+		{"what it led to before is not told any more", func(in *routingconfig.Input) {
+			in.Config.Spec.SandboxedWorkloads = nil
+			in.Config.Status.ProcessedWorkloads = []crdv1.ProcessedWorkload{forked}
+			in.Config.Status.RouteServer = &crdv1.RouteServerStatus{Routes: []crdv1.RouteServerRoute{led}}
+		}, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := config("c", "k", 0)
+			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
+			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Members: members(fork("f", true))}
+			if tt.in != nil {
+				tt.in(&in)
+			}
+			after := noted(t, in, routingconfig.Published{}, routingconfig.Receipt{Waived: true})
+			complete(t, after)
+			if diff := cmp.Diff(tt.processed, after.Status.ProcessedWorkloads); diff != "" {
+				t.Error(diff)
+			}
+			var told []crdv1.RouteServerRoute
+			if after.Status.RouteServer != nil {
+				told = after.Status.RouteServer.Routes
+			}
+			if diff := cmp.Diff(tt.routes, told); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }

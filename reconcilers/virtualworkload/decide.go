@@ -39,6 +39,9 @@ func Decide(in Input) Decision {
 		d.Seen = s.Baseline.DeepCopy()
 		if s.RoutingConfig != nil {
 			d.Services = s.RoutingConfig.DeepCopy().Services
+			for i := range d.Services {
+				d.Services[i].To = "" // Nothing was made, whatever somebody has written.
+			}
 		}
 	}
 	d.Findings[baseline.ConditionSidecarsReady] = sidecars(in, d.Services)

@@ -153,7 +153,7 @@ func TestWhatTheStatusAndTheLogSay(t *testing.T) {
 	before := func(w *crdv1.VirtualWorkload, generation int64) {
 		w.Status = crdv1.VirtualWorkloadStatus{
 			ObservedGeneration: generation, Baseline: seen, RoutingConfig: &crdv1.WorkloadRoutingInfo{
-				Services: []crdv1.ServiceMapping{{From: "cart", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}}},
+				Services: []crdv1.ServiceMapping{{From: "cart", To: "somebody-elses", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}}},
 			},
 		}
 	}
