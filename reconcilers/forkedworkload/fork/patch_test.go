@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -212,47 +211,4 @@ func TestOnePortMayBeGivenForTwoProtocols(t *testing.T) {
 - json:
   - {op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000, protocol: TCP}}
   - {op: add, path: /spec/template/spec/containers/0/ports/-, value: {containerPort: 7000, protocol: UDP}}`)})
-}
-
-// FuzzPatch tries whatever may stand in a patch: there is a fork or a problem
-// that says which patch it is about, and never a panic.
-func FuzzPatch(f *testing.F) {
-	for _, seed := range []string{
-		`{"spec":{"replicas":2}}`, `[]`, `null`, `{}`, `{"$patch":"delete"}`, `{"$patch":"replace"}`,
-		`{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"x"}]}}}}`,
-		`{"spec":{"template":{"spec":{"$setElementOrder/containers":[{"name":"a"}],"containers":[{"name":"a"}]}}}}`,
-		`{"spec":{"template":{"spec":{"containers":[null,1,"x",{}]}}}}`,
-		`{"spec":{"template":{"spec":{"$retainKeys":["containers"],"containers":null}}}}`,
-		`{"op":"add","path":"/spec/template/spec/containers/-","value":{}}`,
-		`{"op":"copy","from":"","path":"/spec/x"}`, `{"op":"move","from":"/spec","path":"/spec/a"}`,
-		`{"op":"remove","path":""}`, `{"op":"test","path":"/spec/replicas","value":1}`,
-		`{"spec":{"selector":null}}`, `{"metadata":null}`, `{"spec":null}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, p := range []crdv1.Patch{{Strategic: raw(text)}, {Merge: raw(text)}} {
-			tryPatches(t, p)
-		}
-		operation := crdv1.Patch{}
-		operation.JSON = append(operation.JSON, *raw(text))
-		tryPatches(t, operation)
-		tryPatches(t, operation, crdv1.Patch{Strategic: raw(text)})
-	})
-}
-
-func tryPatches(t *testing.T, list ...crdv1.Patch) {
-	b := baseline(t)
-	got, problem := cloneOf(b, fork.Plan{Identity: identity(), Patches: list, Neighbours: nil})
-	switch {
-	case problem == nil && got.Spec.Template.Labels[crdv1.LabelForkedWorkload] == "":
-		t.Error("a fork without its label")
-	case problem == nil && len(got.Spec.Template.Spec.Containers) == 0:
-		t.Error("a fork without containers")
-	case problem != nil && (problem.Reason == "" || problem.Message == "" || got != nil):
-		t.Errorf("a problem without words: %+v", problem)
-	}
-	if diff := cmp.Diff(baseline(t), b); diff != "" {
-		t.Error("the baseline was changed:", diff)
-	}
 }
