@@ -108,6 +108,64 @@ func TestCloneTellsEachContainerForWhomItRuns(t *testing.T) {
 	}
 }
 
+func TestInitContainersAreToldAsWell(t *testing.T) {
+	for _, s := range subjects() {
+		live := s.live(t, func(p *corev1.PodTemplateSpec) {
+			always := corev1.ContainerRestartPolicyAlways
+			p.Spec.InitContainers = []corev1.Container{
+				{Name: "migrate", Image: "m:1"}, {Name: "proxy", Image: "p:1", RestartPolicy: &always},
+			}
+		})
+		t.Run("of a "+s.kind+", those that run once and those that stay", func(t *testing.T) {
+			got, problem := fork.Clone(live, fork.Plan{Identity: identity()})
+			if problem != nil {
+				t.Fatal(problem.Message)
+			}
+			ours := []corev1.EnvVar{{Name: fork.EnvSandboxName, Value: "sb1"}, {Name: fork.EnvRoutingKey, Value: "key1"}}
+			for _, c := range got.Template.Spec.InitContainers {
+				if diff := cmp.Diff(ours, c.Env); diff != "" {
+					t.Errorf("%s: %s", c.Name, diff)
+				}
+			}
+		})
+	}
+}
+
+func TestTheForkFollowsItsBaseline(t *testing.T) {
+	for _, s := range subjects() {
+		changed := s.live(t, func(p *corev1.PodTemplateSpec) {
+			p.Spec.Containers[0].Image, p.Spec.Containers[1].Image = "customer:9", "cache:9"
+			p.Spec.Containers[1].Env = []corev1.EnvVar{{Name: "NEW", Value: "1"}}
+		})
+		t.Run("a new image of a "+s.kind+" arrives where no patch has another", func(t *testing.T) {
+			got, problem := fork.Clone(changed, fork.Plan{Identity: identity(), Patches: patches(t, patchImage)})
+			if problem != nil {
+				t.Fatal(problem.Message)
+			}
+			pod := got.Template.Spec
+			if pod.Containers[0].Image != "customer:2" || pod.Containers[1].Image != "cache:9" || len(pod.Containers[1].Env) != 3 {
+				t.Errorf("%+v", pod.Containers)
+			}
+		})
+	}
+}
+
+func TestTheServiceAccountIsNamedOnce(t *testing.T) {
+	for name, text := range map[string]string{
+		"the newer field wins":                `{serviceAccountName: b, serviceAccount: a}`,
+		"the older field alone is understood": `{serviceAccountName: null, serviceAccount: b}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := clone(t, fork.Plan{
+				Patches: patches(t, `[{merge: {spec: {template: {spec: `+text+`}}}}]`), Powers: fork.Powers{fork.PowerServiceAccount},
+			}).Spec.Template.Spec
+			if got.ServiceAccountName != "b" || got.DeprecatedServiceAccount != "" {
+				t.Errorf("%q and %q", got.ServiceAccountName, got.DeprecatedServiceAccount)
+			}
+		})
+	}
+}
+
 func TestPreservedLabels(t *testing.T) {
 	elsewhere := service(t, `{metadata: {name: web, namespace: hotrod}, spec: {selector: {version: v1}}}`)
 	t.Run("keys that match stay", func(t *testing.T) {
