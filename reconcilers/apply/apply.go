@@ -90,6 +90,10 @@ func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstr
 		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
 	}
 	out := P(new(T))
+	if u, ok := client.Object(out).(*unstructured.Unstructured); ok {
+		u.Object = doc.Object
+		return out, nil
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(doc.Object, out); err != nil {
 		return nil, fmt.Errorf("read %s as it was written: %w", Describe(want), err)
 	}

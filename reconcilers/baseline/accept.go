@@ -16,6 +16,9 @@ const (
 	// the operator may not work it sees no member.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	ReasonBaselineNotFound    = "BaselineNotFound"
+	// ReasonTemplateUnknown: the baseline is there, and takes its pods from something
+	// that is not.
+	ReasonTemplateUnknown = "TemplateUnknown"
 	// ReasonNotSupportedYet: the input is right, this version cannot do it.
 	ReasonNotSupportedYet = "NotSupportedYet"
 )
@@ -40,8 +43,7 @@ func AcceptKind(ref crdv1.ObjectRef) finding.Finding {
 	case ref.Kind == KindDeployment && group == "apps":
 		return finding.Yes("Accepted", "A Deployment can be forked.")
 	case ref.Kind == KindRollout && group == "argoproj.io":
-		return finding.No(ReasonNotSupportedYet, fmt.Sprintf(
-			"Rollout %s cannot be forked yet: this version forks Deployments", ref.Name))
+		return finding.Yes("Accepted", "An Argo Rollout can be forked.")
 	default:
 		return finding.No(ReasonUnsupportedKind, fmt.Sprintf(
 			"%s %s (%s) cannot be forked: only Deployment (apps/v1) and Argo Rollout can be forked",

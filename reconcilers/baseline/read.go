@@ -15,15 +15,20 @@ import (
 
 // Read gives the live workload that a reference names; nil when there is none, or
 // the cluster has no such kind. ref has its namespace, and a kind that AcceptKind
-// takes.
+// takes. Rollouts are asked for as Unstructured, by the kind RolloutKind: c has to
+// know whether the cluster has that (package rollouts), or be told so each time.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 func Read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*Workload, error) {
+	key := client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	if ref.Kind == KindRollout {
+		return readRollout(ctx, c, key)
+	}
 	if ref.Kind != KindDeployment {
 		return nil, nil
 	}
 	d := &appsv1.Deployment{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, d)
+	err := c.Get(ctx, key, d)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

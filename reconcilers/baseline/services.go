@@ -1,6 +1,8 @@
 package baseline
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -12,9 +14,21 @@ import (
 // routed: it has a selector that matches, is not an ExternalName, and has not the
 // annotation routing.signadot.com/ignore.
 func Selects(s *corev1.Service, template *corev1.PodTemplateSpec) bool {
-	return s.Spec.Type != corev1.ServiceTypeExternalName && len(s.Spec.Selector) > 0 &&
-		s.Annotations[crdv1.AnnotationIgnore] != "true" &&
-		labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(template.Labels))
+	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true" &&
+		ledTo(s)(template.Labels)
+}
+
+// ledTo says to the pods with which labels a Service leads; to none without a
+// selector. The hash that Argo puts into selectors, so that a Service leads to one form
+// of a Rollout for now, does not count: the next form is as much the baseline's.
+func ledTo(s *corev1.Service) func(pod map[string]string) bool {
+	wanted := maps.Clone(s.Spec.Selector)
+	delete(wanted, RolloutHash)
+	if len(wanted) == 0 {
+		return func(map[string]string) bool { return false }
+	}
+	selector := labels.SelectorFromSet(wanted)
+	return func(pod map[string]string) bool { return selector.Matches(labels.Set(pod)) }
 }
 
 // ListensOn resolves the target of a Service port to the number of a port of

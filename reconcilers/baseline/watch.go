@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,11 +13,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
@@ -24,20 +29,26 @@ import (
 
 // Indexes with which a look at one member costs the same however many there are.
 const (
-	// indexBaseline finds members by the name of their baseline.
+	// indexBaseline finds members by the name of their baseline, indexKind by its kind.
 	indexBaseline = "spec.baseline.name"
-	// indexNotOfMember finds the Services that were not made for a member.
+	indexKind     = "spec.baseline.kind"
+	// indexNotOfMember finds the Services and Deployments that were not made for a
+	// member.
 	indexNotOfMember = "notOfMember"
+	// IndexReferred finds Rollouts by the Deployment that they take their pods from.
+	IndexReferred = "spec.workloadRef.name"
 )
 
 // Index makes the indexes that this package reads by, for members of all kinds.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	errs := []error{indexer.IndexField(ctx, &corev1.Service{}, indexNotOfMember, func(o client.Object) []string {
-		return []string{strconv.FormatBool(!madeForMember(o))}
-	})}
+	notOfMember := func(o client.Object) []string { return []string{strconv.FormatBool(!madeForMember(o))} }
+	errs := []error{
+		indexer.IndexField(ctx, &corev1.Service{}, indexNotOfMember, notOfMember),
+		indexer.IndexField(ctx, &appsv1.Deployment{}, indexNotOfMember, notOfMember),
+	}
 	for _, kind := range crdv1.MemberKinds() {
 		member, _ := crdv1.NewMember(kind)
-		errs = append(errs, indexer.IndexField(ctx, member, indexBaseline, byName))
+		errs = append(errs, indexer.IndexField(ctx, member, indexBaseline, byName), indexer.IndexField(ctx, member, indexKind, byKind))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of baselines: %w", err)
@@ -57,6 +68,29 @@ func byName(o client.Object) []string {
 	return nil
 }
 
+// byKind gives the kind of the baseline of a member.
+func byKind(o client.Object) []string {
+	m, ok := o.(crdv1.Member)
+	if !ok {
+		return nil
+	}
+	if ref, ok := m.BaselineRef(); ok && ref.Kind != "" {
+		return []string{ref.Kind}
+	}
+	return nil
+}
+
+// ByReferred gives the Deployment that a Rollout takes its pods from: it makes
+// IndexReferred.
+func ByReferred(o client.Object) []string {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		if name, ok := ReferredDeployment(u); ok {
+			return []string{name}
+		}
+	}
+	return nil
+}
+
 // madeForMember says whether an object was made for a member.
 func madeForMember(o client.Object) bool {
 	labels := o.GetLabels()
@@ -66,16 +100,28 @@ func madeForMember(o client.Object) bool {
 // Members finds the members of one kind that an event about a baseline, a pod or a
 // Service concerns.
 type Members struct {
-	// Client reads members from the cache.
+	// Client reads members and workloads from the cache. When it is a RolloutSource,
+	// Rollouts are watched as well.
 	Client client.Reader
 	// List makes an empty list of the kind.
 	List func() client.ObjectList
 }
 
-// Watch makes a controller of members be told of what becomes of their baselines.
+// RolloutSource tells controllers of Rollouts, while there is such a kind. When that
+// comes or goes it tells them of a Rollout without a name.
+type RolloutSource interface {
+	Source(h handler.EventHandler, predicates ...predicate.Predicate) source.Source
+}
+
+// Watch makes a controller of members be told of what becomes of their baselines. An
+// event leads to those members alone whose baseline it is about, and changes that
+// nobody here reads lead to none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
+	if rollouts, ok := m.Client.(RolloutSource); ok {
+		b = b.WatchesRawSource(rollouts.Source(enqueue(m.byRollout), guard.Updates(workloadChanged)))
+	}
 	return b.
-		Watches(&appsv1.Deployment{}, enqueue(m.byWorkload), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Watches(&appsv1.Deployment{}, enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
 		Watches(&corev1.Service{}, enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
 		Watches(&corev1.Pod{}, enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
 }
@@ -85,46 +131,109 @@ func enqueue(f handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
 }
 
-// byWorkload leads from a baseline to its members.
-func (m Members) byWorkload(ctx context.Context, o client.Object) []reconcile.Request {
+// byDeployment leads from a baseline to its members, also from one that Rollouts take
+// their pods from.
+func (m Members) byDeployment(ctx context.Context, o client.Object) []reconcile.Request {
 	if madeForMember(o) {
 		return nil // A fork; its owner is told.
 	}
-	return m.find(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{indexBaseline: o.GetName()})
+	out := m.named(ctx, o.GetNamespace(), o.GetName())
+	if _, ok := m.Client.(RolloutSource); !ok {
+		return out
+	}
+	rollouts := NewRolloutList()
+	m.list(ctx, rollouts, client.InNamespace(o.GetNamespace()), client.MatchingFields{IndexReferred: o.GetName()})
+	for i := range rollouts.Items {
+		out = append(out, m.named(ctx, o.GetNamespace(), rollouts.Items[i].GetName())...)
+	}
+	return out
 }
 
-// byService leads from a Service to the members of its namespace: it may have
-// begun or ceased to select any baseline.
+// byRollout leads from a Rollout to its members, and from the kind to all members of
+// Rollouts.
+func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Request {
+	switch {
+	case o.GetName() == "":
+		return m.find(ctx, client.MatchingFields{indexKind: KindRollout})
+	case madeForMember(o):
+		return nil
+	}
+	return m.named(ctx, o.GetNamespace(), o.GetName())
+}
+
+// byService leads from a Service to the members whose baseline it selects. Of a change
+// both sides are asked about.
 func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Request {
-	if madeForMember(o) {
+	s, ok := o.(*corev1.Service)
+	if !ok || madeForMember(o) {
 		return nil
 	}
-	return m.find(ctx, client.InNamespace(o.GetNamespace()))
+	var out []reconcile.Request
+	leads := ledTo(s)
+	var deployments appsv1.DeploymentList
+	m.list(ctx, &deployments, client.InNamespace(s.Namespace), client.MatchingFields{indexNotOfMember: "true"})
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; leads(d.Spec.Template.Labels) {
+			out = append(out, m.byDeployment(ctx, d)...)
+		}
+	}
+	if _, ok := m.Client.(RolloutSource); !ok {
+		return out
+	}
+	rollouts := NewRolloutList()
+	m.list(ctx, rollouts, client.InNamespace(s.Namespace))
+	for i := range rollouts.Items {
+		u := &rollouts.Items[i]
+		pod, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
+		if !madeForMember(u) && leads(pod) {
+			out = append(out, m.named(ctx, u.GetNamespace(), u.GetName())...)
+		}
+	}
+	return out
 }
 
-// byPod leads from a pod of a baseline to its members. A pod of a Deployment
-// belongs to a ReplicaSet, whose name is that of the Deployment and a hash that the
-// pod has as a label.
+// byPod leads from a pod of a baseline to its members.
 func (m Members) byPod(ctx context.Context, o client.Object) []reconcile.Request {
-	owner := metav1.GetControllerOfNoCopy(o)
-	hash := o.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]
-	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" || madeForMember(o) {
-		return nil
+	if name := workloadOf(o); name != "" && !madeForMember(o) {
+		return m.named(ctx, o.GetNamespace(), name)
 	}
-	name, ok := strings.CutSuffix(owner.Name, "-"+hash)
-	if !ok {
-		return nil
+	return nil
+}
+
+// workloadOf names the workload of a pod; empty when it has none. A pod of a
+// Deployment or a Rollout belongs to a ReplicaSet, whose name is that of the workload
+// and a hash that the pod has as a label.
+func workloadOf(pod client.Object) string {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return ""
 	}
-	return m.find(ctx, client.InNamespace(o.GetNamespace()), client.MatchingFields{indexBaseline: name})
+	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, RolloutHash} {
+		if hash := pod.GetLabels()[label]; hash != "" {
+			if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// named gives requests for the members whose baseline has this name.
+func (m Members) named(ctx context.Context, namespace, name string) []reconcile.Request {
+	return m.find(ctx, client.InNamespace(namespace), client.MatchingFields{indexBaseline: name})
+}
+
+// list reads from the cache. That cannot fail but for a fault in this program.
+func (m Members) list(ctx context.Context, list client.ObjectList, options ...client.ListOption) {
+	if err := m.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find what an event is about")
+	}
 }
 
 // find gives requests for the members that the options select.
 func (m Members) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	list := m.List()
-	if err := m.Client.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the members that an event is about")
-		return nil
-	}
+	m.list(ctx, list, options...)
 	return requests(list)
 }
 
@@ -151,11 +260,34 @@ func requests(list client.ObjectList) []reconcile.Request {
 	return out
 }
 
-// serviceChanged passes over changes of a Service's status.
+// workloadChanged passes over changes of a baseline that no fork has: of its status,
+// and of what its own controllers and tools note on it.
+func workloadChanged(before, after client.Object) bool {
+	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
+		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(said(before), said(after))
+}
+
+// said gives the annotations of a workload without those that controllers and tools
+// keep their own state in.
+func said(o client.Object) map[string]string {
+	out := maps.Clone(o.GetAnnotations())
+	maps.DeleteFunc(out, func(key, _ string) bool {
+		return key == corev1.LastAppliedConfigAnnotation || slices.ContainsFunc(
+			[]string{"deployment.kubernetes.io/", "rollout.argoproj.io/", "control-plane.alpha.kubernetes.io/"},
+			func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	})
+	return out
+}
+
+// serviceChanged passes over changes of a Service that change neither whom it leads to
+// nor how.
 func serviceChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Service)
 	a, okA := after.(*corev1.Service)
-	return !okA || !okB || guard.SpecChanged(before, after) || !equality.Semantic.DeepEqual(b.Spec, a.Spec)
+	return !okA || !okB || b.UID != a.UID || (b.DeletionTimestamp == nil) != (a.DeletionTimestamp == nil) ||
+		madeForMember(b) != madeForMember(a) || b.Annotations[crdv1.AnnotationIgnore] != a.Annotations[crdv1.AnnotationIgnore] ||
+		!equality.Semantic.DeepEqual(b.Spec, a.Spec)
 }
 
 // podChanged passes over changes of a pod that do not touch its sidecar.

@@ -27,8 +27,11 @@ type Workload struct {
 	Generation int64
 	// Selector selects its pods.
 	Selector *metav1.LabelSelector
-	// Template is what its pods are made from.
+	// Template is what its pods are made from. It is never nil.
 	Template *corev1.PodTemplateSpec
+	// Problem says, to people, why it is not known what its pods are made from;
+	// Template is empty then, and nothing can be led to them. Empty: it is known.
+	Problem string
 	// Object is the workload itself: an *appsv1.Deployment, or the Rollout as
 	// *unstructured.Unstructured.
 	Object client.Object

@@ -31,8 +31,8 @@
 //
 // A Reader whose scheme knows what Scheme knows, and that reads past caches or
 // from one; it needs no index. It needs the right to get and list all kinds of
-// signadot.com that Scheme knows of in the whole cluster, and Deployments, Services
-// and pods in the namespaces of the workloads. An error
-// means that there is no plan: what is wrong with the object itself is in the
-// Findings.
+// signadot.com that Scheme knows of in the whole cluster, and Deployments, Services,
+// pods and PodDisruptionBudgets in the namespaces of the workloads, and Rollouts
+// where one is forked. An error means that there is no plan: what is wrong with the
+// object itself is in the Findings.
 package dryrun

@@ -84,9 +84,10 @@ func TestARightToReadIsEnoughAndOneThatLacksIsNamed(t *testing.T) {
 	c.grant("dry-reader", crdv1.GroupVersion().Group, false, "signadotsandboxes", "signadotroutegroups", "forkedworkloads",
 		"signadotexternalworkloads", "virtualworkloads", "resources", "routingconfigs")
 	c.eventually("the right is known", func() error { return user.List(t.Context(), &crdv1.RoutingConfigList{}) })
-	lacks("services")
+	lacks("deployments")
 	c.grant("dry-reader", "", true, "services", "pods")
 	c.grant("dry-reader", "apps", true, "deployments")
+	c.grant("dry-reader", "policy", true, "poddisruptionbudgets")
 	var mine dryrun.Plan
 	c.eventually("the rights are known", func() (err error) {
 		mine, err = dryrun.Apply(t.Context(), config, s)

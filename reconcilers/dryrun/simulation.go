@@ -16,6 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -65,7 +66,11 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	s.controllers = map[string]reconcile.Reconciler{
 		crdv1.KindSandbox: sandboxes, crdv1.KindForkedWorkload: forks, crdv1.KindRoutingConfig: routes,
 	}
-	return s, indexes.Add(ctx, s.world)
+	errs := []error{indexes.Add(ctx, s.world)}
+	for name, index := range indexes.Rollouts() {
+		errs = append(errs, s.world.IndexField(ctx, baseline.NewRollout(), name, index))
+	}
+	return s, errors.Join(errs...)
 }
 
 // begin has the object looked at, and its parts, also when nothing was changed: a

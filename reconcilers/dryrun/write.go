@@ -126,11 +126,18 @@ func (w *world) write(gvk schema.GroupVersionKind, have client.Object, wanted ma
 	if err != nil {
 		return nil, err
 	}
-	o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{}) // As clients give objects.
+	forgetKind(o)
 	if have == nil {
 		w.admit(o)
 	}
 	return o, w.put(gvk, have, o)
+}
+
+// forgetKind gives an object as clients give objects with a Go type.
+func forgetKind(o client.Object) {
+	if _, ok := o.(*unstructured.Unstructured); !ok {
+		o.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	}
 }
 
 // admit gives a new object what the API server gives it.
@@ -213,7 +220,7 @@ func (w *world) patch(ctx context.Context, o client.Object, patch client.Patch, 
 	if err != nil {
 		return err
 	}
-	now.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+	forgetKind(now)
 	if now.GetDeletionTimestamp() != nil && len(now.GetFinalizers()) == 0 {
 		w.keep(identity{gvk.GroupKind(), client.ObjectKeyFromObject(o)}, have, nil)
 	} else if err := w.put(gvk, have, now); err != nil {
@@ -357,6 +364,9 @@ func (w *world) document(o client.Object) (map[string]any, schema.GroupVersionKi
 	if err != nil {
 		return nil, gvk, fmt.Errorf("write %s: %w", w.name(o), err)
 	}
+	if _, ok := o.(*unstructured.Unstructured); ok {
+		content = runtime.DeepCopyJSON(content) // It is the object itself.
+	}
 	content["kind"], content["apiVersion"] = gvk.Kind, gvk.GroupVersion().String()
 	return content, gvk, nil
 }
@@ -375,6 +385,10 @@ func convert(scheme *runtime.Scheme, gvk schema.GroupVersionKind, o client.Objec
 	out, err := blank(scheme, gvk)
 	if err != nil {
 		return nil, err
+	}
+	if free, ok := out.(*unstructured.Unstructured); ok {
+		free.Object = runtime.DeepCopyJSON(u.Object)
+		return free, nil
 	}
 	return out, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, out, true)
 }

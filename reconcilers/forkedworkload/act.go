@@ -5,19 +5,23 @@ import (
 	"errors"
 	"maps"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // act brings about what was decided. Services come first: they do not depend on
-// the Deployment, and once they have addresses requests can be led to them.
+// the pods, and once they have addresses requests can be led to them.
 // What is refused is noted in Made. An error means that it should be tried
 // again; what does not depend on it is done all the same, and Made says what is
 // there: a fault with one object is no reason to say nothing about the others.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=argoproj.io,resources=rollouts,verbs=create;patch;delete
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
@@ -43,7 +47,9 @@ func prune(ctx context.Context, w apply.Writer, d Decision) error {
 		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
 	}
 	for _, old := range d.SurplusForks {
-		errs = append(errs, w.Delete(ctx, old.DeepCopy()))
+		if own, ok := old.DeepCopyObject().(client.Object); ok {
+			errs = append(errs, w.Delete(ctx, own))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -66,24 +72,37 @@ func (m *Made) applyService(ctx context.Context, w apply.Writer, in Input, mappi
 	return err
 }
 
-// applyFork writes the Deployment of the fork. Where none is wanted, or it
+// applyFork writes the workload of the fork. Where none is wanted, or it
 // fails, the one that is there stays.
 func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 	if in.Fork != nil && apply.IsOwned(in.Fork, in.Workload.UID) {
 		m.Fork = in.Fork
-	} else if own := in.ownDeployments(); len(own) > 0 {
+	} else if own := in.ownForks(); len(own) > 0 {
 		m.Fork = own[0]
 	}
-	if d.Fork == nil {
+	var made client.Object
+	var err error
+	switch want := d.Fork.(type) {
+	case *appsv1.Deployment:
+		made, err = applyWorkload(ctx, w, want, in.Fork)
+	case *unstructured.Unstructured:
+		made, err = applyWorkload(ctx, w, want, in.Fork)
+	default:
 		return nil
 	}
-	f, err := apply.Apply(ctx, w, d.Fork, in.Fork)
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
 		m.ForkRefusal = refusal
 		return nil
 	}
 	if err == nil {
-		m.Fork = f
+		m.Fork = made
 	}
 	return err
+}
+
+// applyWorkload writes a workload of one type. have is the one of its name, nil when
+// there is none; one of another kind does not stand in its way.
+func applyWorkload[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, have client.Object) (client.Object, error) {
+	same, _ := have.(P)
+	return apply.Apply(ctx, w, want, same)
 }

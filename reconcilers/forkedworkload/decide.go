@@ -3,8 +3,8 @@ package forkedworkload
 import (
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -24,12 +24,30 @@ const (
 	ReasonServicesMissing = "ServicesMissing"
 )
 
+// Reasons why a pod of the fork does not start: the words of Kubernetes, by which
+// people find help. Each stands for all that comes to the same.
+const (
+	// ReasonImagePull: an image cannot be had.
+	ReasonImagePull = "ImagePullBackOff"
+	// ReasonConfigError: a container cannot be made, mostly for a ConfigMap, a Secret
+	// or a key in one that is not there.
+	ReasonConfigError = "CreateContainerConfigError"
+	// ReasonCrashLoop: a container ends each time it is started.
+	ReasonCrashLoop = "CrashLoopBackOff"
+	// ReasonUnschedulable: no node takes the pod.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonPodsRefused: the API server takes no pods of the fork, for a quota or an
+	// admission webhook.
+	ReasonPodsRefused = "PodsRefused"
+)
+
 // Decision is what should be there.
 type Decision struct {
 	// Findings are those for Accepted and BaselineFound; writing may add others.
 	Findings finding.Findings
-	// Fork is the Deployment to apply; nil: leave things as they are.
-	Fork *appsv1.Deployment
+	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
+	// they are.
+	Fork client.Object
 	// Services are the Services of the baseline with those that stand for them.
 	Services []fork.Mapping
 	// Standing are Services that exist and stay as they are, by the name of the
@@ -37,8 +55,8 @@ type Decision struct {
 	Standing map[string]*corev1.Service
 	// Surplus are our own Services that are not wanted any more.
 	Surplus []*corev1.Service
-	// SurplusForks are our own Deployments that are not wanted any more.
-	SurplusForks []*appsv1.Deployment
+	// SurplusForks are our own workloads that are not wanted any more.
+	SurplusForks []client.Object
 }
 
 // Decide says what should be there for a ForkedWorkload that is not being
@@ -51,28 +69,29 @@ func Decide(in Input) Decision {
 			crdv1.ConditionBaselineFound: finding.Open(accepted.Reason, "The spec is not accepted, so the baseline was not looked for."),
 		})
 	}
-	if in.Baseline == nil {
+	if in.Baseline == nil || in.Baseline.Problem != "" {
 		return asItIs(in, withoutBaseline(in))
 	}
 	id := in.identity()
 	d := Decision{Findings: finding.Findings{
 		crdv1.ConditionAccepted:      accepted,
-		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", "Deployment "+in.baselineName()+" is there."),
+		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", in.Baseline.String()+" is there."),
 	}}
 	pod := in.Baseline.Template.Spec
 	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
 		Resources:       in.Workload.Spec.ResourceTemplateData,
+		Powers:          in.Powers,
 		PreservedLabels: in.Workload.Spec.PreservedLabels,
 		Neighbours:      in.neighbours(),
+		Budgets:         in.Budgets,
 	})
 	if problem != nil {
 		d.Findings[crdv1.ConditionAccepted] = finding.No(problem.Reason, problem.Message+in.stillRunning())
 	} else {
-		d.Fork, _ = fork.Writable(clone.Object).(*appsv1.Deployment)
-		pod = clone.Template.Spec
-		d.SurplusForks = otherForks(in, clone.Object.GetName())
+		d.Fork, pod = fork.Writable(clone.Object), clone.Template.Spec
+		d.SurplusForks = otherForks(in, d.Fork)
 	}
 	d.Services = fork.Services(in.Baseline.Template, pod, in.neighbours(), id)
 	d.Surplus = surplus(in.ownServices(), d.Services)
@@ -87,14 +106,18 @@ func acceptSpec(w *crdv1.ForkedWorkload) finding.Finding {
 	return finding.Yes("Accepted", "The spec is right and its patches apply.")
 }
 
-// withoutBaseline says that there is no baseline. What was made stays: without
-// pods of the baseline no request can come, and when the baseline is made again
-// everything is right at once.
+// withoutBaseline says that there is no baseline, or that it is not known what its
+// pods are. What was made stays: without pods of the baseline no request can come, and
+// when the baseline is made again everything is right at once.
 func withoutBaseline(in Input) finding.Findings {
+	missing := finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
+		"%s does not exist: create it, or name another one in the sandbox%s", in.baselineName(), in.stillRunning()))
+	if in.Baseline != nil {
+		missing = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem+in.stillRunning())
+	}
 	return finding.Findings{
-		crdv1.ConditionAccepted: finding.Open(baseline.ReasonBaselineNotFound, "Patches can only be checked against a baseline."),
-		crdv1.ConditionBaselineFound: finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-			"Deployment %s does not exist: create it, or name another one in the sandbox%s", in.baselineName(), in.stillRunning())),
+		crdv1.ConditionAccepted:      finding.Open(missing.Reason, "Patches can only be checked against a baseline."),
+		crdv1.ConditionBaselineFound: missing,
 	}
 }
 
@@ -117,24 +140,25 @@ func asItIs(in Input, f finding.Findings) Decision {
 // stillRunning is the end of a message about a fork that could not be brought
 // up to date.
 func (in Input) stillRunning() string {
-	if len(in.ownDeployments()) == 0 {
+	if len(in.ownForks()) == 0 {
 		return ""
 	}
 	return " (the fork that was made before keeps running)"
 }
 
-// baselineName names the baseline in messages.
+// baselineName names the baseline in messages, by its kind, namespace and name.
 func (in Input) baselineName() string {
-	return in.Workload.Namespace + "/" + in.Workload.Spec.Baseline.Name
+	ref, _ := in.Workload.BaselineRef()
+	return baseline.Describe(ref)
 }
 
-// otherForks gives our Deployments that have another name: the baseline was
+// otherForks gives our workloads that are not the wanted one: the baseline was
 // exchanged in the spec.
-func otherForks(in Input, name string) []*appsv1.Deployment {
-	var out []*appsv1.Deployment
-	for _, d := range in.ownDeployments() {
-		if d.Name != name {
-			out = append(out, d)
+func otherForks(in Input, wanted client.Object) []client.Object {
+	var out []client.Object
+	for _, o := range in.ownForks() {
+		if o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) {
+			out = append(out, o)
 		}
 	}
 	return out

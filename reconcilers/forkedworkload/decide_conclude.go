@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -19,11 +19,12 @@ import (
 
 // Made is what is there after the decision was acted on.
 type Made struct {
-	// Fork is the Deployment of the fork; nil when there is none of ours.
-	Fork *appsv1.Deployment
+	// Fork is the workload of the fork, a Deployment or a Rollout; nil when there is
+	// none of ours.
+	Fork client.Object
 	// Services are the Services of the fork, by the name of the baseline's.
 	Services map[string]*corev1.Service
-	// ForkRefusal is why the Deployment was not written; nil when it was.
+	// ForkRefusal is why that was not written; nil when it was.
 	ForkRefusal *apply.Refusal
 	// Silent is a Service of the fork that does not answer yet although the
 	// fork's pods are ready; empty when there is none.
@@ -52,10 +53,10 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	if r := made.ForkRefusal; r != nil && r.Reason == apply.ReasonRejected {
 		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message+in.stillRunning())
 	}
-	findings[crdv1.ConditionForkAvailable] = forkFinding(made)
+	findings[crdv1.ConditionForkAvailable] = forkFinding(in, made)
 	findings[crdv1.ConditionServicesReady] = servicesFinding(in.baselineName(), d, made)
 	findings[baseline.ConditionSidecarsReady] = sidecar
-	findings[crdv1.ConditionReady] = findings.Ready("The fork of Deployment "+in.baselineName()+" is available.",
+	findings[crdv1.ConditionReady] = findings.Ready("The fork of "+in.baselineName()+" is available.",
 		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
 	finding.Write(w, findings, now)
 	return w
@@ -79,14 +80,14 @@ func ConcludeUnrecorded(w *crdv1.ForkedWorkload, why string, now metav1.Time) *c
 	return w
 }
 
-// forkStatus refers to the Deployment of the fork.
-func forkStatus(d *appsv1.Deployment) *crdv1.ForkStatus {
-	if d == nil {
+// forkStatus refers to the workload of the fork.
+func forkStatus(o client.Object) *crdv1.ForkStatus {
+	if o == nil {
 		return nil
 	}
-	return &crdv1.ForkStatus{ObjectRef: &crdv1.ObjectRef{
-		APIVersion: "apps/v1", Kind: "Deployment", Namespace: d.Namespace, Name: d.Name,
-	}}
+	ref := &crdv1.ObjectRef{Namespace: o.GetNamespace(), Name: o.GetName()}
+	ref.APIVersion, ref.Kind = kindOf(o).ToAPIVersionAndKind()
+	return &crdv1.ForkStatus{ObjectRef: ref}
 }
 
 // sidecars says whether requests to the baseline meet a sidecar.
@@ -117,54 +118,59 @@ func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv
 	return info
 }
 
-// forkFinding says whether all pods of the newest form of the fork are ready.
-func forkFinding(made Made) finding.Finding {
-	d := made.Fork
+// forkFinding says whether all pods of the newest form of the fork are ready, and
+// if not, why.
+func forkFinding(in Input, made Made) finding.Finding {
 	if r := made.ForkRefusal; r != nil {
 		return finding.No(r.Reason, r.Message)
 	}
-	if d == nil {
-		return finding.No(ReasonForkMissing, "The Deployment of the fork has not been made.")
+	if made.Fork == nil {
+		return finding.No(ReasonForkMissing, "The workload of the fork has not been made.")
 	}
-	wanted := int32(1)
-	if d.Spec.Replicas != nil {
-		wanted = *d.Spec.Replicas
-	}
-	s := d.Status
-	name := d.Namespace + "/" + d.Name
-	switch failed := deploymentFailure(d); {
-	case wanted == 0:
-		return finding.No(ReasonScaledToZero, fmt.Sprintf("Deployment %s has 0 replicas: a patch says so; ask for at least 1", name))
-	case s.ObservedGeneration < d.Generation:
-		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s was written and has not been looked at yet.", name))
+	p := progressOf(made.Fork)
+	why, troubled := troubleOf(in.ForkPods)
+	switch {
+	case p.wanted == 0:
+		return finding.No(ReasonScaledToZero, p.name+" has 0 replicas: a patch says so; ask for at least 1")
+	case !p.seen:
+		// Its pods are of a former form; in the same words as right after, when its
+		// controller has seen it, so that this is not written twice.
+		return progressing(in, made, p, 0)
 	case made.Silent != "":
-		return finding.No(ReasonServiceSilent, fmt.Sprintf("Deployment %s: pods are ready; Service %s does not answer yet.", name, made.Silent))
-	case s.UpdatedReplicas >= wanted && s.AvailableReplicas >= wanted && s.Replicas == s.UpdatedReplicas:
-		return finding.Yes("ForkAvailable", fmt.Sprintf("Deployment %s: pods ready: %d of %d.", name, s.AvailableReplicas, wanted))
-	case failed != "":
-		return finding.No(ReasonForkFailed, fmt.Sprintf("Deployment %s: %s", name, failed))
+		return finding.No(ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
+	case p.complete():
+		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.", p.name, p.available, p.wanted))
+	case p.refused != "":
+		return finding.No(ReasonPodsRefused, p.name+": "+p.refused)
+	case troubled:
+		return finding.No(why.reason, p.name+": "+why.message)
+	case p.failed != "":
+		return finding.No(ReasonForkFailed, p.name+": "+p.failed)
 	default:
-		ready := min(s.UpdatedReplicas, s.AvailableReplicas)
-		return finding.No(ReasonForkProgressing, fmt.Sprintf("Deployment %s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
-			name, ready, wanted, d.Namespace, crdv1.LabelForkedWorkload, d.Spec.Template.Labels[crdv1.LabelForkedWorkload]))
+		return progressing(in, made, p, min(p.updated, p.available))
 	}
 }
 
-// deploymentFailure gives what the Deployment itself tells of pods that it
-// cannot make or that do not get ready in time.
-func deploymentFailure(d *appsv1.Deployment) string {
-	for _, c := range d.Status.Conditions {
-		failed := c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue ||
-			c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse
-		if failed {
-			return c.Message
-		}
+// progressing says how many pods of the newest form of the fork are ready.
+func progressing(in Input, made Made, p progress, ready int32) finding.Finding {
+	message := fmt.Sprintf("%s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
+		p.name, ready, p.wanted, made.Fork.GetNamespace(), crdv1.LabelForkedWorkload, in.identity().Selector()[crdv1.LabelForkedWorkload])
+	if !p.seen {
+		message += in.withoutArgo(made.Fork)
 	}
-	return ""
+	return finding.No(ReasonForkProgressing, message)
+}
+
+// withoutArgo is the end of a message about a Rollout that nobody looks at.
+func (in Input) withoutArgo(o client.Object) string {
+	if kindOf(o).Kind != baseline.KindRollout {
+		return ""
+	}
+	return " If that lasts, see whether the controller of Argo Rollouts runs."
 }
 
 // serves says whether some pod of the fork can serve a request now.
-func serves(d *appsv1.Deployment) bool { return d != nil && d.Status.AvailableReplicas > 0 }
+func serves(o client.Object) bool { return o != nil && progressOf(o).available > 0 }
 
 // servicesFinding says whether there is a Service for each of the baseline's.
 func servicesFinding(name string, d Decision, made Made) finding.Finding {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -98,12 +99,15 @@ func (w *world) patch(text string) {
 	w.in.Workload.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(text)}}}
 }
 
+// deployment gives the workload of the fork.
+func (w *world) deployment() *appsv1.Deployment { return w.made.Fork.(*appsv1.Deployment) }
+
 // remembers puts what was concluded before into the workload's status.
 func (w *world) remembers() {
 	d := forkedworkload.Decide(w.in)
 	w.in.Workload = forkedworkload.Conclude(w.in, d, w.made, now)
 	w.in.Services = append(w.in.Services, *w.made.Services["a"])
-	w.in.Deployments = []appsv1.Deployment{*w.made.Fork}
+	w.in.Forks = []client.Object{w.made.Fork}
 }
 
 func TestConditions(t *testing.T) {
@@ -126,9 +130,6 @@ func TestConditions(t *testing.T) {
 			crdv1.ConditionReady, "False", "UnsupportedKind", "only Deployment"},
 		{"a Deployment of another group is no Deployment", func(w *world) { w.in.Workload.Spec.Baseline.APIVersion = "x.io/v1" },
 			crdv1.ConditionReady, "False", "UnsupportedKind", "x.io/v1"},
-		{"the baseline is a Rollout", func(w *world) {
-			w.in.Workload.Spec.Baseline.Kind, w.in.Workload.Spec.Baseline.APIVersion = "Rollout", "argoproj.io/v1alpha1"
-		}, crdv1.ConditionReady, "False", "NotSupportedYet", "Rollout a"},
 		{"the baseline does not exist", func(w *world) { w.in.Baseline, w.made.Fork = nil, nil },
 			crdv1.ConditionReady, "False", "BaselineNotFound", "Deployment ns/a does not exist: create it"},
 		{"the patch does not apply", func(w *world) { w.patch(`{"spec":{"replicas":"x"}}`); w.made.Fork = nil },
@@ -141,19 +142,19 @@ func TestConditions(t *testing.T) {
 		{"somebody else has the name of the fork", func(w *world) {
 			w.made.Fork, w.made.ForkRefusal = nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "Deployment x exists"}
 		}, crdv1.ConditionForkAvailable, "False", "NameTaken", "Deployment x exists"},
-		{"the fork has just been written", func(w *world) { w.made.Fork.Status = appsv1.DeploymentStatus{} },
+		{"the fork has just been written", func(w *world) { w.deployment().Status = appsv1.DeploymentStatus{} },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "has not been looked at"},
-		{"the fork's pods are not ready", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
+		{"the fork's pods are not ready", func(w *world) { w.deployment().Status.AvailableReplicas = 0 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1. If that lasts: kubectl describe pods -n ns -l signadot.com/forked-workload="},
-		{"pods of the fork's last form are still there", func(w *world) { w.made.Fork.Status.Replicas = 2 },
+		{"pods of the fork's last form are still there", func(w *world) { w.deployment().Status.Replicas = 2 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "1 of 1"},
 		{"the fork did not get ready in time", func(w *world) {
-			w.made.Fork.Status.AvailableReplicas = 0
-			w.made.Fork.Status.Conditions = []appsv1.DeploymentCondition{{
+			w.deployment().Status.AvailableReplicas = 0
+			w.deployment().Status.Conditions = []appsv1.DeploymentCondition{{
 				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "timed out progressing",
 			}}
 		}, crdv1.ConditionForkAvailable, "False", "ForkFailed", "timed out progressing"},
-		{"a patch asks for no replica", func(w *world) { zero := int32(0); w.made.Fork.Spec.Replicas = &zero },
+		{"a patch asks for no replica", func(w *world) { zero := int32(0); w.deployment().Spec.Replicas = &zero },
 			crdv1.ConditionReady, "False", "ScaledToZero", "at least 1"},
 		{"a Service could not be made", func(w *world) {
 			w.made.Services = nil
@@ -272,9 +273,9 @@ func TestObserved(t *testing.T) {
 				s := o.Services[0]
 				return []any{s.From, s.To, s.ClusterIp, s.Ports[0].Port, s.Ports[0].WorkloadPort, o.Ready, o.DevMeshPresent}
 			}, []any{"a", "sb-a-x", "10.0.0.2", uint32(80), uint32(8080), true, true}},
-		{"an old pod still serves while the new one starts", func(w *world) { w.made.Fork.Status.UpdatedReplicas = 0 },
+		{"an old pod still serves while the new one starts", func(w *world) { w.deployment().Status.UpdatedReplicas = 0 },
 			func(o *factv1.WorkloadObserved) any { return o.Ready }, true},
-		{"no pod serves", func(w *world) { w.made.Fork.Status.AvailableReplicas = 0 },
+		{"no pod serves", func(w *world) { w.deployment().Status.AvailableReplicas = 0 },
 			func(o *factv1.WorkloadObserved) any { return o.Ready }, false},
 		{"a workload without Services is observed all the same", func(w *world) { w.in.Services, w.made.Services = nil, nil },
 			func(o *factv1.WorkloadObserved) any { return len(o.Services) }, 0},
@@ -337,14 +338,14 @@ func TestObserved(t *testing.T) {
 func TestWhatIsNotWantedAnyMore(t *testing.T) {
 	w := newWorld()
 	w.remembers()
-	old := w.made.Fork.DeepCopy()
+	old := w.deployment().DeepCopy()
 	old.Name = "fork-of-another-baseline"
 	foreign := w.made.Services["a"].DeepCopy()
 	foreign.Name, foreign.OwnerReferences[0].UID = "foreign", types.UID("other")
-	w.in.Deployments = append(w.in.Deployments, *old)
+	w.in.Forks = append(w.in.Forks, old)
 	w.in.Services = append(w.in.Services, *foreign)
 	d := forkedworkload.Decide(w.in)
-	if len(d.SurplusForks) == 0 || d.SurplusForks[len(d.SurplusForks)-1].Name != old.Name {
+	if len(d.SurplusForks) == 0 || d.SurplusForks[len(d.SurplusForks)-1].GetName() != old.Name {
 		t.Errorf("forks to delete: %v", d.SurplusForks)
 	}
 	if len(d.Surplus) != 1 || d.Surplus[0].Name != "sb-a-x" { // the name it gets now is another one

@@ -6,7 +6,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -19,49 +21,76 @@ import (
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Input, error) {
 	in := Input{Workload: w}
-	inNamespace := client.InNamespace(w.Namespace)
-
-	own := client.MatchingFields{apply.IndexOwner: string(w.UID)}
-	neighbours, err := baseline.Neighbours(ctx, c, w.Namespace)
-	if err != nil {
+	if err := in.readOwn(ctx, c); err != nil {
 		return in, err
 	}
-	var services corev1.ServiceList
-	if err := c.List(ctx, &services, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list Services of ForkedWorkload %s/%s: %w", w.Namespace, w.Name, err)
-	}
-	in.Services = append(append(in.Services, neighbours...), services.Items...)
-	var deployments appsv1.DeploymentList
-	if err := c.List(ctx, &deployments, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list Deployments of namespace %s: %w", w.Namespace, err)
-	}
-	in.Deployments = deployments.Items
-
 	if !acceptSpec(w).IsYes() {
 		return in, nil
 	}
 	ref, _ := w.BaselineRef()
+	var err error
 	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
 		return in, err
 	}
-	if in.Fork, err = deployment(ctx, c, w.Namespace, in.identity().DeploymentName(ref.Name)); err != nil {
+	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
 		return in, err
 	}
-	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := c.List(ctx, &budgets, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return in, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", w.Namespace, err)
+	}
+	in.Budgets = budgets.Items
+	in.Fork, err = workload(ctx, c, ref.Kind, w.Namespace, in.identity().DeploymentName(ref.Name))
 	return in, err
 }
 
-// deployment reads one Deployment; nil when it does not exist.
-func deployment(ctx context.Context, c client.Reader, namespace, name string) (*appsv1.Deployment, error) {
-	d := &appsv1.Deployment{}
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, d)
-	if apierrors.IsNotFound(err) {
+// readOwn reads what the ForkedWorkload made, and the Services beside it.
+func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
+	w := in.Workload
+	inNamespace, own := client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}
+	neighbours, err := baseline.Neighbours(ctx, c, w.Namespace)
+	if err != nil {
+		return err
+	}
+	var services corev1.ServiceList
+	var deployments appsv1.DeploymentList
+	rollouts := baseline.NewRolloutList()
+	for _, list := range []client.ObjectList{&services, &deployments, rollouts} {
+		if err := c.List(ctx, list, inNamespace, own, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list what ForkedWorkload %s/%s made: %w", w.Namespace, w.Name, err)
+		}
+	}
+	in.Services = append(append(in.Services, neighbours...), services.Items...)
+	for i := range deployments.Items {
+		in.Forks = append(in.Forks, &deployments.Items[i])
+	}
+	for i := range rollouts.Items {
+		in.Forks = append(in.Forks, &rollouts.Items[i])
+	}
+	var pods corev1.PodList
+	mine := client.MatchingFields{indexFork: crdv1.LabelValue(w.Name)}
+	if err := c.List(ctx, &pods, inNamespace, mine, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the pods of ForkedWorkload %s/%s: %w", w.Namespace, w.Name, err)
+	}
+	in.ForkPods = pods.Items
+	return nil
+}
+
+// workload reads one Deployment or Rollout; nil when it does not exist.
+func workload(ctx context.Context, c client.Reader, kind, namespace, name string) (client.Object, error) {
+	var o client.Object = &appsv1.Deployment{}
+	if kind == baseline.KindRollout {
+		o = baseline.NewRollout()
+	}
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read Deployment %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read %s %s/%s: %w", kind, namespace, name, err)
 	}
-	return d, nil
+	return o, nil
 }

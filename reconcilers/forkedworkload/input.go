@@ -1,9 +1,10 @@
 package forkedworkload
 
 import (
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -25,11 +26,18 @@ type Input struct {
 	// Services are those of the namespace that are not of a fork, and those that
 	// this ForkedWorkload made. One that is both may stand twice.
 	Services []corev1.Service
-	// Fork is the Deployment with the name of the fork, whoever made it; nil
+	// Budgets are the PodDisruptionBudgets of the namespace.
+	Budgets []policyv1.PodDisruptionBudget
+	// Fork is the workload with the kind and name of the fork, whoever made it; nil
 	// when there is none.
-	Fork *appsv1.Deployment
-	// Deployments are those that this ForkedWorkload made.
-	Deployments []appsv1.Deployment
+	Fork client.Object
+	// Forks are the workloads that this ForkedWorkload made: Deployments, and Rollouts
+	// as *unstructured.Unstructured.
+	Forks []client.Object
+	// ForkPods are the pods of the fork.
+	ForkPods []corev1.Pod
+	// Powers are those that patches may add to what the baseline has.
+	Powers fork.Powers
 	// Injected are the images of sidecars that pods get now, where that is known.
 	Injected coverage.Images
 }
@@ -74,12 +82,12 @@ func (in Input) ownServices() []*corev1.Service {
 	return out
 }
 
-// ownDeployments gives the Deployments that this ForkedWorkload made.
-func (in Input) ownDeployments() []*appsv1.Deployment {
-	var out []*appsv1.Deployment
-	for i := range in.Deployments {
-		if apply.IsOwned(&in.Deployments[i], in.Workload.UID) {
-			out = append(out, &in.Deployments[i])
+// ownForks gives the workloads that this ForkedWorkload made.
+func (in Input) ownForks() []client.Object {
+	var out []client.Object
+	for _, o := range in.Forks {
+		if apply.IsOwned(o, in.Workload.UID) {
+			out = append(out, o)
 		}
 	}
 	return out

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -65,14 +65,10 @@ func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made M
 
 // justReady says whether the fork serves, and has done so for less than
 // reachFor.
-func (r *Reconciler) justReady(d *appsv1.Deployment) bool {
-	if !serves(d) {
+func (r *Reconciler) justReady(o client.Object) bool {
+	if !serves(o) {
 		return false
 	}
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentAvailable {
-			return r.config.Now().Sub(c.LastTransitionTime.Time) < reachFor
-		}
-	}
-	return false
+	since := progressOf(o).since
+	return !since.IsZero() && r.config.Now().Sub(since) < reachFor
 }

@@ -68,7 +68,7 @@ func TestOfSeveralSilentServicesItIsAlwaysTheSameOneThatIsNamed(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	d := &appsv1.Deployment{}
 	d.Status.AvailableReplicas = 1
-	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, LastTransitionTime: metav1.NewTime(now)}}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
 	made := Made{Fork: d, Services: map[string]*corev1.Service{}}
 	for _, name := range []string{"d", "c", "b", "a"} {
 		made.Services[name] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sb-" + name}, Spec: corev1.ServiceSpec{

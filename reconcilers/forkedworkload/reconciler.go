@@ -15,6 +15,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/sidecars/coverage"
@@ -24,8 +26,8 @@ import (
 // change that we could see, such as of rights or of somebody else's object.
 const refusedAgain = 15 * time.Second
 
-// Config is what a Reconciler needs. All fields but Dial and Injected are
-// required.
+// Config is what a Reconciler needs. Dial, Injected and Powers may be
+// empty.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -40,6 +42,9 @@ type Config struct {
 	// Injected are the images of sidecars that pods get now; those that are empty
 	// are not known, and no pod is called outdated for them.
 	Injected coverage.Images
+	// Powers are those that patches may add to what a baseline has; none when it is
+	// empty.
+	Powers fork.Powers
 }
 
 // Validate names what is missing.
@@ -68,7 +73,7 @@ func New(c Config) (*Reconciler, error) {
 	writer := apply.Writer{Client: c.Client, Live: c.Live}
 	return &Reconciler{config: c, writer: writer, ending: member.Ending{
 		Writer: writer, Publisher: c.Publisher, Now: c.Now,
-		Makes: []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}},
+		Makes: []client.ObjectList{&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{}},
 	}}, nil
 }
 
@@ -96,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.Injected = r.config.Injected
+	in.Injected, in.Powers = r.config.Injected, r.config.Powers
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

@@ -1,41 +1,220 @@
 package forkedworkload
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/guard"
 	"switchyard.dev/reconcilers/publish"
 )
+
+const (
+	// indexFork finds ForkedWorkloads, and pods of forks, by the value of the label
+	// that is on the pods.
+	indexFork = "forkedWorkload"
+	// indexRefused finds ForkedWorkloads whose forks would be taken for their baselines,
+	// and that are refused therefore.
+	indexRefused = "refusedLabels"
+)
+
+// Index makes the indexes of the cache that a Reconciler reads by, beside those of the
+// packages apply, baseline and member.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := errors.Join(
+		indexer.IndexField(ctx, &corev1.Pod{}, indexFork, func(o client.Object) []string {
+			return notEmpty(o.GetLabels()[crdv1.LabelForkedWorkload])
+		}),
+		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexFork, func(o client.Object) []string {
+			return []string{crdv1.LabelValue(o.GetName())}
+		}),
+		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexRefused, refusedLabels))
+	if err != nil {
+		return fmt.Errorf("make the indexes of forks: %w", err)
+	}
+	return nil
+}
+
+func notEmpty(value string) []string {
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+// refusedLabels says whether a ForkedWorkload is refused for the labels of its pods.
+func refusedLabels(o client.Object) []string {
+	w, ok := o.(*crdv1.ForkedWorkload)
+	if !ok {
+		return nil
+	}
+	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionAccepted)
+	if c == nil || c.Reason != fork.ReasonLabelsMatchBaseline {
+		return nil
+	}
+	return []string{"true"}
+}
 
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
 func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
 	members := baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}
-	return baseline.Watch(ctrl.NewControllerManagedBy(mgr), members).
+	b := baseline.Watch(ctrl.NewControllerManagedBy(mgr), members).
 		Named("forkedworkload").
 		WithOptions(o).
 		// Its status, too: what was decided while our last write was not yet in the cache
 		// may have found nothing to write, and is decided again when it is there.
 		For(&crdv1.ForkedWorkload{}).
-		Owns(&appsv1.Deployment{}, builder.WithPredicates(guard.Updates(deploymentChanged))).
-		Owns(&corev1.Service{}).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{})).
-		Complete(r)
+		Owns(&appsv1.Deployment{}, builder.WithPredicates(guard.Updates(forkChanged))).
+		Owns(&corev1.Service{}, builder.WithPredicates(guard.Updates(forkServiceChanged))).
+		Watches(&corev1.Pod{}, enqueue(r.byForkPod), builder.WithPredicates(guard.Updates(troubleChanged))).
+		Watches(&corev1.Service{}, enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
+		Watches(&policyv1.PodDisruptionBudget{}, enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
+		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
+	if rollouts, ok := mgr.GetClient().(baseline.RolloutSource); ok {
+		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &crdv1.ForkedWorkload{}, handler.OnlyControllerOwner())
+		b = b.WatchesRawSource(rollouts.Source(owner, guard.Updates(forkChanged)))
+	}
+	return b.Complete(r)
 }
 
-// deploymentChanged passes over changes of a fork that nobody here reads.
-func deploymentChanged(before, after client.Object) bool {
-	b, okB := before.(*appsv1.Deployment)
-	a, okA := after.(*appsv1.Deployment)
-	return !okA || !okB || guard.SpecChanged(before, after) || !equality.Semantic.DeepEqual(b.Status, a.Status)
+// enqueue makes a handler of a map function.
+func enqueue(f handler.MapFunc) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
+}
+
+// byForkPod leads from a pod of a fork that is in trouble to the ForkedWorkload. Of
+// one that is well its Deployment tells.
+func (r *Reconciler) byForkPod(ctx context.Context, o client.Object) []reconcile.Request {
+	p, ok := o.(*corev1.Pod)
+	if !ok || p.Labels[crdv1.LabelForkedWorkload] == "" {
+		return nil
+	}
+	if _, ok := podTrouble(p); !ok {
+		return nil
+	}
+	return r.find(ctx, client.InNamespace(p.Namespace), client.MatchingFields{indexFork: p.Labels[crdv1.LabelForkedWorkload]})
+}
+
+// bySelector leads from a Service or a budget to the ForkedWorkloads whose pods it
+// would take for those of their baselines, and to those that are refused for that: it
+// may have been for this one.
+func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcile.Request {
+	selector := selectorOf(o)
+	if o.GetLabels()[crdv1.LabelForkedWorkload] != "" || selector.Empty() {
+		return nil
+	}
+	inNamespace := client.InNamespace(o.GetNamespace())
+	out := r.find(ctx, inNamespace, client.MatchingFields{indexRefused: "true"})
+	var forks appsv1.DeploymentList
+	rollouts := baseline.NewRolloutList()
+	for _, list := range []client.ObjectList{&forks, rollouts} {
+		if err := r.config.Client.List(ctx, list, inNamespace, client.HasLabels{crdv1.LabelForkedWorkload}, client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Cannot find the forks that an event is about")
+		}
+	}
+	owner := func(o client.Object, pod map[string]string) {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && selector.Matches(labels.Set(pod)) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: ref.Name}})
+		}
+	}
+	for i := range forks.Items {
+		owner(&forks.Items[i], forks.Items[i].Spec.Template.Labels)
+	}
+	for i := range rollouts.Items {
+		pod, _, _ := unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "labels")
+		owner(&rollouts.Items[i], pod)
+	}
+	return out
+}
+
+// selectorOf gives whom a Service or a budget selects; the empty selector when it is
+// nobody, or everybody.
+func selectorOf(o client.Object) labels.Selector {
+	switch o := o.(type) {
+	case *corev1.Service:
+		return labels.SelectorFromSet(o.Spec.Selector)
+	case *policyv1.PodDisruptionBudget:
+		if selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector); err == nil {
+			return selector
+		}
+	}
+	return labels.NewSelector()
+}
+
+// find gives requests for the ForkedWorkloads that the options select.
+func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	var list crdv1.ForkedWorkloadList
+	if err := r.config.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the ForkedWorkloads that an event is about")
+		return nil
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return out
+}
+
+// forkChanged passes over changes of the workload of a fork that nobody here reads:
+// most of those of its status.
+func forkChanged(before, after client.Object) bool {
+	return progressOf(before) != progressOf(after) || forkMetadataChanged(before, after)
+}
+
+// forkMetadataChanged says whether somebody changed what we wrote, or the owner.
+func forkMetadataChanged(before, after client.Object) bool {
+	return guard.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+}
+
+// forkServiceChanged passes over changes of the status of a Service of a fork. Its
+// generation is not counted.
+func forkServiceChanged(before, after client.Object) bool {
+	b, okB := before.(*corev1.Service)
+	a, okA := after.(*corev1.Service)
+	return !okA || !okB || forkMetadataChanged(before, after) || !equality.Semantic.DeepEqual(b.Spec, a.Spec)
+}
+
+// troubleChanged passes over changes of a pod of a fork that do not say anything new.
+func troubleChanged(before, after client.Object) bool {
+	b, okB := before.(*corev1.Pod)
+	a, okA := after.(*corev1.Pod)
+	if !okA || !okB {
+		return true
+	}
+	was, _ := podTrouble(b)
+	is, _ := podTrouble(a)
+	return was != is
+}
+
+// selectorChanged passes over changes of a Service or a budget that select the same.
+func selectorChanged(before, after client.Object) bool {
+	switch a := after.(type) {
+	case *corev1.Service:
+		b, ok := before.(*corev1.Service)
+		return !ok || !maps.Equal(b.Spec.Selector, a.Spec.Selector) || b.Spec.Type != a.Spec.Type
+	case *policyv1.PodDisruptionBudget:
+		b, ok := before.(*policyv1.PodDisruptionBudget)
+		return !ok || !equality.Semantic.DeepEqual(b.Spec.Selector, a.Spec.Selector)
+	}
+	return true
 }

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +27,7 @@ const operatorNamespace = "signadot"
 // Scheme knows the kinds that controllers read and write.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme, discoveryv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -42,9 +43,10 @@ func CacheOptions(namespaces []string) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform: transform(keepManagers),
 		ByObject: map[client.Object]crcache.ByObject{
-			&corev1.Pod{}:                {Transform: transform(keepManagers, keepSidecars)},
-			&discoveryv1.EndpointSlice{}: {Label: ofExternalWorkloads()},
-			&corev1.Endpoints{}:          {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
+			&corev1.Pod{}:                   {Transform: transform(keepManagers, keepSidecars)},
+			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
+			&discoveryv1.EndpointSlice{}:    {Label: ofExternalWorkloads()},
+			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
 	}
 	if len(namespaces) > 0 {
@@ -90,7 +92,8 @@ func keepManagers(o metav1.Object) {
 }
 
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
-// up to, and what package coverage asks of it: the images of our own containers,
+// up to, why one of a fork does not start,
+// and what package coverage asks of it: the images of our own containers,
 // the ports whose connections they do not read, and why it has none.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
@@ -102,12 +105,14 @@ func keepSidecars(o metav1.Object) {
 	if p.Annotations = nil; processed {
 		p.Annotations = map[string]string{crdv1.AnnotationProcessed: why}
 	}
+	troubles := keepTroubles(p)
 	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers), InitContainers: names(p.Spec.InitContainers)}
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
 		ContainerStatuses:     readiness(p.Status.ContainerStatuses),
 		InitContainerStatuses: readiness(p.Status.InitContainerStatuses),
 	}
+	troubles(p)
 }
 
 // names leaves the names of containers, and of ours the images, and the ports whose

@@ -19,8 +19,10 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/inject"
@@ -127,6 +129,8 @@ type Main struct {
 	config    Config
 	manager   ctrl.Manager
 	publisher *publisher.Publisher
+	// rollouts are the Argo Rollouts of the cluster, while there are any.
+	rollouts *rollouts.Rollouts
 	// injector is nil without a webhook.
 	injector *webhook.Injector
 }
@@ -141,12 +145,18 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := awaitKinds(ctx, m.config.REST, m.config.Logger); err != nil {
 		return nil, err
 	}
+	if err := m.findRollouts(); err != nil {
+		return nil, err
+	}
 	options, err := m.options()
 	if err != nil {
 		return nil, err
 	}
 	if m.manager, err = ctrl.NewManager(m.config.REST, options); err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
+	}
+	if err := m.manager.Add(m.rollouts); err != nil {
+		return nil, fmt.Errorf("add what finds Argo Rollouts: %w", err)
 	}
 	if err := m.addControllers(ctx); err != nil {
 		return nil, err
@@ -169,6 +179,7 @@ func (m *Main) options() (ctrl.Options, error) {
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
 		Cache:                         CacheOptions(m.config.Namespaces),
+		NewClient:                     m.newClient,
 		Metrics:                       metricsserver.Options{BindAddress: m.config.MetricsAddress},
 		HealthProbeBindAddress:        m.config.HealthAddress,
 		LeaderElection:                m.config.LeaderElect,
@@ -181,6 +192,24 @@ func (m *Main) options() (ctrl.Options, error) {
 		GracefulShutdownTimeout:       &graceful,
 		Controller:                    config.Controller{EnableWarmup: &warm, SkipNameValidation: &several},
 	}, nil
+}
+
+// findRollouts makes what finds Argo Rollouts. A cluster may get them, and lose them,
+// at any time.
+func (m *Main) findRollouts() (err error) {
+	m.rollouts, err = rollouts.New(rollouts.Config{
+		REST: m.config.REST, Namespaces: m.config.Namespaces, Indexes: indexes.Rollouts(), Logger: m.config.Logger,
+	})
+	return err
+}
+
+// newClient makes the client of all controllers, which reads Rollouts as well.
+func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, error) {
+	beneath, err := client.New(access, o)
+	if err != nil {
+		return nil, err
+	}
+	return rollouts.Client{Client: beneath, Rollouts: m.rollouts}, nil
 }
 
 // addControllers adds the publisher and the controllers that state facts with

@@ -185,10 +185,10 @@ func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *cr
 	made := forkedworkload.Made{Services: map[string]*corev1.Service{}}
 	if d.Fork != nil {
 		out.object(t, d.Fork)
-		made.Fork = d.Fork.DeepCopy()
-		made.Fork.Status = appsv1.DeploymentStatus{
-			Replicas: *d.Fork.Spec.Replicas, UpdatedReplicas: *d.Fork.Spec.Replicas, AvailableReplicas: *d.Fork.Spec.Replicas,
-		}
+		fork := d.Fork.DeepCopyObject().(*appsv1.Deployment)
+		n := *fork.Spec.Replicas
+		fork.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, AvailableReplicas: n}
+		made.Fork = fork
 	}
 	for i, m := range d.Services {
 		if m.Service == nil {

@@ -1,0 +1,135 @@
+package baseline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// RolloutHash is the label that pods of a Rollout have in place of that of pods of a
+// Deployment.
+const RolloutHash = "rollouts-pod-template-hash"
+
+// RolloutKind is the kind of Argo Rollouts. A cluster has it only when somebody
+// installed it.
+func RolloutKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: KindRollout}
+}
+
+// NewRollout gives an empty Rollout. We know it without its Go types: its fields are
+// many and change with the versions of Argo, and a fork keeps all of them.
+func NewRollout() *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(RolloutKind())
+	return u
+}
+
+// NewRolloutList gives an empty list of Rollouts.
+func NewRolloutList() *unstructured.UnstructuredList {
+	l := &unstructured.UnstructuredList{}
+	l.SetGroupVersionKind(RolloutKind().GroupVersion().WithKind(KindRollout + "List"))
+	return l
+}
+
+// rolloutSpec is what we read of the spec of a Rollout.
+type rolloutSpec struct {
+	Selector    *metav1.LabelSelector   `json:"selector"`
+	Template    *corev1.PodTemplateSpec `json:"template"`
+	WorkloadRef *rolloutRef             `json:"workloadRef"`
+}
+
+// rolloutRef names a workload that a Rollout takes its pod template from.
+type rolloutRef struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+}
+
+// ReferredDeployment gives the name of the Deployment whose pods a Rollout runs, as
+// its spec.workloadRef says; false when it has a pod template of its own, or refers to
+// something else.
+func ReferredDeployment(u *unstructured.Unstructured) (string, bool) {
+	ref, _, _ := unstructured.NestedStringMap(u.Object, "spec", "workloadRef")
+	return ref["name"], ref["kind"] == KindDeployment && ref["name"] != ""
+}
+
+// readRollout reads a Rollout; nil when there is none, or no such kind.
+//
+// +kubebuilder:rbac:groups=argoproj.io,resources=rollouts,verbs=get;list;watch
+func readRollout(ctx context.Context, c client.Reader, key client.ObjectKey) (*Workload, error) {
+	u := NewRollout()
+	err := c.Get(ctx, key, u)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Rollout %s: %w", key, err)
+	}
+	var referred *appsv1.Deployment
+	if name, ok := ReferredDeployment(u); ok {
+		d := &appsv1.Deployment{}
+		err := c.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: name}, d)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("read Deployment %s/%s: %w", key.Namespace, name, err)
+		}
+		if err == nil {
+			referred = d
+		}
+	}
+	return OfRollout(u, referred), nil
+}
+
+// OfRollout gives a Rollout as a Workload. referred is the Deployment that its
+// spec.workloadRef names, nil when it names none or there is none.
+func OfRollout(u *unstructured.Unstructured, referred *appsv1.Deployment) *Workload {
+	w := &Workload{UID: u.GetUID(), Generation: u.GetGeneration(), Object: u, Template: &corev1.PodTemplateSpec{}}
+	w.Ref.APIVersion, w.Ref.Kind = RolloutKind().ToAPIVersionAndKind()
+	w.Ref.Namespace, w.Ref.Name = u.GetNamespace(), u.GetName()
+	spec, err := specOf(u)
+	if err != nil {
+		w.Problem = fmt.Sprintf("%s cannot be read: %v", w, err)
+		return w
+	}
+	w.Selector = spec.Selector
+	switch ref := spec.WorkloadRef; {
+	case ref == nil && spec.Template == nil:
+		w.Problem = fmt.Sprintf("%s has neither spec.template nor spec.workloadRef", w)
+	case ref == nil:
+		w.Template = spec.Template
+	case ref.Kind != KindDeployment:
+		w.Problem = fmt.Sprintf("%s takes its pods from %s %s by spec.workloadRef: only a Rollout that takes them from a Deployment, or has a template of its own, can be forked",
+			w, ref.Kind, ref.Name)
+	case referred == nil:
+		w.Problem = fmt.Sprintf("%s takes its pods from Deployment %s by spec.workloadRef, which does not exist: create it", w, ref.Name)
+	default:
+		w.Template = &referred.Spec.Template
+		if w.Selector == nil {
+			w.Selector = referred.Spec.Selector
+		}
+	}
+	return w
+}
+
+// specOf reads what we need of the spec of a Rollout.
+func specOf(u *unstructured.Unstructured) (rolloutSpec, error) {
+	var out rolloutSpec
+	spec, ok, err := unstructured.NestedFieldNoCopy(u.Object, "spec")
+	if err != nil || !ok {
+		return out, errors.Join(errors.New("it has no spec"), err)
+	}
+	content, ok := spec.(map[string]any)
+	if !ok {
+		return out, errors.New("its spec is not an object")
+	}
+	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(content, &out)
+}

@@ -1,0 +1,98 @@
+package forkedworkload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// trouble is why a pod does not get ready, as a reason for programs and a message for
+// people. It stays the same through the turns of a container that is started again and
+// again, so that nothing is written at each of them.
+type trouble struct{ reason, message string }
+
+// severity orders troubles by how much they explain: a pod that no node takes has no
+// containers, and one whose image cannot be had never ends.
+func severity() []string {
+	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop}
+}
+
+// troubleOf gives the most telling trouble of some pods; false when none has any.
+// Pods that are being deleted or have ended do not count.
+func troubleOf(pods []corev1.Pod) (trouble, bool) {
+	var all []trouble
+	for i := range pods {
+		if t, ok := podTrouble(&pods[i]); ok {
+			all = append(all, t)
+		}
+	}
+	if len(all) == 0 {
+		return trouble{}, false
+	}
+	return slices.MinFunc(all, func(a, b trouble) int {
+		order := severity()
+		return cmp.Or(cmp.Compare(slices.Index(order, a.reason), slices.Index(order, b.reason)), cmp.Compare(a.message, b.message))
+	}), true
+}
+
+// podTrouble gives what is wrong with one pod.
+func podTrouble(p *corev1.Pod) (trouble, bool) {
+	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		return trouble{}, false
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Message != "" {
+			return trouble{ReasonUnschedulable, fmt.Sprintf("pod %s gets no node: %s", p.Name, c.Message)}, true
+		}
+	}
+	for _, s := range p.Status.InitContainerStatuses {
+		if t, ok := containerTrouble(p.Name, "init container "+s.Name, s); ok {
+			return t, true
+		}
+	}
+	for _, s := range p.Status.ContainerStatuses {
+		if t, ok := containerTrouble(p.Name, "container "+s.Name, s); ok {
+			return t, true
+		}
+	}
+	return trouble{}, false
+}
+
+// containerTrouble gives what is wrong with one container. One that is ready, or an
+// init container that has done its work, has none.
+func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble, bool) {
+	ended := s.State.Terminated
+	if s.Ready || ended != nil && ended.ExitCode == 0 && strings.HasPrefix(container, "init ") {
+		return trouble{}, false
+	}
+	if w := s.State.Waiting; w != nil {
+		switch w.Reason {
+		case "ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+			// The two first take turns, and tell the same.
+			message := w.Message
+			if _, cause, ok := strings.Cut(message, "ErrImagePull: "); ok {
+				message = cause
+			}
+			return trouble{ReasonImagePull, fmt.Sprintf("pod %s, %s: its image cannot be pulled: %s", pod, container, message)}, true
+		case "CreateContainerConfigError", "CreateContainerError":
+			return trouble{ReasonConfigError, fmt.Sprintf("pod %s, %s cannot be made: %s", pod, container, w.Message)}, true
+		}
+	}
+	if ended == nil {
+		ended = s.LastTerminationState.Terminated
+	}
+	if ended == nil {
+		return trouble{}, false
+	}
+	how := fmt.Sprintf("exit code %d", ended.ExitCode)
+	if ended.Reason != "" {
+		how += " (" + ended.Reason + ")"
+	}
+	if ended.Message != "" {
+		how += ": " + ended.Message
+	}
+	return trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
+}

@@ -1,0 +1,87 @@
+package manager
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// longestTold is how many bytes are kept of what is told of a container: enough to
+// name what is missing, and no page of a log.
+const longestTold = 512
+
+// keepTroubles remembers what tells why a pod of a fork does not start, and gives what
+// puts that back when all else has been cut away. Of other pods it keeps nothing: there
+// are many more of them, and nobody asks.
+func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {
+	if p.Labels[crdv1.LabelForkedWorkload] == "" {
+		return func(*corev1.Pod) {}
+	}
+	was := p.Status
+	return func(p *corev1.Pod) {
+		for _, c := range was.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				p.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: told(c.Message)}}
+			}
+		}
+		keepStates(p.Status.ContainerStatuses, was.ContainerStatuses)
+		keepStates(p.Status.InitContainerStatuses, was.InitContainerStatuses)
+	}
+}
+
+// keepStates puts into statuses what containers that are not ready wait for, and how
+// they ended. Both lists have the same containers in the same order.
+func keepStates(into, from []corev1.ContainerStatus) {
+	for i := range into {
+		s := from[i]
+		if s.Ready {
+			continue
+		}
+		if w := s.State.Waiting; w != nil {
+			into[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: told(w.Message)}
+		}
+		into[i].State.Terminated = ending(s.State.Terminated)
+		into[i].LastTerminationState.Terminated = ending(s.LastTerminationState.Terminated)
+	}
+}
+
+// ending leaves how a container ended. What it said itself at its end is not kept: it
+// may be anything, and different each time.
+func ending(t *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if t == nil {
+		return nil
+	}
+	out := &corev1.ContainerStateTerminated{ExitCode: t.ExitCode, Reason: t.Reason}
+	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" { // The runtime says why.
+		out.Message = told(t.Message)
+	}
+	return out
+}
+
+// told cuts a message where it is too long, not within a letter.
+func told(message string) string {
+	if len(message) <= longestTold {
+		return message
+	}
+	cut := message[:longestTold]
+	for !utf8.ValidString(cut) && len(cut) > longestTold-utf8.UTFMax {
+		cut = cut[:len(cut)-1]
+	}
+	return strings.TrimSpace(cut) + "…"
+}
+
+// keepSelector leaves of a PodDisruptionBudget which pods count for it.
+func keepSelector(o metav1.Object) {
+	b, ok := o.(*policyv1.PodDisruptionBudget)
+	if !ok {
+		return
+	}
+	b.ManagedFields, b.Annotations = nil, nil
+	b.Spec = policyv1.PodDisruptionBudgetSpec{Selector: b.Spec.Selector}
+	b.Status = policyv1.PodDisruptionBudgetStatus{}
+}
