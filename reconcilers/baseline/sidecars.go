@@ -38,7 +38,7 @@ const ConditionSidecarsReady = "SidecarsReady"
 // its pods, meet a sidecar in every pod that reads them. Without any pod it is the
 // pod template that counts. injected are the images of sidecars that pods get now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
-// those only last. w may be nil: there is no baseline.
+// those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
 func Sidecars(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.Images) finding.Finding {
 	if w == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
@@ -54,12 +54,15 @@ func Sidecars(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.I
 		return finding.No(ReasonPortsUnread, fmt.Sprintf("Requests to %s reach the baseline whatever key they carry; its sidecars do not read %s",
 			name, r.Bypassed(w.Template)))
 	}
-	if names := r.Pods[coverage.NotReady]; len(names) > 0 {
+	if names := startedOf(r); len(names) > 0 {
 		return finding.No(ReasonSidecarNotReady, fmt.Sprintf(
 			"DevMesh Sidecar not ready on baseline %s: %d of %d pods (%s)", name, len(names), r.Total, coverage.Some(names)))
 	}
 	if r.Total == 0 {
 		return finding.Yes(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
+	}
+	if len(r.Pending) == r.Total {
+		return finding.Yes(ReasonNoPods, name+" has no pods that have started; each of them has a DevMesh Sidecar.")
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
@@ -71,6 +74,13 @@ func Sidecars(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.I
 			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(w.Template))
 	}
 	return finding.Yes("SidecarsReady", message)
+}
+
+// startedOf gives the pods whose sidecar is not ready, but for those that are Pending.
+// These get no requests, and most are so for a moment, when their workload is rolled
+// out or gets more pods: each would be said to every fork of it, and taken back.
+func startedOf(r coverage.Report) []string {
+	return slices.DeleteFunc(slices.Clone(r.Pods[coverage.NotReady]), func(name string) bool { return slices.Contains(r.Pending, name) })
 }
 
 // Reservation is what SidecarsReady says although it is true: that there are no
