@@ -22,7 +22,7 @@ type Mapping struct {
 	// the port on which the baseline's pods listen, by which its sidecar knows
 	// a connection; the fork may listen on another one behind the same name.
 	Ports []crdv1.MappedPort
-	// Missing are the ports that do not lead to the fork, sorted: their target is a
+	// Missing are the ports that do not lead to the fork, each once, sorted: their target is a
 	// name that no container has. Where the baseline has it and only the fork has
 	// not, the port is in Ports all the same, so that its requests fail instead of
 	// being served by the baseline.
@@ -42,7 +42,8 @@ func Services(template *corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours 
 		}
 	}
 	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
-	return out
+	// Whoever reads in two places may have seen one Service twice.
+	return slices.CompactFunc(out, func(a, b Mapping) bool { return a.From == b.From })
 }
 
 // mapService makes the Mapping of one Service.
@@ -72,6 +73,7 @@ func mapService(s *corev1.Service, live, fork corev1.PodSpec, id Identity) Mappi
 		}
 	}
 	slices.Sort(m.Missing)
+	m.Missing = slices.Compact(m.Missing) // One number may be there for two protocols.
 	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 	if len(ports) > 0 {
 		m.Service = service(s, ports, id)
@@ -91,7 +93,10 @@ func declarations(pod corev1.PodSpec, port int32, protocol corev1.Protocol) (n i
 
 // service makes the Service of a fork. It has an address inside the cluster,
 // whatever the baseline's is: that of a headless one too, because sidecars send
-// requests to an address.
+// requests to an address. The address is of the same families, since the application may
+// listen on one only, and clients stay at a pod as they do there. What the baseline's
+// says of near and far is left out: a fork has one pod, and where that is far or on
+// another node it is to be reached all the same.
 func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1.Service {
 	out := &corev1.Service{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -105,7 +110,12 @@ func service(s *corev1.Service, ports []corev1.ServicePort, id Identity) *corev1
 			Selector:                 id.Selector(),
 			Ports:                    ports,
 			PublishNotReadyAddresses: s.Spec.PublishNotReadyAddresses,
+			IPFamilyPolicy:           s.Spec.IPFamilyPolicy,
+			IPFamilies:               slices.Clone(s.Spec.IPFamilies),
 		},
+	}
+	if s.Spec.SessionAffinity == corev1.ServiceAffinityClientIP {
+		out.Spec.SessionAffinity, out.Spec.SessionAffinityConfig = s.Spec.SessionAffinity, s.Spec.SessionAffinityConfig.DeepCopy()
 	}
 	id.mark(&out.ObjectMeta)
 	out.Annotations[crdv1.AnnotationBaselineService] = s.Namespace + "/" + s.Name

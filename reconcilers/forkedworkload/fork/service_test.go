@@ -132,6 +132,124 @@ spec:
 	}
 }
 
+func TestPortsOfTheForksService(t *testing.T) {
+	tests := []struct {
+		name, ports string
+		want        string // The ports of the fork's Service.
+		mapped      []crdv1.MappedPort
+		missing     []int32
+	}{
+		{
+			name:   "two ports with one target stay two",
+			ports:  `[{name: a, port: 80, targetPort: http, protocol: TCP}, {name: b, port: 8080, targetPort: http, protocol: TCP}]`,
+			want:   `[{name: a, port: 80, targetPort: http, protocol: TCP}, {name: b, port: 8080, targetPort: http, protocol: TCP}]`,
+			mapped: []crdv1.MappedPort{{Port: 80, TargetPort: 8081}, {Port: 8080, TargetPort: 8081}},
+		},
+		{
+			name:   "one number for two protocols stays two ports with their names",
+			ports:  `[{name: dns, port: 53, targetPort: 5353, protocol: UDP}, {name: dns-tcp, port: 53, targetPort: 5353, protocol: TCP}]`,
+			want:   `[{name: dns, port: 53, targetPort: 5353, protocol: UDP}, {name: dns-tcp, port: 53, targetPort: 5353, protocol: TCP}]`,
+			mapped: []crdv1.MappedPort{{Port: 53, TargetPort: 5353}},
+		},
+		{
+			name:    "one number for two protocols without a target is missing once",
+			ports:   `[{name: a, port: 53, targetPort: nowhere, protocol: UDP}, {name: b, port: 53, targetPort: nowhere, protocol: TCP}]`,
+			missing: []int32{53},
+		},
+		{
+			name:    "a name that the pod has for another protocol is missing",
+			ports:   `[{name: a, port: 80, targetPort: http, protocol: UDP}]`,
+			missing: []int32{80},
+		},
+		{
+			name:   "what the protocol above TCP is called is kept, and a port of the node is not",
+			ports:  `[{name: a, port: 80, targetPort: http, protocol: TCP, nodePort: 30080, appProtocol: kubernetes.io/ws}]`,
+			want:   `[{name: a, port: 80, targetPort: http, protocol: TCP, appProtocol: kubernetes.io/ws}]`,
+			mapped: []crdv1.MappedPort{{Port: 80, TargetPort: 8081}},
+		},
+		{
+			name:   "SCTP is served and not routed by sidecars",
+			ports:  `[{port: 9, targetPort: 9, protocol: SCTP}]`,
+			want:   `[{port: 9, targetPort: 9, protocol: SCTP}]`,
+			mapped: nil,
+		},
+		{
+			name:   "without a protocol it is TCP",
+			ports:  `[{port: 80}]`,
+			want:   `[{port: 80, targetPort: 80, protocol: TCP}]`,
+			mapped: []crdv1.MappedPort{{Port: 80, TargetPort: 80}},
+		},
+		{name: "a headless Service without ports leads nowhere by an address", ports: `[]`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			m := mapped(t, `[]`, service(t, `{metadata: {name: s}, spec: {selector: {app: customer}, ports: `+tt.ports+`}}`))[0]
+			var want []corev1.ServicePort
+			if tt.want != "" {
+				read(t, tt.want, &want)
+			}
+			var got []corev1.ServicePort
+			if m.Service != nil {
+				got = m.Service.Spec.Ports
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error("ports:", diff)
+			}
+			if diff := cmp.Diff(tt.mapped, m.Ports); diff != "" {
+				t.Error("mapped:", diff)
+			}
+			if diff := cmp.Diff(tt.missing, m.Missing); diff != "" {
+				t.Error("missing:", diff)
+			}
+		})
+	}
+}
+
+func TestWhatTheForksServiceHasOfTheBaselines(t *testing.T) {
+	const ports = `ports: [{port: 80, targetPort: 8081, protocol: TCP}]`
+	tests := []struct{ name, has, want string }{
+		{"the families of addresses", `{ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4], clusterIP: "fd00::1", clusterIPs: ["fd00::1", 10.0.0.1], ` + ports + `}`,
+			`{ipFamilyPolicy: PreferDualStack, ipFamilies: [IPv6, IPv4], ` + ports + `}`},
+		{"that clients stay at one pod", `{sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}, ` + ports + `}`,
+			`{sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}, ` + ports + `}`},
+		{"nothing of what an API server writes for none", `{sessionAffinity: None, ` + ports + `}`, `{` + ports + `}`},
+		{"nothing of near and far, which would leave out clients on other nodes",
+			`{internalTrafficPolicy: Local, externalTrafficPolicy: Local, trafficDistribution: PreferClose, ` + ports + `}`, `{` + ports + `}`},
+		{"nothing of what is outside of the cluster",
+			`{type: LoadBalancer, externalIPs: [1.2.3.4], loadBalancerClass: x, loadBalancerSourceRanges: [1.0.0.0/8], healthCheckNodePort: 30000, ` + ports + `}`, `{` + ports + `}`},
+		{"an address, which a headless one has not", `{clusterIP: None, ` + ports + `}`, `{` + ports + `}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := service(t, `{metadata: {name: s, namespace: hotrod}, spec: `+tt.has+`}`)
+			s.Spec.Selector = map[string]string{"app": "customer"}
+			var want corev1.ServiceSpec
+			read(t, tt.want, &want)
+			want.Type, want.Selector = corev1.ServiceTypeClusterIP, identity().Selector()
+			if diff := cmp.Diff(want, mapped(t, `[]`, s)[0].Service.Spec); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestEachServiceOfTheBaselineHasOneMapping(t *testing.T) {
+	s := service(t, `{metadata: {name: s, namespace: hotrod}, spec: {selector: {app: customer}, ports: [{port: 80, protocol: TCP}]}}`)
+	if got := mapped(t, `[]`, s, s); len(got) != 1 {
+		t.Errorf("%d mappings for a Service that was seen twice", len(got))
+	}
+}
+
+func TestARolloutHasServicesAsADeploymentHas(t *testing.T) {
+	live := rollout(t)
+	got, _ := cloneRollout(t, live, fork.Plan{})
+	s := service(t, `{metadata: {name: s, namespace: hotrod}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`)
+	m := fork.Services(live.Template, got.Template.Spec, []corev1.Service{s}, identity())
+	if len(m) != 1 || m[0].Ports[0].TargetPort != 8081 || len(m[0].Missing) != 0 {
+		t.Errorf("%+v", m)
+	}
+}
+
 func TestServicesThatAreLeftOut(t *testing.T) {
 	for name, text := range map[string]string{
 		"it selects other pods":                `{metadata: {name: x}, spec: {selector: {app: other}, ports: [{port: 80}]}}`,
