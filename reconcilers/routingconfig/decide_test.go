@@ -70,7 +70,7 @@ func told(m crdv1.Member, status, reason, message string) crdv1.Member {
 func virtual(name, base string) *crdv1.VirtualWorkload {
 	v, _ := standing(crdv1.KindVirtualWorkload, "ns", name, "told", base, 1).(*crdv1.VirtualWorkload)
 	v.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
-		{From: base, Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
+		{From: base, To: "written-by-somebody", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
 	}}
 	told(v, "True", "SidecarsReady", "")
 	return v
