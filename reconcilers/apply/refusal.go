@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,8 @@ const (
 	ReasonForbidden = "Forbidden"
 	// ReasonNamespaceNotFound: its namespace does not exist.
 	ReasonNamespaceNotFound = "NamespaceNotFound"
+	// ReasonNamespaceTerminating: its namespace is being deleted.
+	ReasonNamespaceTerminating = "NamespaceTerminating"
 )
 
 // Refusal is an object that was not written, and trying again would not help
@@ -59,6 +62,9 @@ func refusalOf(o client.Object, err error) error {
 			"%s has fields that somebody else has set (%v): undo that change, or ask for it in the sandbox", Describe(o), err)}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
 		return &Refusal{ReasonRejected, fmt.Sprintf("the API server does not take %s: %v", Describe(o), err)}
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return &Refusal{ReasonNamespaceTerminating, fmt.Sprintf(
+			"%s cannot be made: namespace %q is being deleted", Describe(o), o.GetNamespace())}
 	case apierrors.IsForbidden(err):
 		return &Refusal{ReasonForbidden, fmt.Sprintf("%s may not be written: %v", Describe(o), err)}
 	case apierrors.IsNotFound(err):

@@ -8,13 +8,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotsandboxes,singular=signadotsandbox,shortName=sds,scope=Cluster,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.spec.name`,description="What users call the sandbox."
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.id`,description="Requests that carry this key reach the sandbox."
 // +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.status.forkedWorkloads[0].forkTarget.name`,description="The first workload that is forked."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Sandbox",type=string,JSONPath=`.spec.name`,description="What users call the sandbox, where that is not its name.",priority=1
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="Forks",type=integer,JSONPath=`.status.customizedDeployments`,description="Workloads that were cloned.",priority=1
 // +kubebuilder:printcolumn:name="Forks-Ready",type=integer,JSONPath=`.status.readyDeployments`,description="Clones that are complete.",priority=1
