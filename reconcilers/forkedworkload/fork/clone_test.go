@@ -150,6 +150,13 @@ func TestTheForkFollowsItsBaseline(t *testing.T) {
 	}
 }
 
+func TestPodsOfAForkCanAlwaysGo(t *testing.T) {
+	got := clone(t, fork.Plan{Patches: patches(t, `[{merge: {spec: {template: {metadata: {finalizers: [a.b/c]}}}, metadata: {finalizers: [a.b/c]}}}]`)})
+	if len(got.Finalizers)+len(got.Spec.Template.Finalizers) != 0 {
+		t.Errorf("%v, %v: nobody takes these off", got.Finalizers, got.Spec.Template.Finalizers)
+	}
+}
+
 func TestTheServiceAccountIsNamedOnce(t *testing.T) {
 	for name, text := range map[string]string{
 		"the newer field wins":                `{serviceAccountName: b, serviceAccount: a}`,

@@ -1,6 +1,13 @@
-// Package fork makes a fork out of a baseline: the clone of its Deployment with
-// the patches of a sandbox applied, and one Service for each Service of the
+// Package fork makes a fork out of a baseline: the clone of a Deployment or an Argo
+// Rollout with the patches of a sandbox applied, and one Service for each Service of the
 // baseline. It is pure: values in, values out.
+//
+//	Clone       the fork, or what is wrong with what was asked for   clone.go
+//	            what one kind does in its own way                    kind.go, deployment.go, rollout.go
+//	            patches, their variables, who may do what by them    patch.go, template.go, power*.go
+//	            what is the fork's own, and who may not know it      finish.go, labels.go, ports.go
+//	Writable    the fork as server-side apply takes it               writable.go
+//	Services    the Services beside the baseline's                   service.go
 //
 // # The clone
 //
@@ -13,13 +20,32 @@
 //     refused;
 //   - labels of the baseline are removed from the clone and its pods, so that
 //     no Service of the baseline selects them; PreservedLabels and labels that
-//     a patch adds or changes stay. A clone that a Service or the Deployment of
-//     the baseline would still select is refused;
+//     a patch adds or changes stay. A clone that a Service, a PodDisruptionBudget
+//     or the workload of the baseline would still select is refused. Autoscalers name a workload,
+//     and count the pods that its selector selects, so that none of the baseline's knows the fork;
 //   - the request for a DevMesh sidecar is removed: only baselines get one;
-//   - every container gets SIGNADOT_SANDBOX_NAME and
-//     SIGNADOT_SANDBOX_ROUTING_KEY.
+//   - every container, also those that only run at the start, gets
+//     SIGNADOT_SANDBOX_NAME and SIGNADOT_SANDBOX_ROUTING_KEY: those that migrate or
+//     keep a connection for the main one have to know for whom as well.
 //
 // The rest of the pod's spec is not touched.
+//
+// # Rollouts
+//
+// Of a Rollout only the pod template and a few fields are known; the others are carried along
+// as they are, in a strategic patch as well, which merges objects and replaces lists there. Its
+// strategy is replaced: a canary without steps goes up at once and has no part in the
+// Services, the traffic and the analyses of the baseline. A patch may set maxSurge and
+// maxUnavailable of it and is refused when it wants more. A Rollout that takes its pods from
+// a Deployment (workloadRef) is forked with that template inside of it.
+//
+// # Power
+//
+// Patches are applied with rights that their author may not have. So what comes out of
+// all of them must not have more power over nodes and accounts than the baseline has,
+// unless Plan.Powers names it: host namespaces, privileges, another service account,
+// directories of the node and the like (Power). Containers are compared by name, and
+// one that is new with one in which nothing is set. What the baseline has stays.
 //
 // # What can be wrong
 //

@@ -54,6 +54,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFi
 	labels[crdv1.LabelForkedWorkload] = id.selectorValue()
 	template := at(last.fields, "spec", "template", "metadata")
 	template["labels"] = ofStrings(labels)
+	delete(template, "finalizers") // Nobody would take them off, and the fork could never go.
 	annotations := at(template, "annotations")
 	delete(annotations, crdv1.AnnotationInject)
 	if len(annotations) == 0 {

@@ -166,6 +166,10 @@ func waysByMounts() []wayToPower {
 	return []wayToPower{
 		{"to write what was only read", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{SubPath: "app"})},
 		{"to read another part", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{ReadOnly: true})},
+		{"to read it as root", fork.PowerHostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) { context(p).RunAsUser = ref(int64(0)) }},
+		{"to read it with the group of others", fork.PowerHostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) {
+			podContext(p).SupplementalGroups = []int64{999}
+		}},
 		{"to see what is mounted later", fork.PowerHostPath, "containers[cache].volumeMounts[/more]",
 			mount(corev1.VolumeMount{ReadOnly: true, SubPath: "app", MountPropagation: ref(corev1.MountPropagationHostToContainer)})},
 	}
@@ -375,6 +379,9 @@ func TestWhatGivesNoPower(t *testing.T) {
 		},
 		"the same directory by another name": func(p *corev1.PodTemplateSpec) {
 			p.Spec.Volumes[0].Name, main(p).VolumeMounts[0].Name = "renamed", "renamed"
+		},
+		"another user where no volume of the node is": func(p *corev1.PodTemplateSpec) {
+			contextOf(&p.Spec.Containers[1]).RunAsUser = ref(int64(0))
 		},
 		"probes of its own port":                   func(p *corev1.PodTemplateSpec) { main(p).LivenessProbe.HTTPGet.Path = "/live" },
 		"a priority that the cluster's owner made": func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "low" },

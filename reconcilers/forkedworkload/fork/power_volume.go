@@ -81,26 +81,62 @@ func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
 		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
 }
 
+// mounted is a volume in a container, and as whom the container works on it.
+type mounted struct {
+	corev1.VolumeMount
+	user user
+	path string
+}
+
+// mountsOf gives where the volumes of these names are mounted in a pod.
+func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
+	var out []mounted
+	for _, c := range containers(*pod) {
+		for _, m := range c.VolumeMounts {
+			if slices.Contains(volumes, m.Name) {
+				out = append(out, mounted{m, userOf(pod, c.Container), c.path})
+			}
+		}
+	}
+	return out
+}
+
 // mounts refuses to mount a volume that reaches far wider than the baseline does, where
-// it goes by the names same: to be written where it was only read, another part of it, or
-// with what is mounted later.
+// it goes by the names same: to be written where it was only read, another part of it,
+// with what is mounted later, or as somebody else, whom the files let do more.
 func (g *grants) mounts(power Power, name string, same []string) {
-	var had []corev1.VolumeMount
-	for _, c := range containers(*g.base) {
-		for _, m := range c.VolumeMounts {
-			if slices.Contains(same, m.Name) {
-				had = append(had, m)
-			}
+	had := mountsOf(g.base, same...)
+	for _, is := range mountsOf(g.next, name) {
+		covered := slices.ContainsFunc(had, func(was mounted) bool { return covers(was.VolumeMount, is.VolumeMount) })
+		g.when(!covered, power, is.path+".volumeMounts["+is.MountPath+"]")
+		known := slices.ContainsFunc(had, func(was mounted) bool { return equality.Semantic.DeepEqual(was.user, is.user) })
+		g.when(covered && !known, power, is.path+".securityContext (the user at volume "+name+")")
+	}
+}
+
+// user is as whom a container works on files, as far as that is said.
+type user struct {
+	User, Group, FSGroup *int64
+	Groups               []int64
+	NonRoot              bool
+}
+
+// userOf gives the user of a container in a pod.
+func userOf(pod *corev1.PodSpec, c corev1.Container) user {
+	p := contextOf(pod)
+	u := user{User: p.RunAsUser, Group: p.RunAsGroup, FSGroup: p.FSGroup, Groups: p.SupplementalGroups, NonRoot: isTrue(p.RunAsNonRoot)}
+	if s := c.SecurityContext; s != nil {
+		if s.RunAsUser != nil {
+			u.User = s.RunAsUser
+		}
+		if s.RunAsGroup != nil {
+			u.Group = s.RunAsGroup
+		}
+		if s.RunAsNonRoot != nil {
+			u.NonRoot = *s.RunAsNonRoot
 		}
 	}
-	for _, c := range containers(*g.next) {
-		for _, m := range c.VolumeMounts {
-			if m.Name == name {
-				g.when(!slices.ContainsFunc(had, func(was corev1.VolumeMount) bool { return covers(was, m) }),
-					power, c.path+".volumeMounts["+m.MountPath+"]")
-			}
-		}
-	}
+	return u
 }
 
 // covers says whether what is mounted can do no more than what was.

@@ -21,8 +21,6 @@ const (
 	// ReasonLabelsMatchBaseline: the fork would be taken for the baseline, by a
 	// Service, a PodDisruptionBudget or the baseline itself.
 	ReasonLabelsMatchBaseline = "LabelsMatchBaseline"
-	// ReasonNotSupportedYet: the input is right, this version cannot do it.
-	ReasonNotSupportedYet = "NotSupportedYet"
 )
 
 // Problem is something wrong with what a person asked for.
