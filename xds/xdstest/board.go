@@ -72,6 +72,8 @@ type Fork struct {
 	Destination netip.AddrPort
 	// NotReady: the fork cannot serve.
 	NotReady bool
+	// Kept: it is no fork but a virtual workload, whose requests stay.
+	Kept bool
 }
 
 // Facts gives the two facts that make the fork's rule: what was observed of its
@@ -86,9 +88,12 @@ func (f Fork) Facts() []proto.Message {
 	} else {
 		service.Ports[0].Port = f.Port
 	}
+	if f.Kept {
+		service.To = ""
+	}
 	return []proto.Message{
 		&factv1.WorkloadObserved{
-			Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: f.Baseline.Namespace, Name: f.name(), Uid: "uid-" + f.name()},
+			Workload: &factv1.ObjectRef{Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Uid: "uid-" + f.name()},
 			Created:  &timestamppb.Timestamp{Seconds: 1},
 			Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
 			Services: []*factv1.ServicePair{service},
@@ -97,13 +102,18 @@ func (f Fork) Facts() []proto.Message {
 		&factv1.RoutingDeclared{
 			RoutingKey: f.Key,
 			Members: []*factv1.Member{{
-				Kind: forkKind, Namespace: f.Baseline.Namespace, Name: f.name(), Sandbox: f.Sandbox,
+				Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Sandbox: f.Sandbox,
 			}},
 		},
 	}
 }
 
-const forkKind = "ForkedWorkload"
+func (f Fork) kind() string {
+	if f.Kept {
+		return "VirtualWorkload"
+	}
+	return "ForkedWorkload"
+}
 
 func (f Fork) name() string { return f.Sandbox + "-" + f.Baseline.Name }
 
@@ -111,7 +121,7 @@ func (f Fork) name() string { return f.Sandbox + "-" + f.Baseline.Name }
 func (b *Board) Declare(f Fork) {
 	b.t.Helper()
 	facts := f.Facts()
-	b.state(event.Workload(forkKind, f.Baseline.Namespace, f.name()), facts[0])
+	b.state(event.Workload(f.kind(), f.Baseline.Namespace, f.name()), facts[0])
 	b.state(event.RoutingKey(f.Key), facts[1])
 }
 

@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/translate"
@@ -124,6 +125,35 @@ func TestAnAnswerSaysHowItWasRoutedWhenAsked(t *testing.T) {
 		if got := r.expect("baseline", 8080, [2]string{"sd-explain", asked}); got.Header.Get(translate.TableHeader) != "" {
 			t.Errorf("sd-explain: %q was answered", asked)
 		}
+	}
+}
+
+// A virtual workload wants its requests at the baseline: they meet no 503 although it
+// has no address, go around in no circle, and the answer says whose key it was.
+func TestAKeyThatIsKeptReachesTheBaselineAndIsKnown(t *testing.T) {
+	kept := xdstest.Fork{Baseline: customer, Key: "kept", Sandbox: "watcher 7%", Port: 8080, Kept: true}
+	unready := kept
+	unready.Key, unready.Sandbox, unready.NotReady = "unready", "idle", true
+	r := start(t, kept, unready, sandbox("k1", "10.96.1.7:80", 8080))
+	r.serveHTTP(r.fork("10.96.1.7:80"), "fork")
+	for name, routed := range map[string]string{
+		"kept": "baseline-for=watcher 7%25", "unready": "baseline-for=idle", "nobody": "baseline",
+	} {
+		got := r.expect("baseline", 8080, asks, key(name), [2]string{translate.DestinationHeader, "10.96.1.7:80"})
+		if got.Header.Get(translate.RoutedHeader) != routed || got.Header.Get(devmesh.KeyHeader) != name {
+			t.Errorf("key %s: %s, key %s; want %s", name, got.Header.Get(translate.RoutedHeader), got.Header.Get(devmesh.KeyHeader), routed)
+		}
+	}
+	r.expect("fork", 8080, key("k1"))
+
+	// It becomes a fork, and then it does not any more.
+	r.Board.Declare(sandbox("kept", "10.96.1.7:80", 8080))
+	r.acked()
+	r.expect("fork", 8080, key("kept"))
+	r.Board.Declare(kept)
+	r.acked()
+	if got := r.expect("baseline", 8080, asks, key("kept")); got.Header.Get(translate.RoutedHeader) != "baseline-for=watcher 7%25" {
+		t.Errorf("it is routed to %s", got.Header.Get(translate.RoutedHeader))
 	}
 }
 
