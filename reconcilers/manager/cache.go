@@ -43,7 +43,9 @@ func CacheOptions(namespaces []string) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform: transform(keepManagers),
 		ByObject: map[client.Object]crcache.ByObject{
-			&corev1.Pod{}:                   {Transform: transform(keepManagers, keepSidecars)},
+			&corev1.Pod{}:                   {Transform: transform(keepSidecars)},
+			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
+			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
 			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
 			&discoveryv1.EndpointSlice{}:    {Label: ofExternalWorkloads()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
@@ -91,6 +93,13 @@ func keepManagers(o metav1.Object) {
 	o.SetManagedFields(entries)
 }
 
+// keepNoBooks leaves out what clients note for themselves about an object of others:
+// who has written which field, and, once more, the whole object as kubectl applied it.
+func keepNoBooks(o metav1.Object) {
+	o.SetManagedFields(nil)
+	delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+}
+
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
 // up to, why one of a fork does not start,
 // and what package coverage asks of it: the images of our own containers,
@@ -106,25 +115,37 @@ func keepSidecars(o metav1.Object) {
 		p.Annotations = map[string]string{crdv1.AnnotationProcessed: why}
 	}
 	troubles := keepTroubles(p)
-	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers), InitContainers: names(p.Spec.InitContainers)}
+	kept := isInjected
+	if p.Labels[crdv1.LabelForkedWorkload] != "" {
+		kept = func(string) bool { return true } // What keeps its own from starting is told.
+	}
+	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers, kept), InitContainers: names(p.Spec.InitContainers, kept)}
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
-		ContainerStatuses:     readiness(p.Status.ContainerStatuses),
-		InitContainerStatuses: readiness(p.Status.InitContainerStatuses),
+		ContainerStatuses:     readiness(p.Status.ContainerStatuses, kept),
+		InitContainerStatuses: readiness(p.Status.InitContainerStatuses, kept),
 	}
 	troubles(p)
 }
 
-// names leaves the names of containers, and of ours the images, and the ports whose
-// connections the sidecar does not read.
-func names(in []corev1.Container) []corev1.Container {
-	out := make([]corev1.Container, 0, len(in))
+// isInjected says whether a container is one of ours.
+func isInjected(name string) bool {
+	return name == devmesh.ContainerName || name == devmesh.InitContainerName
+}
+
+// names leaves the names of those containers that are kept, and of ours the images,
+// and the ports whose connections the sidecar does not read.
+func names(in []corev1.Container, kept func(name string) bool) []corev1.Container {
+	var out []corev1.Container
 	for _, c := range in {
-		kept := corev1.Container{Name: c.Name}
-		if c.Name == devmesh.ContainerName || c.Name == devmesh.InitContainerName {
-			kept.Image, kept.Env = c.Image, unread(c.Env)
+		if !kept(c.Name) {
+			continue
 		}
-		out = append(out, kept)
+		of := corev1.Container{Name: c.Name}
+		if isInjected(c.Name) {
+			of.Image, of.Env = c.Image, unread(c.Env)
+		}
+		out = append(out, of)
 	}
 	return out
 }
@@ -140,11 +161,13 @@ func unread(in []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// readiness leaves which containers are ready.
-func readiness(in []corev1.ContainerStatus) []corev1.ContainerStatus {
-	out := make([]corev1.ContainerStatus, 0, len(in))
+// readiness leaves which of the containers that are kept are ready.
+func readiness(in []corev1.ContainerStatus, kept func(name string) bool) []corev1.ContainerStatus {
+	var out []corev1.ContainerStatus
 	for _, s := range in {
-		out = append(out, corev1.ContainerStatus{Name: s.Name, Ready: s.Ready})
+		if kept(s.Name) {
+			out = append(out, corev1.ContainerStatus{Name: s.Name, Ready: s.Ready})
+		}
 	}
 	return out
 }

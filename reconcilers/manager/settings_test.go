@@ -195,18 +195,18 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 			ContainerStatuses: []corev1.ContainerStatus{{Name: "main", Ready: true, Image: "x"}},
 		},
 	}
-	got, err := transform(keepManagers, keepSidecars)(pod)
+	fork := pod.DeepCopy()
+	fork.Labels[crdv1.LabelForkedWorkload] = "f"
+	if _, err := transform(keepSidecars)(fork); err != nil || len(fork.Spec.Containers) != 1 || fork.Status.ContainerStatuses[0].Name != "main" {
+		t.Errorf("of a pod of a fork, whose own containers are told of, there is %+v, %v", fork.Status, err)
+	}
+	got, err := transform(keepSidecars)(pod)
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{crdv1.AnnotationProcessed: "why"}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main"}},
-			InitContainers: []corev1.Container{
-				{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "PLAIN_PORTS", Value: "22,8081"}}},
-				{Name: "sd-sidecar-init", Image: "z", Env: []corev1.EnvVar{{Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}}},
-		Status: corev1.PodStatus{
-			Phase:                 "Running",
-			ContainerStatuses:     []corev1.ContainerStatus{{Name: "main", Ready: true}},
-			InitContainerStatuses: []corev1.ContainerStatus{},
-		},
+		Spec: corev1.PodSpec{InitContainers: []corev1.Container{
+			{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "PLAIN_PORTS", Value: "22,8081"}}},
+			{Name: "sd-sidecar-init", Image: "z", Env: []corev1.EnvVar{{Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}}},
+		Status: corev1.PodStatus{Phase: "Running"},
 	}
 	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {
 		t.Error(diff, err)
@@ -216,6 +216,10 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	}}}
 	if _, err := transform(keepManagers)(service); err != nil || service.ManagedFields[0].FieldsV1 != nil || service.ManagedFields[0].Manager != "m" {
 		t.Errorf("%v, %v", service.ManagedFields, err)
+	}
+	service.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: "{}", "a": "b"}
+	if _, err := transform(keepNoBooks)(service); err != nil || service.ManagedFields != nil || len(service.Annotations) != 1 {
+		t.Errorf("%v, %v, %v", service.ManagedFields, service.Annotations, err)
 	}
 	gone := cache.DeletedFinalStateUnknown{Key: "k"}
 	if got, err := transform(keepManagers)(gone); err != nil || got != any(gone) {
