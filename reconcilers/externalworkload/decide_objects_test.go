@@ -44,6 +44,10 @@ func TestAServiceBesideThatOfTheBaseline(t *testing.T) {
 	if !apply.IsOwned(s, "xw") || s.Namespace != "ns" {
 		t.Errorf("its owner is %+v", s.OwnerReferences)
 	}
+	w.in.Workload.Name = "sb-a-2"
+	if other := externalworkload.Decide(w.in).Services[0].Service.Name; other == s.Name {
+		t.Errorf("two members have a Service called %s", other)
+	}
 }
 
 func TestEndpointsLeadIntoTheTunnel(t *testing.T) {

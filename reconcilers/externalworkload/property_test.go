@@ -2,6 +2,7 @@ package externalworkload_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // drawn is a world of random Services, mappings and tunnels.
 func drawn(t *rapid.T) *world {
 	w := newWorld()
-	number := rapid.SampledFrom([]int32{-1, 0, 80, 8080, 9090, 9091, 65535, 65536})
+	number := rapid.SampledFrom([]int32{8080, 8080, 8080, 9090, 9091, 0, 65536})
 	w.in.Neighbours = nil
 	for i := range rapid.IntRange(0, 3).Draw(t, "Services") {
 		s := corev1.Service{}
@@ -42,14 +43,14 @@ func drawn(t *rapid.T) *world {
 	w.maps()
 	for range rapid.IntRange(0, 3).Draw(t, "mappings") {
 		w.maps(append(w.in.Workload.Spec.Tunnel.BaselineToLocals,
-			port(number.Draw(t, "mapped"), rapid.SampledFrom([]string{"localhost:1", "wrong"}).Draw(t, "local")))...)
+			port(number.Draw(t, "mapped"), rapid.SampledFrom([]string{"localhost:1", "localhost:2", "wrong"}).Draw(t, "local")))...)
 	}
 	info := w.tunnel().Info
-	info.TunnelProxyPodIP = rapid.SampledFrom([]string{"10.1.2.3", "fd00::3", "127.0.0.1", "::ffff:10.1.2.3", ""}).Draw(t, "address")
+	info.TunnelProxyPodIP = rapid.SampledFrom([]string{"10.1.2.3", "10.1.2.3", "fd00::3", "127.0.0.1", "::ffff:10.1.2.3"}).Draw(t, "address")
 	info.WorkloadPorts = nil
 	for range rapid.IntRange(0, 3).Draw(t, "told") {
 		info.WorkloadPorts = append(info.WorkloadPorts, crdv1.TunnelWorkloadPort{
-			Baseline: number.Draw(t, "baseline"), Proxy: rapid.SampledFrom([]int32{0, 7000, 31000, 31001, 70000}).Draw(t, "proxy"),
+			Baseline: number.Draw(t, "baseline"), Proxy: rapid.SampledFrom([]int32{31000, 31000, 31001, 7000, 0, 70000}).Draw(t, "proxy"),
 		})
 	}
 	health := w.tunnel().Health
@@ -105,37 +106,68 @@ func TestInEveryWorld(t *testing.T) {
 	})
 }
 
-// onlyWhatIsAskedFor: endpoints lead to the tunnel, and only through ports that the
-// spec and the tunnel both have.
+// onlyWhatIsAskedFor: endpoints lead to the tunnel, through exactly those ports that
+// both the spec and the tunnel name once.
 func onlyWhatIsAskedFor(t *rapid.T, w *world, d externalworkload.Decision) {
-	asked, carried := map[int32]bool{}, map[int32]int32{}
-	for _, e := range w.in.Workload.Spec.Tunnel.BaselineToLocals {
-		asked[e.BaselinePort] = e.LocalAddress != "wrong"
-	}
-	if s := w.tunnel(); s != nil && s.Info != nil {
-		for _, p := range s.Info.WorkloadPorts {
-			if asked[p.Baseline] {
-				carried[p.Proxy] = p.Baseline
-			}
-		}
-	}
+	carried := carried(w)
 	for _, slice := range d.Slices {
 		for _, p := range slice.Ports {
-			if _, ok := carried[*p.Port]; !ok || *p.Port == 7000 || *p.Port < 1 || *p.Port > 65535 {
-				t.Fatalf("endpoints have port %d", *p.Port)
+			if _, ok := carried[*p.Port]; !ok {
+				t.Fatalf("endpoints have port %d; carried are %v", *p.Port, carried)
 			}
 		}
 		address := slice.Endpoints[0].Addresses[0]
 		if address != "10.1.2.3" && address != "fd00::3" {
 			t.Fatalf("endpoints lead to %s", address)
 		}
-		if *slice.Endpoints[0].Conditions.Ready != w.tunnel().Health.Connected && *slice.Endpoints[0].Conditions.Ready {
+		if *slice.Endpoints[0].Conditions.Ready && !w.tunnel().Health.Connected {
 			t.Fatal("endpoints of a lost tunnel are ready")
 		}
 	}
 	if len(d.Endpoints) > 0 && len(d.Endpoints) != len(d.Slices) {
 		t.Fatalf("%d EndpointSlices and %d Endpoints", len(d.Slices), len(d.Endpoints))
 	}
+	if !d.Tunnel.Address.IsValid() {
+		return
+	}
+	for _, m := range d.Services {
+		for _, p := range m.Ports {
+			missing := slices.Contains(m.Missing, p.Port)
+			for _, baseline := range carried {
+				if baseline == p.TargetPort && missing {
+					t.Fatalf("port %d is carried and called missing", p.Port)
+				}
+			}
+		}
+	}
+}
+
+// carried is the dumb version: which port of the tunnel's pod stands for which
+// container port.
+func carried(w *world) map[int32]int32 {
+	out := map[int32]int32{}
+	if s := w.tunnel(); s == nil || s.Info == nil {
+		return out
+	}
+	told := w.tunnel().Info.WorkloadPorts
+	for i, p := range told {
+		once := p.Proxy > 0 && p.Proxy < 65536 && p.Proxy != w.tunnel().Info.ControlPort
+		for j, other := range told {
+			valid := other.Proxy > 0 && other.Proxy < 65536 && other.Baseline > 0 && other.Baseline < 65536
+			once = once && (i == j || other.Baseline != p.Baseline && (other.Proxy != p.Proxy || !valid))
+		}
+		var asked int
+		for _, e := range w.in.Workload.Spec.Tunnel.BaselineToLocals {
+			if e.BaselinePort == p.Baseline {
+				asked++
+				once = once && e.LocalAddress != "wrong"
+			}
+		}
+		if once && asked == 1 && p.Baseline > 0 && p.Baseline < 65536 {
+			out[p.Proxy] = p.Baseline
+		}
+	}
+	return out
 }
 
 // oneServiceEach: each Service that leads to the baseline has exactly one entry, and

@@ -54,7 +54,7 @@ func newWorld() *world {
 		Status: crdv1.SignadotExternalWorkloadStatus{Tunnel: &crdv1.TunnelStatus{
 			Health: &crdv1.TunnelHealth{Connected: true, LastCheckTime: ago(10 * time.Second), LastConnectedTime: ago(10 * time.Second)},
 			Info: &crdv1.TunnelInfo{
-				ControlPort: 7000, TunnelProxyPodIP: "10.1.2.3", TunnelProxyPodName: "tunnel-proxy-1",
+				ControlPort: 7000, TunnelProxyPodIP: "10.1.2.3", TunnelProxyPodName: "tunnel-proxy-1", Labels: map[string]string{"user": "ann"},
 				WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: 8080, Proxy: 31000}},
 			},
 		}},
