@@ -66,11 +66,13 @@ cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyar
 	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 
 .PHONY: parts
-parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
+parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts
 	$(call say,Kubernetes and its tools from pinned modules (about ten minutes the first time))
 	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path
+	$(call say,the controller of Argo Rollouts from a pinned module (about five minutes the first time))
+	$(GO) run ./tools/argo/cmd/argo-path
 	$(call say,what breaks disks for tests/faults)
 	@{ command -v strace && command -v mkfs.ext4; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs; }
 
@@ -123,6 +125,18 @@ RANDOM_CHANGES ?= 1000
 endure: ## DevMesh under changes, outages and restarts, with real parts (as root, 50 minutes; CHANGES= OUTAGE= RANDOM_CHANGES= SEED= for less)
 	@$(GO) build -o $(CACHE)/tools/endure ./tests/devmesh/cmd/endure
 	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/endure -changes-for $(CHANGES) -outage $(OUTAGE) -random-changes $(RANDOM_CHANGES) $(if $(SEED),-seed $(SEED))
+
+# At every how manyth write a process dies, how many runs with old caches, how many
+# changes over an API server that fails, and how many sandboxes that come and go.
+STEP ?= 1
+STALE ?= 50
+CHURN ?= 300
+CYCLES ?= 1000
+
+.PHONY: sweep
+sweep: ## disturb the controllers at every write and with old caches, on a real API server (an hour; STEP= STALE= CHURN= CYCLES= SEED= for less)
+	@$(GO) build -o $(CACHE)/tools/sweep ./tests/sweep/cmd/sweep
+	@$(CACHE)/tools/sweep -step $(STEP) -stale $(STALE) -changes $(CHURN) -cycles $(CYCLES) $(if $(SEED),-seed $(SEED))
 
 .PHONY: bench-history
 bench-history: ## old versions of the table, rebuilt from the log elsewhere: equal, and how fast

@@ -3,8 +3,10 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -25,6 +27,11 @@ type Server struct {
 	// Config reaches it as an administrator, without limits on requests.
 	Config      *rest.Config
 	environment *envtest.Environment
+
+	// arguments start the API server again after it was killed, again is the one that
+	// was; nil when envtest's is running, or none.
+	arguments []string
+	again     *exec.Cmd
 }
 
 // Start starts an API server and gives it the CRDs. flags are further ones of the
@@ -69,4 +76,4 @@ func Binaries() string {
 }
 
 // Stop ends the API server and etcd.
-func (s *Server) Stop() error { return s.environment.Stop() }
+func (s *Server) Stop() error { return errors.Join(s.stopAgain(), s.environment.Stop()) }

@@ -1,0 +1,138 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// pause is between two looks at whether a process has ended, or answers.
+const pause = 50 * time.Millisecond
+
+// Kill ends the API server at once, as a node that is lost would. What etcd holds
+// stays; Restart starts the API server again. It needs /proc.
+func (s *Server) Kill() error {
+	if s.again != nil {
+		err := s.again.Process.Kill()
+		_ = s.again.Wait() // It says that it was killed.
+		s.again = nil
+		return err
+	}
+	pid, arguments, err := s.find()
+	if err != nil {
+		return err
+	}
+	s.arguments = arguments
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill the API server: %w", err)
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
+			return nil // envtest has waited for it.
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d of the API server does not end", pid)
+		}
+	}
+}
+
+// find gives the process that envtest has started for us, and its command line.
+func (s *Server) find() (pid int, arguments []string, err error) {
+	address, _, err := rest.DefaultServerUrlFor(s.Config)
+	if err != nil {
+		return 0, nil, err
+	}
+	port := []byte("--secure-port=" + address.Port())
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, path := range processes {
+		line, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(line, port) || !bytes.Contains(line, []byte("kube-apiserver")) {
+			continue // It has ended meanwhile, or is another.
+		}
+		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(path))); err != nil {
+			return 0, nil, err
+		}
+		for _, a := range bytes.Split(bytes.TrimSuffix(line, []byte{0}), []byte{0}) {
+			arguments = append(arguments, string(a))
+		}
+		return pid, arguments, nil
+	}
+	return 0, nil, fmt.Errorf("no process has the API server at %s", s.Config.Host)
+}
+
+// Restart starts an API server that was killed again, with the same etcd and the
+// same port, and waits until it is ready.
+func (s *Server) Restart(ctx context.Context) error {
+	if len(s.arguments) == 0 || s.again != nil {
+		return errors.New("restart the API server: it was not killed")
+	}
+	cmd := exec.Command(s.arguments[0], s.arguments[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Not for the terminal to interrupt.
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("restart the API server: %w", err)
+	}
+	s.again = cmd
+	client, err := rest.HTTPClientFor(s.Config)
+	if err != nil {
+		return err
+	}
+	address, _, err := rest.DefaultServerUrlFor(s.Config)
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(patience); ; {
+		if ready(ctx, client, address.JoinPath("readyz").String()) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("the API server at %s is not ready again", s.Config.Host)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// ready says whether the API server is.
+func ready(ctx context.Context, client *http.Client, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// stopAgain ends an API server that was restarted.
+func (s *Server) stopAgain() error {
+	if s.again == nil {
+		return nil
+	}
+	if err := s.again.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end the API server: %w", err)
+	}
+	late := time.AfterFunc(patience, func() { _ = s.again.Process.Kill() })
+	defer late.Stop()
+	_ = s.again.Wait() // How it ends is of no interest.
+	s.again = nil
+	return nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/sweep"
+	"switchyard.dev/tests/sweep/wire"
+)
+
+// settings says how often everything is done; 0 leaves it out.
+type settings struct {
+	seed           uint64
+	step, stale    int
+	guards         bool
+	changes        int
+	cycles, atOnce int
+	log            string
+}
+
+func parse(args []string) (settings, error) {
+	var s settings
+	flags := flag.NewFlagSet("sweep", flag.ContinueOnError)
+	flags.Uint64Var(&s.seed, "seed", uint64(time.Now().UnixNano()), "`number` that all random choices follow from")
+	flags.IntVar(&s.step, "step", 1, "a process dies at every so-many-th write")
+	flags.IntVar(&s.stale, "stale", 50, "runs with old caches")
+	flags.BoolVar(&s.guards, "guards", true, "show that a missing guard is found")
+	flags.IntVar(&s.changes, "changes", 300, "changes while watches expire and the API server is killed")
+	flags.IntVar(&s.cycles, "cycles", 1000, "sandboxes that come and go")
+	flags.IntVar(&s.atOnce, "at-once", 8, "of them side by side")
+	flags.StringVar(&s.log, "log", os.DevNull, "`file` for what managers log")
+	return s, flags.Parse(args)
+}
+
+// all does everything. What cannot be measured does not keep the rest from it.
+func (s settings) all(ctx context.Context, w *sweep.World) error {
+	var failed error
+	for _, part := range []func(context.Context, *sweep.World) error{s.missing, s.comings, s.churn, s.old, s.crashes} {
+		failed = errors.Join(failed, part(ctx, w))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return failed
+}
+
+// told prints a run that did not end as it should at once; the rest comes at the end.
+func told(name string, r sweep.Result) {
+	if len(r.Findings) > 0 {
+		fmt.Printf("  %s: %q\n", name, r.Findings)
+	}
+}
+
+func (s settings) crashes(ctx context.Context, w *sweep.World) error {
+	if s.step == 0 {
+		return nil
+	}
+	g, err := w.Golden(ctx, sweep.Whole())
+	if err != nil {
+		return err
+	}
+	out, err := sweep.Crashes{Ways: wire.Ways(), First: 1, Step: s.step, Told: told}.Run(ctx, w, g)
+	out.Print(os.Stdout, "crash")
+	return err
+}
+
+func (s settings) old(ctx context.Context, w *sweep.World) error {
+	if s.stale == 0 {
+		return nil
+	}
+	g, err := w.Golden(ctx, sweep.Again())
+	if err != nil {
+		return err
+	}
+	out, err := sweep.Stale{Runs: s.stale, Seed: s.seed, Late: 300 * time.Millisecond, Lives: 6, Told: told}.Run(ctx, w, g)
+	out.Print(os.Stdout, "stale")
+	return err
+}
+
+func (s settings) missing(ctx context.Context, w *sweep.World) error {
+	if !s.guards {
+		return nil
+	}
+	for _, trap := range sweep.Traps() {
+		with, err := trap.Spring(ctx, w, true)
+		if err != nil {
+			return err
+		}
+		without, err := trap.Spring(ctx, w, false)
+		if err != nil {
+			return err
+		}
+		name := "guard-" + string(trap.Guard)
+		figures.Told(os.Stdout, name+"-findings-with", len(with), "findings", "0", len(with) == 0)
+		figures.Told(os.Stdout, name+"-findings-without", len(without), "findings", "more than 0, to show that it is seen", len(without) > 0)
+	}
+	return nil
+}
+
+func (s settings) churn(ctx context.Context, w *sweep.World) error {
+	if s.changes == 0 {
+		return nil
+	}
+	c := sweep.Churn{
+		Changes: s.changes, Pause: 300 * time.Millisecond, Sandboxes: 20, Seed: s.seed,
+		Expire: 10 * time.Second, Kills: 2, Away: 3 * time.Second,
+	}
+	r, err := c.Run(ctx, w)
+	r.Print(os.Stdout, c)
+	return err
+}
+
+func (s settings) comings(ctx context.Context, w *sweep.World) error {
+	if s.cycles == 0 {
+		return nil
+	}
+	c := sweep.Cycles{Count: s.cycles, AtOnce: s.atOnce}
+	r, err := c.Run(ctx, w)
+	r.Print(os.Stdout, c)
+	return err
+}

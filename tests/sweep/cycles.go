@@ -1,0 +1,206 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/publisher"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/wire"
+)
+
+// Cycles are sandboxes, each of a name of its own, that come, get ready and go: with
+// forks, a workstation or a virtual workload.
+type Cycles struct {
+	// Count is how many, AtOnce how many side by side.
+	Count, AtOnce int
+}
+
+// Cycled is what is there after that.
+type Cycled struct {
+	// Left are objects, of whatever kind, that a label or an owner tells are ours, and
+	// facts and rules. Nothing of that should be.
+	Left []string
+	// Before and After are the memory in use after the first tenth and after all, in
+	// MiB: that of the manager and of this program around it.
+	Before, After float64
+}
+
+// history is how many events the log keeps, so that its growth hides no other.
+const history = 500
+
+// Run runs them all.
+func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
+	var out Cycled
+	w.bounds = publisher.Bounds{Events: history}
+	defer func() { w.bounds = publisher.Bounds{} }()
+	end, err := w.start(ctx, func(int) wire.Faults { return wire.Faults{} })
+	if err == nil {
+		first := max(1, c.Count/10)
+		if err = c.cycle(ctx, w, 0, first); err == nil {
+			out.Before = heap()
+			err = c.cycle(ctx, w, first, c.Count)
+		}
+	}
+	if err == nil {
+		out.After = heap()
+		err = every(ctx, lookPause, w.patience, "look at what is left", func() error {
+			var err error
+			if out.Left, err = w.ours(ctx); err == nil && len(out.Left) > 0 {
+				return errors.New("something is")
+			}
+			return err
+		})
+		if len(out.Left) > 0 {
+			err = nil
+		}
+	}
+	end()
+	return out, errors.Join(err, w.wipe(ctx))
+}
+
+// heap gives how much is in use, in MiB.
+func heap() float64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc) / (1 << 20)
+}
+
+// cycle has sandboxes come and go, from one number to below another.
+func (c Cycles) cycle(ctx context.Context, w *World, from, to int) error {
+	numbers := make(chan int)
+	errs := make([]error, max(1, c.AtOnce))
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			for n := range numbers {
+				if errs[i] == nil {
+					errs[i] = w.comeAndGo(ctx, change{fmt.Sprintf("cycle-%d", n), 1 + n})
+				}
+			}
+		})
+	}
+	for n := from; n < to; n++ {
+		numbers <- n
+	}
+	close(numbers)
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// comeAndGo is one cycle.
+func (w *World) comeAndGo(ctx context.Context, one change) error {
+	if err := w.bring(ctx, one); err != nil {
+		return err
+	}
+	s := &crdv1.SignadotSandbox{}
+	key := client.ObjectKey{Name: one.sandbox}
+	err := every(ctx, lookPause, patience, one.sandbox+" gets ready", func() error {
+		if err := w.people.Get(ctx, key, s); err != nil {
+			return err
+		}
+		if !crdv1.IsTrue(s.Status.Conditions, crdv1.ConditionReady, s.Generation) {
+			return fmt.Errorf("%+v", s.Status.Conditions)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.bring(ctx, change{one.sandbox, 0}); err != nil {
+		return err
+	}
+	return every(ctx, lookPause, patience, one.sandbox+" goes", func() error {
+		if err := w.people.Get(ctx, key, s); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there, with finalizers %q: %w", s.Finalizers, errors.Join(err))
+		}
+		return nil
+	})
+}
+
+// ours gives all objects that are ours, of every kind that the API server has, and
+// what the log and the routing table hold.
+func (w *World) ours(ctx context.Context) ([]string, error) {
+	all, err := w.everything()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, kind := range all {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := w.people.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
+		}
+		for _, o := range list.Items {
+			if kind.Kind != "Event" && isOurs(&o) {
+				out = append(out, what(&o))
+			}
+		}
+	}
+	routes := State{}
+	if err := w.routes(ctx, routes); err != nil {
+		return nil, err
+	}
+	for what := range routes {
+		out = append(out, what)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// isOurs says whether a label, an owner, a finalizer or its kind tells that an object
+// is ours.
+func isOurs(o *unstructured.Unstructured) bool {
+	if o.GroupVersionKind().Group == crdv1.GroupVersion().Group {
+		return true
+	}
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.APIVersion == crdv1.APIVersion {
+			return true
+		}
+	}
+	for label := range o.GetLabels() {
+		if strings.Contains(label, crdv1.GroupVersion().Group) {
+			return true
+		}
+	}
+	return slices.Contains(o.GetFinalizers(), crdv1.Finalizer)
+}
+
+// everything gives every kind that can be listed.
+func (w *World) everything() ([]schema.GroupVersionKind, error) {
+	asking, err := discovery.NewDiscoveryClientForConfig(w.server.Config)
+	if err != nil {
+		return nil, err
+	}
+	lists, err := asking.ServerPreferredResources()
+	if err != nil {
+		return nil, fmt.Errorf("ask for all kinds: %w", err)
+	}
+	var out []schema.GroupVersionKind
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range list.APIResources {
+			if slices.Contains(r.Verbs, "list") && !strings.Contains(r.Name, "/") {
+				out = append(out, version.WithKind(r.Kind))
+			}
+		}
+	}
+	return out, nil
+}

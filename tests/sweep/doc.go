@@ -1,0 +1,23 @@
+// Package sweep shows that the controllers come to the same end however they are
+// disturbed: on a real API server and etcd, with the real manager, whose way to both
+// the API server and the log leads through package wire.
+//
+//	Scenario   three forks, two external workloads, a virtual one, a route group;
+//	           updates; the end                                    scenario.go
+//	World      an API server, the log, people, the rest of a cluster   world.go
+//	State      all that there is, without what differs from run to run state.go
+//	Golden     the States of a run in which nothing goes wrong         run.go
+//
+//	Crashes    the process dies at write 1, 2, … N                     crash.go
+//	Stale      every cache is older than the truth                     stale.go
+//	Guards     with a guard missing, the same checks find a fault      guards.go
+//	Expiries, Outages   410 Gone, and an API server that is killed     churn.go
+//	Cycles     sandboxes come and go, and leave nothing                cycles.go
+//
+// What a run is held against: after each step of the scenario the State is that of
+// the golden run; nothing was made that the golden run did not make; and of what is
+// wanted everything was made once, nothing was deleted, and no key was withdrawn.
+//
+// Short forms run as tests, all of it with `make sweep`. Whatever is random follows
+// from a seed that is printed.
+package sweep

@@ -1,0 +1,173 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/wire"
+)
+
+// Trap is a course of events that does harm when a guard is missing.
+type Trap struct {
+	// Name says what happens.
+	Name string
+	// Guard is what keeps it from doing harm.
+	Guard wire.Guard
+	// run makes the scenario, and the snapshot with which its second manager begins.
+	run func() (Scenario, func(resource string) string)
+}
+
+// Traps gives one for each guard.
+func Traps() []Trap {
+	return []Trap{
+		{"an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
+		{"an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
+		{"objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
+	}
+}
+
+// late is how late the events come that would bring an old cache up to date: later
+// than the controllers act on it.
+const late = 700 * time.Millisecond
+
+// seen is how long a run without a guard is given to come to the right end, which it
+// should not.
+const seen = 8 * time.Second
+
+// Spring runs the trap, with the guard or without, and gives what was found.
+func (t Trap) Spring(ctx context.Context, w *World, guarded bool) ([]string, error) {
+	scenario, _ := t.run()
+	g, err := w.Golden(ctx, scenario)
+	if err != nil {
+		return nil, fmt.Errorf("%s, without faults: %w", t.Name, err)
+	}
+	scenario, snapshot := t.run()
+	g.Scenario = scenario
+	if !guarded {
+		w.patience = seen
+		defer func() { w.patience = patience }()
+	}
+	result, err := w.Run(ctx, g, func(n int) wire.Faults {
+		if n == 0 {
+			return wire.Faults{}
+		}
+		f := wire.Faults{Snapshot: snapshot, Delay: func(string) time.Duration { return late }}
+		if !guarded {
+			f.Without = t.Guard
+		}
+		return f
+	})
+	return result.Findings, err
+}
+
+// exchange lets the manager die, and waits until the next one has done what it found
+// to do. meanwhile happens while none runs.
+func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
+	w.mu.Lock()
+	before := len(w.lives)
+	last := w.lives[before-1]
+	var failed error
+	w.meanwhile = func() { failed = meanwhile() }
+	w.mu.Unlock()
+	last.gate.Kill()
+	err := every(ctx, lookPause, patience, "the next manager begins", func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.lives) == before {
+			return errors.New("it has not begun")
+		}
+		return w.lives[before].main.LogReady()
+	})
+	wait(ctx, 2*late) // What was late has come then.
+	return errors.Join(err, failed)
+}
+
+// livesAgain: a sandbox goes, one of its name comes, and the next manager's caches
+// show the first one going.
+func livesAgain() (Scenario, func(string) string) {
+	going := 0
+	return Scenario{
+		{"everything is made", makeAll},
+		{"a sandbox goes", func(ctx context.Context, w *World) error {
+			err := w.remove(ctx, &crdv1.SignadotSandbox{}, "sweep-b")
+			going = w.revision(ctx)
+			return err
+		}},
+		{"another one of its name comes", func(ctx context.Context, w *World) error { return w.make(ctx, sandboxB) }},
+		{"a manager with old caches begins", func(ctx context.Context, w *World) error {
+			return w.exchange(ctx, func() error { return nil })
+		}},
+		{"everything goes", removeAll},
+	}, func(string) string { return fmt.Sprint(going) }
+}
+
+// goesUnseen: a sandbox goes, and the next manager's caches show nothing of what it
+// has made.
+func goesUnseen() (Scenario, func(string) string) {
+	empty := 0
+	return Scenario{
+			{"everything is made", func(ctx context.Context, w *World) error {
+				empty = w.revision(ctx)
+				return makeAll(ctx, w)
+			}},
+			{"a sandbox goes while no manager runs", func(ctx context.Context, w *World) error {
+				return w.exchange(ctx, func() error { return w.remove(ctx, &crdv1.SignadotSandbox{}, "sweep-b") })
+			}},
+			{"everything goes", removeAll},
+		}, func(resource string) string {
+			if resource == "signadotsandboxes" {
+				return ""
+			}
+			return fmt.Sprint(empty)
+		}
+}
+
+// goesUnnoticed: somebody takes away a sandbox and all that belongs to it, finalizers
+// and all, while no manager runs.
+func goesUnnoticed() (Scenario, func(string) string) {
+	return Scenario{
+		{"everything is made", makeAll},
+		{"a sandbox is taken away while no manager runs", func(ctx context.Context, w *World) error {
+			return w.exchange(ctx, func() error { return w.takeAway(ctx, "sweep-b") })
+		}},
+		{"everything goes", removeAll},
+	}, nil
+}
+
+// takeAway takes away a sandbox and all that it owns, directly or not.
+func (w *World) takeAway(ctx context.Context, sandbox string) error {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return err
+	}
+	gone := map[string]bool{}
+	doomed := func(o *unstructured.Unstructured) bool {
+		if o.GetKind() == crdv1.KindSandbox && o.GetName() == sandbox {
+			return true
+		}
+		for _, ref := range o.GetOwnerReferences() {
+			if gone[string(ref.UID)] {
+				return true
+			}
+		}
+		return false
+	}
+	for range 3 { // As deep as owners go.
+		for i := range objects {
+			if doomed(&objects[i]) {
+				gone[string(objects[i].GetUID())] = true
+			}
+		}
+	}
+	for i := range objects {
+		if gone[string(objects[i].GetUID())] {
+			err = errors.Join(err, w.destroy(ctx, &objects[i]))
+		}
+	}
+	return err
+}

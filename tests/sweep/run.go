@@ -1,0 +1,270 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/wire"
+)
+
+// Golden is a run in which nothing went wrong.
+type Golden struct {
+	Scenario Scenario
+	// States are those after each step.
+	States []State
+	// Writes is how many writes the manager needed.
+	Writes int
+	// before is what had been done before the last step.
+	before account
+}
+
+// account is what managers have done so far.
+type account struct {
+	objects   map[string]wire.Lives
+	withdrawn map[event.Key]int
+}
+
+// quiet is for how long nobody may write to be called at rest: when what comes of it
+// is not known, and when it is.
+const (
+	quietUnknown = 1500 * time.Millisecond
+	quietKnown   = 300 * time.Millisecond
+)
+
+// Golden runs the scenario without faults.
+func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
+	g := Golden{Scenario: s}
+	end, err := w.start(ctx, func(int) wire.Faults { return wire.Faults{} })
+	if err == nil {
+		for i, step := range s {
+			if i == len(s)-1 {
+				g.before = w.account()
+			}
+			var after State
+			if after, err = w.golden(ctx, step); err != nil {
+				break
+			}
+			g.States = append(g.States, after)
+			if i > 0 {
+				continue
+			}
+			if err = w.ready(ctx); err != nil {
+				err = fmt.Errorf("%s: %w", step.name, err)
+				break
+			}
+		}
+		g.Writes = w.writes()
+	}
+	end()
+	return g, errors.Join(err, w.wipe(ctx))
+}
+
+// golden takes one step and gives the State once nobody writes any more.
+func (w *World) golden(ctx context.Context, s step) (State, error) {
+	if err := s.do(ctx, w); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	var last State
+	since := time.Now()
+	err := every(ctx, lookPause, patience, s.name+": come to rest", func() error {
+		now, err := w.state(ctx)
+		if err != nil {
+			return err
+		}
+		if !maps.Equal(last, now) {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) < quietUnknown {
+			return errors.New("it changes")
+		}
+		return nil
+	})
+	return last, err
+}
+
+// ready says which of our objects is not ready: a run in which one is shows little.
+func (w *World) ready(ctx context.Context) error {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["type"] == crdv1.ConditionReady && c["status"] != "True" {
+				err = errors.Join(err, fmt.Errorf("%s is not ready: %v", what(&o), c["message"]))
+			}
+		}
+	}
+	return err
+}
+
+// Result is what became of a run.
+type Result struct {
+	// Findings are what is otherwise than in the golden run.
+	Findings []string
+	// Withdrawn are keys that were taken back from the log, for a while, although they
+	// were wanted.
+	Withdrawn []string
+	// Lives is how many managers there were.
+	Lives int
+}
+
+// Run runs the scenario of a golden run again, with faults, which are those of the
+// n-th manager, from 0; the next one begins when one has died. An error means that it
+// could not be run.
+func (w *World) Run(ctx context.Context, g Golden, faults func(n int) wire.Faults) (Result, error) {
+	var r Result
+	end, err := w.start(ctx, faults)
+	if err == nil {
+		r.Findings, r.Withdrawn, err = w.steps(ctx, g)
+	}
+	r.Lives = end()
+	return r, errors.Join(err, w.wipe(ctx))
+}
+
+// steps takes the steps of a run, up to the first after which the State is not right.
+func (w *World) steps(ctx context.Context, g Golden) (findings, withdrawn []string, err error) {
+	for i, step := range g.Scenario {
+		if i == len(g.Scenario)-1 {
+			done := w.account()
+			withdrawn = flaps(g, done)
+			if findings = judge(g, done); len(findings) > 0 {
+				return findings, withdrawn, nil
+			}
+		}
+		if err := step.do(ctx, w); err != nil {
+			return nil, withdrawn, fmt.Errorf("%s: %w", step.name, err)
+		}
+		if findings = w.settle(ctx, g.States[i]); len(findings) > 0 {
+			return append([]string{"after " + step.name}, findings...), withdrawn, ctx.Err()
+		}
+	}
+	return nil, withdrawn, nil
+}
+
+// settle waits until the State is as it should be and nobody writes any more, and
+// tells how it differs if that takes too long.
+func (w *World) settle(ctx context.Context, want State) []string {
+	var findings []string
+	writes, since := -1, time.Now()
+	err := every(ctx, lookPause, w.patience, "come to rest", func() error {
+		if n := w.writes(); n != writes {
+			writes, since = n, time.Now()
+		}
+		have, err := w.state(ctx)
+		if err != nil {
+			findings = []string{err.Error()}
+			return err
+		}
+		if findings = compare(want, have); len(findings) > 0 {
+			return errors.New("it differs")
+		}
+		if time.Since(since) < quietKnown {
+			findings = []string{"the managers write and write"}
+			return errors.New(findings[0])
+		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	return findings
+}
+
+// judge holds what was done against the golden run.
+func judge(g Golden, have account) []string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(have.objects)) {
+		lives, want := have.objects[path], g.before.objects[path]
+		switch stands := len(want.Made) > len(want.Deleted); {
+		case len(want.Made) == 0 && len(lives.Made) > 0:
+			out = append(out, "made although nobody asked for it: "+path)
+		case stands && len(lives.Made) > len(want.Made):
+			out = append(out, fmt.Sprintf("made %d times, not %d: %s", len(lives.Made), len(want.Made), path))
+		case stands && len(lives.Deleted) > len(want.Deleted):
+			out = append(out, "deleted although it is wanted: "+path)
+		}
+	}
+	return out
+}
+
+// flaps gives the keys of the log that were withdrawn although they are wanted.
+func flaps(g Golden, have account) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(have.withdrawn)) {
+		if _, stated := g.States[len(g.States)-2]["fact "+string(key)]; stated && have.withdrawn[key] > g.before.withdrawn[key] {
+			out = append(out, string(key))
+		}
+	}
+	return out
+}
+
+// account gives what was done so far.
+func (w *World) account() account {
+	return account{w.ledger.Objects(), w.ledger.Withdrawn()}
+}
+
+// start begins a run: people settle in, the rest of the cluster works, and managers
+// live one after the other. end stops all of that and gives how many managers there
+// were.
+func (w *World) start(ctx context.Context, faults func(n int) wire.Faults) (end func() int, err error) {
+	w.store, w.ledger = memory.NewStore(), wire.NewLedger()
+	if err := w.settleIn(ctx); err != nil {
+		return func() int { return 0 }, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	worked, lived := make(chan struct{}), make(chan int, 1)
+	go func() {
+		defer close(worked)
+		w.work(ctx)
+	}()
+	first, err := w.begin(ctx, faults(0))
+	if err != nil {
+		cancel()
+		return func() int { return 0 }, err
+	}
+	go func() { lived <- w.succeed(ctx, first, faults) }()
+	return func() int {
+		cancel()
+		<-worked
+		return <-lived
+	}, nil
+}
+
+// succeed begins a manager whenever one has died, until ctx ends, and gives how many
+// there were.
+func (w *World) succeed(ctx context.Context, l *life, faults func(n int) wire.Faults) int {
+	for n := 1; ; n++ {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-l.gate.Dead():
+		}
+		l.end()
+		w.mu.Lock()
+		meanwhile := w.meanwhile
+		w.meanwhile = nil
+		w.mu.Unlock()
+		if meanwhile != nil {
+			meanwhile()
+		}
+		next, err := w.begin(ctx, faults(n))
+		if err != nil {
+			if ctx.Err() == nil {
+				w.logger.Error("no manager takes over", "error", err)
+			}
+			return n
+		}
+		l = next
+	}
+}

@@ -1,0 +1,262 @@
+package sweep
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// State is all that there is, by what it is: objects, rules of the routing table, and
+// keys of the log that stand for something. It is without what differs from run to
+// run: UIDs, versions, times and addresses, which become the names of what they
+// belong to.
+type State map[string]string
+
+// kinds are those that a State tells of.
+func kinds() []schema.GroupVersionKind {
+	out := []schema.GroupVersionKind{
+		{Group: "apps", Version: "v1", Kind: "Deployment"},
+		{Version: "v1", Kind: "Service"},
+		{Version: "v1", Kind: "Endpoints"},
+		{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
+	}
+	for _, kind := range []string{
+		crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
+		crdv1.KindVirtualWorkload, crdv1.KindRoutingConfig, crdv1.KindIstioRoute, crdv1.KindResource,
+	} {
+		out = append(out, crdv1.GroupVersion().WithKind(kind))
+	}
+	return out
+}
+
+// objects lists every object of the world, of the kinds of a State.
+func (w *World) objects(ctx context.Context) ([]unstructured.Unstructured, error) {
+	var out []unstructured.Unstructured
+	for _, kind := range kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := w.people.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+		}
+		for _, o := range list.Items {
+			if o.GetNamespace() == "" || o.GetNamespace() == namespace {
+				out = append(out, o)
+			}
+		}
+	}
+	return out, nil
+}
+
+// state reads the State.
+func (w *World) state(ctx context.Context) (State, error) {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	names := renaming(objects)
+	s := State{}
+	for _, o := range objects {
+		clean(o.Object, "")
+		conditions(o.Object)
+		text, err := json.MarshalIndent(o.Object, "", " ")
+		if err != nil {
+			return nil, err
+		}
+		s[what(&o)] = names.Replace(string(text))
+	}
+	if err := w.routes(ctx, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// what names an object.
+func what(o *unstructured.Unstructured) string {
+	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
+}
+
+// renaming puts the names of objects in the place of their UIDs and addresses.
+func renaming(objects []unstructured.Unstructured) *strings.Replacer {
+	var pairs []string
+	for _, o := range objects {
+		if uid := string(o.GetUID()); uid != "" {
+			pairs = append(pairs, uid, "the UID of "+what(&o))
+		}
+		if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "" && ip != "None" {
+			pairs = append(pairs, `"`+ip+`"`, `"the address of `+what(&o)+`"`)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// differs are fields that differ from run to run, wherever they stand. Annotations
+// among them are made of UIDs and generations.
+var differs = map[string]bool{
+	"resourceVersion": true, "creationTimestamp": true, "managedFields": true, "selfLink": true, "generation": true,
+	"lastTransitionTime": true, "lastUpdateTime": true, "lastProbeTime": true, "lastCheckTime": true, "lastConnectedTime": true,
+	"nodePort": true, "signadot.com/desired": true, "signadot.com/on-behalf-of": true,
+}
+
+// clean removes what differs. Whether a status speaks of the present generation stays.
+func clean(value any, within string) {
+	switch v := value.(type) {
+	case map[string]any:
+		if within == "" {
+			current(v)
+		}
+		for key, item := range v {
+			if differs[key] {
+				delete(v, key)
+				continue
+			}
+			clean(item, within+"."+key)
+		}
+	case []any:
+		for _, item := range v {
+			clean(item, within+"[]")
+		}
+	}
+}
+
+// current says, in the place of observedGeneration, whether it is the present one.
+func current(o map[string]any) {
+	generation, _, _ := unstructured.NestedInt64(o, "metadata", "generation")
+	say := func(m map[string]any) {
+		if observed, ok := m["observedGeneration"].(int64); ok {
+			m["observedGeneration"] = observed == generation
+		}
+	}
+	status, _ := o["status"].(map[string]any)
+	say(status)
+	list, _ := status["conditions"].([]any)
+	for _, c := range list {
+		if c, ok := c.(map[string]any); ok {
+			say(c)
+		}
+	}
+	if observed, ok := status["baseline"].(map[string]any); ok {
+		delete(observed, "generation")
+	}
+}
+
+// conditions removes where on the log something stands, which conditions tell.
+func conditions(o map[string]any) {
+	list, _, _ := unstructured.NestedSlice(o, "status", "conditions")
+	for _, c := range list {
+		if c, ok := c.(map[string]any); ok && c["type"] == crdv1.ConditionPublished && c["status"] == "True" {
+			delete(c, "message")
+		}
+	}
+	if len(list) > 0 {
+		_ = unstructured.SetNestedSlice(o, list, "status", "conditions")
+	}
+}
+
+// routes adds the rules of the routing table, and the keys of the log that stand for
+// something.
+func (w *World) routes(ctx context.Context, s State) error {
+	folded, live, err := w.fold(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range live {
+		s["fact "+key] = "stated"
+	}
+	for rule := range folded.All() {
+		s[fmt.Sprintf("rule %v %s", rule.Baseline, rule.RoutingKey)] = say(rule)
+	}
+	return nil
+}
+
+// fold folds the log.
+func (w *World) fold(ctx context.Context) (table.Table, []string, error) {
+	var folded table.Table
+	log := w.store.Open()
+	tip, err := log.Tip(ctx)
+	if err != nil {
+		return folded, nil, nil // It has not begun.
+	}
+	follower, err := log.Follow(ctx)
+	if err != nil {
+		return folded, nil, err
+	}
+	defer follower.Close()
+	live := map[string]bool{}
+	for folded.Pos().Seq < tip.Seq {
+		events, err := follower.Next(ctx)
+		if err != nil {
+			return folded, nil, err
+		}
+		folded = folded.Apply(events...)
+		for _, e := range events {
+			live[string(e.Fact.Key)] = !e.Fact.Tombstone()
+		}
+	}
+	maps.DeleteFunc(live, func(key string, stands bool) bool {
+		return !stands || !strings.HasPrefix(key, "key/") && !strings.HasPrefix(key, "workload/")
+	})
+	return folded, slices.Sorted(maps.Keys(live)), nil
+}
+
+// say writes a rule down without addresses.
+func say(r *table.Rule) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "to %s, by %s %s/%s, ready %t", r.Sandbox, r.Member.Kind, r.Member.Namespace, r.Member.Name, r.Ready)
+	for _, m := range r.Mappings {
+		fmt.Fprintf(&b, "\n port %d:", m.WorkloadPort)
+		for _, d := range m.Destinations {
+			fmt.Fprintf(&b, " %s:%d", d.Host, d.Port)
+		}
+	}
+	return b.String()
+}
+
+// compare tells how a State differs from the one that should be; empty when it does
+// not.
+func compare(want, have State) []string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		switch text, ok := have[key]; {
+		case !ok:
+			out = append(out, "missing: "+key)
+		case text != want[key]:
+			out = append(out, fmt.Sprintf("%s differs:%s", key, lines(want[key], text)))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if _, ok := want[key]; !ok {
+			out = append(out, "left over: "+key)
+		}
+	}
+	return out
+}
+
+// lines tells which lines differ.
+func lines(want, have string) string {
+	var out strings.Builder
+	count := map[string]int{}
+	for _, line := range strings.Split(want, "\n") {
+		count[line]++
+	}
+	for _, line := range strings.Split(have, "\n") {
+		if count[line]--; count[line] < 0 {
+			fmt.Fprintf(&out, "\n    + %s", strings.TrimSpace(line))
+		}
+	}
+	for _, line := range strings.Split(want, "\n") {
+		if count[line] > 0 {
+			count[line]--
+			fmt.Fprintf(&out, "\n    - %s", strings.TrimSpace(line))
+		}
+	}
+	return out.String()
+}

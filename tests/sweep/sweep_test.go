@@ -1,0 +1,135 @@
+package sweep
+
+import (
+	"context"
+	"flag"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"switchyard.dev/tests/sweep/wire"
+)
+
+var (
+	seed    = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that all chances follow from")
+	runs    = flag.Int("runs", 2, "runs of the stale sweep")
+	logFile = flag.String("log", os.DevNull, "`file` for what managers log")
+)
+
+// world is the one world of all tests of the package.
+var world *World
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	flag.Parse()
+	file, err := os.Create(*logFile)
+	if err != nil {
+		slog.Error("cannot log", "error", err)
+		return 1
+	}
+	defer file.Close()
+	logger := slog.New(slog.NewTextHandler(file, nil))
+	Quiet(logger)
+	if world, err = NewWorld(context.Background(), logger); err != nil {
+		slog.Error("there is no world", "error", err)
+		return 1
+	}
+	code := m.Run()
+	if err := world.Close(); err != nil {
+		slog.Error("the world does not end", "error", err)
+		return 1
+	}
+	return code
+}
+
+// golden gives a golden run.
+func golden(t *testing.T, s Scenario) Golden {
+	t.Helper()
+	g, err := world.Golden(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("without faults the scenario takes %d writes", g.Writes)
+	return g
+}
+
+func TestAProcessThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
+	g := golden(t, Whole())
+	step := max(1, g.Writes/2)
+	first := 1 + int(*seed%uint64(step))
+	t.Logf("seed %d: a process dies at every %d. write from the %d.", *seed, step, first)
+	out, err := Crashes{Ways: wire.Ways(), First: first, Step: step}.Run(t.Context(), world, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, out)
+}
+
+// check fails the test for each run that failed.
+func check(t *testing.T, o Outcome) {
+	t.Helper()
+	t.Logf("%d runs with %d managers; withdrawn for a while: %q", o.Runs, o.Lives, o.Withdrawn)
+	if o.Lives <= o.Runs {
+		t.Error("no manager died")
+	}
+	for _, f := range o.Failures {
+		t.Errorf("%s:\n%s", f.Name, strings.Join(f.Findings, "\n"))
+	}
+}
+
+func TestOldCachesDoNoHarm(t *testing.T) {
+	g := golden(t, Again())
+	t.Logf("seed %d", *seed)
+	out, err := Stale{Runs: *runs, Seed: *seed, Late: 300 * time.Millisecond, Lives: 5}.Run(t.Context(), world, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, out)
+}
+
+// TestASweepCatchesAGuardThatIsMissing is what makes the other tests count.
+func TestASweepCatchesAGuardThatIsMissing(t *testing.T) {
+	for _, trap := range Traps() {
+		t.Run(string(trap.Guard), func(t *testing.T) {
+			for _, guarded := range []bool{true, false} {
+				findings, err := trap.Spring(t.Context(), world, guarded)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if guarded != (len(findings) == 0) {
+					t.Errorf("%s; guarded %t; found:\n%s", trap.Name, guarded, strings.Join(findings, "\n"))
+				} else {
+					t.Logf("%s; guarded %t; found:\n%s", trap.Name, guarded, strings.Join(findings, "\n"))
+				}
+			}
+		})
+	}
+}
+
+func TestExpiredWatchesAndAKilledAPIServerHideNothing(t *testing.T) {
+	t.Logf("seed %d", *seed)
+	r, err := Churn{
+		Changes: 40, Pause: 100 * time.Millisecond, Sandboxes: 6, Seed: *seed,
+		Expire: 2 * time.Second, Kills: 2, Away: 500 * time.Millisecond,
+	}.Run(t.Context(), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Findings) > 0 {
+		t.Error(strings.Join(r.Findings, "\n"))
+	}
+}
+
+func TestSandboxesThatComeAndGoLeaveNothing(t *testing.T) {
+	r, err := Cycles{Count: 30, AtOnce: 6}.Run(t.Context(), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("memory in use: %.0f MiB, then %.0f MiB", r.Before, r.After)
+	if len(r.Left) > 0 {
+		t.Errorf("left: %q", r.Left)
+	}
+}

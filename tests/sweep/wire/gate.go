@@ -1,0 +1,191 @@
+package wire
+
+import (
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Way is how a process dies at a write.
+type Way string
+
+// The ways.
+const (
+	// Done: the write was done; the process dies before it hears of it.
+	Done Way = "done"
+	// Undone: the process dies before the write reaches the API server.
+	Undone Way = "undone"
+	// Unanswered: the write was done and its answer is lost; the process lives.
+	Unanswered Way = "unanswered"
+)
+
+// Ways are all of them.
+func Ways() []Way { return []Way{Done, Undone, Unanswered} }
+
+// Guard is something that keeps a controller from doing harm out of ignorance.
+type Guard string
+
+// The guards that can be taken away.
+const (
+	// Preconditions: writes and deletions name the UID and the version they mean.
+	Preconditions Guard = "preconditions"
+	// LiveReads: what is decisive is read past the cache.
+	LiveReads Guard = "live-reads"
+	// Withdrawals: what the log says of objects that are gone is taken back.
+	Withdrawals Guard = "withdrawals"
+)
+
+// Faults says what goes wrong. The zero value is a day without faults.
+type Faults struct {
+	// DieAt is the write at which it happens, counted from 1; 0 for never.
+	DieAt int
+	// Way is what happens then.
+	Way Way
+	// Delay gives how late the next event of a resource comes; nil for not at all.
+	Delay func(resource string) time.Duration
+	// Snapshot gives the resourceVersion as of which a cache is filled for the first
+	// time; empty, or a nil function, for the present.
+	Snapshot func(resource string) string
+	// Expire is after how long each watch ends with 410 Gone; 0 for never.
+	Expire time.Duration
+	// Page makes caches be filled in pages of so many objects, the second of which has
+	// always expired; 0 for whole lists.
+	Page int64
+	// Without is the guard that is missing; empty for none.
+	Without Guard
+}
+
+var (
+	errDead       = errors.New("wire: this process is dead")
+	errUnanswered = errors.New("wire: the connection was reset before the answer came")
+)
+
+// Gate is the way of one process to the API server and to the log. It is safe for
+// concurrent use.
+type Gate struct {
+	faults Faults
+	ledger *Ledger
+
+	mu     sync.Mutex
+	writes int
+	filled map[string]bool
+	once   sync.Once
+	dead   chan struct{}
+	calm   atomic.Bool
+}
+
+// NewGate gives the way of a process to which this happens. What it makes, deletes
+// and withdraws is written into the ledger.
+func NewGate(f Faults, ledger *Ledger) *Gate {
+	return &Gate{faults: f, ledger: ledger, filled: map[string]bool{}, dead: make(chan struct{})}
+}
+
+// Wrap is for rest.Config.
+func (g *Gate) Wrap(next http.RoundTripper) http.RoundTripper { return trip{g, next} }
+
+// Kill lets nothing through any more.
+func (g *Gate) Kill() { g.once.Do(func() { close(g.dead) }) }
+
+// Calm makes watches end no more before their time.
+func (g *Gate) Calm() { g.calm.Store(true) }
+
+// Dead is closed when nothing goes through any more.
+func (g *Gate) Dead() <-chan struct{} { return g.dead }
+
+// Writes is how many writes there were.
+func (g *Gate) Writes() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.writes
+}
+
+func (g *Gate) isDead() bool {
+	select {
+	case <-g.dead:
+		return true
+	default:
+		return false
+	}
+}
+
+// first says whether this is the first time that the cache of a resource is filled.
+func (g *Gate) first(resource string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	was := g.filled[resource]
+	g.filled[resource] = true
+	return !was
+}
+
+// trip takes requests through a Gate.
+type trip struct {
+	gate *Gate
+	next http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t trip) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.gate.isDead() {
+		return nil, errDead
+	}
+	about := targetOf(r)
+	switch {
+	case isWatch(r):
+		return t.watch(r, about)
+	case fillsCache(r, about):
+		return t.fill(r, about)
+	case isLive(r, about) && t.gate.faults.Without == LiveReads:
+		return t.stale(r, about)
+	case changes(r, about):
+		return t.write(r)
+	}
+	return t.alive(t.next.RoundTrip(r))
+}
+
+// alive passes an answer on, unless the process has died meanwhile.
+func (t trip) alive(response *http.Response, err error) (*http.Response, error) {
+	if err == nil && t.gate.isDead() {
+		_ = response.Body.Close()
+		return nil, errDead
+	}
+	return response, err
+}
+
+// write lets a write through, and what happens with it.
+func (t trip) write(r *http.Request) (*http.Response, error) {
+	g := t.gate
+	g.mu.Lock()
+	g.writes++
+	hit := g.writes == g.faults.DieAt
+	g.mu.Unlock()
+	if hit && g.faults.Way == Undone {
+		g.Kill()
+		return nil, errDead
+	}
+	if g.faults.Without == Preconditions {
+		if err := unconditional(r); err != nil {
+			return nil, err
+		}
+	}
+	if r.Method == http.MethodDelete {
+		r = r.Clone(r.Context())
+		r.Header.Set("Accept", "application/json") // The ledger reads it.
+	}
+	response, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.ledger.note(r, response); err != nil {
+		return nil, err
+	}
+	if hit {
+		_ = response.Body.Close()
+		if g.faults.Way == Unanswered {
+			return nil, errUnanswered
+		}
+		g.Kill()
+	}
+	return t.alive(response, nil)
+}

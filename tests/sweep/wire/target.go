@@ -1,0 +1,61 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// target is what a request is about.
+type target struct {
+	// resource is the plural of a kind, such as services; empty when the request is
+	// about no object.
+	resource string
+	// name is that of the object; empty for a collection.
+	name string
+}
+
+// targetOf reads the path of a request: /api/v1/… or /apis/<group>/<version>/….
+func targetOf(r *http.Request) target {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		return target{}
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		parts = parts[2:]
+	}
+	t := target{resource: parts[0]}
+	if len(parts) > 1 {
+		t.name = parts[1]
+	}
+	return t
+}
+
+// isWatch says whether the answer is a stream of events.
+func isWatch(r *http.Request) bool {
+	watch := r.URL.Query().Get("watch")
+	return r.Method == http.MethodGet && (watch == "true" || watch == "1")
+}
+
+// fillsCache says whether a cache asks for everything of a kind. It takes what the
+// API server has at hand, or takes it in pages; a live read does neither.
+func fillsCache(r *http.Request, t target) bool {
+	query := r.URL.Query()
+	return r.Method == http.MethodGet && t.resource != "" && t.name == "" &&
+		(query.Get("resourceVersion") == "0" || query.Has("limit") || query.Has("continue"))
+}
+
+// isLive says whether an object or a collection is read past every cache.
+func isLive(r *http.Request, t target) bool {
+	return r.Method == http.MethodGet && t.resource != "" && !r.URL.Query().Has("resourceVersion") && !fillsCache(r, t)
+}
+
+// changes says whether a request changes the world. Events and leases are no part of
+// what controllers bring about.
+func changes(r *http.Request, t target) bool {
+	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases"
+}

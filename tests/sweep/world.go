@@ -1,0 +1,170 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/sweep/wire"
+)
+
+// namespace is where the workloads are, and the operator.
+const namespace = "sweep"
+
+// patience is how long the controllers may take to come to rest on a busy machine.
+const patience = 90 * time.Second
+
+// World is an API server with people and the rest of a cluster at work on it. Make
+// one with NewWorld. One run after the other uses it.
+type World struct {
+	server *apiserver.Server
+	scheme *runtime.Scheme
+	// people read and write as they are, past every fault.
+	people client.Client
+	store  *memory.Store
+	logger *slog.Logger
+
+	mu sync.Mutex
+	// lives are the managers that were begun in this run.
+	lives  []*life
+	ledger *wire.Ledger
+	// meanwhile is what happens between the death of a manager and the next one.
+	meanwhile func()
+	// patience is how long the controllers may take to come to the right end.
+	patience time.Duration
+	// bounds are those of the log.
+	bounds publisher.Bounds
+}
+
+// NewWorld starts an API server. The logger takes what managers say; Close ends it.
+func NewWorld(ctx context.Context, logger *slog.Logger) (*World, error) {
+	server, err := apiserver.Start()
+	if err != nil {
+		return nil, err
+	}
+	w := &World{server: server, patience: patience, logger: logger, store: memory.NewStore(), ledger: wire.NewLedger()}
+	if err := w.open(ctx); err != nil {
+		_ = server.Stop()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *World) open(ctx context.Context) error {
+	var err error
+	if w.scheme, err = manager.Scheme(); err != nil {
+		return err
+	}
+	if w.people, err = client.New(w.server.Config, client.Options{Scheme: w.scheme}); err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{}
+	ns.Name = namespace
+	return w.people.Create(ctx, ns)
+}
+
+// Close ends the API server.
+func (w *World) Close() error { return w.server.Stop() }
+
+// life is one process of the manager.
+type life struct {
+	gate *wire.Gate
+	main *manager.Main
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+// begin starts a manager to which this happens.
+func (w *World) begin(ctx context.Context, f wire.Faults) (*life, error) {
+	l := &life{gate: wire.NewGate(f, w.ledger), done: make(chan struct{})}
+	access := rest.CopyConfig(w.server.Config)
+	access.ContentType, access.AcceptContentTypes = "application/json", "application/json"
+	access.Wrap(l.gate.Wrap)
+	ctx, l.end = context.WithCancel(ctx)
+	var err error
+	l.main, err = manager.New(ctx, manager.Config{
+		REST: access, Log: l.gate.Log(w.store.Open()), WithoutWebhook: true, SeveralInProcess: true,
+		Namespace: namespace, MetricsAddress: "0", HealthAddress: "0", History: w.bounds, Logger: w.logger,
+	})
+	if err != nil {
+		l.end()
+		close(l.done)
+		return nil, fmt.Errorf("begin a manager: %w", err)
+	}
+	go func() {
+		defer close(l.done)
+		// Its end is of no interest once it is dead; before that, who waits for rest
+		// will see that nobody works.
+		if err := l.main.Run(ctx); err != nil && ctx.Err() == nil {
+			w.logger.Error("a manager ended by itself", "error", err)
+		}
+	}()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lives = append(w.lives, l)
+	return l, nil
+}
+
+// kill ends a manager as a lost node would.
+func (l *life) kill() {
+	l.gate.Kill()
+	l.stop()
+}
+
+// stop ends a manager in order.
+func (l *life) stop() {
+	l.end()
+	<-l.done
+}
+
+// writes is how many writes there were in this run.
+func (w *World) writes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, l := range w.lives {
+		n += l.gate.Writes()
+	}
+	return n
+}
+
+// every calls f again and again until ctx ends or f gives nil; the last error comes
+// with what was waited for.
+func every(ctx context.Context, pause, within time.Duration, what string, f func() error) error {
+	deadline := time.Now().Add(within)
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s, for %s: %w", what, within, err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Quiet makes the libraries under managers log to a logger, which is one for the
+// process.
+func Quiet(logger *slog.Logger) {
+	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
+	klog.SetSlogLogger(logger)
+}
