@@ -110,10 +110,21 @@ func serves(m crdv1.Member) bool {
 	return c != nil && c.Status == string(metav1.ConditionTrue)
 }
 
+// idle says that the key leads nowhere for good: no member is named that could ever have
+// requests. Nobody will have anything to acknowledge then.
+func idle(in Input) bool {
+	for _, m := range members(in) {
+		if have := in.member(m); have == nil || takesRequests(have) {
+			return false
+		}
+	}
+	return true
+}
+
 // toAsk says whether it is time to ask: the declaration is on the log, and so is
 // what there is to know of every member. False also where there is nobody to ask.
 func toAsk(in Input, d Decision, p Published) bool {
-	return d.Declaration != nil && p.Err == nil && len(members(in)) > 0 &&
+	return d.Declaration != nil && p.Err == nil && !idle(in) &&
 		d.Findings[crdv1.ConditionWorkloadsFound].IsYes() && recorded(in)
 }
 
@@ -148,7 +159,7 @@ func known(in Input) finding.Finding {
 	switch {
 	case have == nil:
 		return getting(in)
-	case have.Reason == ReasonNotAwaited, len(members(in)) == 0, acknowledged(in):
+	case have.Reason == ReasonNotAwaited, idle(in), acknowledged(in):
 		return finding.Yes(have.Reason, have.Message)
 	case have.Status == string(metav1.ConditionTrue): // of what it meant before
 		return getting(in)
@@ -168,7 +179,7 @@ func proxies(in Input, d Decision, p Published, r Receipt) finding.Finding {
 	switch {
 	case r.Waived:
 		return finding.Yes(ReasonNotAwaited, "Whether every proxy knows the routing key is not waited for: this installation says so.")
-	case d.Declaration != nil && len(members(in)) == 0:
+	case d.Declaration != nil && idle(in):
 		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Routing key %q reaches no workload, so no proxy has to know it.", key))
 	case a.Had:
 		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Every proxy that can see routing key %q has acknowledged its rules.", key))

@@ -79,6 +79,11 @@ func TestWhoKnowsTheKey(t *testing.T) {
 		{"what was acknowledged stays so while the log is away", nil, Published{Err: errors.New("away")}, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", "", ""},
 		{"a member does not exist", func(in *Input) { in.Members = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
 		{"there is nothing to reach", func(in *Input) { in.Config.Spec.SandboxedWorkloads = nil }, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
+		{"there is only a tunnel without baseline, for which no request comes", func(in *Input) {
+			x := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f"}}
+			in.Config.Spec.SandboxedWorkloads[0].Kind = crdv1.KindExternalWorkload
+			in.Members = map[MemberName]crdv1.Member{NameOf(x): x}
+		}, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, w := keyed()

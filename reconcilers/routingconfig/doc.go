@@ -11,6 +11,21 @@
 // Neither waits for the members: the routing table joins declarations with
 // workloads in whatever order they come.
 //
+// # Members
+//
+// A member is a ForkedWorkload, a SignadotExternalWorkload or a VirtualWorkload; what
+// counts of it is what they share (crdv1.Member), as its own controller has written it.
+// One that is named twice counts once; one that lacks kind, namespace or name is left
+// out, and Accepted says which. A tunnel without baseline has no requests that could be
+// led to it, so nothing waits for it. status.processedWorkloads has every member whose
+// baseline was seen; status.routeServer.routes only those that lead somewhere, which a
+// VirtualWorkload does not: its requests stay with the baseline.
+//
+// Two members that stand for one baseline: the older holds it, by the rule of the routing
+// table (table.Claimant), and NoConflicts names both. That does not count for Ready, for
+// the routing of all others works, and stays. MiddlewaresApplied does count: this version
+// applies none, so requests would silently skip what they were to pass.
+//
 // # One key, one holder
 //
 // Of several RoutingConfigs with one key, the oldest (then the first by name)
@@ -31,4 +46,12 @@
 // to serve or unable. Neither pods that come later nor a route server that is away
 // take it back. Whoever owns the RoutingConfig asks Known, which compares with the
 // members as they are, because the condition may be older than they.
+//
+// # Ready lasts
+//
+// SidecarsReady says how it is now: False as long as one pod of a baseline has a sidecar
+// that is not ready. Ready, and that of the owner, who asks Met, pass over that once the
+// receipt is there: the pod is not ready either, and its sidecar gets all rules before it
+// is. So a baseline that is scaled up or restarted turns nothing. A pod that has no
+// sidecar, or a port that none reads, is another matter: there requests do go astray.
 package routingconfig
