@@ -68,9 +68,47 @@ func (c *cluster) done(s *sandbox, o *crdv1.SignadotSandbox) {
 	}
 }
 
-// one is a sequence of one change.
-func one(do func(context.Context) error) sequence {
-	return sequence{steps: []step{{do: do}}}
+// one is a sequence of one change, for which the manager has to write so often.
+func one(least int, do func(context.Context) error) sequence {
+	return sequence{steps: []step{{do: do}}, least: least}
+}
+
+// With how few writes the parts of one fork are brought into line. Where it ceases to
+// be ready and is so again, ForkedWorkload and sandbox have to say both.
+const (
+	leastTurns = 2 + 2
+	// Its ForkedWorkload and its Deployment.
+	leastOfAnImage = 1 + 1 + leastTurns
+	// Its Deployment; and of which generation the baseline is, in the ForkedWorkload
+	// (said with that it is not ready) and in the RoutingConfig.
+	leastOfARollOut = 1 + 1 + leastTurns
+	// That generation, in both. An annotation of a Deployment counts it, too.
+	leastOfAScale = 1 + 1
+	// Its Service; and the ports, in the ForkedWorkload and in the RoutingConfig.
+	leastOfAPort = 1 + 1 + 1
+)
+
+// leastToCome is with how few writes a sandbox is made: its finalizer, what its
+// RoutingConfig takes (itself, finalizer, status), how the sandbox is at first, and for
+// each fork the ForkedWorkload, what says twice how that is, Deployment and Services,
+// and how many forks of the sandbox are ready then.
+func (s *sandbox) leastToCome() int {
+	n := 1 + 3 + 1
+	for _, f := range s.forks {
+		n += 1 + 2 + 1 + len(f.baseline.services()) + 1
+	}
+	return n
+}
+
+// leastToGo is with how few writes a sandbox is taken away: what says that it goes, its
+// finalizer, the RoutingConfig and that one's finalizer, and all that there is of each
+// fork.
+func (s *sandbox) leastToGo() int {
+	n := 2 + 2
+	for _, f := range s.forks {
+		n += 1 + 1 + len(f.baseline.services())
+	}
+	return n
 }
 
 // pushes: a developer has built another image for one of the forks.
@@ -84,7 +122,7 @@ func (c *cluster) pushes() sequence {
 	f.version++
 	spec := s.object().Spec
 	c.mu.Unlock()
-	return one(func(ctx context.Context) error {
+	return one(leastOfAnImage, func(ctx context.Context) error {
 		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 		defer c.done(s, o)
 		return c.rig.client.Patch(ctx, o, merge(map[string]any{"spec": map[string]any{"customization": spec.Customization}}))
@@ -97,7 +135,7 @@ func (c *cluster) comes() sequence {
 	s := c.newSandbox()
 	s.busy = true
 	c.mu.Unlock()
-	return one(func(ctx context.Context) error { return c.createSandbox(ctx, s) })
+	return one(s.leastToCome(), func(ctx context.Context) error { return c.createSandbox(ctx, s) })
 }
 
 func (c *cluster) createSandbox(ctx context.Context, s *sandbox) error {
@@ -127,7 +165,7 @@ func (c *cluster) goes() sequence {
 	}
 	c.gone++
 	c.mu.Unlock()
-	return one(func(ctx context.Context) error {
+	return one(s.leastToGo(), func(ctx context.Context) error {
 		return c.rig.client.Delete(ctx, &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
 	})
 }
@@ -139,7 +177,7 @@ func (c *cluster) notesSandbox() sequence {
 		return sequence{}
 	}
 	s.noted++
-	return one(func(ctx context.Context) error {
+	return one(0, func(ctx context.Context) error {
 		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 		defer c.done(s, o)
 		return c.rig.client.Patch(ctx, o, note(s.noted))
@@ -151,15 +189,21 @@ func note(n int) client.Patch {
 	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"example.com/last-seen": fmt.Sprint(n)}}})
 }
 
-// some gives any workload of users.
-func (c *cluster) some() *workload {
+// some gives any workload of users, and how many forks it has.
+func (c *cluster) some() (w *workload, forks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i := c.random.IntN(len(c.baselines) + len(c.others))
-	if i < len(c.baselines) {
-		return c.baselines[i]
+	for {
+		i := c.random.IntN(len(c.baselines) + len(c.others))
+		if i < len(c.baselines) {
+			w = c.baselines[i]
+		} else {
+			w = c.others[i-len(c.baselines)]
+		}
+		if forks = c.forksOf(w); forks > 0 || !c.forked {
+			return w, forks
+		}
 	}
-	return c.others[i-len(c.baselines)]
 }
 
 func (w *workload) object() *appsv1.Deployment {
@@ -168,26 +212,26 @@ func (w *workload) object() *appsv1.Deployment {
 
 // rollsOut: a workload gets another version of both its images.
 func (c *cluster) rollsOut() sequence {
-	w := c.some()
+	w, forks := c.some()
 	w.mu.Lock()
 	w.version++
 	images := []map[string]string{
 		{"name": mainContainer, "image": w.image(mainContainer)}, {"name": besideContainer, "image": w.image(besideContainer)}}
 	w.mu.Unlock()
 	patch := strategic(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": images}}}})
-	return c.change(w, patch, c.rollOut)
+	return c.change(w, leastOfARollOut*forks, patch, c.rollOut)
 }
 
 // scales: an autoscaler wants one pod more or less.
 func (c *cluster) scales() sequence {
-	w := c.some()
+	w, forks := c.some()
 	w.mu.Lock()
 	if w.replicas++; w.replicas > 4 {
 		w.replicas = 1
 	}
 	patch := merge(map[string]any{"spec": map[string]any{"replicas": w.replicas}})
 	w.mu.Unlock()
-	return c.change(w, patch, c.scale)
+	return c.change(w, leastOfAScale*forks, patch, c.scale)
 }
 
 // strategic is a patch that changes items of lists by their names.
@@ -197,9 +241,9 @@ func strategic(content map[string]any) client.Patch {
 }
 
 // change changes a Deployment of users; what follows is put in line.
-func (c *cluster) change(w *workload, patch client.Patch, follows func(*workload, int64) sequence) sequence {
+func (c *cluster) change(w *workload, least int, patch client.Patch, follows func(*workload, int64) sequence) sequence {
 	var after sequence
-	return sequence{steps: []step{{do: func(ctx context.Context) error {
+	return sequence{least: least, steps: []step{{do: func(ctx context.Context) error {
 		o := w.object()
 		err := c.rig.client.Patch(ctx, o, patch)
 		if err == nil {
@@ -209,39 +253,42 @@ func (c *cluster) change(w *workload, patch client.Patch, follows func(*workload
 	}}}, follow: func() sequence { return after }}
 }
 
-// notesWorkload: a tool leaves a note on a workload.
+// notesWorkload: a tool leaves a note on a workload. Its controller sees that, too.
 func (c *cluster) notesWorkload() sequence {
-	w := c.some()
+	w, forks := c.some()
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.noted++
 	patch := note(w.noted)
-	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.object(), patch) })
+	w.mu.Unlock()
+	return c.change(w, leastOfAScale*forks, patch, c.observe)
 }
 
 // evicts: a pod of any workload, also of a fork, has to go from its node.
 func (c *cluster) evicts() sequence {
-	w := c.some()
+	w, _ := c.some()
+	least := 0
 	c.mu.Lock()
-	if c.random.IntN(2) == 0 {
+	if c.forked || c.random.IntN(2) == 0 {
 		for _, f := range c.forks { // Any; Go has its own chance.
-			w = f
+			w, least = f, leastTurns
 			break
 		}
 	}
 	c.mu.Unlock()
-	return c.replace(w)
+	s := c.replace(w)
+	s.least = least
+	return s
 }
 
 // ports: a Service gets another port, or loses those that it got.
 func (c *cluster) ports() sequence {
-	w := c.some()
+	w, forks := c.some()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ports = (w.ports + 1) % 3
 	ports := w.services()[0].Spec.Ports
 	patch := merge(map[string]any{"spec": map[string]any{"ports": ports}})
-	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+	return one(leastOfAPort*forks, func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
 }
 
 // morePorts are the ports that users have added.
@@ -258,10 +305,10 @@ func (w *workload) firstService() *corev1.Service {
 
 // notesService: a tool leaves a note on a Service.
 func (c *cluster) notesService() sequence {
-	w := c.some()
+	w, _ := c.some()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.noted++
 	patch := note(w.noted)
-	return one(func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+	return one(0, func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
 }

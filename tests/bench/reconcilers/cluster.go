@@ -21,8 +21,10 @@ type workload struct {
 	// version is that of its images, ports how many more ports its Service has.
 	version, ports int
 	replicas       int32
-	// generation is the newest that is rolled out, or being so.
+	// generation is the newest that is rolled out, or being so; form that of the pods
+	// of a fork.
 	generation int64
+	form       [32]byte
 	// pods are those that it has, next the number of the next one.
 	pods []string
 	next int
@@ -72,6 +74,8 @@ type cluster struct {
 	// fast says that workloads are rolled out in as few writes as possible: while the
 	// cluster is filled.
 	fast bool
+	// forked says that what happens to workloads happens to those with forks.
+	forked bool
 }
 
 // newCluster gives what is to be there at the beginning: a third of the workloads
@@ -126,6 +130,18 @@ func (s *sandbox) objects() int {
 	n := 2
 	for _, f := range s.forks {
 		n += 3 + len(f.baseline.services())
+	}
+	return n
+}
+
+// forksOf is how many forks a workload has.
+func (c *cluster) forksOf(w *workload) (n int) {
+	for _, s := range c.sandboxes {
+		for _, f := range s.forks {
+			if f.baseline == w {
+				n++
+			}
+		}
 	}
 	return n
 }

@@ -84,6 +84,7 @@ func (m *measurement) report(c churned) error {
 	m.print("memory-now", now, "MiB")
 	m.print("heap-in-use", c.after.Heap, "MiB")
 	figure(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "", 1.2, 0)
+	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.least)), "")
 	m.print("writes", float64(t.writes), "")
 	m.print("writes-of-its-own-books", float64(t.own), "")
 	m.print("reads-past-the-cache", float64(t.reads), "")
@@ -118,6 +119,19 @@ func (m *measurement) reportResync(s Standing) error {
 	m.print("memory-after-start", now, "MiB")
 	m.print("memory-at-most-at-start", peak, "MiB")
 	return nil
+}
+
+// reportKind prints what changes of one kind cost.
+func (m *measurement) reportKind(kind string, t tallied) {
+	begun := float64(max(1, m.play.begun[kind]))
+	fmt.Fprintf(m.out, "writes-for %-26s %5.1f each, at least %.1f; of its own books %.1f\n",
+		kind, float64(t.writes)/begun, float64(m.play.least)/begun, float64(t.own)/begun)
+	for a := range t.of {
+		if !a.writes() {
+			delete(t.of, a)
+		}
+	}
+	m.table(t.of)
 }
 
 // figure0 prints a number that is to be 0.

@@ -39,9 +39,9 @@
 // first, and what is left of so many changes a second is begun by users. So how much
 // of each kind there is follows from the mix and from how workloads are rolled out.
 //
-// What a change may cost is printed for each kind that users begin: the least number
-// of writes with which the parts of a sandbox can be brought into line, and how many
-// such changes there were.
+// Which kind costs what is measured in the end: a few changes of each kind alone, and
+// beside it the least number of writes that bring into line what follows from them
+// (changes.go). So what is more than that can be seen.
 //
 // # When all agree
 //
@@ -58,6 +58,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -71,6 +73,7 @@ type load struct {
 	objects, sandboxes, namespaces int
 	perSecond                      int
 	lasting                        time.Duration
+	each                           int
 	seed                           uint64
 	profiles                       string
 }
@@ -82,11 +85,14 @@ func main() {
 	flag.IntVar(&l.namespaces, "namespaces", 10, "namespaces of the workloads")
 	flag.IntVar(&l.perSecond, "changes", 100, "changes for each second")
 	flag.DurationVar(&l.lasting, "for", time.Minute, "how long users make changes")
+	flag.IntVar(&l.each, "each", 5, "changes of each kind, in the end, whose writes are counted")
 	flag.Uint64Var(&l.seed, "seed", 1, "of what happens")
 	flag.StringVar(&l.profiles, "profiles", "", "directory for profiles of the manager's memory and processor time")
 	flag.Parse()
 	ctrllog.SetLogger(logr.Discard())
-	run := func() error { return measure(context.Background(), os.Stdout, l) }
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop() // What was started ends with this process, also when it is told to.
+	run := func() error { return measure(ctx, os.Stdout, l) }
 	if process.Role() == roleManager {
 		run = func() error { return process.Answer(newManaging()) }
 	}

@@ -67,6 +67,7 @@ type managing struct {
 }
 
 func newManaging() *managing {
+	manager.SpareMemory()
 	return &managing{counter: counter{of: map[asked]int{}}, ended: make(chan error, 1)}
 }
 

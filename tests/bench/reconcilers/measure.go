@@ -29,6 +29,8 @@ type measurement struct {
 const (
 	fills  = 8 * time.Minute
 	agrees = 2 * time.Minute
+	// asks is how often it is asked whether all agree, which computes, too.
+	asks = 50 * time.Millisecond
 )
 
 // measure fills a cluster, changes it, restarts the manager, and prints the figures.
@@ -45,7 +47,7 @@ func measure(ctx context.Context, out io.Writer, l load) (err error) {
 	defer func() { err = errors.Join(err, m.rig.stop()) }()
 	m.cluster = newCluster(m.rig, l)
 	m.play = newPlay(m.cluster)
-	for _, step := range []func(context.Context) error{m.furnish, m.fill, m.settle, m.churn, m.resync} {
+	for _, step := range []func(context.Context) error{m.furnish, m.fill, m.settle, m.churn, m.resync, m.kinds} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -135,7 +137,7 @@ func (m *measurement) fill(ctx context.Context) error {
 	if err := each(sandboxes, func(s *sandbox) error { return m.cluster.createSandbox(ctx, s) }); err != nil {
 		return err
 	}
-	if err := within(ctx, fills, "the cluster is filled", func() (error, error) { return m.cluster.agree(ctx), m.play.failed }); err != nil {
+	if err := within(ctx, fills, "the cluster is filled", func() (error, error) { return m.cluster.agree(ctx), m.play.wrong() }); err != nil {
 		return err
 	}
 	stop()
@@ -184,12 +186,16 @@ func (m *measurement) churn(ctx context.Context) error {
 	}
 	m.play.recount()
 	busy, began := computed(), time.Now()
-	var agreed time.Time
+	var agreed, asked time.Time
 	last, err := m.play.run(ctx, m.load.perSecond, m.load.lasting, func() bool {
-		if !m.play.idle() || m.cluster.agree(ctx) != nil {
+		if !m.play.idle() || time.Since(asked) < asks {
 			return time.Since(began) > m.load.lasting+agrees
 		}
-		agreed = time.Now()
+		asked = time.Now()
+		if m.cluster.agree(ctx) != nil {
+			return false
+		}
+		agreed = asked
 		return true
 	})
 	if err != nil {
@@ -234,6 +240,40 @@ func (m *measurement) resync(ctx context.Context) error {
 	}
 	m.told("started again and at rest in %s", time.Since(began))
 	return m.reportResync(s)
+}
+
+// kinds begins a few of each kind that users begin, one kind after the other, and
+// prints with how many writes the manager brings that into line.
+func (m *measurement) kinds(ctx context.Context) error {
+	m.cluster.forked = true
+	for _, a := range mix() {
+		if err := m.settle(ctx); err != nil {
+			return err
+		}
+		m.play.recount()
+		before, err := m.rig.look()
+		if err != nil {
+			return err
+		}
+		for range m.load.each {
+			m.play.add(m.play.beginOne(a))
+		}
+		end := time.Now().Add(agrees)
+		if _, err := m.play.run(ctx, m.load.perSecond, 0, func() bool {
+			return m.play.idle() && (m.cluster.agree(ctx) == nil || time.Now().After(end))
+		}); err != nil {
+			return err
+		}
+		if err := errors.Join(m.cluster.agree(ctx), m.settle(ctx)); err != nil {
+			return fmt.Errorf("after %s: %w", a.kind, err)
+		}
+		after, err := m.rig.look()
+		if err != nil {
+			return err
+		}
+		m.reportKind(a.kind, tally(after).since(tally(before)))
+	}
+	return nil
 }
 
 // objects is how many objects there are of the kinds that the manager watches.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,7 +16,7 @@ import (
 )
 
 // writers write at the same time.
-const writers = 16
+const writers = 32
 
 // play makes changes: those that are due, in the order in which they are, and, when
 // none is, what users begin.
@@ -25,8 +27,10 @@ type play struct {
 	running int
 	// made counts changes by kind, begun what users began.
 	made, begun map[string]int
-	last        time.Time
-	failed      error
+	// least is with how few writes the manager could have brought all into line.
+	least  int
+	last   time.Time
+	failed error
 }
 
 // due is a sequence whose next step is due at a time.
@@ -68,11 +72,17 @@ func (p *play) seen(o any) {
 		c.forks[d.UID] = w
 	}
 	c.mu.Unlock()
+	template, _ := json.Marshal(d.Spec.Template) // Texts and numbers: that cannot fail.
+	form := sha256.Sum256(template)
 	w.mu.Lock()
-	fresh := d.Generation > w.generation
+	fresh, other := d.Generation > w.generation, form != w.form
+	w.form = form
 	w.mu.Unlock()
-	if fresh {
+	switch {
+	case fresh && other:
 		p.add(c.rollOut(w, d.Generation))
+	case fresh:
+		p.add(c.observe(w, d.Generation))
 	}
 }
 
@@ -126,29 +136,39 @@ func (p *play) take(now time.Time) (sequence, bool) {
 
 // begin begins something that users do.
 func (p *play) begin() sequence {
-	actions := mix()
 	for {
 		p.cluster.mu.Lock()
 		n := p.cluster.random.IntN(100)
 		p.cluster.mu.Unlock()
-		for _, a := range actions {
+		for _, a := range mix() {
 			if n -= a.share; n >= 0 {
 				continue
 			}
-			s := a.begin(p.cluster)
-			if len(s.steps) == 0 {
-				break // There is nothing to do it to.
+			if s := p.beginOne(a); len(s.steps) > 0 {
+				p.mu.Lock()
+				p.running++
+				p.mu.Unlock()
+				return s
 			}
-			if s.steps[0].kind == "" {
-				s.steps[0].kind = a.kind
-			}
-			p.mu.Lock()
-			p.begun[a.kind]++
-			p.running++
-			p.mu.Unlock()
-			return s
+			break // There is nothing to do it to.
 		}
 	}
+}
+
+// beginOne begins an action, if there is anything to do it to.
+func (p *play) beginOne(a action) sequence {
+	s := a.begin(p.cluster)
+	if len(s.steps) == 0 {
+		return s
+	}
+	if s.steps[0].kind == "" {
+		s.steps[0].kind = a.kind
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun[a.kind]++
+	p.least += s.least
+	return s
 }
 
 // makeNext makes the next change of a sequence, and puts the rest in line.
@@ -199,8 +219,7 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 	}
 	defer done.Wait()
 	defer close(work)
-	began, tick := time.Now(), time.NewTicker(time.Second/time.Duration(perSecond))
-	defer tick.Stop()
+	began, made := time.Now(), 0
 	for {
 		now := time.Now()
 		s, ok := p.take(now)
@@ -209,14 +228,19 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 		}
 		if ok {
 			work <- s
+			made++
 		}
-		if p.failed != nil || !ok && until() {
-			return lastBegun, p.failed
+		if err := p.wrong(); err != nil || !ok && until() {
+			return lastBegun, err
 		}
+		if !ok {
+			made++ // Nothing was due, and its place is nobody's.
+		}
+		next := began.Add(time.Duration(made) * time.Second / time.Duration(perSecond))
 		select {
 		case <-ctx.Done():
 			return lastBegun, ctx.Err()
-		case <-tick.C:
+		case <-time.After(time.Until(next)):
 		}
 	}
 }
@@ -238,9 +262,16 @@ func (p *play) total() (n int) {
 	return n
 }
 
+// wrong is what could not be written.
+func (p *play) wrong() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failed
+}
+
 // recount counts from zero.
 func (p *play) recount() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.made, p.begun = map[string]int{}, map[string]int{}
+	p.made, p.begun, p.least = map[string]int{}, map[string]int{}, 0
 }

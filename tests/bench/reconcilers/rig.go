@@ -186,7 +186,7 @@ func within(ctx context.Context, patience time.Duration, what string, check func
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }

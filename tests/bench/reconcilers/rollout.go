@@ -39,13 +39,16 @@ type sequence struct {
 	// follow gives what follows from the last of them, when it was made; nil for
 	// nothing.
 	follow func() sequence
+	// least is with how few writes the manager can bring into line what follows from
+	// them.
+	least int
 }
 
 // How long a cluster takes for its own steps: controllers act on what they see, a
 // kubelet has containers to start.
 const (
 	acts   = 50 * time.Millisecond
-	starts = 400 * time.Millisecond
+	starts = 200 * time.Millisecond
 )
 
 // rollOut is what follows when a Deployment has a new form: its status, and one pod
@@ -105,6 +108,18 @@ func (w *workload) begin(generation int64, steps []step) sequence {
 		defer w.mu.Unlock()
 		return w.begun == begun
 	}}
+}
+
+// observe is what follows when a Deployment has changed and its pods stay as they are:
+// its controller says that it has seen that.
+func (c *cluster) observe(w *workload, generation int64) sequence {
+	w.mu.Lock()
+	n, busy := int(w.replicas), w.begun != w.ended
+	w.mu.Unlock()
+	if busy {
+		return c.rollOut(w, generation) // It has to begin again, for this generation.
+	}
+	return w.begin(generation, []step{c.deploymentStatus(w, generation, n, n, n)})
 }
 
 // scale is what follows when a Deployment wants another number of pods.
