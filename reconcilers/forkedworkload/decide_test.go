@@ -143,7 +143,7 @@ func TestConditions(t *testing.T) {
 			w.made.Fork, w.made.ForkRefusal = nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "Deployment x exists"}
 		}, crdv1.ConditionForkAvailable, "False", "NameTaken", "Deployment x exists"},
 		{"the fork has just been written", func(w *world) { w.deployment().Status = appsv1.DeploymentStatus{} },
-			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "has not been looked at"},
+			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "new pods ready: 0 of 1"},
 		{"the fork's pods are not ready", func(w *world) { w.deployment().Status.AvailableReplicas = 0 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1. If that lasts: kubectl describe pods -n ns -l signadot.com/forked-workload="},
 		{"pods of the fork's last form are still there", func(w *world) { w.deployment().Status.Replicas = 2 },
