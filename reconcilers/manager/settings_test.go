@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -153,6 +154,12 @@ trafficManager: {enabled: true}
 			Cluster{IptablesMode: "auto", PatchPowers: fork.Powers{fork.PowerHostPath, fork.PowerNodeName}}, false},
 		{"no power that patches may add", `{sandboxes: {patches: {allow: []}}}`, Cluster{IptablesMode: "auto"}, false},
 		{"a power that does not exist", `{sandboxes: {patches: {allow: [root]}}}`, Cluster{}, true},
+		{"bounds for tunnels", `{sandboxes: {externalWorkloads: {tunnelFresh: 30s, tunnelGrace: 1h30m, writeEndpoints: true}}}`,
+			Cluster{IptablesMode: "auto", ExternalWorkloads: externalworkload.Limits{
+				Fresh: 30 * time.Second, Grace: 90 * time.Minute, WriteEndpoints: true,
+			}}, false},
+		{"a bound for tunnels that is no duration", `{sandboxes: {externalWorkloads: {tunnelGrace: soon}}}`, Cluster{}, true},
+		{"a bound for tunnels that no tunnel could keep", `{sandboxes: {externalWorkloads: {tunnelFresh: 1ms}}}`, Cluster{}, true},
 		{"what is no YAML", `{`, Cluster{}, true},
 		{"namespaces that are no list", `allowedNamespaces: a`, Cluster{}, true},
 	}

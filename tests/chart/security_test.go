@@ -49,6 +49,20 @@ func rightsAreNarrow(t *testing.T, all objects) {
 	}
 }
 
+// Without what reads Endpoints of API v1 nobody needs a right on them.
+func TestEndpointsAreWrittenOnlyWhereTheyAreAskedFor(t *testing.T) {
+	for values, want := range map[string]bool{"": false, "sandboxes: {externalWorkloads: {writeEndpoints: true}}": true} {
+		text, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		granted := slices.ContainsFunc(parse(t, text).grants(t), func(g grant) bool { return slices.Contains(g.rule.Resources, "endpoints") })
+		if granted != want {
+			t.Errorf("with %q somebody may reach endpoints: %t", values, granted)
+		}
+	}
+}
+
 func secretsAreReachedByName(t *testing.T, all objects) {
 	for _, g := range all.grants(t) {
 		if !slices.Contains(g.rule.Resources, "secrets") {

@@ -33,6 +33,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"no history at all", "eventBus: {history: {events: 0}}", "/eventBus/history/events"},
 		{"an age in days", "eventBus: {history: {age: 7d}}", "/eventBus/history/age"},
 		{"a way to redirect that does not exist", "routing: {iptablesMode: ebpf}", "/routing/iptablesMode"},
+		{"a grace for tunnels that is no duration", "sandboxes: {externalWorkloads: {tunnelGrace: soon}}", "/sandboxes/externalWorkloads/tunnelGrace"},
 		{"a header that is no header name", "routing: {customHeaders: ['x tenant']}", "/routing/customHeaders/0"},
 		{"text for whether to wait", "routing: {waitForProxies: 'no'}", "/routing/waitForProxies"},
 		{"a power that does not exist", "sandboxes: {patches: {allow: [root]}}", "/sandboxes/patches/allow/0"},
