@@ -179,6 +179,8 @@ func (c *cluster) apply(o client.Object) {
 			have.Spec = o.(*crdv1.SignadotSandbox).Spec
 		case *crdv1.RoutingConfig:
 			have.Spec = o.(*crdv1.RoutingConfig).Spec
+		case *crdv1.SignadotRouteGroup:
+			have.Spec = o.(*crdv1.SignadotRouteGroup).Spec
 		case *crdv1.ForkedWorkload:
 			have.Spec = o.(*crdv1.ForkedWorkload).Spec
 		}
@@ -194,7 +196,9 @@ func (c *cluster) remove(o client.Object) {
 }
 
 // config is what a dry run is given: a client that has no cache and no index.
-func (c *cluster) config() dryrun.Config { return dryrun.Config{Reader: c.client} }
+func (c *cluster) config() dryrun.Config {
+	return dryrun.Config{Reader: c.client, OperatorNamespace: c.ns}
+}
 
 // eventually waits until check gives nil.
 func (c *cluster) eventually(what string, check func() error) {

@@ -4,14 +4,15 @@
 //
 //	plan, err := dryrun.Apply(ctx, dryrun.Config{Reader: mine}, sandbox)
 //
-// It works by letting the real controllers (reconcilers/sandbox, forkedworkload
-// and routingconfig) work, to the end, on a world of their own: it reads through
+// It works by letting the real controllers (reconcilers/sandbox, routegroup,
+// forkedworkload, externalworkload, virtualworkload and routingconfig) work, to the end, on a world of their own: it reads through
 // the Reader of the caller, with the caller's rights, and what is written stays
 // in memory, on top of what was read. So a plan is what they would do, for the
 // same reasons, in the same words. The statements of a plan, given to the routing
 // API's DryRun, give the decisions of the table that would change.
 //
 //	Apply, Delete  what is asked                                      dryrun.go
+//	controllers    who is at work                                     controllers.go
 //	world          the cluster as it is read, what is written on top   world.go, write.go
 //	simulation     who looks at what again, until nobody has to        simulation.go
 //	statements     the facts, on a log of their own                    statements.go
@@ -22,7 +23,9 @@
 // Nothing starts: a fork that would be new is not ready, and its Services have no
 // cluster IP yet, so their facts say so (ready false, cluster_ip empty), and
 // objects that would be new have no UID. A fork that is there is taken to stay as
-// ready as it is. What the API server would refuse beyond what the controllers
+// ready as it is. No workstation connects, and no workflow of a resource runs: the
+// plan of a sandbox whose resources are new ends with them, and a finding says that
+// its members wait. What the API server would refuse beyond what the controllers
 // check themselves (other admission webhooks, quotas, a Deployment that is not
 // valid) is not seen: to have that checked too, send the object to the API server
 // with dryRun=All first and give what it answers.
@@ -32,7 +35,7 @@
 // A Reader whose scheme knows what Scheme knows, and that reads past caches or
 // from one; it needs no index. It needs the right to get and list all kinds of
 // signadot.com that Scheme knows of in the whole cluster, and Deployments, Services,
-// pods and PodDisruptionBudgets in the namespaces of the workloads, and Rollouts
+// EndpointSlices, pods and PodDisruptionBudgets in the namespaces of the workloads, and Rollouts
 // where one is forked. An error means that there is no plan: what is wrong with the
 // object itself is in the Findings.
 package dryrun

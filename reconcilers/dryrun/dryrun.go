@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,7 +121,7 @@ type Finding struct {
 // Scheme knows the kinds that a dry run reads.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -128,7 +130,8 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // Apply says what would change if the object were applied: a SignadotSandbox,
-// RoutingConfig or ForkedWorkload, or an Unstructured that holds one. When one of
+// SignadotRouteGroup, RoutingConfig, or a member of any kind (crdv1.MemberKinds), or an
+// Unstructured that holds one. When one of
 // its name exists, its spec becomes that of the object, and labels and
 // annotations are added to those that are there. ErrNotSupported, ErrInvalid, or
 // why the cluster cannot be read.
@@ -198,7 +201,7 @@ func typed(scheme *runtime.Scheme, object client.Object) (client.Object, schema.
 	if err != nil {
 		return nil, gvk, fmt.Errorf("%w: %s %s: %w", ErrInvalid, gvk.Kind, object.GetName(), err)
 	}
-	switch namespaced := gvk.Kind == crdv1.KindForkedWorkload; {
+	switch namespaced := slices.Contains(crdv1.MemberKinds(), gvk.Kind); {
 	case out.GetName() == "":
 		return nil, gvk, fmt.Errorf("%w: a %s has to have a name", ErrInvalid, gvk.Kind)
 	case namespaced && out.GetNamespace() == "":

@@ -3,6 +3,7 @@ package dryrun_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,6 +82,9 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 		c.eventually(fmt.Sprintf("%s %s comes true", change.Action, change.Object), func() error {
 			o := map[string]client.Object{
 				crdv1.KindSandbox: &crdv1.SignadotSandbox{}, crdv1.KindForkedWorkload: &crdv1.ForkedWorkload{},
+				crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkload{}, crdv1.KindVirtualWorkload: &crdv1.VirtualWorkload{},
+				crdv1.KindRouteGroup: &crdv1.SignadotRouteGroup{}, crdv1.KindResource: &crdv1.Resource{},
+				"EndpointSlice":         &discoveryv1.EndpointSlice{},
 				crdv1.KindRoutingConfig: &crdv1.RoutingConfig{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
 			}[change.Object.Kind]
 			err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
@@ -275,10 +281,62 @@ spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: dry-hand, name: by
 	c.triedDeletion(config)
 }
 
+func TestMembersOfEveryKindAndRouteGroupsComeTrueToo(t *testing.T) {
+	c := start(t, "dry-kinds")
+	for _, name := range []string{"a", "b", "v"} {
+		c.baseline(name)
+	}
+	s := c.sandbox("dry-kinds", "dry-kinds-key", "a")
+	ref := func(name string) crdv1.ObjectRef {
+		return crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.ns, Name: name}
+	}
+	s.Spec.ExternalWorkloads = []crdv1.SandboxExternalWorkload{
+		{Name: "local", Baseline: &crdv1.ExternalBaseline{ObjectRef: ref("b")}}, {Name: "reverse"},
+	}
+	s.Spec.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "seen", Baseline: ref("v")}}
+	changes, _ := describe(c.tried(s))
+	for _, want := range []string{"create SignadotExternalWorkload", "create VirtualWorkload", "create ForkedWorkload"} {
+		if !slices.Contains(changes, want) {
+			t.Errorf("%s is not among %v", want, changes)
+		}
+	}
+	group := &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: "dry-kinds"}}
+	group.Spec.RoutingKey, group.Spec.SandboxNames = "dry-group-key", []string{s.Name}
+	c.tried(group)
+
+	s.Spec.ExternalWorkloads = nil
+	p := c.tried(s) // The key of the group reaches less, too.
+	keys := map[string]bool{}
+	for _, f := range p.Statements {
+		if d, ok := f.Data.(*factv1.RoutingDeclared); ok {
+			keys[d.GetRoutingKey()] = len(d.GetMembers()) == 2
+		}
+	}
+	if !keys["dry-kinds-key"] || !keys["dry-group-key"] {
+		t.Errorf("declared with two members: %v", keys)
+	}
+	c.triedDeletion(s)
+	c.triedDeletion(group)
+}
+
+func TestThePlanOfASandboxWithResourcesEndsWithThem(t *testing.T) {
+	c := start(t, "dry-res")
+	c.baseline("a")
+	s := c.sandbox("dry-res", "dry-res-key", "a")
+	s.Spec.ManagedResources = []crdv1.SandboxResource{{Name: "db", PluginName: "p"}}
+	p := c.tried(s)
+	c.expect(p, []string{"create Resource", "create RoutingConfig", "create SignadotSandbox"}, []string{
+		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown Pending",
+		"SignadotSandbox RoutingReady=Unknown ResourcesNotReady",
+	})
+	p = c.triedDeletion(s)
+	c.expect(p, []string{"delete Resource", "delete RoutingConfig", "delete SignadotSandbox"}, nil)
+}
+
 func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 	c := start(t, "dry-ask")
-	group := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "signadot.com/v1", "kind": "SignadotRouteGroup", "metadata": map[string]any{"name": "g"},
+	resource := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "signadot.com/v1", "kind": "Resource", "metadata": map[string]any{"name": "r"},
 	}}
 	mistyped := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "signadot.com/v1", "kind": "SignadotSandbox", "metadata": map[string]any{"name": "s"},
@@ -290,7 +348,7 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 		want   error
 		says   string
 	}{
-		{"a kind that is not known yet", group, dryrun.ErrNotSupported, "SignadotRouteGroup g"},
+		{"a kind without a controller", resource, dryrun.ErrNotSupported, "Resource r"},
 		{"a kind of somebody else", &corev1.Service{}, dryrun.ErrNotSupported, "Service"},
 		{"a field that does not exist", mistyped, dryrun.ErrInvalid, "customisation"},
 		{"an object without a name", &crdv1.RoutingConfig{}, dryrun.ErrInvalid, "name"},

@@ -107,12 +107,12 @@ func findingsOf(of Object, o client.Object) []Finding {
 }
 
 // isRemark says whether a condition that is so tells something all the same: a
-// fork that no Service leads to, or some of whose ports lead nowhere.
+// member that no Service leads to, or some of whose ports lead nowhere.
 func isRemark(o client.Object, conditionType string) bool {
-	w, ok := o.(*crdv1.ForkedWorkload)
-	if !ok || conditionType != crdv1.ConditionServicesReady || w.Status.RoutingConfig == nil {
+	m, ok := o.(crdv1.Member)
+	if !ok || conditionType != crdv1.ConditionServicesReady || m.RoutingInfo() == nil {
 		return false
 	}
-	services := w.Status.RoutingConfig.Services
+	services := m.RoutingInfo().Services
 	return len(services) == 0 || slices.ContainsFunc(services, func(s crdv1.ServiceMapping) bool { return len(s.MissingPorts) > 0 })
 }

@@ -17,15 +17,19 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
-	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // mostLooks bounds how often objects are looked at. A sandbox with its parts
 // takes about ten looks for each of its forks.
 const mostLooks = 10_000
+
+// overtaken is after how long an object is looked at again at most when the version
+// that was looked at was not the newest. Who waits for longer waits for time to pass,
+// which it does not here.
+const overtaken = 100 * time.Millisecond
 
 // simulation lets the controllers work on a world until they come to rest.
 type simulation struct {
@@ -47,24 +51,8 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	}
 	s := &simulation{world: newWorld(c, scheme, now), statements: facts}
 	s.world.changed = s.notify
-	still := func() time.Time { return now }
-	sandboxes, err := sandbox.New(sandbox.Config{Client: s.world, Live: s.world, Now: still, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
-	if err != nil {
+	if s.controllers, err = controllersOn(s.world, facts, c, now); err != nil {
 		return nil, err
-	}
-	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: s.world, Live: s.world, Publisher: facts, Now: still,
-		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
-	})
-	if err != nil {
-		return nil, err
-	}
-	routes, err := routingconfig.New(routingconfig.Config{Client: s.world, Publisher: facts, Now: still, Namespaces: c.Namespaces})
-	if err != nil {
-		return nil, err
-	}
-	s.controllers = map[string]reconcile.Reconciler{
-		crdv1.KindSandbox: sandboxes, crdv1.KindForkedWorkload: forks, crdv1.KindRoutingConfig: routes,
 	}
 	errs := []error{indexes.Add(ctx, s.world)}
 	for name, index := range indexes.Rollouts() {
@@ -82,13 +70,13 @@ func (s *simulation) begin(ctx context.Context, subject identity) error {
 		return nil
 	}
 	own := client.MatchingFields{apply.IndexOwner: string(o.GetUID())}
-	var forks crdv1.ForkedWorkloadList
 	var configs crdv1.RoutingConfigList
-	if err := errors.Join(s.world.List(ctx, &forks, own), s.world.List(ctx, &configs, own)); err != nil {
+	members, err := member.OwnedBy(ctx, s.world, o.GetUID())
+	if err := errors.Join(err, s.world.List(ctx, &configs, own)); err != nil {
 		return err
 	}
-	for i := range forks.Items {
-		s.enqueue(ours(crdv1.KindForkedWorkload, forks.Items[i].Namespace, forks.Items[i].Name))
+	for _, m := range members {
+		s.enqueue(ours(m.MemberKind(), m.GetNamespace(), m.GetName()))
 	}
 	for i := range configs.Items {
 		s.enqueue(ours(crdv1.KindRoutingConfig, "", configs.Items[i].Name))
@@ -124,7 +112,7 @@ func (s *simulation) look(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", id.object(), err)
 	}
-	if again := result.RequeueAfter; again > 0 && again < time.Second {
+	if again := result.RequeueAfter; again > 0 && again < overtaken {
 		s.enqueue(id) // The version that was looked at was overtaken.
 	}
 	return nil
@@ -166,15 +154,15 @@ func (s *simulation) spread(ctx context.Context) error {
 // concerned has the objects looked at that an object is about without owning
 // them: those with its key, and those that name it.
 func (s *simulation) concerned(ctx context.Context, o client.Object) error {
-	key := keyOf(o)
-	for _, kind := range []string{crdv1.KindSandbox, crdv1.KindRoutingConfig} {
+	key := routingkey.Of(o)
+	for _, kind := range []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig} {
 		// Not copied: there may be many, and each write leads here.
 		all, err := s.world.all(ctx, crdv1.GroupVersion().WithKind(kind), client.ListOptions{})
 		if err != nil {
 			return err
 		}
 		for _, other := range all {
-			if key != "" && keyOf(other) == key || names(other, o) {
+			if key != "" && routingkey.Of(other) == key || names(other, o) {
 				s.enqueue(ours(kind, "", other.GetName()))
 			}
 		}
@@ -182,31 +170,39 @@ func (s *simulation) concerned(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// keyOf gives the routing key that an object wants for itself; empty when it
-// wants none.
-func keyOf(o client.Object) string {
-	switch o := o.(type) {
-	case *crdv1.SignadotSandbox:
-		return o.Spec.ID
+// names says whether an object is about another: a RoutingConfig about its members, a
+// route group about its sandboxes and their members.
+func names(other, o client.Object) bool {
+	switch other := other.(type) {
 	case *crdv1.RoutingConfig:
-		return o.RoutingKey()
+		m, ok := o.(crdv1.Member)
+		return ok && slices.ContainsFunc(other.Spec.SandboxedWorkloads, func(w crdv1.SandboxedWorkload) bool {
+			return w.Kind == m.MemberKind() && w.Namespace == m.GetNamespace() && w.Name == m.GetName()
+		})
+	case *crdv1.SignadotRouteGroup:
+		return slices.Contains(other.Spec.SandboxNames, sandboxOf(o))
+	}
+	return false
+}
+
+// sandboxOf names the sandbox that an object is, or is a member of; empty for any
+// other.
+func sandboxOf(o client.Object) string {
+	if _, ok := o.(*crdv1.SignadotSandbox); ok {
+		return o.GetName()
+	}
+	if _, ok := o.(crdv1.Member); ok {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.Kind == crdv1.KindSandbox {
+			return ref.Name
+		}
 	}
 	return ""
 }
 
-// names says whether an object is a member of another, a RoutingConfig.
-func names(other, o client.Object) bool {
-	c, isConfig := other.(*crdv1.RoutingConfig)
-	_, isFork := o.(*crdv1.ForkedWorkload)
-	return isConfig && isFork && slices.ContainsFunc(c.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
-		return m.Kind == crdv1.KindForkedWorkload && m.Namespace == o.GetNamespace() && m.Name == o.GetName()
-	})
-}
-
-// ours is the identity of an object of our group. Only ForkedWorkloads have a
+// ours is the identity of an object of our group. Of those only members have a
 // namespace.
 func ours(kind, namespace, name string) identity {
-	if kind != crdv1.KindForkedWorkload {
+	if !slices.Contains(crdv1.MemberKinds(), kind) {
 		namespace = ""
 	}
 	return identity{crdv1.GroupVersion().WithKind(kind).GroupKind(), client.ObjectKey{Namespace: namespace, Name: name}}

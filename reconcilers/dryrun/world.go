@@ -187,7 +187,7 @@ func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.L
 // within gives the namespaces to list: where the operator sees some only, a list
 // over all of them is one of each.
 func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
-	if namespace != "" || len(w.namespaces) == 0 || gvk.Kind == crdv1.KindSandbox || gvk.Kind == crdv1.KindRouteGroup || gvk.Kind == crdv1.KindRoutingConfig {
+	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !slices.Contains(crdv1.MemberKinds(), gvk.Kind) {
 		return []string{namespace}
 	}
 	return w.namespaces
@@ -339,10 +339,9 @@ func kindOf(scheme *runtime.Scheme, o client.Object) (schema.GroupVersionKind, e
 			return gvk, fmt.Errorf("%w: %w", ErrNotSupported, err)
 		}
 	}
-	supported := []string{crdv1.KindSandbox, crdv1.KindForkedWorkload, crdv1.KindRoutingConfig}
-	if gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(supported, gvk.Kind) {
+	if gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(supported(), gvk.Kind) {
 		return gvk, fmt.Errorf("%s %s (%s): %w; it is for %s",
-			gvk.Kind, o.GetName(), gvk.GroupVersion(), ErrNotSupported, strings.Join(supported, ", "))
+			gvk.Kind, o.GetName(), gvk.GroupVersion(), ErrNotSupported, strings.Join(supported(), ", "))
 	}
 	return gvk, nil
 }

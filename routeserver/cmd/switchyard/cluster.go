@@ -28,6 +28,9 @@ var kinds = map[string]string{
 	"signadotsandbox": crdv1.KindSandbox, "signadotsandboxes": crdv1.KindSandbox, "sandbox": crdv1.KindSandbox,
 	"routingconfig": crdv1.KindRoutingConfig, "routingconfigs": crdv1.KindRoutingConfig,
 	"forkedworkload": crdv1.KindForkedWorkload, "forkedworkloads": crdv1.KindForkedWorkload,
+	"signadotexternalworkload": crdv1.KindExternalWorkload, "signadotexternalworkloads": crdv1.KindExternalWorkload,
+	"virtualworkload": crdv1.KindVirtualWorkload, "virtualworkloads": crdv1.KindVirtualWorkload,
+	"signadotroutegroup": crdv1.KindRouteGroup, "signadotroutegroups": crdv1.KindRouteGroup, "routegroup": crdv1.KindRouteGroup,
 }
 
 // plan lets the controllers say what they would do, reading the cluster with the
@@ -78,7 +81,7 @@ func objectOf(ask cli.PlanRequest) (*unstructured.Unstructured, error) {
 	}
 	kind, ok := kinds[strings.ToLower(strings.TrimSuffix(ask.Kind, ".signadot.com"))]
 	if !ok {
-		return nil, fmt.Errorf("a %s cannot be asked about: name a SignadotSandbox, RoutingConfig or ForkedWorkload", ask.Kind)
+		return nil, fmt.Errorf("a %s cannot be asked about: name a SignadotSandbox, SignadotRouteGroup, RoutingConfig, ForkedWorkload, SignadotExternalWorkload or VirtualWorkload", ask.Kind)
 	}
 	u.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
 	u.SetNamespace(ask.Namespace)

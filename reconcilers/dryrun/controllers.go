@@ -1,0 +1,58 @@
+package dryrun
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/routegroup"
+	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/virtualworkload"
+)
+
+// supported are the kinds that have a controller, and so can be asked about.
+func supported() []string {
+	return append([]string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig}, crdv1.MemberKinds()...)
+}
+
+// controllersOn gives the real controllers, at work on a world, by the kind that they
+// look at. Resources have none in this version.
+func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]reconcile.Reconciler, error) {
+	still := func() time.Time { return now }
+	sandboxes, err := sandbox.New(sandbox.Config{Client: w, Live: w, Now: still, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
+	if err != nil {
+		return nil, err
+	}
+	groups, err := routegroup.New(routegroup.Config{Client: w, Live: w, Now: still})
+	if err != nil {
+		return nil, err
+	}
+	forks, err := forkedworkload.New(forkedworkload.Config{
+		Client: w, Live: w, Publisher: facts, Now: still,
+		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
+	})
+	if err != nil {
+		return nil, err
+	}
+	externals, err := externalworkload.New(externalworkload.Config{Client: w, Live: w, Publisher: facts, Now: still})
+	if err != nil {
+		return nil, err
+	}
+	virtuals, err := virtualworkload.New(virtualworkload.Config{Client: w, Live: w, Publisher: facts, Now: still})
+	if err != nil {
+		return nil, err
+	}
+	routes, err := routingconfig.New(routingconfig.Config{Client: w, Publisher: facts, Now: still, Namespaces: c.Namespaces})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]reconcile.Reconciler{
+		crdv1.KindSandbox: sandboxes, crdv1.KindRouteGroup: groups, crdv1.KindRoutingConfig: routes,
+		crdv1.KindForkedWorkload: forks, crdv1.KindExternalWorkload: externals, crdv1.KindVirtualWorkload: virtuals,
+	}, nil
+}
