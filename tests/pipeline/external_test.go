@@ -1,0 +1,169 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/traffic"
+)
+
+// Where the tunnel's pod is, and which of its ports stands for that of the workload.
+const (
+	tunnelAddress = "10.231.7.9"
+	tunnelPort    = 31000
+)
+
+func TestARequestReachesAWorkstation(t *testing.T) {
+	const key = "workstation"
+	w := newWorld(t)
+	w.create(&crdv1.SignadotSandbox{}, `
+metadata: {name: `+key+`}
+spec:
+  id: `+key+`
+  externalWorkloads:
+    - name: local
+      baseline: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: cart}
+      tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
+	w.eventually("without a workstation the key fails visibly", func() error { return failsVisibly(w, key) })
+
+	external := w.external()
+	w.route(external)
+	if err := podnet.ServeAddress(net.ParseIP(tunnelAddress)); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(tunnelAddress, fmt.Sprint(tunnelPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.application(listener, traffic.Fork)
+	w.tunnel(external, true)
+	w.eventually("the workstation serves the key", func() error { return w.serves(key, traffic.Fork) })
+	ledger := w.sender.Count(w.ctx, 200, 4, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
+	if !ledger.Clean() {
+		t.Error(ledger)
+	}
+	w.tunnel(external, false)
+	w.eventually("when it has gone the key fails visibly", func() error { return failsVisibly(w, key) })
+	if err := w.serves("", traffic.Baseline); err != nil {
+		t.Error(err)
+	}
+}
+
+// external waits for the external workload of the sandbox, and its Service.
+func (w *world) external() *crdv1.SignadotExternalWorkload {
+	w.t.Helper()
+	var list crdv1.SignadotExternalWorkloadList
+	w.eventually("there is an external workload with a Service", func() error {
+		if err := w.client.List(w.ctx, &list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+		if len(list.Items) != 1 || list.Items[0].Status.RoutingConfig == nil || len(list.Items[0].Status.RoutingConfig.Services) != 1 {
+			return fmt.Errorf("%+v", list.Items)
+		}
+		return nil
+	})
+	return &list.Items[0]
+}
+
+// tunnel tells of the tunnel as its controller would.
+func (w *world) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
+	w.t.Helper()
+	now := metav1.NewTime(time.Now())
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
+		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: &now, LastConnectedTime: &now},
+		Info: &crdv1.TunnelInfo{
+			ControlPort: 31999, TunnelProxyPodIP: tunnelAddress, TunnelProxyPodName: "tunnel-proxy-1",
+			WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: workloadPort, Proxy: tunnelPort}},
+		},
+	}}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.client.Status().Patch(w.ctx, x, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// route does for the Service of an external workload what proxies on the nodes would:
+// connections to its address go to a ready endpoint of its EndpointSlices, and are
+// refused while there is none.
+func (w *world) route(x *crdv1.SignadotExternalWorkload) {
+	w.t.Helper()
+	service := &corev1.Service{}
+	w.get(service, x.Status.RoutingConfig.Services[0].To)
+	ip := net.ParseIP(service.Spec.ClusterIP)
+	if err := podnet.ServeAddress(ip); err != nil {
+		w.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(ip.String(), fmt.Sprint(service.Spec.Ports[0].Port)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var connections sync.WaitGroup
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			connections.Add(1)
+			go func() {
+				defer connections.Done()
+				defer conn.Close()
+				if err := w.forward(conn, service.Name); err != nil && w.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+					w.logger.Info("a connection was not forwarded", "reason", err)
+				}
+			}()
+		}
+	}()
+	w.t.Cleanup(func() {
+		w.cancel()
+		_ = listener.Close() // Only to end the loop.
+		<-done
+		connections.Wait()
+	})
+}
+
+// forward carries one connection to a ready endpoint of the Service.
+func (w *world) forward(conn net.Conn, service string) error {
+	var slices discoveryv1.EndpointSliceList
+	err := w.client.List(w.ctx, &slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service})
+	if err != nil {
+		return err
+	}
+	if len(slices.Items) != 1 || !*slices.Items[0].Endpoints[0].Conditions.Ready {
+		return errors.New("there is no ready endpoint")
+	}
+	s := slices.Items[0]
+	to, err := (&net.Dialer{}).DialContext(w.ctx, "tcp", net.JoinHostPort(s.Endpoints[0].Addresses[0], fmt.Sprint(*s.Ports[0].Port)))
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		_, _ = io.Copy(conn, to) // Either side may end first.
+		_ = conn.Close()
+	}()
+	_, err = io.Copy(to, conn)
+	_ = to.Close()
+	<-back
+	return err
+}
