@@ -69,7 +69,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	virtuals, err := virtualworkload.New(virtualworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected, Events: told,
 	})
 	if err != nil {
 		return err

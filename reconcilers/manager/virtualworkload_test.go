@@ -71,7 +71,9 @@ func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 	c.pod(live, "a", readySidecar)
 	v := c.virtual(ns, "watch", "consumer")
 	r := c.leading(key, ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
-	c.says(c.condition(v, crdv1.ConditionReady, "True", "Ready"), "Deployment "+ns+"/consumer", "stay with it")
+	message := c.condition(v, crdv1.ConditionReady, "True", "Ready")
+	c.says(message, "Deployment "+ns+"/consumer", "stay with it")
+	c.tells(v, "Normal Ready "+message)
 	c.condition(r, crdv1.ConditionReady, "True", "Ready")
 	if len(v.Finalizers) > 0 {
 		t.Errorf("it has finalizers, which a namespace would wait for: %v", v.Finalizers)

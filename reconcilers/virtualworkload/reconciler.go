@@ -8,6 +8,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -18,7 +19,7 @@ import (
 	"switchyard.dev/sidecars/coverage"
 )
 
-// Config is what a Reconciler needs. All fields but Injected are required.
+// Config is what a Reconciler needs. All fields but Injected and Events are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
@@ -31,6 +32,8 @@ type Config struct {
 	// Injected are the images of sidecars that pods get now; those that are empty
 	// are not known, and no pod is called outdated for them.
 	Injected coverage.Images
+	// Events takes what people are told about objects; nil: they are told nothing.
+	Events events.EventRecorder
 }
 
 // Validate names what is missing.
@@ -53,7 +56,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	writer := apply.Writer{Client: c.Client, Live: c.Live}
+	writer := apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}
 	// It makes nothing, so nothing is left of one but its fact.
 	return &Reconciler{config: c, writer: writer, ending: member.Ending{Writer: writer, Publisher: c.Publisher, Now: c.Now}}, nil
 }
