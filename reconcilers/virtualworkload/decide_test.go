@@ -243,6 +243,22 @@ func TestTheFact(t *testing.T) {
 	}
 }
 
+// Custom resources call it Rollout, facts and sidecars ArgoRollout.
+func TestARolloutIsABaselineToo(t *testing.T) {
+	in := input()
+	in.Workload.Spec.Baseline = crdv1.ObjectRef{APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Namespace: "ns", Name: "cart"}
+	in.Baseline.Ref = in.Workload.Spec.Baseline
+	after := virtualworkload.Conclude(in, virtualworkload.Decide(in), now)
+	ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+	if ready.Status != "True" || !strings.Contains(ready.Message, "Rollout ns/cart") {
+		t.Errorf("Ready is %+v", ready)
+	}
+	said, ok := virtualworkload.Observed(after).Data.(*factv1.WorkloadObserved)
+	if !ok || said.Baseline.Kind != "ArgoRollout" || len(said.Services) != 1 {
+		t.Errorf("the log is told %v", said)
+	}
+}
+
 func TestWhatIsNotOnTheLogIsSaid(t *testing.T) {
 	after := virtualworkload.Conclude(input(), virtualworkload.Decide(input()), now)
 	for _, tt := range []struct {
