@@ -194,19 +194,21 @@ func TestASandboxLeavesItsGroupsBeforeItsForksGo(t *testing.T) {
 }
 
 func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
+	// Of objects that are made within one second the first by name counts as older: the
+	// names here are in the order in which they are made.
 	const ns = "pot"
 	c := start(t, ns)
 	c.served(ns, "one")
-	s := c.sandbox("pot", forkOf("pot-key", ns, "one"))
+	s := c.sandbox("pot-0", forkOf("pot-key", ns, "one"))
 	c.available(c.forkFor(ns, "pot-key"))
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
-	older := c.group("pot-a", "pot-key", "pot")
-	c.says(c.condition(older, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotSandbox pot", "choose another spec.routingKey")
+	older := c.group("pot-a", "pot-key", "pot-0")
+	c.says(c.condition(older, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotSandbox pot-0", "choose another spec.routingKey")
 	c.condition(older, crdv1.ConditionRoutingReady, "False", sandbox.ReasonRoutingKeyTaken)
 	younger := c.group("pot-b", "pot-key")
 	c.condition(younger, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken)
-	c.reaches(ns, "pot-key", "pot one")
+	c.reaches(ns, "pot-key", "pot-0 one")
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// The sandbox goes, and the older of the groups has the key.
@@ -217,14 +219,14 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	c.says(c.condition(younger, crdv1.ConditionAccepted, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
 
 	// A new sandbox waits for both of them.
-	again := c.sandbox("pot", forkOf("pot-key", ns, "one"))
+	again := c.sandbox("pot-z", forkOf("pot-key", ns, "one"))
 	c.says(c.condition(again, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
 	c.remove(older)
 	c.condition(younger, crdv1.ConditionAccepted, "True", "Accepted")
 	edit(c, younger, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "pot-other" })
 	c.available(c.forkFor(ns, "pot-key"))
 	c.condition(again, crdv1.ConditionReady, "True", "Ready")
-	c.reaches(ns, "pot-key", "pot one")
+	c.reaches(ns, "pot-key", "pot-z one")
 }
 
 func TestAGroupThatIsMadeAgainHasItsKeyAgain(t *testing.T) {

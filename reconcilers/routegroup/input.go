@@ -2,6 +2,7 @@ package routegroup
 
 import (
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -32,17 +33,4 @@ func (in Input) holder() routingkey.Claim {
 }
 
 // names gives the sandboxes that are named, each once, in the order of the list.
-func (in Input) names() []string { return namesOf(in.Group) }
-
-// namesOf gives the sandboxes that a group names, each once.
-func namesOf(g *crdv1.SignadotRouteGroup) []string {
-	seen := map[string]bool{"": true}
-	var out []string
-	for _, name := range g.Spec.SandboxNames {
-		if !seen[name] {
-			seen[name] = true
-			out = append(out, name)
-		}
-	}
-	return out
-}
+func (in Input) names() []string { return member.SandboxesOf(in.Group) }

@@ -14,16 +14,12 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// Indexes of route groups and of what they make.
-const (
-	// indexSandbox finds groups by the names of their sandboxes.
-	indexSandbox = "spec.sandboxNames"
-	// indexMaker finds RoutingConfigs by the name of the group that made them.
-	indexMaker = "metadata.controller.routegroup"
-)
+// indexMaker finds RoutingConfigs by the name of the group that made them.
+const indexMaker = "metadata.controller.routegroup"
 
 // Setup makes the controller part of the manager.
 func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
@@ -51,22 +47,13 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 // Index makes the indexes that a Reconciler reads by; it also reads by
 // apply.IndexOwner and those of package routingkey.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, indexSandbox, bySandbox); err != nil {
+	if err := indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, member.IndexGroup, member.SandboxesOf); err != nil {
 		return fmt.Errorf("index route groups by their sandboxes: %w", err)
 	}
 	if err := indexer.IndexField(ctx, &crdv1.RoutingConfig{}, indexMaker, byMaker); err != nil {
 		return fmt.Errorf("index RoutingConfigs by their route groups: %w", err)
 	}
 	return nil
-}
-
-// bySandbox gives the sandboxes that a group names.
-func bySandbox(o client.Object) []string {
-	g, ok := o.(*crdv1.SignadotRouteGroup)
-	if !ok {
-		return nil
-	}
-	return namesOf(g)
 }
 
 // byMaker gives the name of the group that made an object, if one did.
@@ -94,14 +81,14 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 
 // naming gives requests for the groups that name a sandbox.
 func (r *Reconciler) naming(ctx context.Context, sandbox string) []reconcile.Request {
-	var list crdv1.SignadotRouteGroupList
-	if err := r.config.Client.List(ctx, &list, client.MatchingFields{indexSandbox: sandbox}, client.UnsafeDisableDeepCopy); err != nil {
+	groups, err := member.Groups(ctx, r.config.Client, sandbox)
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the route groups of a sandbox", "sandbox", sandbox)
 		return nil
 	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	out := make([]reconcile.Request, 0, len(groups))
+	for i := range groups {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&groups[i])})
 	}
 	return out
 }

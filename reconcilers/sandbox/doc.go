@@ -68,8 +68,8 @@
 // # The end
 //
 // The RoutingConfig goes first, so that the key is withdrawn while its members
-// still serve; then the members; then the Resources, whose delete workflows run before
-// they are gone; then the finalizer. What it waits for is in the condition Ready. A
+// still serve; then the members, once the route groups have let go of them (letgo.go);
+// then the Resources, whose delete workflows run before they are gone; then the finalizer. What it waits for is in the condition Ready. A
 // part is ours when the UID of its controller is that of the sandbox: what a former
 // life of the same name made is not adopted, and has to go first.
 //

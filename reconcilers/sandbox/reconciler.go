@@ -91,6 +91,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // delete removes the parts and lets the sandbox go.
 func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, error) {
+	if result, done, err := r.letGo(ctx, in); err != nil {
+		return apply.Again(err)
+	} else if !done {
+		return result, nil
+	}
 	waitsFor, err := remove(ctx, r.writer, in)
 	switch {
 	case err != nil:

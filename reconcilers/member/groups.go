@@ -1,0 +1,43 @@
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// IndexGroup is the name of an index that finds route groups by the sandboxes that they
+// name; SandboxesOf is what it is made with.
+const IndexGroup = "spec.sandboxNames"
+
+// SandboxesOf gives the names of the sandboxes of a route group, each once, in the order
+// of its list.
+func SandboxesOf(o client.Object) []string {
+	g, ok := o.(*crdv1.SignadotRouteGroup)
+	if !ok {
+		return nil
+	}
+	seen := map[string]bool{"": true}
+	var out []string
+	for _, name := range g.Spec.SandboxNames {
+		if !seen[name] {
+			seen[name] = true
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Groups gives the route groups that name a sandbox. They are shared with the cache.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups,verbs=get;list;watch
+func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.SignadotRouteGroup, error) {
+	var list crdv1.SignadotRouteGroupList
+	if err := c.List(ctx, &list, client.MatchingFields{IndexGroup: sandbox}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the route groups of SignadotSandbox %s: %w", sandbox, err)
+	}
+	return list.Items, nil
+}

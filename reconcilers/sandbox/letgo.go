@@ -1,0 +1,94 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingkey"
+)
+
+// A sandbox that is being deleted leaves its route groups before its members go, so that
+// under their keys, too, no request is led to what is gone. The groups do that by
+// themselves, at once; a group that cannot does not keep a sandbox for longer than this.
+const (
+	letGoWithin = 10 * time.Second
+	letGoAgain  = 50 * time.Millisecond
+)
+
+// groupRouting is a RoutingConfig of a route group that names the sandbox.
+type groupRouting struct {
+	group  string
+	config *crdv1.RoutingConfig
+}
+
+// letGo waits until no route group leads to a member of the sandbox. done says that it
+// need not any more.
+func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Result, done bool, err error) {
+	if len(in.Configs) > 0 || len(in.Members) == 0 {
+		return reconcile.Result{}, true, nil
+	}
+	all, err := routedByGroups(ctx, r.config.Client, in.Sandbox.Name)
+	if err != nil {
+		return reconcile.Result{}, false, err
+	}
+	held := heldBy(in, all, r.config.Now())
+	if held == "" {
+		return reconcile.Result{}, true, nil
+	}
+	after := ConcludeDeletion(in.Sandbox, fmt.Sprintf(
+		"The sandbox is being deleted. Its members go once SignadotRouteGroup %s does not lead to them any more.", held), metav1.NewTime(r.config.Now()))
+	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
+		return reconcile.Result{}, false, err
+	}
+	return reconcile.Result{RequeueAfter: letGoAgain}, false, nil
+}
+
+// routedByGroups reads what the route groups declare that name a sandbox.
+func routedByGroups(ctx context.Context, c client.Reader, sandbox string) ([]groupRouting, error) {
+	groups, err := member.Groups(ctx, c, sandbox)
+	if err != nil {
+		return nil, err
+	}
+	var out []groupRouting
+	for i := range groups {
+		config := &crdv1.RoutingConfig{}
+		err := c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(groups[i].Spec.RoutingKey)}, config)
+		if apierrors.IsNotFound(err) || err == nil && !apply.IsOwned(config, groups[i].UID) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the RoutingConfig of SignadotRouteGroup %s: %w", groups[i].Name, err)
+		}
+		out = append(out, groupRouting{groups[i].Name, config})
+	}
+	return out, nil
+}
+
+// heldBy names a group that still leads to a member of the sandbox, or has not yet said
+// on the routing log that it does not; empty when there is none, or it has had its time.
+func heldBy(in Input, all []groupRouting, now time.Time) string {
+	if since := in.Sandbox.DeletionTimestamp; since == nil || now.Sub(since.Time) > letGoWithin {
+		return ""
+	}
+	for _, r := range all {
+		names := slices.ContainsFunc(r.config.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
+			return slices.ContainsFunc(in.Members, func(own crdv1.Member) bool {
+				return own.MemberKind() == m.Kind && own.GetNamespace() == m.Namespace && own.GetName() == m.Name
+			})
+		})
+		if names || !crdv1.IsTrue(r.config.Status.Conditions, crdv1.ConditionPublished, r.config.Generation) {
+			return r.group
+		}
+	}
+	return ""
+}
