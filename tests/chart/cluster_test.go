@@ -57,7 +57,7 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 		t.Errorf("the notes name values without effect, but none was given:\n%s", notes)
 	}
 	installed := mustRender(t, confined)
-	s.expect(t, installed, true)
+	s.expect(t, installed.withoutHooks(), true)
 	s.expectManagerWorks(t, installed.podOf(t, "signadot-controller-manager"), []string{"shop", namespace})
 
 	notes = s.helm(t, "commonLabels: {team: platform}\nagent: {image: mine}", "upgrade", "operator", chartDir, "--values=-")
@@ -68,7 +68,7 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 		t.Errorf("an upgrade undoes what the manager has written: %v", err)
 	}
 	upgraded := mustRender(t, "")
-	s.expect(t, upgraded, true)
+	s.expect(t, upgraded.withoutHooks(), true)
 	if binding := installed.find("RoleBinding", "shop", "signadot-manager-namespaced"); s.has(t, binding) {
 		t.Error("after an upgrade to all namespaces the binding of one is left")
 	}
@@ -77,7 +77,7 @@ func (s apiServer) livesWithARelease(t *testing.T) {
 	}
 
 	s.readEveryKind(t, upgraded)
-	s.helm(t, "", "uninstall", "operator")
+	s.uninstalls(t, upgraded)
 	s.expect(t, append(installed, upgraded...), false)
 }
 

@@ -145,11 +145,23 @@ type workload struct {
 	template corev1.PodTemplateSpec
 }
 
-// workloads gives everything in the chart that runs pods.
+// workloads gives everything in the chart that runs pods for good.
 func (all objects) workloads(t testing.TB) []workload {
 	t.Helper()
+	return append(all.run(t, "Deployment"), all.run(t, "StatefulSet")...)
+}
+
+// jobs gives everything in the chart that runs pods until they are done.
+func (all objects) jobs(t testing.TB) []workload {
+	t.Helper()
+	return all.run(t, "Job")
+}
+
+// run gives what runs pods, of one kind.
+func (all objects) run(t testing.TB, kind string) []workload {
+	t.Helper()
 	var out []workload
-	for _, o := range append(all.kind("Deployment"), all.kind("StatefulSet")...) {
+	for _, o := range all.kind(kind) {
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec", "template")
 		selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
 		template := as[corev1.PodTemplateSpec](t, &unstructured.Unstructured{Object: spec})

@@ -23,8 +23,9 @@ func objectsAreInOurNamespace(t *testing.T, all objects) {
 		if slices.Contains(scopeless, o.GetKind()) {
 			want = ""
 		}
-		// The bindings of allowedNamespaces are the one exception.
-		if o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced" {
+		// The bindings of allowedNamespaces are an exception, and the right to tell of
+		// objects without a namespace, whose events are in default.
+		if o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced" || o.GetName() == "signadot-manager-events" {
 			continue
 		}
 		if o.GetNamespace() != want {

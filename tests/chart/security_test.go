@@ -119,7 +119,7 @@ func TestAllowedNamespacesConfineTheManager(t *testing.T) {
 }
 
 func podsAreLockedDown(t *testing.T, all objects) {
-	for _, w := range all.workloads(t) {
+	for _, w := range append(all.workloads(t), all.jobs(t)...) {
 		spec := w.template.Spec
 		if spec.HostNetwork || spec.HostPID || spec.HostIPC {
 			t.Errorf("%s shares something with its node", title(w.object))

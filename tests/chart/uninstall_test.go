@@ -1,0 +1,179 @@
+package chart
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/reconcilers/drain"
+)
+
+const drainJob = "signadot-drain"
+
+func TestTheDrainingJobTakesItsArguments(t *testing.T) {
+	for values, want := range map[string]time.Duration{"": 2 * time.Minute, "uninstall: {waitSeconds: 7}": 7 * time.Second} {
+		all := mustRender(t, values)
+		job := as[batchv1.Job](t, all.find("Job", namespace, drainJob))
+		container := job.Spec.Template.Spec.Containers[0]
+		if len(container.Command) != 2 || container.Command[1] != drain.Name {
+			t.Errorf("the Job runs %q", container.Command)
+		}
+		settings, err := drain.ParseSettings(container.Args, t.Output())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second; settings.Wait != want || most < settings.Wait+settings.Force+time.Minute {
+			t.Errorf("it waits %s and forces %s, and may take %s", settings.Wait, settings.Force, most)
+		}
+		manager := all.podOf(t, "signadot-controller-manager").Containers[0]
+		if container.Image != manager.Image {
+			t.Errorf("it runs %s, the manager %s", container.Image, manager.Image)
+		}
+	}
+}
+
+func TestNothingOfTheDrainingJobIsPartOfTheRelease(t *testing.T) {
+	for _, o := range mustRender(t, "") {
+		if o.GetName() != drainJob {
+			continue
+		}
+		hook, policy := o.GetAnnotations()["helm.sh/hook"], o.GetAnnotations()["helm.sh/hook-delete-policy"]
+		kept := o.GetKind() == "Job" // where it has failed, to be read
+		if hook != "pre-delete" || !strings.Contains(policy, "hook-succeeded") || strings.Contains(policy, "hook-failed") == kept {
+			t.Errorf("%s is hook %q, deleted %q", title(o), hook, policy)
+		}
+	}
+	for _, o := range mustRender(t, "uninstall: {drain: false}") {
+		if o.GetName() == drainJob {
+			t.Errorf("%s is there although it was not asked for", title(o))
+		}
+	}
+}
+
+// uninstalls uninstalls a release in which sandboxes are left: once while a manager is
+// there, and once when none is.
+func (s apiServer) uninstalls(t *testing.T, installed objects) {
+	t.Helper()
+	stop := s.runManager(t, installed.podOf(t, "signadot-controller-manager"), nil)
+	s.leave(t)
+	done := s.runDrainingJob(t, stop)
+	s.helm(t, "", "uninstall", "operator")
+	done()
+	s.expect(t, installed, false)
+	s.expectNothingOfTheHook(t)
+
+	// Nobody is there who could take finalizers off.
+	s.helm(t, "uninstall: {waitSeconds: 1}", "install", "operator", chartDir, "--values=-")
+	stop = s.runManager(t, installed.podOf(t, "signadot-controller-manager"), nil)
+	s.leave(t)
+	stop()
+	done = s.runDrainingJob(t, func() {})
+	began := time.Now()
+	s.readEveryKind(t, installed)
+	s.helm(t, "", "uninstall", "operator")
+	done()
+	t.Logf("without a manager it took %s", time.Since(began))
+	s.expect(t, installed, false)
+	s.expectNothingOfTheHook(t)
+}
+
+// leave makes a sandbox, a route group and a RoutingConfig, and waits until they have
+// what keeps them from going by themselves.
+func (s apiServer) leave(t *testing.T) {
+	t.Helper()
+	s.create(t, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: left}, spec: {id: left}}`)
+	s.create(t, `{apiVersion: signadot.com/v1, kind: SignadotRouteGroup, metadata: {name: left}, spec: {routingKey: left-group, sandboxNames: [left]}}`)
+	s.create(t, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand}, spec: {sandboxedWorkloads: []}}`)
+	s.eventually(t, "they have finalizers", func() error {
+		var errs []error
+		for kind, want := range map[string]int{"SignadotSandbox": 1, "RoutingConfig": 3} {
+			items, err := s.list("signadot.com/v1", kind)
+			errs = append(errs, err)
+			if len(items) != want {
+				errs = append(errs, fmt.Errorf("there are %d objects of kind %s", len(items), kind))
+			}
+			for _, o := range items {
+				if len(o.GetFinalizers()) == 0 {
+					errs = append(errs, fmt.Errorf("%s has none", title(&o)))
+				}
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// runDrainingJob does what a node and the controller of Jobs would do: it waits for the
+// Job, runs its program with its arguments and under its service account, and says in
+// its status how it ended. then is called when the program has ended and helm does not
+// know it yet. The function that it gives waits for all that.
+func (s apiServer) runDrainingJob(t *testing.T, then func()) (done func()) {
+	t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- s.drainAsTheJob(t, then) }()
+	return func() {
+		t.Helper()
+		if err := <-ended; err != nil {
+			t.Errorf("the Job ended with %v", err)
+		}
+	}
+}
+
+// drainAsTheJob is one life of the Job.
+func (s apiServer) drainAsTheJob(t *testing.T, then func()) error {
+	ctx, job := t.Context(), &batchv1.Job{}
+	deadline := time.Now().Add(patience)
+	for s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: drainJob}, job) != nil {
+		if time.Now().After(deadline) {
+			return errors.New("there is no Job")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	settings, err := drain.ParseSettings(job.Spec.Template.Spec.Containers[0].Args, t.Output())
+	if err != nil {
+		return err
+	}
+	access := rest.CopyConfig(s.config)
+	access.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":" + job.Spec.Template.Spec.ServiceAccountName,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+	}
+	drained := settings.Drain(ctx, access, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	then()
+	now := metav1.Now()
+	job.Status.StartTime, job.Status.CompletionTime = &now, &now
+	job.Status.Succeeded = 1
+	for _, condition := range []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	}
+	return errors.Join(drained, s.Status().Update(ctx, job))
+}
+
+// withoutHooks leaves out what is there only while helm works.
+func (all objects) withoutHooks() objects {
+	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool {
+		return o.GetAnnotations()["helm.sh/hook"] != ""
+	})
+}
+
+// expectNothingOfTheHook waits until nothing is left of the Job and its rights.
+func (s apiServer) expectNothingOfTheHook(t *testing.T) {
+	t.Helper()
+	var left objects
+	for _, o := range mustRender(t, "") {
+		if o.GetName() == drainJob {
+			left = append(left, o)
+		}
+	}
+	s.expect(t, left, false)
+}
