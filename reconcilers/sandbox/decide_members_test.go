@@ -106,7 +106,9 @@ func TestMembersSayWhatTheSpecSays(t *testing.T) {
 		s.ExternalWorkloads = []crdv1.SandboxExternalWorkload{{Name: "e", Baseline: &crdv1.ExternalBaseline{ObjectRef: workload("Deployment", "ns", "c")}, Tunnel: tunnel}}
 		s.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "d")}}
 	})
-	d := sandbox.Decide(sandbox.Input{Sandbox: s, OperatorNamespace: "operator"})
+	in := sandbox.Input{Sandbox: s, OperatorNamespace: "operator"}
+	fieldsOf(t, in)
+	d := sandbox.Decide(in)
 	var got []any
 	for _, w := range d.Members {
 		switch m := w.Object.(type) {

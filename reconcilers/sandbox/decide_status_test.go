@@ -1,0 +1,157 @@
+package sandbox_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// full is a sandbox with a member of each kind, all at work, and its RoutingConfig on
+// the log.
+func full(t *testing.T) sandbox.Input {
+	t.Helper()
+	in := sandbox.Input{OperatorNamespace: "operator", Sandbox: with(asks(target("Deployment", "ns", "a")), func(s *crdv1.SignadotSandboxSpec) {
+		s.ExternalWorkloads = []crdv1.SandboxExternalWorkload{external("e", workload("Deployment", "ns", "b"))}
+		s.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "c")}}
+	})}
+	in, _ = lived(in)
+	in = running(in)
+	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{{From: "s", To: "t"}}}
+	for _, m := range in.Members {
+		switch m := m.(type) {
+		case *crdv1.ForkedWorkload:
+			m.Status.RoutingConfig = info
+		case *crdv1.SignadotExternalWorkload:
+			m.Status.RoutingConfig, m.Status.Tunnel = info, &crdv1.TunnelStatus{
+				Health: &crdv1.TunnelHealth{Connected: true, LastCheckTime: &then, LastConnectedTime: &then},
+				Info: &crdv1.TunnelInfo{
+					ControlPort: 1, Labels: map[string]string{"a": "b"}, TunnelProxyPodIP: "10.0.0.1", TunnelProxyPodName: "p",
+					WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: 80, Proxy: 30000}},
+				},
+			}
+		case *crdv1.VirtualWorkload:
+			m.Status.RoutingConfig = info
+		}
+	}
+	published(in.KeyConfig, "True", "NotAwaited")
+	return in
+}
+
+// published says of a RoutingConfig that it is on the log, and whether proxies know it.
+func published(c *crdv1.RoutingConfig, known, reason string) {
+	c.Status.Conditions = []crdv1.StatusCondition{
+		condition(c, crdv1.ConditionAccepted, "True", "Accepted", ""), condition(c, crdv1.ConditionPublished, "True", "Published", ""),
+		condition(c, "ProxiesCurrent", known, reason, "What proxies know."),
+	}
+}
+
+func TestTheStatusListsWhatIsThere(t *testing.T) {
+	in := full(t)
+	in.Sandbox.Generation = 4
+	_, after := decided(in)
+	fieldsOf(t, in)
+	tunnel := in.Members[1].(*crdv1.SignadotExternalWorkload).Status.Tunnel
+	enabled := &crdv1.SandboxRoutingStatus{DevMesh: &crdv1.DevMeshRouting{Enabled: true}}
+	want := crdv1.SignadotSandboxStatus{
+		Conditions: after.Status.Conditions, ObservedGeneration: 4, CustomizedDeployments: 1, ReadyDeployments: 1,
+		ForkedWorkloads:   []crdv1.SandboxForkStatus{{ForkTarget: workload("Deployment", "ns", "a"), Routing: enabled}},
+		ExternalWorkloads: []crdv1.SandboxExternalWorkloadStatus{{Name: "e", Routing: enabled, Tunnel: tunnel}},
+		VirtualWorkloads:  []crdv1.SandboxVirtualWorkloadStatus{{Baseline: workload("Deployment", "ns", "c"), Routing: enabled}},
+	}
+	if diff := cmp.Diff(want, after.Status); diff != "" {
+		t.Error(diff)
+	}
+	for i, conditionType := range after.ConditionTypes() {
+		c := after.Status.Conditions[i]
+		if c.Type != conditionType || c.Status != "True" || c.ObservedGeneration != 4 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if message := after.Status.Conditions[0].Message; message != "All desired workloads are available." {
+		t.Error(message)
+	}
+}
+
+func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
+	change := func(conditionType, status, reason string) func(in *sandbox.Input, made *sandbox.Made) {
+		return func(_ *sandbox.Input, made *sandbox.Made) {
+			m := made.Members[2]
+			crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: conditionType, Status: metav1.ConditionStatus(status), Reason: reason, Message: "why", ObservedGeneration: m.GetGeneration()})
+		}
+	}
+	tests := []struct {
+		name   string
+		change func(in *sandbox.Input, made *sandbox.Made)
+		// conditionType has this status and reason, and is what Ready repeats.
+		conditionType, status, reason string
+		routed                        bool
+	}{
+		{"a member is not ready, which takes no routing away", change(crdv1.ConditionReady, "False", "TunnelNotConnected"),
+			crdv1.ConditionWorkloadsReady, "False", "TunnelNotConnected", true},
+		{"a member does not know whether it is ready", change(crdv1.ConditionReady, "Unknown", "Pending"),
+			crdv1.ConditionWorkloadsReady, "Unknown", "Pending", true},
+		{"a member finds the spec wrong", change(crdv1.ConditionAccepted, "False", "PatchFailed"), crdv1.ConditionAccepted, "False", "PatchFailed", true},
+		{"a baseline has no sidecar", change("SidecarsReady", "False", "SidecarAbsent"), crdv1.ConditionRoutingReady, "False", "RoutingNotReady", false},
+		{"a member was changed and not looked at yet", func(_ *sandbox.Input, made *sandbox.Made) { made.Members[0].SetGeneration(9) },
+			crdv1.ConditionWorkloadsReady, "Unknown", "Pending", true},
+		{"a member was refused", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Members[0], made.Refusals[0] = nil, &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "somebody has it"}
+		}, crdv1.ConditionWorkloadsReady, "False", "NameTaken", true},
+		{"a member's namespace does not exist", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Members[0], made.Refusals[0] = nil, &apply.Refusal{Reason: apply.ReasonNamespaceNotFound}
+		}, crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound", true},
+		{"the API server finds a member not valid", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Members[0], made.Refusals[0] = nil, &apply.Refusal{Reason: apply.ReasonRejected}
+		}, crdv1.ConditionAccepted, "False", "Rejected", true},
+		{"a member could not be written just now", func(_ *sandbox.Input, made *sandbox.Made) { made.Members[0] = nil },
+			crdv1.ConditionWorkloadsReady, "Unknown", "Pending", true},
+		{"the RoutingConfig was refused", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Config, made.ConfigRefusal = nil, &apply.Refusal{Reason: apply.ReasonForbidden}
+		}, crdv1.ConditionRoutingReady, "False", "Forbidden", false},
+		{"the RoutingConfig could not be written just now", func(_ *sandbox.Input, made *sandbox.Made) { made.Config = nil },
+			crdv1.ConditionRoutingReady, "Unknown", "Pending", false},
+		{"the routing is not on the log yet", func(_ *sandbox.Input, made *sandbox.Made) { made.Config.Generation = 9 },
+			crdv1.ConditionRoutingReady, "Unknown", "Pending", false},
+		{"the log cannot be written", func(_ *sandbox.Input, made *sandbox.Made) {
+			crdv1.SetCondition(&made.Config.Status.Conditions, metav1.Condition{Type: crdv1.ConditionPublished, Status: "False", Reason: "LogUnavailable", ObservedGeneration: 1})
+		}, crdv1.ConditionRoutingReady, "False", "LogUnavailable", false},
+		{"proxies do not know the key", func(_ *sandbox.Input, made *sandbox.Made) { published(made.Config, "False", "ProxiesBehind") },
+			crdv1.ConditionRoutingReady, "False", "RoutingNotReady", false},
+		{"middlewares are not applied", func(_ *sandbox.Input, made *sandbox.Made) {
+			made.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
+		}, crdv1.ConditionRoutingReady, "False", "NotSupportedYet", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := full(t)
+			d := sandbox.Decide(in)
+			made := acted(in, d)
+			made.Config = made.Config.DeepCopy()
+			tt.change(&in, &made)
+			after := sandbox.Conclude(in, d, made, then)
+			c := crdv1.FindCondition(after.Status.Conditions, tt.conditionType)
+			ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+			if c.Status != tt.status || c.Reason != tt.reason || ready.Status != "False" || ready.Reason != tt.reason || ready.Message != c.Message {
+				t.Errorf("%+v, and Ready %+v", *c, *ready)
+			}
+			if r := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionRoutingReady); (r.Status == "True") != tt.routed {
+				t.Errorf("%+v", *r)
+			}
+		})
+	}
+}
+
+func TestTheEndSpeaksOfThePresentGeneration(t *testing.T) {
+	s := asks()
+	s.Generation = 3
+	after := sandbox.ConcludeDeletion(s, "It waits.", then)
+	c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+	if after.Status.ObservedGeneration != 3 || c.ObservedGeneration != 3 || c.Status != "False" || c.Reason != sandbox.ReasonDeleting || c.Message != "It waits." {
+		t.Errorf("%+v", after.Status)
+	}
+}
