@@ -37,7 +37,7 @@ type damage struct {
 	object document
 }
 
-// damages gives the object with each of its parts left out, nulled, emptied, and
+// damages gives the object with each of its parts left out, nulled, and
 // replaced by something of another type. What says which object it is stays.
 func damages(object document) []damage {
 	var out []damage
@@ -47,8 +47,8 @@ func damages(object document) []damage {
 			return // Without these it is another object, or none that an API server can hold.
 		}
 		for what, to := range map[string]any{
-			"null": nil, "empty": "", "a number": -1.0, "a huge number": 1e18, "a list": []any{}, "an object": map[string]any{},
-			"a list of null": []any{nil}, "text": "../\x00é", "true": true,
+			"null": nil, "a huge negative number": -1e18, "a list of null": []any{nil}, "an empty object": map[string]any{},
+			"text that is no name": "../\x00é",
 		} {
 			damaged := copied(object)
 			set(damaged, path, to)

@@ -166,7 +166,7 @@ func lists() map[string]client.ObjectList {
 
 // rounds is how often every object is looked at: often enough for what a sandbox
 // makes to be looked at as well.
-const rounds = 3
+const rounds = 2
 
 // run has every controller look at every object of its kind, and says what went
 // wrong: a panic, or an object about which nothing is said in the end. Errors are
