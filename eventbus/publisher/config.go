@@ -64,6 +64,11 @@ type Config struct {
 	// Objects gives the keys of all objects that a fact is due for, from a cache
 	// that has synced. It is called often while the log is being filled.
 	Objects func(ctx context.Context) ([]event.Key, error)
+	// There says whether there is an object for a key, past every cache. It is called
+	// before a fact is withdrawn that seems to have none: a cache that lags behind, as
+	// that of a leader that starts may, must not take away what is routed. nil: Objects
+	// is believed.
+	There func(ctx context.Context, key event.Key) (bool, error)
 	// Refill asks the controllers to look at every object again. It returns when
 	// they have been asked.
 	Refill func(ctx context.Context) error

@@ -92,6 +92,15 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 		return err
 	}
 	for key, pos := range stale {
+		if p.config.There != nil {
+			there, err := p.config.There(ctx, key)
+			if err != nil {
+				return fmt.Errorf("look past the cache for the object of %s: %w", key, err)
+			}
+			if there {
+				continue // It is stated when the cache has it.
+			}
+		}
 		if err := p.withdraw(ctx, key, pos); err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
 	})
 	if err != nil {
 		return err

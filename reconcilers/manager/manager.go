@@ -216,10 +216,12 @@ func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, 
 // it.
 func (m *Main) addControllers(ctx context.Context) error {
 	objects := publish.NewObjects(m.manager.GetClient())
+	objects.Live = m.manager.GetAPIReader()
 	var err error
 	m.publisher, err = publisher.New(publisher.Config{
 		Log:     m.config.Log,
 		Objects: objects.Keys,
+		There:   objects.There,
 		Refill:  objects.Refill,
 		Epochs: publish.Epochs{
 			Reader: m.manager.GetAPIReader(), Writer: m.manager.GetClient(), Namespace: m.config.Namespace,

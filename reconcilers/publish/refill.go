@@ -20,6 +20,8 @@ type Again = chan ctrlevent.GenericEvent
 type Objects struct {
 	client client.Reader
 
+	// Live reads past every cache. There needs it.
+	Live client.Reader
 	// RoutingConfigs leads to the controller of that kind, Members to those of the
 	// kinds of crdv1.MemberKinds. All have to read from them.
 	RoutingConfigs Again

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -18,11 +20,14 @@ import (
 	"switchyard.dev/reconcilers/receipt"
 )
 
-// Config is what a Reconciler needs. All fields but Namespaces,
+// Config is what a Reconciler needs. All fields but Live, Namespaces,
 // Receipts and Events are required.
 type Config struct {
 	// Client reads from the cache and writes to the API server.
 	Client client.Client
+	// Live reads past the cache. It is asked before a key is withdrawn, whose object an
+	// old cache may show in a former life; nil: the cache is believed.
+	Live client.Reader
 	// Publisher puts facts on the routing log.
 	Publisher publish.Publisher
 	// Now gives the time for conditions and facts.
@@ -131,12 +136,30 @@ func (r *Reconciler) delete(ctx context.Context, in Input) error {
 	if in.holds() {
 		withdraw = append(withdraw, in.Config.RoutingKey())
 	}
+	if err := r.overtaken(ctx, in.Config); err != nil {
+		return err
+	}
 	for _, key := range withdraw {
 		if _, err := r.put(ctx, Withdrawn(in.Config, key)); err != nil {
 			return err
 		}
 	}
 	return r.writer.RemoveFinalizer(ctx, in.Config)
+}
+
+// overtaken gives a conflict when the object of this name is another one by now: the
+// key is that one's, and the cache will hear of it.
+func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
+	if r.config.Live == nil {
+		return nil
+	}
+	live := &crdv1.RoutingConfig{}
+	err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(c), live)
+	if err == nil && live.UID != c.UID {
+		return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: "routingconfigs"}, c.Name,
+			errors.New("it is another object than the one that is being deleted"))
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // put states one fact, for at most publish.PutTimeout.

@@ -62,6 +62,9 @@ func (t Trap) Spring(ctx context.Context, w *World, guarded bool) ([]string, err
 		}
 		return f
 	})
+	for _, key := range result.Withdrawn {
+		result.Findings = append(result.Findings, "withdrawn from the log although it is wanted: "+key)
+	}
 	return result.Findings, err
 }
 

@@ -36,7 +36,7 @@ type account struct {
 // quiet is for how long nobody may write to be called at rest: when what comes of it
 // is not known, and when it is.
 const (
-	quietUnknown = 1500 * time.Millisecond
+	quietUnknown = 2 * time.Second
 	quietKnown   = 300 * time.Millisecond
 )
 
@@ -83,12 +83,22 @@ func (w *World) golden(ctx context.Context, s step) (State, error) {
 		if !maps.Equal(last, now) {
 			last, since = now, time.Now()
 		}
+		if err := w.begun(); err != nil {
+			return err
+		}
 		if time.Since(since) < quietUnknown {
 			return errors.New("it changes")
 		}
 		return nil
 	})
 	return last, err
+}
+
+// begun says why the last manager has not begun to work.
+func (w *World) begun() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lives[len(w.lives)-1].main.LogReady()
 }
 
 // ready says which of our objects is not ready: a run in which one is shows little.

@@ -130,6 +130,7 @@ func (t trip) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.gate.isDead() {
 		return nil, errDead
 	}
+	r = legible(r)
 	about := targetOf(r)
 	switch {
 	case isWatch(r):
@@ -168,10 +169,6 @@ func (t trip) write(r *http.Request) (*http.Response, error) {
 		if err := unconditional(r); err != nil {
 			return nil, err
 		}
-	}
-	if r.Method == http.MethodDelete {
-		r = r.Clone(r.Context())
-		r.Header.Set("Accept", "application/json") // The ledger reads it.
 	}
 	response, err := t.next.RoundTrip(r)
 	if err != nil {

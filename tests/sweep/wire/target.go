@@ -59,3 +59,17 @@ func isLive(r *http.Request, t target) bool {
 func changes(r *http.Request, t target) bool {
 	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases"
 }
+
+// legible asks for JSON where clients of metadata ask for protobuf, whatever the
+// rest.Config says: events are cut apart by lines, and the ledger reads answers.
+func legible(r *http.Request) *http.Request {
+	var accept []string
+	for _, form := range strings.Split(r.Header.Get("Accept"), ",") {
+		if !strings.Contains(form, "protobuf") {
+			accept = append(accept, form)
+		}
+	}
+	r = r.Clone(r.Context())
+	r.Header.Set("Accept", strings.Join(accept, ","))
+	return r
+}
