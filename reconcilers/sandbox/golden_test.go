@@ -15,6 +15,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/eventbus/event"
@@ -65,6 +67,7 @@ type world struct {
 	sandbox     crdv1.SignadotSandbox
 	others      []crdv1.SignadotSandbox
 	deployments map[string]*appsv1.Deployment
+	rollouts    map[string]*unstructured.Unstructured
 	// resources are how resources are, by their names in the sandbox.
 	resources map[string]crdv1.ResourceStatus
 	services  []corev1.Service
@@ -79,7 +82,7 @@ func readWorld(t *testing.T, path string) world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := world{deployments: map[string]*appsv1.Deployment{}, resources: map[string]crdv1.ResourceStatus{}}
+	w := world{deployments: map[string]*appsv1.Deployment{}, rollouts: map[string]*unstructured.Unstructured{}, resources: map[string]crdv1.ResourceStatus{}}
 	for i, document := range bytes.Split(content, []byte("\n---\n")) {
 		var meta metav1.TypeMeta
 		decode(t, document, &meta, yaml.Unmarshal)
@@ -99,6 +102,10 @@ func readWorld(t *testing.T, path string) world {
 			var d appsv1.Deployment
 			decode(t, document, &d, strictly)
 			w.deployments[d.Namespace+"/"+d.Name] = &d
+		case baseline.KindRollout:
+			u := &unstructured.Unstructured{}
+			decode(t, document, &u.Object, yaml.Unmarshal)
+			w.rollouts[u.GetNamespace()+"/"+u.GetName()] = u
 		case crdv1.KindResource:
 			var r crdv1.Resource
 			decode(t, document, &r, strictly)
@@ -172,12 +179,33 @@ func play(t *testing.T, w world) []byte {
 	return out.Bytes()
 }
 
+// baseline gives the workload that a fork is of; nil when there is none.
+func (w world) baseline(fw *crdv1.ForkedWorkload) *baseline.Workload {
+	place := fw.Namespace + "/" + fw.Spec.Baseline.Name
+	if u := w.rollouts[place]; u != nil && fw.Spec.Baseline.Kind == baseline.KindRollout {
+		return baseline.OfRollout(u, nil)
+	}
+	return baseline.OfDeployment(w.deployments[place])
+}
+
+// started gives a fork whose pods are ready. A Rollout stays as it was written: what
+// its own controller says of it is for package forkedworkload.
+func started(fork client.Object) client.Object {
+	d, ok := fork.DeepCopyObject().(*appsv1.Deployment)
+	if !ok {
+		return fork
+	}
+	n := *d.Spec.Replicas
+	d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, AvailableReplicas: n}
+	return d
+}
+
 // playFork takes one ForkedWorkload through its decisions.
 func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *crdv1.ForkedWorkload {
 	t.Helper()
 	in := forkedworkload.Input{
 		Workload: fw,
-		Baseline: baseline.OfDeployment(w.deployments[fw.Namespace+"/"+fw.Spec.Baseline.Name]),
+		Baseline: w.baseline(fw),
 		Services: w.services,
 		Pods:     w.pods,
 	}
@@ -185,10 +213,7 @@ func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *cr
 	made := forkedworkload.Made{Services: map[string]*corev1.Service{}}
 	if d.Fork != nil {
 		out.object(t, d.Fork)
-		fork := d.Fork.DeepCopyObject().(*appsv1.Deployment)
-		n := *fork.Spec.Replicas
-		fork.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, AvailableReplicas: n}
-		made.Fork = fork
+		made.Fork = started(d.Fork)
 	}
 	for i, m := range d.Services {
 		if m.Service == nil {
