@@ -3,11 +3,17 @@
 // their sidecars, and the Services that lead to it.
 //
 //	Accept      whether a workload of a kind can be a baseline       accept.go    pure
-//	Read, Pods  the live workload and its pods, from the cache       read.go
+//	Read, Pods  the live workload and its pods, from the cache       read.go, rollout.go
 //	Selects     whether a Service leads to the baseline              services.go  pure
 //	ListensOn   which port of the pod a port of a Service leads to   services.go  pure
 //	Sidecars    whether requests to the baseline meet a sidecar      sidecars.go  pure
 //	Watch       which members an event is about                      watch.go
+//
+// Members of all kinds may have a Rollout as their baseline: it is read and watched
+// wherever the client knows of Rollouts, as that of the manager does (package
+// rollouts). A Rollout that takes its pods from a Deployment has that one's template.
+// The hash that Argo puts into selectors of Services is passed over: whichever form of
+// the Rollout a Service leads to now, it leads to the baseline.
 //
 // # Sidecars
 //

@@ -269,7 +269,8 @@ func workloadChanged(before, after client.Object) bool {
 }
 
 // said gives the annotations of a workload without those that controllers and tools
-// keep their own state in.
+// keep their own state in. That is for Rollouts: the API server counts each change of an
+// annotation as a generation of a Deployment, which the status of its members names.
 func said(o client.Object) map[string]string {
 	out := maps.Clone(o.GetAnnotations())
 	maps.DeleteFunc(out, func(key, _ string) bool {

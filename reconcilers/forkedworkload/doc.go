@@ -3,10 +3,12 @@
 // baseline.
 //
 //	gather    everything that counts, from the cache                    gather.go
-//	Decide    which Deployment and Services there should be, or why not decide.go   pure
+//	Decide    which workload and Services there should be, or why not   decide.go   pure
 //	act       write what is not so already                              act.go
 //	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
 //	prune     delete what the log does not name any more                act.go
+//	progress  how far the workload of the fork is, whatever its kind    progress.go  pure
+//	trouble   why a pod of the fork does not start                      trouble.go   pure
 //
 // How a baseline becomes a fork is in the package fork.
 //
@@ -30,10 +32,27 @@
 // pods were told; why they are, what the pod template says. As long as one port is
 // read the condition is true, and names those that are not.
 //
+// # Why a fork is not available
+//
+// ForkAvailable says it with a reason of its own, as far as anybody knows: what the API
+// server refuses (PodsRefused), what the pods wait for (Unschedulable, ImagePullBackOff,
+// CreateContainerConfigError, CrashLoopBackOff), what else the controller of the
+// workload says (ForkFailed), or how many pods are ready (ForkProgressing). What a pod
+// goes through again and again is one trouble and not two, so that a fork that cannot
+// start costs a write when that begins and when it changes, and nothing at each turn.
+// A volume that cannot be mounted is told only by events of the pod.
+//
+// # Rollouts
+//
+// A baseline may be an Argo Rollout while the cluster has that kind (package
+// baseline/rollouts); its fork is one as well. The observedGeneration of a Rollout is a
+// text, and without its controller nobody writes it: the condition says so then.
+//
 // # When things change
 //
-// The fork follows its baseline: Deployments, Services and the pods of
-// baselines are watched, and lead back to their ForkedWorkloads by an index.
+// The fork follows its baseline: Deployments, Rollouts, Services, PodDisruptionBudgets
+// and the pods of baselines are watched, and an event leads by indexes to those
+// ForkedWorkloads alone that it is about.
 // When a patch stops to apply, the fork keeps running as it was, and the
 // condition Accepted says so. When the baseline goes, the fork and its routing
 // stay until the ForkedWorkload goes.
