@@ -58,6 +58,8 @@ func of(r *http.Request) asked {
 	resource, named := resourceOf(r.URL.Path)
 	verb := strings.ToLower(r.Method)
 	switch {
+	case r.URL.Query().Get("sendInitialEvents") == "true":
+		verb = "list" // As a stream, which goes on as a watch.
 	case r.Method == http.MethodGet && r.URL.Query().Has("watch"):
 		verb = "watch"
 	case r.Method == http.MethodGet && !named:

@@ -61,15 +61,15 @@ func (t tallied) since(before tallied) tallied {
 	return t
 }
 
-// figure prints one number.
+// figure prints one number. It stands beside nothing.
 var figure = figures.Beside("").AtMost
 
 // report prints what was measured while the cluster changed.
 func (m *measurement) report(c churned) error {
 	t := tally(c.after).since(tally(c.before))
 	changes := m.play.total()
-	m.print("objects", float64(c.objects), "")
-	m.print("changes", float64(changes), "")
+	m.count("there-are", c.objects, "objects")
+	m.count("made", changes, "changes")
 	m.print("changes-per-second", float64(changes)/min(c.lasted.Seconds(), m.load.lasting.Seconds()), "/s")
 	for _, kind := range slices.Sorted(maps.Keys(m.play.made)) {
 		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.made[kind])
@@ -83,15 +83,15 @@ func (m *measurement) report(c churned) error {
 	figure(m.out, "memory-at-most", most, "MiB", 300, 0)
 	m.print("memory-now", now, "MiB")
 	m.print("heap-in-use", c.after.Heap, "MiB")
-	figure(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "", 1.2, 0)
-	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.least)), "")
-	m.print("writes", float64(t.writes), "")
-	m.print("writes-of-its-own-books", float64(t.own), "")
-	m.print("reads-past-the-cache", float64(t.reads), "")
-	m.print("lists-past-the-cache", float64(t.lists), "")
+	figure(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "writes", 1.2, 0)
+	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.least)), "writes")
+	m.count("written", t.writes, "writes")
+	m.count("written-of-its-own-books", t.own, "writes")
+	m.count("read-past-the-cache", t.reads, "objects")
+	m.count("listed-past-the-cache", t.lists, "lists")
 	m.table(t.of)
 	for _, name := range slices.Sorted(maps.Keys(c.after.Reconciled)) {
-		m.print("looks-of-"+name, float64(c.after.Reconciled[name]-c.before.Reconciled[name]), "")
+		m.count("looked-"+name, c.after.Reconciled[name]-c.before.Reconciled[name], "times")
 	}
 	m.print("processors-of-the-manager", (c.after.Computed-c.before.Computed).Seconds()/c.lasted.Seconds(), "busy")
 	m.print("processors-of-all", c.computed.Seconds()/c.lasted.Seconds(), "busy")
@@ -102,15 +102,15 @@ func (m *measurement) report(c churned) error {
 // nothing changes.
 func (m *measurement) reportResync(s Standing) error {
 	t := tally(s)
-	figure0(m, "writes-in-a-resync", t.writes)
-	m.print("writes-of-its-own-books-in-a-resync", float64(t.own), "")
+	figures.Told(m.out, "writes-in-a-resync", t.writes, "writes", "0", t.writes == 0)
+	m.count("writes-of-its-own-books-in-a-resync", t.own, "writes")
 	most := 0
 	for a, n := range t.of {
 		if a.Verb == "list" {
 			most = max(most, n)
 		}
 	}
-	figures.Told(m.out, "lists-of-a-kind-at-start", most, "", "at most 1", most <= 1)
+	figures.Told(m.out, "lists-of-a-kind-at-start", most, "lists", "at most 1", most <= 1)
 	m.table(t.of)
 	now, peak, err := m.rig.manager.Memory()
 	if err != nil {
@@ -134,9 +134,9 @@ func (m *measurement) reportKind(kind string, t tallied) {
 	m.table(t.of)
 }
 
-// figure0 prints a number that is to be 0.
-func figure0(m *measurement, name string, n int) {
-	figures.Told(m.out, name, n, "", "0", n == 0)
+// count prints how many there are of something.
+func (m *measurement) count(name string, n int, unit string) {
+	fmt.Fprintf(m.out, "%s %d %s\n", name, n, unit)
 }
 
 // print prints a number without a target.

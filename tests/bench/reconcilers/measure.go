@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -27,7 +26,7 @@ type measurement struct {
 // How long it may take until the cluster is filled, and until it agrees after the
 // changes. Then the run fails.
 const (
-	fills  = 8 * time.Minute
+	fills  = 15 * time.Minute
 	agrees = 2 * time.Minute
 	// asks is how often it is asked whether all agree, which computes, too.
 	asks = 50 * time.Millisecond
@@ -38,8 +37,6 @@ func measure(ctx context.Context, out io.Writer, l load) (err error) {
 	if err := isolate(); err != nil {
 		return err
 	}
-	// It shares two processors with what it measures.
-	runtime.GOMAXPROCS(max(1, runtime.NumCPU()))
 	m := &measurement{load: l, out: out}
 	if m.rig, err = start(ctx); err != nil {
 		return err
