@@ -9,9 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -75,23 +77,31 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 	var pods corev1.PodList
 	var deployments appsv1.DeploymentList
 	var forks crdv1.ForkedWorkloadList
+	rollouts := baseline.NewRolloutList()
 	if err := errors.Join(m.reader.List(ctx, &pods, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	forked := map[inject.Workload]bool{}
 	for i := range forks.Items {
-		w := &forks.Items[i]
-		forked[deploymentOf(w.Namespace, w.Spec.Baseline.Name)] = true
+		ref, _ := forks.Items[i].BaselineRef()
+		forked[workloadOf(ref.Kind, ref.Namespace, ref.Name)] = true
 	}
 	known := map[inject.Workload]bool{}
-	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		w, asks := deploymentOf(d.Namespace, d.Name), coverage.Asks(d.Spec.Template.Annotations)
-		if d.Labels[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
+	note := func(o client.Object, kind string, pod map[string]string) {
+		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), coverage.Asks(pod)
+		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
 			known[w] = asks
 		}
+	}
+	for i := range deployments.Items {
+		note(&deployments.Items[i], baseline.KindDeployment, deployments.Items[i].Spec.Template.Annotations)
+	}
+	for i := range rollouts.Items {
+		pod, _, _ := unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "annotations")
+		note(&rollouts.Items[i], baseline.KindRollout, pod)
 	}
 	each := func(yield func(*corev1.Pod) bool) {
 		for i := range pods.Items {
@@ -103,6 +113,7 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 	return coverage.Reports(known, each, m.now, nil), nil
 }
 
-func deploymentOf(namespace, name string) inject.Workload {
-	return inject.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
+// workloadOf names a workload as sidecars know it.
+func workloadOf(kind, namespace, name string) inject.Workload {
+	return inject.Workload{Kind: baseline.RoutedKind(crdv1.ObjectRef{Kind: kind}), Namespace: namespace, Name: name}
 }
