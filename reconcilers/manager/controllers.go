@@ -13,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routegroup"
@@ -37,6 +38,8 @@ type Parts struct {
 	// OperatorNamespace is where the operator lives, and what belongs to no other
 	// namespace. Required.
 	OperatorNamespace string
+	// PatchPowers are those that patches may give a fork though its baseline has them not.
+	PatchPowers fork.Powers
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
 	Receipts routingconfig.Receipts
 	// Injected are the images of sidecars that pods get now; empty when not known.
@@ -56,7 +59,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 		return err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected, Powers: p.PatchPowers,
 	})
 	if err != nil {
 		return err

@@ -245,7 +245,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
 	}
 	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
-		OperatorNamespace: m.config.Namespace, Injected: now, ExternalWorkloads: m.config.ExternalWorkloads}
+		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
+		ExternalWorkloads: m.config.ExternalWorkloads}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
 	}
