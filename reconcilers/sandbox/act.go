@@ -37,7 +37,7 @@ func provide(ctx context.Context, w apply.Writer, in Input) (Input, error) {
 		all = append(all, r)
 	}
 	in.Resources = all
-	return in, errors.Join(errs...)
+	return in.ordered(), errors.Join(errs...)
 }
 
 // act brings about what was decided: members before the routing that names

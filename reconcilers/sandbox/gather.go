@@ -36,6 +36,7 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 		return in, fmt.Errorf("list RoutingConfigs of SignadotSandbox %s: %w", s.Name, err)
 	}
 	in.Configs = configs.Items
+	in = in.ordered()
 	if s.Spec.ID == "" {
 		return in, nil
 	}

@@ -1,6 +1,9 @@
 package sandbox
 
 import (
+	"cmp"
+	"slices"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/routingkey"
@@ -31,6 +34,18 @@ type Input struct {
 	// OperatorNamespace is where members are made that belong to no namespace:
 	// external workloads without a baseline.
 	OperatorNamespace string
+}
+
+// ordered gives the input with its parts in an order of their own: a cache gives them in
+// another one each time, and what is said of the first of them would change with it.
+func (in Input) ordered() Input {
+	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
+	slices.SortFunc(in.Members, func(a, b crdv1.Member) int {
+		return cmp.Or(cmp.Compare(a.MemberKind(), b.MemberKind()), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	slices.SortFunc(in.Resources, func(a, b *crdv1.Resource) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(in.Configs, func(a, b crdv1.RoutingConfig) int { return cmp.Compare(a.Name, b.Name) })
+	return in
 }
 
 // holder gives the claim to the key that counts: this sandbox's or another one's.
