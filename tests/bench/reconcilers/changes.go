@@ -213,25 +213,23 @@ func (w *workload) object() *appsv1.Deployment {
 // rollsOut: a workload gets another version of both its images.
 func (c *cluster) rollsOut() sequence {
 	w, forks := c.some()
-	w.mu.Lock()
-	w.version++
-	images := []map[string]string{
-		{"name": mainContainer, "image": w.image(mainContainer)}, {"name": besideContainer, "image": w.image(besideContainer)}}
-	w.mu.Unlock()
-	patch := strategic(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": images}}}})
-	return c.change(w, leastOfARollOut*forks, patch, c.rollOut)
+	return c.change(w, leastOfARollOut*forks, func() client.Patch {
+		w.version++
+		images := []map[string]string{
+			{"name": mainContainer, "image": w.image(mainContainer)}, {"name": besideContainer, "image": w.image(besideContainer)}}
+		return strategic(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": images}}}})
+	}, c.rollOut)
 }
 
 // scales: an autoscaler wants one pod more or less.
 func (c *cluster) scales() sequence {
 	w, forks := c.some()
-	w.mu.Lock()
-	if w.replicas++; w.replicas > 4 {
-		w.replicas = 1
-	}
-	patch := merge(map[string]any{"spec": map[string]any{"replicas": w.replicas}})
-	w.mu.Unlock()
-	return c.change(w, leastOfAScale*forks, patch, c.scale)
+	return c.change(w, leastOfAScale*forks, func() client.Patch {
+		if w.replicas++; w.replicas > 4 {
+			w.replicas = 1
+		}
+		return merge(map[string]any{"spec": map[string]any{"replicas": w.replicas}})
+	}, c.scale)
 }
 
 // strategic is a patch that changes items of lists by their names.
@@ -240,27 +238,43 @@ func strategic(content map[string]any) client.Patch {
 	return client.RawPatch(types.StrategicMergePatchType, b)
 }
 
-// change changes a Deployment of users; what follows is put in line.
-func (c *cluster) change(w *workload, least int, patch client.Patch, follows func(*workload, int64) sequence) sequence {
+// change changes a Deployment of users; what follows is put in line. patch says what is
+// changed when its turn comes, and may change w.
+func (c *cluster) change(w *workload, least int, patch func() client.Patch, follows func(*workload, int64) sequence) sequence {
 	var after sequence
-	return sequence{least: least, steps: []step{{do: func(ctx context.Context) error {
+	s := one(least, func(ctx context.Context) error {
 		o := w.object()
-		err := c.rig.client.Patch(ctx, o, patch)
+		err := w.write(ctx, c, o, patch)
 		if err == nil {
 			after = follows(w, o.Generation)
 		}
 		return err
-	}}}, follow: func() sequence { return after }}
+	})
+	s.follow = func() sequence { return after }
+	return s
+}
+
+// write writes an object of a workload. Whoever changes the same workload waits: what
+// is written last is what is wanted last.
+func (w *workload) write(ctx context.Context, c *cluster, o client.Object, patch func() client.Patch) error {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	w.mu.Lock()
+	p := patch()
+	w.mu.Unlock()
+	return c.rig.client.Patch(ctx, o, p)
+}
+
+// notes gives a patch that leaves another note on a workload, or its Service.
+func (w *workload) notes() client.Patch {
+	w.noted++
+	return note(w.noted)
 }
 
 // notesWorkload: a tool leaves a note on a workload. Its controller sees that, too.
 func (c *cluster) notesWorkload() sequence {
 	w, forks := c.some()
-	w.mu.Lock()
-	w.noted++
-	patch := note(w.noted)
-	w.mu.Unlock()
-	return c.change(w, leastOfAScale*forks, patch, c.observe)
+	return c.change(w, leastOfAScale*forks, w.notes, c.observe)
 }
 
 // evicts: a pod of any workload, also of a fork, has to go from its node.
@@ -283,12 +297,12 @@ func (c *cluster) evicts() sequence {
 // ports: a Service gets another port, or loses those that it got.
 func (c *cluster) ports() sequence {
 	w, forks := c.some()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ports = (w.ports + 1) % 3
-	ports := w.services()[0].Spec.Ports
-	patch := merge(map[string]any{"spec": map[string]any{"ports": ports}})
-	return one(leastOfAPort*forks, func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+	return one(leastOfAPort*forks, func(ctx context.Context) error {
+		return w.write(ctx, c, w.firstService(), func() client.Patch {
+			w.ports = (w.ports + 1) % 3
+			return merge(map[string]any{"spec": map[string]any{"ports": w.services()[0].Spec.Ports}})
+		})
+	})
 }
 
 // morePorts are the ports that users have added.
@@ -306,9 +320,5 @@ func (w *workload) firstService() *corev1.Service {
 // notesService: a tool leaves a note on a Service.
 func (c *cluster) notesService() sequence {
 	w, _ := c.some()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.noted++
-	patch := note(w.noted)
-	return one(0, func(ctx context.Context) error { return c.rig.client.Patch(ctx, w.firstService(), patch) })
+	return one(0, func(ctx context.Context) error { return w.write(ctx, c, w.firstService(), w.notes) })
 }

@@ -17,6 +17,9 @@ type workload struct {
 	fork bool
 	made string
 
+	// writing is held by who writes it, or its Service.
+	writing sync.Mutex
+
 	mu sync.Mutex
 	// version is that of its images, ports how many more ports its Service has.
 	version, ports int
