@@ -153,6 +153,7 @@ func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T)
 		"PodDisruptionBudget of-tier": &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-tier"}, Spec: policyv1.PodDisruptionBudgetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}},
 	} {
+		c.quiet() // So that nobody looks for another reason.
 		if err := c.client.Create(c.ctx, o); err != nil {
 			t.Fatal(err)
 		}

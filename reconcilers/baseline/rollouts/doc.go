@@ -26,6 +26,6 @@
 // has nothing to do with Rollouts goes on; those who have are told when that ends.
 //
 // A controller with a Source hears of each Rollout as of any other object. When the
-// kind comes or goes it hears in addition of a Rollout without a name (IsKind), a
+// kind comes or goes it hears in addition of a Rollout without a name, by a
 // generic event: everything that has to do with a Rollout is to be looked at then.
 package rollouts
