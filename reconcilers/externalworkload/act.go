@@ -43,12 +43,14 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		_, err := apply.Apply(ctx, w, e, find(in.Endpoints, e.Name))
 		errs = append(errs, made.refused(err))
 	}
+	var surplus []client.Object
 	for _, s := range d.SurplusSlices {
-		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
+		surplus = append(surplus, s)
 	}
 	for _, e := range d.SurplusEndpoints {
-		errs = append(errs, w.Delete(ctx, e.DeepCopy()))
+		surplus = append(surplus, e)
 	}
+	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, surplus...))
 	return made, errors.Join(errs...)
 }
 
@@ -90,12 +92,12 @@ func (m *Made) refused(err error) error {
 
 // prune deletes Services that are not wanted any more. It comes after the fact that
 // does not name them: until then requests are sent there.
-func prune(ctx context.Context, w apply.Writer, d Decision) error {
-	var errs []error
+func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
+	var surplus []client.Object
 	for _, s := range d.Surplus {
-		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
+		surplus = append(surplus, s)
 	}
-	return errors.Join(errs...)
+	return w.DeleteSurplus(ctx, in.Workload, surplus...)
 }
 
 // forget deletes an external workload as it was seen: one whose tunnel has come back

@@ -117,7 +117,7 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (reconc
 	fact, ok := Stated(after, d, made)
 	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, r.config.Now())
 	if stated && acted == nil {
-		acted = prune(ctx, r.writer, d)
+		acted = prune(ctx, r.writer, in, d)
 	}
 	if err := errors.Join(acted, err, r.writer.Status(ctx, in.Workload, after)); err != nil {
 		return apply.Again(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -41,17 +42,12 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 
 // prune deletes what is not wanted any more. It comes after the fact that does
 // not name it: until then requests are sent there.
-func prune(ctx context.Context, w apply.Writer, d Decision) error {
-	var errs []error
+func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
+	surplus := slices.Clone(d.SurplusForks)
 	for _, s := range d.Surplus {
-		errs = append(errs, w.Delete(ctx, s.DeepCopy()))
+		surplus = append(surplus, s)
 	}
-	for _, old := range d.SurplusForks {
-		if own, ok := old.DeepCopyObject().(client.Object); ok {
-			errs = append(errs, w.Delete(ctx, own))
-		}
-	}
-	return errors.Join(errs...)
+	return w.DeleteSurplus(ctx, in.Workload, surplus...)
 }
 
 // applyService writes one Service. Where that fails, the one that is there

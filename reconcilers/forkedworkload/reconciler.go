@@ -113,7 +113,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		after = ConcludeUnrecorded(after, err.Error(), metav1.NewTime(r.config.Now()))
 	case stated && acted == nil:
-		acted = prune(ctx, r.writer, decision)
+		acted = prune(ctx, r.writer, in, decision)
 	}
 	if err := errors.Join(acted, err, r.writer.Status(ctx, w, after)); err != nil {
 		return apply.Again(err)

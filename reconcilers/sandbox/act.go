@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
@@ -66,16 +68,22 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	if err := errors.Join(errs...); err != nil {
 		return made, err // What is not wanted any more stays until the new is there.
 	}
+	return made, w.DeleteSurplus(ctx, in.Sandbox, d.condemned()...)
+}
+
+// condemned gives all that is not wanted any more, in the order in which it goes.
+func (d Decision) condemned() []client.Object {
+	var out []client.Object
 	for _, c := range d.SurplusConfigs {
-		errs = append(errs, w.Delete(ctx, c.DeepCopy()))
+		out = append(out, c)
 	}
 	for _, m := range d.SurplusMembers {
-		errs = append(errs, w.Delete(ctx, copied(m)))
+		out = append(out, copied(m))
 	}
 	for _, r := range d.SurplusResources {
-		errs = append(errs, w.Delete(ctx, r.DeepCopy()))
+		out = append(out, r)
 	}
-	return made, errors.Join(errs...)
+	return out
 }
 
 // write writes one part. have is the one that is there; it gives what is there then,

@@ -86,7 +86,7 @@ spec: {containers: [{name: main, image: "NAME:1"}]}`, "NAME", name)
 
 // settleIn makes the baselines, whose pods have a sidecar that is ready.
 func (w *World) settleIn(ctx context.Context) error {
-	for _, name := range []string{"shop", "cart", "pay", "mail", "stock", "ads"} {
+	for _, name := range []string{"shop", "cart", "pay", "mail", "stock", "ads", "find"} {
 		if err := w.make(ctx, strings.TrimSpace(baseline(name))); err != nil {
 			return err
 		}

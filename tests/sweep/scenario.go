@@ -94,6 +94,9 @@ func changeAll(ctx context.Context, w *World) error {
 		edit(ctx, w, "sweep-b", &crdv1.SignadotSandbox{}, func(s *crdv1.SignadotSandbox) {
 			s.Spec.Customization.Patches[0].Strategic.Raw =
 				[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","env":[{"name":"MODE","value":"other"}]}]}}}}`)
+			added := *s.Spec.Customization.Patches[0].DeepCopy()
+			added.Target.Name = "find"
+			s.Spec.Customization.Patches = append(s.Spec.Customization.Patches, added)
 		}),
 		edit(ctx, w, "shop", &appsv1.Deployment{}, func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.Containers[1].Image = "beside:2"
