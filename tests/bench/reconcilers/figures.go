@@ -74,8 +74,8 @@ func (m *measurement) report(c churned) error {
 	for _, kind := range slices.Sorted(maps.Keys(m.play.made)) {
 		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.made[kind])
 	}
-	figure(m.out, "converged-after", c.toAgree.Seconds(), "s", 10, 0)
-	m.print("converged-after-the-last-change-of-all", c.lastChange.Seconds(), "s")
+	figure(m.out, "converged-after-the-last-change", c.lastChange.Seconds(), "s", 10, 0)
+	figure(m.out, "converged-after-the-last-user", c.toAgree.Seconds(), "s", 10, 0)
 	now, most, err := m.rig.manager.Memory()
 	if err != nil {
 		return err

@@ -18,6 +18,11 @@ import (
 // writers write at the same time.
 const writers = 32
 
+// ahead is how many seconds of changes may be under way: users begin nothing while
+// more has still to follow from what they began. Otherwise most of the changes would
+// come after they have stopped.
+const ahead = 2
+
 // play makes changes: those that are due, in the order in which they are, and, when
 // none is, what users begin.
 type play struct {
@@ -223,7 +228,8 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 	for {
 		now := time.Now()
 		s, ok := p.take(now)
-		if !ok && now.Sub(began) < users {
+		begins := now.Sub(began) < users
+		if !ok && begins && p.pending() < ahead*perSecond {
 			s, ok, lastBegun = p.begin(), true, now
 		}
 		if ok {
@@ -233,14 +239,14 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 		if err := p.wrong(); err != nil || !ok && until() {
 			return lastBegun, err
 		}
-		if !ok {
+		if !ok && !begins {
 			made++ // Nothing was due, and its place is nobody's.
 		}
 		next := began.Add(time.Duration(made) * time.Second / time.Duration(perSecond))
 		select {
 		case <-ctx.Done():
 			return lastBegun, ctx.Err()
-		case <-time.After(time.Until(next)):
+		case <-time.After(max(time.Millisecond, time.Until(next))):
 		}
 	}
 }
@@ -250,6 +256,16 @@ func (p *play) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running == 0 && len(p.due) == 0
+}
+
+// pending is how many changes are to follow from those that were made.
+func (p *play) pending() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.due {
+		n += len(p.due[i].rest.steps)
+	}
+	return n
 }
 
 // total is how many changes were made.
