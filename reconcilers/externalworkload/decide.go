@@ -29,8 +29,9 @@ type Decision struct {
 	// Services are the Services of the baseline with those that stand for them; the
 	// one without From is that of the tunnel itself.
 	Services []Mapping
-	// Standing are Services that exist and stay as they are, by Mapping.From, when
-	// there is no telling what they should be.
+	// Standing are Services that stay as they are, by Mapping.From, when there is no
+	// telling what they should be. Of one that has gone meanwhile only the name is left,
+	// without an address.
 	Standing map[string]*corev1.Service
 	// Unled are ports that the spec diverts and no Service leads to.
 	Unled []int32
@@ -72,6 +73,9 @@ func Decide(in Input) Decision {
 		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonBaselineNotFound,
 			in.baselineName()+" does not exist: create it, or name another one in the sandbox")
 		d.asItIs(in)
+	case in.Baseline.Problem != "":
+		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
+		d.asItIs(in)
 	default:
 		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes("BaselineFound", in.Baseline.String()+" is there.")
 		d.Services, d.Unled = ofBaseline(in, m)
@@ -98,8 +102,9 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// asItIs leaves the Services as they are: those that the status tells of and that
-// are still there. They still lead to where the tunnel ends now.
+// asItIs leaves the Services as they are: those that the status tells of. They still
+// lead to where the tunnel ends now. One that is not there any more keeps its place, so
+// that its requests fail: without it they would reach pods of the baseline.
 func (d *Decision) asItIs(in Input) {
 	d.Standing = map[string]*corev1.Service{}
 	if in.Workload.Status.RoutingConfig == nil {
@@ -114,8 +119,11 @@ func (d *Decision) asItIs(in Input) {
 			}
 		}
 		d.Services = append(d.Services, m)
-		if have := in.serviceNamed(s.To); have != nil {
+		switch have := in.serviceNamed(s.To); {
+		case have != nil:
 			d.Standing[s.From] = have
+		case s.To != "":
+			d.Standing[s.From] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: in.Workload.Namespace, Name: s.To}}
 		}
 	}
 }

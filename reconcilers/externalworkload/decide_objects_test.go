@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
 )
 
@@ -182,7 +184,7 @@ func TestTheFact(t *testing.T) {
 		{"a Service that was refused is stated without an address", func(w *world) { w.refused["a"] = &apply.Refusal{Reason: "x"} },
 			func(f *factv1.WorkloadObserved) { f.Services[0].ClusterIp = "" }},
 		{"a Service that has no address yet is waited for", func(w *world) { w.homeless = true }, nil},
-		{"a baseline that was never seen is waited for", func(w *world) { w.in.Baseline = nil }, nil},
+		{"of one whose baseline was never seen nothing is on the log, not even from a former life", func(w *world) { w.in.Baseline = nil }, nil},
 		{"one that has gone stays on the log", func(w *world) { w.turn(); w.in.Baseline = nil },
 			func(f *factv1.WorkloadObserved) { f.DevMeshPresent = false }},
 		{"so does one of another kind now", func(w *world) { w.turn(); w.in.Workload.Spec.Baseline.APIVersion, w.in.Baseline = "x/v1", nil },
@@ -196,13 +198,17 @@ func TestTheFact(t *testing.T) {
 			tt.change(w)
 			d, made, after := w.turn()
 			fact, ok := externalworkload.Stated(after, d, made)
-			if ok != (tt.want != nil) {
-				t.Fatalf("a fact: %t", ok)
+			got, live := fact.Data.(*factv1.WorkloadObserved)
+			if live != (tt.want != nil) {
+				t.Fatalf("a fact: %t, %v", ok, fact.Data)
 			}
-			if !ok {
+			if !live {
+				if ok != (after.Status.Baseline == nil) {
+					t.Errorf("withdrawn: %t", ok)
+				}
 				return
 			}
-			got, want := fact.Data.(*factv1.WorkloadObserved), base()
+			want := base()
 			tt.want(want)
 			if got.Workload.GetUid() != "xw" || !got.Created.AsTime().Equal(now) || fact.Key != "workload/SignadotExternalWorkload/ns/sb-a-1" {
 				t.Errorf("%v %v", fact.Key, got.Workload)
@@ -269,5 +275,48 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 	d = externalworkload.Decide(w.in)
 	if len(d.Surplus)+len(d.SurplusSlices) > 0 {
 		t.Errorf("%+v %+v", d.Surplus, d.SurplusSlices)
+	}
+}
+
+// A Rollout whose pods run may refer to a Deployment that is gone for a moment. Nobody
+// knows then which ports its pods have; that is no reason to take back what is routed,
+// and let requests with the key reach those pods.
+func TestWhatIsRoutedStaysWhileTheTemplateIsUnknown(t *testing.T) {
+	w := newWorld()
+	d, made, after := w.turn()
+	before, _ := externalworkload.Stated(after, d, made)
+	w.in.Baseline.Template, w.in.Baseline.Problem = &corev1.PodTemplateSpec{}, "Rollout ns/a takes its pods from Deployment b, which does not exist: create it"
+	d, made, after = w.turn()
+	if len(d.Surplus)+len(d.SurplusSlices) > 0 || len(d.Slices) != 1 {
+		t.Errorf("surplus: %v %v, slices: %v", d.Surplus, d.SurplusSlices, d.Slices)
+	}
+	checkCondition(t, after, crdv1.ConditionBaselineFound, "False", baseline.ReasonTemplateUnknown, "which does not exist: create it")
+	checkCondition(t, after, crdv1.ConditionReady, "False", baseline.ReasonTemplateUnknown, "which does not exist: create it")
+	now, ok := externalworkload.Stated(after, d, made)
+	if diff := cmp.Diff(before.Data.(*factv1.WorkloadObserved).Services, now.Data.(*factv1.WorkloadObserved).Services, protocmp.Transform()); !ok || diff != "" {
+		t.Error("what is on the log has changed:\n" + diff)
+	}
+}
+
+// Somebody deletes a Service of ours while there is no telling what it should be. Its
+// requests fail: a fact without it would let them reach the baseline.
+func TestAServiceThatGoesWithoutItsBaselineIsStated(t *testing.T) {
+	w := newWorld()
+	_, _, after := w.turn()
+	name := after.Status.RoutingConfig.Services[0].To
+	w.in.Baseline, w.in.Services = nil, nil
+	for range 2 {
+		d := externalworkload.Decide(w.in)
+		made := externalworkload.Made{Services: d.Standing}
+		after = externalworkload.Conclude(w.in, d, made, metav1.NewTime(now))
+		fact, ok := externalworkload.Stated(after, d, made)
+		if !ok {
+			t.Fatal("there is no fact")
+		}
+		pairs := fact.Data.(*factv1.WorkloadObserved).Services
+		if len(pairs) != 1 || pairs[0].To != name || pairs[0].ClusterIp != "" || len(pairs[0].Ports) != 1 || len(d.Slices) > 0 {
+			t.Errorf("it says %v, with slices %v", pairs, d.Slices)
+		}
+		w.in.Workload = after
 	}
 }

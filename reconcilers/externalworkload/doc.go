@@ -21,7 +21,8 @@
 // is, or its tunnel does not carry the port, requests with the key fail visibly.
 // A listed port that neither a Service leads to nor a container declares was
 // probably taken for another; that is said instead of called ready, because requests
-// would reach the baseline.
+// would reach the baseline. While the baseline is gone, or is a Rollout of which nobody
+// knows what its pods are made from, everything stays as the status has it.
 //
 // Without a baseline, or with a fake one, no request is diverted. There is one
 // Service through which the workstation is reached (status.routingConfig.services,

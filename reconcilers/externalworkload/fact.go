@@ -9,17 +9,17 @@ import (
 )
 
 // Stated gives the fact about an external workload; w has the status that Conclude
-// gave. One without baseline takes no requests, so it is gone from the log, if it was
-// there. False as long as no baseline was ever seen, or a Service that is wanted has no
-// address yet: a fact with half of the Services would send the other half of the
-// requests to the baseline. A Service that is refused is stated by its name, without an
-// address: its requests fail.
+// gave. One without baseline takes no requests, and of one whose baseline was never seen
+// there is nothing to say: they are gone from the log, where a former one of the name may
+// be. False while a Service that is wanted has no address yet: a fact with half of the
+// Services would send the other half of the requests to the baseline. A Service that is
+// refused is stated by its name, without an address: its requests fail.
 func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
-	if _, ok := w.BaselineRef(); !ok {
+	fact, ok := member.Observed(w)
+	if !ok {
 		return member.Withdrawn(w), true
 	}
-	fact, ok := member.Observed(w)
-	if !ok || w.Status.RoutingConfig == nil {
+	if w.Status.RoutingConfig == nil {
 		return event.Fact{}, false
 	}
 	fact.Ready = d.Tunnel.Connected.IsYes()
