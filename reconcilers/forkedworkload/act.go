@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +42,10 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 // prune deletes what is not wanted any more. It comes after the fact that does
 // not name it: until then requests are sent there.
 func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
-	surplus := slices.Clone(d.SurplusForks)
+	surplus := make([]client.Object, 0, len(d.SurplusForks)+len(d.Surplus))
+	for _, f := range d.SurplusForks {
+		surplus = append(surplus, f)
+	}
 	for _, s := range d.Surplus {
 		surplus = append(surplus, s)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -47,7 +46,7 @@ type Decision struct {
 	Findings finding.Findings
 	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
 	// they are.
-	Fork client.Object
+	Fork fork.Object
 	// Services are the Services of the baseline with those that stand for them.
 	Services []fork.Mapping
 	// Standing are Services that exist and stay as they are, by the name of the
@@ -56,7 +55,7 @@ type Decision struct {
 	// Surplus are our own Services that are not wanted any more.
 	Surplus []*corev1.Service
 	// SurplusForks are our own workloads that are not wanted any more.
-	SurplusForks []client.Object
+	SurplusForks []fork.Object
 }
 
 // Decide says what should be there for a ForkedWorkload that is not being
@@ -154,8 +153,8 @@ func (in Input) baselineName() string {
 
 // otherForks gives our workloads that are not the wanted one: the baseline was
 // exchanged in the spec.
-func otherForks(in Input, wanted client.Object) []client.Object {
-	var out []client.Object
+func otherForks(in Input, wanted fork.Object) []fork.Object {
+	var out []fork.Object
 	for _, o := range in.ownForks() {
 		if o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) {
 			out = append(out, o)

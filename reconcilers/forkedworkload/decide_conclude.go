@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -21,7 +20,7 @@ import (
 type Made struct {
 	// Fork is the workload of the fork, a Deployment or a Rollout; nil when there is
 	// none of ours.
-	Fork client.Object
+	Fork fork.Object
 	// Services are the Services of the fork, by the name of the baseline's.
 	Services map[string]*corev1.Service
 	// ForkRefusal is why that was not written; nil when it was.
@@ -81,7 +80,7 @@ func ConcludeUnrecorded(w *crdv1.ForkedWorkload, why string, now metav1.Time) *c
 }
 
 // forkStatus refers to the workload of the fork.
-func forkStatus(o client.Object) *crdv1.ForkStatus {
+func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	if o == nil {
 		return nil
 	}
@@ -162,7 +161,7 @@ func progressing(in Input, made Made, p progress, ready int32) finding.Finding {
 }
 
 // withoutArgo is the end of a message about a Rollout that nobody looks at.
-func (in Input) withoutArgo(o client.Object) string {
+func (in Input) withoutArgo(o fork.Object) string {
 	if kindOf(o).Kind != baseline.KindRollout {
 		return ""
 	}
@@ -170,7 +169,7 @@ func (in Input) withoutArgo(o client.Object) string {
 }
 
 // serves says whether some pod of the fork can serve a request now.
-func serves(o client.Object) bool { return o != nil && progressOf(o).available > 0 }
+func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
 // servicesFinding says whether there is a Service for each of the baseline's.
 func servicesFinding(name string, d Decision, made Made) finding.Finding {

@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
@@ -30,10 +29,10 @@ type Input struct {
 	Budgets []policyv1.PodDisruptionBudget
 	// Fork is the workload with the kind and name of the fork, whoever made it; nil
 	// when there is none.
-	Fork client.Object
+	Fork fork.Object
 	// Forks are the workloads that this ForkedWorkload made: Deployments, and Rollouts
 	// as *unstructured.Unstructured.
-	Forks []client.Object
+	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
 	// Powers are those that patches may add to what the baseline has.
@@ -83,8 +82,8 @@ func (in Input) ownServices() []*corev1.Service {
 }
 
 // ownForks gives the workloads that this ForkedWorkload made.
-func (in Input) ownForks() []client.Object {
-	var out []client.Object
+func (in Input) ownForks() []fork.Object {
+	var out []fork.Object
 	for _, o := range in.Forks {
 		if apply.IsOwned(o, in.Workload.UID) {
 			out = append(out, o)

@@ -10,9 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/baseline"
+
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // progress is how far the workload of a fork is, whatever its kind. Two that are the
@@ -38,7 +39,7 @@ func (p progress) complete() bool {
 }
 
 // progressOf reads how far a workload is.
-func progressOf(o client.Object) progress {
+func progressOf(o fork.Object) progress {
 	switch o := o.(type) {
 	case *appsv1.Deployment:
 		return deploymentProgress(o)
@@ -137,7 +138,7 @@ func (p *progress) read(conditionType string, status corev1.ConditionStatus, mes
 
 // kindOf gives the kind of the workload of a fork. Objects out of a cache have
 // forgotten theirs.
-func kindOf(o client.Object) schema.GroupVersionKind {
+func kindOf(o fork.Object) schema.GroupVersionKind {
 	if _, ok := o.(*unstructured.Unstructured); ok {
 		return baseline.RolloutKind()
 	}
