@@ -19,7 +19,8 @@ type Decision struct {
 	// Seen is what is known of the baseline; nil when it was never seen.
 	Seen *crdv1.WorkloadBaseline
 	// Services are those of the baseline with the ports that lead to it, sorted by
-	// name; as they were last seen when it is not there now.
+	// name; as they were last seen when it is not there now, or nobody knows what its pods
+	// are made from.
 	Services []crdv1.ServiceMapping
 }
 
@@ -33,19 +34,30 @@ func Decide(in Input) Decision {
 	}}
 	if in.Baseline != nil {
 		d.Seen = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
+	}
+	if in.Baseline != nil && in.Baseline.Problem == "" {
 		d.Services = services(in.Baseline.Template, in.Services)
 	} else if s := in.Workload.Status; accepted.IsYes() && s.ObservedGeneration == in.Workload.Generation {
 		// What was seen is of the baseline that the spec names, and of no other.
-		d.Seen = s.Baseline.DeepCopy()
-		if s.RoutingConfig != nil {
-			d.Services = s.RoutingConfig.DeepCopy().Services
-			for i := range d.Services {
-				d.Services[i].To = "" // Nothing was made, whatever somebody has written.
-			}
-		}
+		d.lastSeen(s)
 	}
 	d.Findings[baseline.ConditionSidecarsReady] = sidecars(in, d.Services)
 	return d
+}
+
+// lastSeen takes from a status what it tells of the baseline, where nothing newer is
+// known.
+func (d *Decision) lastSeen(s crdv1.VirtualWorkloadStatus) {
+	if d.Seen == nil {
+		d.Seen = s.Baseline.DeepCopy()
+	}
+	if s.RoutingConfig == nil {
+		return
+	}
+	d.Services = s.RoutingConfig.DeepCopy().Services
+	for i := range d.Services {
+		d.Services[i].To = "" // Nothing was made, whatever somebody has written.
+	}
 }
 
 // accept says whether the spec names something that a member can stand before.
@@ -65,6 +77,8 @@ func found(in Input, accepted finding.Finding) finding.Finding {
 	case in.Baseline == nil:
 		return finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 			"%s does not exist: create it, or name another one in the sandbox", baseline.Describe(ref)))
+	case in.Baseline.Problem != "":
+		return finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 	}
 	return finding.Yes("BaselineFound", baseline.Describe(ref)+" is there.")
 }

@@ -106,6 +106,9 @@ func TestConditions(t *testing.T) {
 			`Deployment ns/cart is there, and its requests with the routing key stay with it, as virtual workload "watch" says`},
 		{"the baseline does not exist", func(in *virtualworkload.Input) { in.Baseline = nil },
 			crdv1.ConditionReady, "False", "BaselineNotFound", "Deployment ns/cart does not exist: create it, or name another one"},
+		{"nobody knows what the pods of the baseline are made from", func(in *virtualworkload.Input) {
+			in.Baseline.Template, in.Baseline.Problem = &corev1.PodTemplateSpec{}, "Rollout ns/cart takes its pods from Deployment b, which does not exist: create it"
+		}, crdv1.ConditionReady, "False", baseline.ReasonTemplateUnknown, "which does not exist: create it"},
 		{"the baseline has no namespace, and it is that of the object", func(in *virtualworkload.Input) { in.Workload.Spec.Baseline.Namespace = "" },
 			crdv1.ConditionBaselineFound, "True", "BaselineFound", "Deployment ns/cart"},
 		{"the baseline is in another namespace", func(in *virtualworkload.Input) {
@@ -192,6 +195,10 @@ func TestWhatTheStatusAndTheLogSay(t *testing.T) {
 			in.Baseline = nil
 			before(in.Workload, 3)
 		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 8080}), false, 1},
+		{"nobody knows what its pods are made from, and what was seen of it stays", func(in *virtualworkload.Input) {
+			in.Baseline.Template, in.Baseline.Problem = &corev1.PodTemplateSpec{}, "its Deployment does not exist"
+			before(in.Workload, 3)
+		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 8080}), true, 1},
 		{"the spec names another baseline, which is not there", func(in *virtualworkload.Input) {
 			in.Baseline, in.Workload.Spec.Baseline.Name = nil, "other"
 			before(in.Workload, 2)
