@@ -325,7 +325,7 @@ func TestARolloutWhosePodsAreNotKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
 			w.rollout(nil)
-			w.in.Forks = []client.Object{w.made.Fork}
+			w.in.Forks = []fork.Object{w.made.Fork}
 			live := baseline.NewRollout()
 			live.Object["spec"] = tt.spec
 			w.in.Baseline = baseline.OfRollout(live, nil)

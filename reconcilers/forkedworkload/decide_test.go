@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
@@ -107,7 +107,7 @@ func (w *world) remembers() {
 	d := forkedworkload.Decide(w.in)
 	w.in.Workload = forkedworkload.Conclude(w.in, d, w.made, now)
 	w.in.Services = append(w.in.Services, *w.made.Services["a"])
-	w.in.Forks = []client.Object{w.made.Fork}
+	w.in.Forks = []fork.Object{w.made.Fork}
 }
 
 func TestConditions(t *testing.T) {
