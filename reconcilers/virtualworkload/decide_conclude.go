@@ -9,7 +9,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/publish"
 )
 
 // Conclude gives the VirtualWorkload with its new status. now is taken as the time of
@@ -29,18 +28,5 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 		"%s is there, and its requests with the routing key stay with it, as virtual workload %q says.", baseline.Describe(ref), w.Spec.Name),
 		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound)
 	finding.Write(w, findings, now)
-	return w
-}
-
-// ConcludeUnrecorded gives the VirtualWorkload with the status of one whose fact is not
-// on the log: for good, or because the log could not be written just now.
-func ConcludeUnrecorded(w *crdv1.VirtualWorkload, refused bool, why string, now metav1.Time) *crdv1.VirtualWorkload {
-	f := finding.No(publish.ReasonLogUnavailable, "The routing log cannot be written: "+why+". It is tried again.")
-	if refused {
-		f = finding.No(publish.ReasonFactRefused,
-			"The routing log does not take what is to be said of this workload: "+why+". Name a baseline with fewer Services.")
-	}
-	w = w.DeepCopy()
-	finding.Write(w, finding.Findings{crdv1.ConditionReady: f}, now)
 	return w
 }

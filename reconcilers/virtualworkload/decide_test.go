@@ -265,26 +265,3 @@ func TestARolloutIsABaselineToo(t *testing.T) {
 		t.Errorf("the log is told %v", said)
 	}
 }
-
-func TestWhatIsNotOnTheLogIsSaid(t *testing.T) {
-	after := virtualworkload.Conclude(input(), virtualworkload.Decide(input()), now)
-	for _, tt := range []struct {
-		name         string
-		refused      bool
-		reason, says string
-	}{
-		{"the log is away", false, "LogUnavailable", "away. It is tried again"},
-		{"the log will never take it", true, "FactRefused", "Name a baseline with fewer Services"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := virtualworkload.ConcludeUnrecorded(after, tt.refused, "away", now)
-			c := crdv1.FindCondition(got.Status.Conditions, crdv1.ConditionReady)
-			if c.Status != "False" || c.Reason != tt.reason || !strings.Contains(c.Message, tt.says) {
-				t.Errorf("Ready is %+v", c)
-			}
-			if crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady).Status != "True" {
-				t.Error("what it was given was changed")
-			}
-		})
-	}
-}

@@ -83,28 +83,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	in.Injected = r.config.Injected
-	now := metav1.NewTime(r.config.Now())
-	after := Conclude(in, Decide(in), now)
-	put := r.publish(ctx, after)
-	refused := publish.Refused(put)
-	if put != nil {
-		after = ConcludeUnrecorded(after, refused, put.Error(), now)
-	}
-	err = r.writer.Status(ctx, w, after)
-	if !refused {
-		err = errors.Join(put, err)
-	}
-	return apply.Again(err)
-}
-
-// publish states the fact, for at most publish.PutTimeout.
-func (r *Reconciler) publish(ctx context.Context, w *crdv1.VirtualWorkload) error {
-	fact := Observed(w)
-	fact.Time = r.config.Now()
-	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
-	defer cancel()
-	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
-		return fmt.Errorf("state what the virtual workload stands for: %w", err)
-	}
-	return nil
+	now := r.config.Now()
+	after := Conclude(in, Decide(in), metav1.NewTime(now))
+	_, err = member.State(ctx, r.config.Publisher, after, Observed(after), true, now)
+	return apply.Again(errors.Join(err, r.writer.Status(ctx, w, after)))
 }
