@@ -25,6 +25,9 @@ const (
 	PowerPrivileged Power = "privileged"
 	// PowerCapabilities: capabilities beside NET_BIND_SERVICE.
 	PowerCapabilities Power = "capabilities"
+	// PowerConfinement: what containers get where nobody denies it, without
+	// allowPrivilegeEscalation: false, capabilities.drop or runAsNonRoot: true of the baseline.
+	PowerConfinement Power = "confinement"
 	// PowerSysctls: settings of the kernel.
 	PowerSysctls Power = "sysctls"
 	// PowerSecurityProfiles: weaker or other seccomp, AppArmor and SELinux.
@@ -53,7 +56,7 @@ const SettingPowers = "sandboxes.patches.allow"
 // AllPowers are all of them, in the order of the documentation.
 func AllPowers() []Power {
 	return []Power{
-		PowerHostNamespaces, PowerHostPorts, PowerPrivileged, PowerCapabilities, PowerSysctls, PowerSecurityProfiles,
+		PowerHostNamespaces, PowerHostPorts, PowerPrivileged, PowerCapabilities, PowerConfinement, PowerSysctls, PowerSecurityProfiles,
 		PowerRuntimeClass, PowerServiceAccount, PowerNodeName, PowerPriority, PowerHostPath, PowerVolumes, PowerProbeHosts,
 	}
 }
@@ -112,7 +115,7 @@ func guardPowers(drafts []*draft, live *baseline.Workload, allowed Powers) *Prob
 		more = fmt.Sprintf(" (and %d more fields)", len(wrong)-1)
 	}
 	return problem(ReasonPatchNotAllowed,
-		"%s gives the fork more power than its baseline has, by %s%s: leave it out, or, for every sandbox, let the operator's chart have %s: [%s]",
+		"%s gives the fork more power than its baseline has, by %s%s: change the patch, or, for every sandbox, let the operator's chart have %s: [%s]",
 		here, wrong[0].path, more, SettingPowers, names(wrong))
 }
 
@@ -137,6 +140,7 @@ func granted(base, next *corev1.PodTemplateSpec) []grant {
 	for _, c := range containers(next.Spec) {
 		was, _ := containerNamed(base.Spec, c.Name)
 		g.container(c.path, was, c.Container)
+		g.confined(c.path, c.Container)
 		g.profiles(c.path+".securityContext", profilesOf(base, was), profilesOf(next, c.Container), podProfiles(base))
 	}
 	return g.found

@@ -42,15 +42,20 @@ func procMount(s *corev1.SecurityContext) corev1.ProcMountType {
 	return *s.ProcMount
 }
 
-// capabilities gives those that are added, as the kernel calls them without CAP_.
+// capabilities gives those that are added.
 func capabilities(s *corev1.SecurityContext) map[string]bool {
 	out := map[string]bool{}
 	if s.Capabilities != nil {
 		for _, c := range s.Capabilities.Add {
-			out[strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")] = true
+			out[capability(c)] = true
 		}
 	}
 	return out
+}
+
+// capability names a capability as the kernel does, without CAP_.
+func capability(c corev1.Capability) string {
+	return strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
 }
 
 // hosts gives the hosts, other than the pod itself, that probes and hooks ask.

@@ -112,6 +112,7 @@ func waysToPower() []wayToPower {
 	}
 	ways = append(ways, waysByVolumes()...)
 	ways = append(ways, waysByMounts()...)
+	ways = append(ways, waysOutOfConfinement()...)
 	ways = append(ways, waysOfContainers("containers[main]", main)...)
 	ways = append(ways, waysOfContainers("initContainers[init]", func(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.InitContainers[0] })...)
 	ways = append(ways, waysOfContainers("containers[new]", func(p *corev1.PodTemplateSpec) *corev1.Container {
@@ -172,6 +173,25 @@ func waysByMounts() []wayToPower {
 		}},
 		{"to see what is mounted later", fork.PowerHostPath, "containers[cache].volumeMounts[/more]",
 			mount(corev1.VolumeMount{ReadOnly: true, SubPath: "app", MountPropagation: ref(corev1.MountPropagationHostToContainer)})},
+	}
+}
+
+// waysOutOfConfinement leave out what confines the container strict, which no other
+// container of podWithoutPower has.
+func waysOutOfConfinement() []wayToPower {
+	strict := func(give func(*corev1.SecurityContext)) func(*corev1.PodTemplateSpec) {
+		return func(p *corev1.PodTemplateSpec) { give(contextOf(&p.Spec.Containers[2])) }
+	}
+	return []wayToPower{
+		{"no word about the escalation of privileges", fork.PowerConfinement, "leaving out spec.template.spec.containers[strict].securityContext.allowPrivilegeEscalation",
+			strict(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = nil })},
+		{"the capabilities that were dropped", fork.PowerConfinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) { s.Capabilities = nil })},
+		{"all capabilities but some that are dropped", fork.PowerConfinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) {
+			s.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}
+		})},
+		{"the users that it had not", fork.PowerConfinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot = nil })},
+		{"root by its number", fork.PowerConfinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot, s.RunAsUser = ref(false), ref(int64(0)) })},
+		{"nothing of what confines it", fork.PowerConfinement, "containers[strict]", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[2].SecurityContext = nil }},
 	}
 }
 
@@ -239,6 +259,9 @@ func podWithoutPower(p *corev1.PodTemplateSpec) {
 	p.Spec.RuntimeClassName = ref("gvisor")
 	podContext(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}
 	contextOf(&p.Spec.InitContainers[0]).AllowPrivilegeEscalation = ref(false)
+	p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "strict", Image: "strict:1", SecurityContext: &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ref(false), RunAsNonRoot: ref(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}})
 	p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{
 		Name: "logs", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}},
 	})
@@ -383,6 +406,12 @@ func TestWhatGivesNoPower(t *testing.T) {
 		"another user where no volume of the node is": func(p *corev1.PodTemplateSpec) {
 			contextOf(&p.Spec.Containers[1]).RunAsUser = ref(int64(0))
 		},
+		"a user who is not root, by its number": func(p *corev1.PodTemplateSpec) {
+			contextOf(&p.Spec.Containers[2]).RunAsNonRoot, contextOf(&p.Spec.Containers[2]).RunAsUser = nil, ref(int64(1000))
+		},
+		"a capability that hurts nobody": func(p *corev1.PodTemplateSpec) {
+			contextOf(&p.Spec.Containers[2]).Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
+		},
 		"probes of its own port":                   func(p *corev1.PodTemplateSpec) { main(p).LivenessProbe.HTTPGet.Path = "/live" },
 		"a priority that the cluster's owner made": func(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "low" },
 	}
@@ -424,6 +453,36 @@ func TestTheRefusalOfPowerNamesWhoGivesIt(t *testing.T) {
 	t.Run("and nobody when what was given is taken away", func(t *testing.T) {
 		clone(t, fork.Plan{Patches: patches(t, `[{`+give+`}, {merge: {spec: {template: {spec: {hostPID: null}}}}}]`)})
 	})
+}
+
+func TestANewContainerIsConfinedByWhatConfinesAll(t *testing.T) {
+	hard := func(drop ...corev1.Capability) *corev1.SecurityContext {
+		return &corev1.SecurityContext{AllowPrivilegeEscalation: ref(false), RunAsNonRoot: ref(true), Capabilities: &corev1.Capabilities{Drop: drop}}
+	}
+	live := subjects()[0].live(t, func(p *corev1.PodTemplateSpec) {
+		p.Spec.Containers[0].SecurityContext, p.Spec.Containers[1].SecurityContext = hard("ALL"), hard("NET_RAW", "CAP_CHOWN")
+	})
+	tests := []struct{ name, adds, refused string }{
+		{"what all have is enough", `{allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [net_raw, CHOWN]}}`, ""},
+		{"more than all have is enough", `{allowPrivilegeEscalation: false, runAsUser: 1000, capabilities: {drop: [ALL]}}`, ""},
+		{"nothing is not", `{}`, "allowPrivilegeEscalation"},
+		{"root is not", `{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`, "runAsNonRoot"},
+		{"one of the capabilities is not", `{allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [NET_RAW]}}`, "capabilities.drop[CHOWN]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, p := fork.Clone(live, fork.Plan{Identity: identity(), Patches: patches(t, `
+- strategic: {spec: {template: {spec: {containers: [{name: new, image: i, securityContext: `+tt.adds+`}]}}}}`)})
+			switch {
+			case tt.refused == "" && p != nil:
+				t.Error(p.Message)
+			case tt.refused != "" && p == nil:
+				t.Error("not refused")
+			case tt.refused != "":
+				mustContain(t, p.Message, "leaving out spec.template.spec.containers[new].securityContext."+tt.refused, "[confinement]")
+			}
+		})
+	}
 }
 
 func TestEphemeralContainersAreLookedAtAsWell(t *testing.T) {

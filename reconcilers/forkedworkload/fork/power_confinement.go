@@ -1,0 +1,79 @@
+package fork
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// confinement is what a container denies itself by what its author wrote, and what it
+// gets where nobody writes it.
+type confinement struct {
+	// escalation says whether a process may get more privileges than the one that
+	// started it.
+	escalation bool
+	// dropped are the capabilities that it does without.
+	dropped map[string]bool
+	// root says whether it may run as root.
+	root bool
+}
+
+// confinementOf gives that of a container of the pod.
+func confinementOf(pod *corev1.PodSpec, c corev1.Container) confinement {
+	u := userOf(pod, c)
+	out := confinement{escalation: true, dropped: map[string]bool{}, root: !u.NonRoot}
+	if s := c.SecurityContext; s != nil {
+		out.escalation = s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation
+		if s.Capabilities != nil {
+			for _, d := range s.Capabilities.Drop {
+				out.dropped[capability(d)] = true
+			}
+		}
+	}
+	return out
+}
+
+// without says whether a capability is dropped.
+func (c confinement) without(capability string) bool {
+	return c.dropped["ALL"] || c.dropped[capability]
+}
+
+// droppedByAny gives the capabilities that any of the containers is without, in order.
+func droppedByAny(all []confinement) []string {
+	names := map[string]bool{}
+	for _, c := range all {
+		maps.Copy(names, c.dropped)
+	}
+	return sortedKeys(names)
+}
+
+// confined refuses to leave out what confined a container of the baseline. One that is
+// new could take its place, with the same image: it is confined by what confines every
+// container of the baseline.
+func (g *grants) confined(path string, next corev1.Container) {
+	var had []confinement
+	if was, ok := containerNamed(*g.base, next.Name); ok {
+		had = append(had, confinementOf(g.base, was))
+	} else {
+		for _, c := range containers(*g.base) {
+			had = append(had, confinementOf(g.base, c.Container))
+		}
+	}
+	if len(had) == 0 {
+		return
+	}
+	is, at := confinementOf(g.next, next), "leaving out "+path+".securityContext."
+	all := func(denied func(confinement) bool) bool {
+		return !slices.ContainsFunc(had, func(c confinement) bool { return !denied(c) })
+	}
+	// Who says true is told of as one who adds a privilege.
+	silent := next.SecurityContext == nil || next.SecurityContext.AllowPrivilegeEscalation == nil
+	g.when(silent && all(func(c confinement) bool { return !c.escalation }), PowerConfinement, at+"allowPrivilegeEscalation")
+	for _, name := range droppedByAny(had) {
+		g.when(!is.without(name) && all(func(c confinement) bool { return c.without(name) }), PowerConfinement, at+"capabilities.drop["+name+"]")
+	}
+	user := userOf(g.next, next).User
+	named := user != nil && *user != 0
+	g.when(is.root && !named && all(func(c confinement) bool { return !c.root }), PowerConfinement, at+"runAsNonRoot")
+}
