@@ -45,11 +45,13 @@
 // all of them must not have more power over nodes and accounts than the baseline has,
 // unless Plan.Powers names it: host namespaces, privileges, another service account,
 // directories of the node and the like (Power). Containers are compared by name, and
-// one that is new with one in which nothing is set. What the baseline has stays.
+// one that is new with one in which nothing is set; but what confines every container of
+// the baseline has to confine that one as well. What the baseline has stays.
 //
 // # What can be wrong
 //
 // Everything that can be wrong here is the input of a person, so it is given
 // back as a Problem, a reason for programs and a message that says what to
-// change, and never as an error: trying again would not help.
+// change, and never as an error: trying again would not help. A message names fields, and
+// does not quote what stands in a patch (said.go).
 package fork

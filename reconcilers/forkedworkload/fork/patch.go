@@ -103,7 +103,7 @@ func (f patchForm) apply(k kind, document []byte) (patched []byte, err error) {
 		patched, err = applyOperations(document, f.content)
 	}
 	if err != nil {
-		return nil, err
+		return nil, withoutContent(err)
 	}
 	if len(patched) > maxDocument {
 		return nil, fmt.Errorf("the result has %d bytes; at most %d are possible", len(patched), maxDocument)

@@ -1,6 +1,7 @@
 package fork_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -120,7 +121,7 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 			name:    "a strategic patch lacks the name of its container",
 			patches: `[{strategic: {spec: {template: {spec: {containers: [{image: x}]}}}}}]`,
 			reason:  fork.ReasonPatchFailed,
-			says:    []string{"(strategic)", "merge key: name"},
+			says:    []string{"(strategic)", "has no name, by which"},
 		},
 		{
 			name:    "a strategic patch misspells a container",
@@ -202,6 +203,33 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 				t.Errorf("reason is %s, not %s", p.Reason, tt.reason)
 			}
 			mustContain(t, p.Message, tt.says...)
+		})
+	}
+}
+
+// Conditions and Events are read by more people than patches and workloads are.
+func TestARefusalDoesNotQuoteWhatStandsInThePatch(t *testing.T) {
+	tests := []struct{ name, patches, says string }{
+		{"a container without a name", `[{strategic: {spec: {template: {spec: {containers: [{env: [{name: PASSWORD, value: hunter2}]}]}}}}}]`, "has no name"},
+		{"a variable without a name", `[{strategic: {spec: {template: {spec: {containers: [{name: main, env: [{value: hunter2}]}]}}}}}]`, "has no name"},
+		{"a text that looks like the library's", `[{strategic: {spec: {template: {spec: {containers: [{name: main, env: [{value: " does not contain declared merge key: hunter2"}]}]}}}}}]`, "has no name"},
+		{"a directive that does not exist", `[{strategic: {spec: {template: {spec: {containers: [{name: main, $patch: remove, env: [{name: PASSWORD, value: hunter2}]}]}}}}}]`, "remove"},
+		{"a directive that does not exist, of an object", `[{strategic: {spec: {$patch: hunt, template: {metadata: {annotations: {password: hunter2}}}}}}]`, "hunt"},
+		{"an operation that does not exist", `[{json: [{op: ad, path: /metadata/annotations/password, value: hunter2}]}]`, "unsupported operation"},
+		{"an operation without a path", `[{json: [{op: add, value: hunter2}]}]`, "path"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, s := range subjects() {
+				_, p := fork.Clone(s.live(t, func(*corev1.PodTemplateSpec) {}), fork.Plan{Identity: identity(), Patches: patches(t, tt.patches)})
+				if p == nil {
+					t.Fatalf("a %s takes it", s.kind)
+				}
+				mustContain(t, p.Message, "patch 1 of 1", tt.says)
+				if strings.Contains(p.Message, "hunter2") {
+					t.Error(p.Message)
+				}
+			}
 		})
 	}
 }

@@ -1,0 +1,38 @@
+package fork
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// withoutContent gives what the libraries that apply patches say of one, without what
+// stands in it or in the workload: they quote whole objects, and passwords in them, and
+// what is said of a patch is read in conditions and Events by more people than it is.
+func withoutContent(err error) error {
+	text := err.Error()
+	if strings.HasPrefix(text, "expected a ") { // Only names of Go types follow.
+		return err
+	}
+	if strings.HasPrefix(text, "map: ") {
+		const marker = " does not contain declared merge key: "
+		if i := strings.LastIndex(text, marker); i >= 0 {
+			return fmt.Errorf("an entry of a list has no %s, by which such entries are told apart", text[i+len(marker):])
+		}
+	}
+	if cause := errors.Unwrap(err); cause != nil && strings.HasPrefix(text, "invalid operation ") {
+		return fmt.Errorf("an operation is not valid: %w", cause)
+	}
+	known, _, quotes := strings.Cut(text, " in map: ")
+	for _, opens := range []string{"map[", "[", "{"} {
+		before, _, found := strings.Cut(known, opens)
+		known, quotes = before, quotes || found
+	}
+	switch known = strings.TrimRight(known, " :\n"); {
+	case !quotes:
+		return err
+	case known == "":
+		return errors.New("it is not written as such a patch has to be")
+	}
+	return errors.New(known)
+}
