@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,8 +111,18 @@ func (e Ending) Clear(ctx context.Context, m crdv1.Member) (left bool, err error
 
 // Deleted ends a member that is being deleted and still there: it is withdrawn, what
 // it made is deleted, and a finalizer that an older version of ours has put there is
-// taken off. An error means that it should be tried again.
+// taken off. An error means that it should be tried again: so does a conflict, where
+// the cache is behind and the API server has another member of that name, which may have
+// been stated already. It is not taken back; the cache will hear of it.
 func (e Ending) Deleted(ctx context.Context, m crdv1.Member) error {
+	live, err := e.live(ctx, m.MemberKind(), m.GetNamespace(), m.GetName())
+	if err != nil {
+		return err
+	}
+	if live != "" && live != m.GetUID() {
+		return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: m.MemberKind()}, m.GetName(),
+			errors.New("it is another object than the one that is being deleted"))
+	}
 	if err := e.withdraw(ctx, Withdrawn(m)); err != nil {
 		return err
 	}
