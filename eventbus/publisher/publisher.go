@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -216,7 +217,7 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 		if ctx.Err() != nil || tired && !starts {
 			p.miss()
 			if why == nil {
-				why = context.DeadlineExceeded
+				why = cmp.Or(ctx.Err(), context.DeadlineExceeded)
 			}
 			return 0, fmt.Errorf("state a fact of %q: %w: %w", key, ErrAway, why)
 		}

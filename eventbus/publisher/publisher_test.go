@@ -328,8 +328,12 @@ func TestPutWithoutALogAsksToComeAgain(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := p.Put(ctx, logtest.Fact("a", 1)); !errors.Is(err, publisher.ErrAway) {
+	_, err = p.Put(ctx, logtest.Fact("a", 1))
+	if !errors.Is(err, publisher.ErrAway) {
 		t.Errorf("Put before Run: %v", err)
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("who goes away himself is told that the log was too slow: %v", err)
 	}
 }
 
