@@ -236,6 +236,16 @@ func TestWhatIsForgotten(t *testing.T) {
 	lost := func(w *world, since time.Duration) {
 		w.tunnel().Health.Connected, w.tunnel().Health.LastConnectedTime = false, ago(since)
 	}
+	// comesBack has a tunnel collected, told of again, and looked at once more later. Its
+	// health is still that of the one before.
+	comesBack := func(w *world, later time.Duration) {
+		told := w.tunnel().Info
+		lost(w, time.Hour)
+		w.turn()
+		w.tunnel().Info = told
+		w.turn()
+		w.in.Now = now.Add(later)
+	}
 	type outcome struct{ info, deleted bool }
 	tests := []struct {
 		name   string
@@ -267,6 +277,8 @@ func TestWhatIsForgotten(t *testing.T) {
 			told.Health = nil
 			w.in.Workload.Status.Tunnel = told
 		}, outcome{info: true}},
+		{"one that comes back is told of before its health is, and is kept", func(w *world) { comesBack(w, 10*time.Minute-time.Nanosecond) }, outcome{info: true}},
+		{"and collected again when it stays like that", func(w *world) { comesBack(w, 10*time.Minute) }, outcome{}},
 		{"an external workload of nobody goes with its tunnel", func(w *world) {
 			lost(w, time.Hour)
 			w.in.Workload.OwnerReferences = nil

@@ -187,8 +187,9 @@ func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (finding.Finding, time.Ti
 }
 
 // downSince says since when a tunnel that cannot be used has not been usable: since
-// the workstation was last connected, and where nobody has told that, since we have
-// said so. False when we have not yet.
+// the workstation was last connected, or since we have said so where that is later, or
+// nobody has told the other. False when we have not said so yet: then nobody has told, or
+// there was none until now, and its health is that of the one before.
 func downSince(w *crdv1.SignadotExternalWorkload, h *crdv1.TunnelHealth) (time.Time, bool) {
 	var last time.Time
 	if h != nil {
@@ -199,14 +200,16 @@ func downSince(w *crdv1.SignadotExternalWorkload, h *crdv1.TunnelHealth) (time.T
 			last = c.Time
 		}
 	}
-	if !last.IsZero() {
-		return last, true
-	}
 	c := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionTunnelConnected)
-	if c == nil || c.Status != string(metav1.ConditionFalse) {
+	switch {
+	case c == nil, c.Status == string(metav1.ConditionTrue):
+		return last, !last.IsZero()
+	case c.Status != string(metav1.ConditionFalse):
 		return time.Time{}, false
+	case c.LastTransitionTime.After(last):
+		return c.LastTransitionTime.Time, true
 	}
-	return c.LastTransitionTime.Time, true
+	return last, true
 }
 
 // at writes a time for a message.

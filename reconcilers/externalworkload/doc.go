@@ -41,9 +41,10 @@
 // Endpoints of a tunnel that is not connected stay, as not ready: connections to the
 // Services are refused at once. A tunnel that was not connected for Limits.Grace is
 // collected: its info is cleared, the one thing that we write there, and with it the
-// endpoints go, since the address may belong to another pod by then. The Services
-// stay. An external workload that belongs to nobody goes altogether; a workstation
-// that comes back makes a new one.
+// endpoints go, since the address may belong to another pod by then. The time counts
+// from the last connection, and of a tunnel that was told of after that, from then. The
+// Services stay. An external workload that belongs to nobody goes altogether; a
+// workstation that comes back makes a new one.
 //
 // # Endpoints
 //
