@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,6 +64,8 @@ func (c Config) Validate() error {
 type Reconciler struct {
 	config Config
 	writer apply.Writer
+	// declared has the key that each RoutingConfig, by name, has declared last.
+	declared sync.Map
 }
 
 // New gives a Reconciler, or what is wrong with the configuration.
@@ -79,12 +82,11 @@ func New(c Config) (*Reconciler, error) {
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	c := &crdv1.RoutingConfig{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, c); err != nil {
-		if client.IgnoreNotFound(err) == nil {
-			r.config.Publisher.Settle(event.RoutingKey(req.Name))
-			r.forget(req.Name)
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	if err := r.config.Client.Get(ctx, req.NamespacedName, c); apierrors.IsNotFound(err) {
+		r.forget(req.Name)
+		return apply.Again(r.gone(ctx, req.Name))
+	} else if err != nil {
+		return reconcile.Result{}, err
 	}
 	in, err := gather(ctx, r.config.Client, c, r.config.Namespaces)
 	if err != nil {
@@ -123,6 +125,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {
 		return Published{Err: err}
 	}
+	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
 	pos, err := r.put(ctx, Declared(in.Config, d.Declaration))
 	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
 }

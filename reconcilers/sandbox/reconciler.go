@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,8 +64,10 @@ func New(c Config) (*Reconciler, error) {
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s := &crdv1.SignadotSandbox{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, s); err != nil {
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	if err := r.config.Client.Get(ctx, req.NamespacedName, s); apierrors.IsNotFound(err) {
+		return apply.Again(bury(ctx, r.config.Client, r.writer, req.Name))
+	} else if err != nil {
+		return reconcile.Result{}, err
 	}
 	in, err := gather(ctx, r.config.Client, s, r.config)
 	if err != nil {
