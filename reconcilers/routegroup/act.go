@@ -30,7 +30,11 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 			made.Config = have
 		}
 	}
-	return made, remove(ctx, w, d.Surplus)
+	surplus := make([]client.Object, 0, len(d.Surplus))
+	for _, c := range d.Surplus {
+		surplus = append(surplus, c)
+	}
+	return made, w.DeleteSurplus(ctx, in.Group, surplus...)
 }
 
 // remove deletes RoutingConfigs.

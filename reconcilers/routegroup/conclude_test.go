@@ -116,10 +116,15 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 }
 
 func TestAGroupThatIsKeptFromGoingSaysSo(t *testing.T) {
-	g := routegroup.ConcludeDeletion(conclude(of(group())), 1, then)
+	before := conclude(of(group()))
+	before.Generation++ // As the API server does when it marks an object as deleted.
+	g := routegroup.ConcludeDeletion(before, 1, then)
 	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady)
 	if c.Reason != "Deleting" || !strings.Contains(c.Message, "RoutingConfigs left: 1") {
 		t.Errorf("%+v", c)
+	}
+	if g.Status.ObservedGeneration != g.Generation {
+		t.Errorf("it says so of generation %d and is of %d", g.Status.ObservedGeneration, g.Generation)
 	}
 }
 

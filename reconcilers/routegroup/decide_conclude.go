@@ -65,6 +65,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 // ConcludeDeletion gives the group with the status of one that is being deleted.
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g = g.DeepCopy()
+	g.Status.ObservedGeneration = g.Generation
 	gone := finding.No(sandbox.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
 	finding.Write(g, finding.Findings{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
 	return g
