@@ -36,7 +36,7 @@ type Event struct {
 // said by the conditions of that one, where people look.
 func EventOf(before, after client.Object) (Event, bool) {
 	c := turned(before, after)
-	if c == nil || metav1.GetControllerOfNoCopy(after) != nil || passing(c) {
+	if c == nil || isPart(after) || passing(c) {
 		return Event{}, false
 	}
 	e := Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Note: bounded(c.Message, longestNote)}
@@ -44,6 +44,13 @@ func EventOf(before, after client.Object) (Event, bool) {
 		e.Type = corev1.EventTypeNormal
 	}
 	return e, e.Reason != ""
+}
+
+// isPart says whether we made the object for another one. What somebody else's program
+// made, such as a sandbox of its environment, is looked at like what people make.
+func isPart(o client.Object) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return ref != nil && ref.APIVersion == crdv1.APIVersion
 }
 
 // passing says whether a condition tells of a stage that passes by itself.

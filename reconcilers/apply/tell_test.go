@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -21,6 +22,10 @@ func TestWhatIsWorthAnEvent(t *testing.T) {
 	}
 	part := func(s *crdv1.SignadotSandbox) *crdv1.SignadotSandbox {
 		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(ready("", "", ""), crdv1.GroupVersion().WithKind("SignadotSandbox"))}
+		return s
+	}
+	of := func(s *crdv1.SignadotSandbox) *crdv1.SignadotSandbox {
+		s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(ready("", "", ""), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Environment"})}
 		return s
 	}
 	going := func(s *crdv1.SignadotSandbox) *crdv1.SignadotSandbox {
@@ -43,7 +48,8 @@ func TestWhatIsWorthAnEvent(t *testing.T) {
 		{"only the words are others", ready("False", "ForkFailed", "m"), ready("False", "ForkFailed", "n"), ""},
 		{"nothing has changed", ready("True", "Ready", "m"), ready("True", "Ready", "m"), ""},
 		{"nothing is known", never, never, ""},
-		{"it is a part of another object", part(never), part(ready("False", "InvalidPatch", "m")), ""},
+		{"it is a part of another object", part(never.DeepCopy()), part(ready("False", "InvalidPatch", "m")), ""},
+		{"it is a part of something that is not ours", of(never.DeepCopy()), of(ready("False", "InvalidPatch", "m")), "Warning InvalidPatch m"},
 		{"it is being deleted, as was asked for", ready("True", "Ready", "m"), going(ready("False", "Deleting", "Left: 1.")), "Normal Deleting Left: 1."},
 		{"there is no reason to say", never, ready("False", "", "m"), ""},
 	} {

@@ -4,7 +4,7 @@
 // manager that is gone, and its definition with it.
 //
 //	ask    delete what people have made: sandboxes, route groups, and members and
-//	       RoutingConfigs without an owner; the manager takes away what belongs to them
+//	       RoutingConfigs that belong to none of them; the manager takes away what does
 //	wait   until nothing of ours is left, at most Config.Wait
 //	force  where that does not come to an end, because the manager is not there or
 //	       cannot: delete all that is left, and take our finalizers off
@@ -173,9 +173,11 @@ func (d *draining) list(ctx context.Context) (out []item, err error) {
 	return out, err
 }
 
-// ask deletes an object that somebody has made; what belongs to another one goes with it.
+// ask deletes an object that somebody has made; what belongs to another one of ours goes
+// with it. What belongs to something else, such as the environment of a pull request,
+// goes here too: that stays.
 func (d *draining) ask(ctx context.Context, i item) error {
-	if metav1.GetControllerOfNoCopy(i) != nil {
+	if ref := metav1.GetControllerOfNoCopy(i); ref != nil && ref.APIVersion == crdv1.APIVersion {
 		return nil
 	}
 	return d.delete(ctx, i)

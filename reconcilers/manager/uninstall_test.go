@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -77,6 +78,14 @@ func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
 	c, access := ownCluster(t, ns)
 	c.manage(manager.Config{REST: rest.CopyConfig(access)})
 	objects := c.inhabited(ns)
+	// What belongs to something that is not ours goes with nothing of ours.
+	home := &corev1.Namespace{ObjectMeta: named(ns)}
+	if err := c.client.Get(t.Context(), client.ObjectKey{Name: ns}, home); err != nil {
+		t.Fatal(err)
+	}
+	edit(c, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) {
+		r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(home, corev1.SchemeGroupVersion.WithKind("Namespace"))}
+	})
 	before := c.log.count()
 	var told bytes.Buffer
 	err := drain.Run(t.Context(), drain.Config{Client: c.client, Wait: patience, Logger: slog.New(slog.NewTextHandler(&told, nil))})
