@@ -161,8 +161,10 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
 	c.leads(ns, name, "", false)
 
-	// For long: the tunnel is forgotten, and the external workload stays, as it belongs to
-	// somebody.
+	// It was connected, and now that is long ago: the tunnel is forgotten, and the external
+	// workload stays, as it belongs to somebody.
+	c.reports(w, "10.1.2.4", true, 0, 0)
+	c.condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.reports(w, "10.1.2.4", false, 0, 11*time.Minute)
 	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel)
 	c.leads(ns, name, "", false)
@@ -198,6 +200,7 @@ func TestAnExternalWorkloadOfNobodyGoesWithItsTunnel(t *testing.T) {
 	w := c.external(ns, name, "")
 	c.reports(w, "10.1.2.3", true, 0, 0)
 	c.leads(ns, name, "10.1.2.3", true)
+	c.condition(w, crdv1.ConditionTunnelConnected, "True", "TunnelConnected")
 	c.reports(w, "10.1.2.3", false, 0, 11*time.Minute)
 	c.gone(w)
 	c.nothingLeads(ns, name)

@@ -136,6 +136,7 @@ func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 
 	edit(c, v, func(v *crdv1.VirtualWorkload) { v.Spec.Baseline.Name = "consumer" })
 	c.states("it is back", of, &factv1.WorkloadObserved{})
+	c.condition(r, crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound") // Or what it says below is what it said above.
 	c.remove(v)
 	c.gone(v)
 	c.states("it is withdrawn", of, &factv1.WorkloadWithdrawn{})
