@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -49,8 +50,9 @@ type Decision struct {
 	Fork fork.Object
 	// Services are the Services of the baseline with those that stand for them.
 	Services []fork.Mapping
-	// Standing are Services that exist and stay as they are, by the name of the
-	// baseline Service, when there is no telling what they should be.
+	// Standing are Services that stay as they are, by the name of the baseline Service,
+	// when there is no telling what they should be. Of one that has gone meanwhile only
+	// the name is left, without an address.
 	Standing map[string]*corev1.Service
 	// Surplus are our own Services that are not wanted any more.
 	Surplus []*corev1.Service
@@ -121,7 +123,8 @@ func withoutBaseline(in Input) finding.Findings {
 }
 
 // asItIs is the decision to change nothing: the Services are those that the
-// status tells of and that are still there.
+// status tells of. One that is not there any more keeps its place, so that its requests
+// fail: without it they would reach pods of the baseline.
 func asItIs(in Input, f finding.Findings) Decision {
 	d := Decision{Findings: f, Standing: map[string]*corev1.Service{}}
 	if in.Workload.Status.RoutingConfig == nil {
@@ -129,7 +132,11 @@ func asItIs(in Input, f finding.Findings) Decision {
 	}
 	for _, s := range in.Workload.Status.RoutingConfig.Services {
 		d.Services = append(d.Services, fork.Mapping{From: s.From, Ports: s.Ports, Missing: s.MissingPorts})
-		if have := in.serviceNamed(s.To); s.To != "" && have != nil && apply.IsOwned(have, in.Workload.UID) {
+		if s.To == "" {
+			continue
+		}
+		d.Standing[s.From] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: in.Workload.Namespace, Name: s.To}}
+		if have := in.serviceNamed(s.To); have != nil && apply.IsOwned(have, in.Workload.UID) {
 			d.Standing[s.From] = have
 		}
 	}

@@ -1,6 +1,7 @@
 package forkedworkload_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,6 +286,16 @@ func TestObserved(t *testing.T) {
 			w.remembers()
 			w.in.Baseline = nil
 		}, func(o *factv1.WorkloadObserved) any { return []any{o.Baseline.Uid, len(o.Services), o.Ready} }, []any{"base", 1, true}},
+		{"a Service of the fork that somebody deletes meanwhile leaves its requests to fail", func(w *world) {
+			w.remembers()
+			w.in.Baseline = nil
+			w.in.Services = slices.DeleteFunc(w.in.Services, func(s corev1.Service) bool { return len(s.OwnerReferences) > 0 })
+		}, func(o *factv1.WorkloadObserved) any {
+			if len(o.Services) != 1 {
+				return len(o.Services)
+			}
+			return []any{o.Services[0].To != "", o.Services[0].ClusterIp, len(o.Services[0].Ports)}
+		}, []any{true, "", 1}},
 		{"a Service that is refused leaves its requests to fail, and does not hold back the others", func(w *world) {
 			second := w.in.Services[0]
 			second.Name = "b"
