@@ -30,6 +30,10 @@
 // valid) is not seen: to have that checked too, send the object to the API server
 // with dryRun=All first and give what it answers.
 //
+// What the operator's own configuration allows is what the Config says: where a caller
+// does not know that, a plan refuses patches that the operator would take (Powers), and
+// takes namespaces that it would not (Namespaces).
+//
 // # What callers owe
 //
 // A Reader whose scheme knows what Scheme knows, and that reads past caches or

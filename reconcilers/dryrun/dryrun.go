@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // Errors that a caller can act on; test with errors.Is.
@@ -42,6 +43,9 @@ type Config struct {
 	Namespaces []string
 	// OperatorNamespace is where the operator lives; "signadot" when it is empty.
 	OperatorNamespace string
+	// Powers are those that patches may add, as the operator's configuration says; none
+	// when it is empty.
+	Powers fork.Powers
 	// Now gives the time of facts and of objects that would be new; time.Now when
 	// it is nil.
 	Now func() time.Time

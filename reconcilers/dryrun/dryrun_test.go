@@ -17,12 +17,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // known gives the fact as text, without what a dry run cannot know: whether pods
@@ -331,6 +333,25 @@ func TestThePlanOfASandboxWithResourcesEndsWithThem(t *testing.T) {
 	})
 	p = c.triedDeletion(s)
 	c.expect(p, []string{"delete Resource", "delete RoutingConfig", "delete SignadotSandbox"}, nil)
+}
+
+func TestAPlanGoesByThePowersThatPatchesMayAdd(t *testing.T) {
+	c := start(t, "dry-powers")
+	c.baseline("a")
+	s := c.sandbox("dry-powers", "dry-powers-key", "a")
+	s.Spec.Customization.Patches[0].Patch = crdv1.Patch{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"spec":{"hostPID":true}}}}`)}}
+	for _, allowed := range []fork.Powers{nil, {fork.PowerHostNamespaces}} {
+		config := c.config()
+		config.Powers = allowed
+		p, err := dryrun.Apply(t.Context(), config, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changes, findings := describe(p)
+		if made := slices.Contains(changes, "create Deployment"); made != (allowed != nil) {
+			t.Errorf("with %v: %v, %v", allowed, changes, findings)
+		}
+	}
 }
 
 func TestWhatCannotBeAskedIsSaid(t *testing.T) {
