@@ -16,7 +16,7 @@ import (
 type Trap struct {
 	// Name says what happens.
 	Name string
-	// Guard is what keeps it from doing harm.
+	// Guard is what keeps it from doing harm; empty when that cannot be taken away.
 	Guard wire.Guard
 	// run makes the scenario, and the snapshot with which its second manager begins.
 	run func() (Scenario, func(resource string) string)
@@ -28,6 +28,7 @@ func Traps() []Trap {
 		{"an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
 		{"an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
 		{"objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
+		{"an old cache shows a sandbox that is gone, and nothing of what it had made", "", goneAgain},
 	}
 }
 
@@ -125,6 +126,31 @@ func goesUnseen() (Scenario, func(string) string) {
 		}, func(resource string) string {
 			if resource == "signadotsandboxes" {
 				return ""
+			}
+			return fmt.Sprint(empty)
+		}
+}
+
+// goneAgain: a sandbox goes, and the next manager's caches show it as it was, and
+// nothing of what was made for it.
+func goneAgain() (Scenario, func(string) string) {
+	var empty, asked int
+	return Scenario{
+			{"everything is made", func(ctx context.Context, w *World) error {
+				empty = w.revision(ctx)
+				return makeAll(ctx, w)
+			}},
+			{"a sandbox goes", func(ctx context.Context, w *World) error {
+				asked = w.revision(ctx)
+				return w.remove(ctx, &crdv1.SignadotSandbox{}, "sweep-b")
+			}},
+			{"a manager with old caches begins", func(ctx context.Context, w *World) error {
+				return w.exchange(ctx, func() error { return nil })
+			}},
+			{"everything goes", removeAll},
+		}, func(resource string) string {
+			if resource == "signadotsandboxes" {
+				return fmt.Sprint(asked)
 			}
 			return fmt.Sprint(empty)
 		}

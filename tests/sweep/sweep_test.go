@@ -96,8 +96,11 @@ func TestOldCachesDoNoHarm(t *testing.T) {
 // TestASweepCatchesAGuardThatIsMissing is what makes the other tests count.
 func TestASweepCatchesAGuardThatIsMissing(t *testing.T) {
 	for _, trap := range Traps() {
-		t.Run(string(trap.Guard), func(t *testing.T) {
+		t.Run(trap.Name, func(t *testing.T) {
 			for _, guarded := range []bool{true, false} {
+				if !guarded && trap.Guard == "" {
+					return
+				}
 				findings, err := trap.Spring(t.Context(), world, guarded)
 				if err != nil {
 					t.Fatal(err)

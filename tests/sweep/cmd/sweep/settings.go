@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -91,12 +92,15 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 		if err != nil {
 			return err
 		}
+		name := "guard-" + cmp.Or(string(trap.Guard), "burial")
+		figures.Told(os.Stdout, name+"-findings-with", len(with), "findings", "0: "+trap.Name, len(with) == 0)
+		if trap.Guard == "" {
+			continue
+		}
 		without, err := trap.Spring(ctx, w, false)
 		if err != nil {
 			return err
 		}
-		name := "guard-" + string(trap.Guard)
-		figures.Told(os.Stdout, name+"-findings-with", len(with), "findings", "0", len(with) == 0)
 		figures.Told(os.Stdout, name+"-findings-without", len(without), "findings", "more than 0, to show that it is seen", len(without) > 0)
 	}
 	return nil
