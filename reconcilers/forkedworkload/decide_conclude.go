@@ -13,7 +13,6 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
-	"switchyard.dev/reconcilers/publish"
 )
 
 // Made is what is there after the decision was acted on.
@@ -58,24 +57,6 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	findings[crdv1.ConditionReady] = findings.Ready("The fork of "+in.baselineName()+" is available.",
 		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
 	finding.Write(w, findings, now)
-	return w
-}
-
-// ConcludeRefused gives the ForkedWorkload with the status of one whose fact
-// the log will never take.
-func ConcludeRefused(w *crdv1.ForkedWorkload, why string, now metav1.Time) *crdv1.ForkedWorkload {
-	w = w.DeepCopy()
-	finding.Write(w, finding.Findings{crdv1.ConditionReady: finding.No(publish.ReasonFactRefused,
-		"The routing log does not take what is to be said of this workload: "+why+". Fork a workload with fewer Services.")}, now)
-	return w
-}
-
-// ConcludeUnrecorded gives the ForkedWorkload with the status of one whose fact
-// could not be put on the log just now: its status is ahead of the log.
-func ConcludeUnrecorded(w *crdv1.ForkedWorkload, why string, now metav1.Time) *crdv1.ForkedWorkload {
-	w = w.DeepCopy()
-	finding.Write(w, finding.Findings{crdv1.ConditionReady: finding.No(publish.ReasonLogUnavailable,
-		"The routing log cannot be written: "+why+". It is tried again.")}, now)
 	return w
 }
 

@@ -1,11 +1,8 @@
 package forkedworkload
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 )
@@ -29,22 +26,18 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 			return event.Fact{}, false
 		}
 		if have != nil {
-			fact.Services = append(fact.Services, pair(m.From, m.Ports, have))
+			fact.Services = append(fact.Services, member.Pair(m.From, m.Ports, have))
 		}
 	}
-	return event.Fact{Key: key(w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindForkedWorkload, w), Data: fact}, true
+	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
 }
 
-// key is the key of facts about a ForkedWorkload.
-func key(namespace, name string) event.Key {
-	return member.Key(crdv1.KindForkedWorkload, namespace, name)
-}
-
-// pair says which Service stands for a baseline Service.
-func pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
-	p := &factv1.ServicePair{From: from, To: to.Name, ClusterIp: to.Spec.ClusterIP}
-	for _, port := range ports {
-		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
+// Stated gives the fact about the fork: what Observed gives, or that it is gone from the
+// log while no baseline was ever seen, since the log may say what held for a former one
+// of its name. False when there is nothing to state now.
+func Stated(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
+	if w.Status.Baseline == nil {
+		return member.Withdrawn(w), true
 	}
-	return p
+	return Observed(w, d, made)
 }

@@ -3,7 +3,6 @@ package forkedworkload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -105,14 +104,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
-	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	stated, err := r.publish(ctx, after, decision, made)
-	switch {
-	case publish.Refused(err):
-		after, err = ConcludeRefused(after, err.Error(), metav1.NewTime(r.config.Now())), nil
-	case err != nil:
-		after = ConcludeUnrecorded(after, err.Error(), metav1.NewTime(r.config.Now()))
-	case stated && acted == nil:
+	now := r.config.Now()
+	after := Conclude(in, decision, made, metav1.NewTime(now))
+	fact, ok := Stated(after, decision, made)
+	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, now)
+	if stated && acted == nil {
 		acted = prune(ctx, r.writer, in, decision)
 	}
 	if err := errors.Join(acted, err, r.writer.Status(ctx, w, after)); err != nil {
@@ -131,24 +127,4 @@ func lookAgain(made Made) time.Duration {
 		return refusedAgain
 	}
 	return 0
-}
-
-// publish states the fact, if there is one to state, and says whether it is on
-// the log. Of one that has never seen a baseline the log may say what held for a
-// former one of its name, which is withdrawn.
-func (r *Reconciler) publish(ctx context.Context, w *crdv1.ForkedWorkload, d Decision, made Made) (stated bool, err error) {
-	fact, ok := Observed(w, d, made)
-	if w.Status.Baseline == nil {
-		fact = member.Withdrawn(w)
-	} else if !ok {
-		r.config.Publisher.Settle(key(w.Namespace, w.Name))
-		return false, nil
-	}
-	fact.Time = r.config.Now()
-	ctx, cancel := context.WithTimeout(ctx, publish.PutTimeout)
-	defer cancel()
-	if _, err := r.config.Publisher.Put(ctx, fact); err != nil {
-		return false, fmt.Errorf("state how the fork is reached: %w", err)
-	}
-	return ok, nil
 }
