@@ -35,8 +35,9 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]st
 }
 
 // HasProxy says whether requests can reach a pod of a baseline, and it has a DevMesh
-// sidecar, ready or not: that has to know a key before anybody is told to use it. One that is Pending gets no requests: it may have
-// no node for days, and must not keep every new sandbox from being ready for so long.
+// sidecar, ready or not: that has to know a key before anybody is told to use it. One
+// that is Pending gets no requests: it may have no node for days, and must not keep every
+// new sandbox from being ready for so long.
 func HasProxy(pod *corev1.Pod) bool {
 	present, _ := sidecarOf(pod)
 	return present && pod.Status.Phase != corev1.PodPending && counts(pod)

@@ -56,8 +56,8 @@ func Pods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, erro
 	return pods.Items, nil
 }
 
-// Neighbours reads the Services of a namespace that are not of a fork: those that
-// may lead to a baseline. They are shared with the cache.
+// Neighbours reads the Services of a namespace that were not made for a member: those
+// that may lead to a baseline. They are shared with the cache.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
 func Neighbours(ctx context.Context, c client.Reader, namespace string) ([]corev1.Service, error) {

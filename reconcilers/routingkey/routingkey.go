@@ -34,8 +34,9 @@ const (
 )
 
 // ConfigName names the RoutingConfig of a key: the key itself where it is a
-// legal name. Two keys never share a name: one that is made from a key ends with
-// a hash of it.
+// legal name. One that is made from a key ends with a hash of it, so no two names that
+// are made are the same. A key may be spelled like the name that is made from another
+// one: who comes second with such a pair is refused the RoutingConfig (apply.Refusal).
 func ConfigName(key string) string {
 	if len(validation.IsDNS1123Subdomain(key)) == 0 {
 		return key
