@@ -41,6 +41,8 @@ func FuzzClone(f *testing.F) {
 		`{"spec":{"template":{"spec":{"hostname":"{{ \"{{\" }}{{.resources.db.outputKind}}","containers":[{"name":"main","env":[{"name":"SIGNADOT_SANDBOX_NAME","value":"x"}]}]}}}}`,
 		`{"spec":{"template":{"spec":{"initContainers":[{"name":"init","restartPolicy":"Always","ports":[{"containerPort":1,"hostPort":1}]}]}}}}`,
 		`{"spec":{"template":{"spec":{"volumes":[{"name":"logs","hostPath":null,"csi":{"driver":"d"}}]}}}}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"strict","image":"x","securityContext":{"allowPrivilegeEscalation":null,"capabilities":{"drop":["NET_RAW"]}}}]}}}}`,
+		`{"op":"remove","path":"/spec/template/spec/containers/2/securityContext"}`,
 	} {
 		f.Add(byte(i), seed, `{"spec":{"replicas":3}}`)
 		f.Add(byte(i+7), seed, seed)
@@ -186,7 +188,25 @@ func powersOf(pod map[string]any) []string {
 			}
 		}
 	}
+	for _, list := range []string{"containers", "initContainers"} {
+		items, _ := pod[list].([]any)
+		for _, item := range items {
+			if c, _ := item.(map[string]any); c["name"] == "strict" && !isStrict(under(c, "securityContext")) {
+				found = append(found, list+"[strict]")
+			}
+		}
+	}
 	return append(found, fieldsOfPower(pod, "")...)
+}
+
+// isStrict says whether a container still has what confines the one that is called strict.
+func isStrict(context map[string]any) bool {
+	drop, _ := under(context, "capabilities")["drop"].([]any)
+	all := slices.ContainsFunc(drop, func(c any) bool {
+		text, _ := c.(string)
+		return strings.TrimPrefix(strings.ToUpper(text), "CAP_") == "ALL"
+	})
+	return all && context["allowPrivilegeEscalation"] == false
 }
 
 // fieldsOfPower looks through all objects below a value.
