@@ -56,7 +56,7 @@ func isPart(o client.Object) bool {
 // passing says whether a condition tells of a stage that passes by itself.
 func passing(c *crdv1.StatusCondition) bool {
 	return c.Status != string(metav1.ConditionTrue) &&
-		(c.Reason == crdv1.ReasonPending || strings.HasSuffix(c.Reason, "Progressing"))
+		(c.Reason == crdv1.ReasonPending || c.Reason == crdv1.ReasonServiceSilent || strings.HasSuffix(c.Reason, "Progressing"))
 }
 
 // bounded cuts a text to a number of bytes, between two characters.

@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -35,6 +36,23 @@ func Accept(at string, ref crdv1.ObjectRef, namespace string) finding.Finding {
 	}
 	return AcceptKind(ref)
 }
+
+// AcceptNamespace says whether workloads of a namespace can be forked at all. A fork
+// runs with the service account of its baseline and an image of its author's choice:
+// those of the operator, whose own namespace operator is, and of the cluster itself may
+// do what an author of sandboxes may not. No sidecar is put there, so nothing could be
+// routed to such a fork either. at is the field that names the workload, for messages.
+func AcceptNamespace(at, namespace, operator string) finding.Finding {
+	if namespace == operator && operator != "" || slices.Contains(ofTheCluster(), namespace) {
+		return finding.No(ReasonNamespaceNotAllowed, fmt.Sprintf(
+			"%s is in namespace %s, which belongs to the operator or to the cluster itself: its workloads are not forked; name a workload of another namespace",
+			at, namespace))
+	}
+	return finding.Yes("Accepted", "Workloads of the namespace can be forked.")
+}
+
+// ofTheCluster are the namespaces that every cluster has for itself.
+func ofTheCluster() []string { return []string{"kube-system", "kube-node-lease", "kube-public"} }
 
 // AcceptKind says whether a workload of this kind can be a baseline.
 func AcceptKind(ref crdv1.ObjectRef) finding.Finding {

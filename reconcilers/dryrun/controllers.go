@@ -33,7 +33,7 @@ func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[st
 		return nil, err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: w, Live: w, Publisher: facts, Now: still, Powers: c.Powers,
+		Client: w, Live: w, Publisher: facts, Now: still, Powers: c.Powers, OperatorNamespace: c.OperatorNamespace,
 		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
 	})
 	if err != nil {

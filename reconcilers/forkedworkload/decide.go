@@ -20,7 +20,6 @@ const (
 	ReasonForkMissing     = "ForkMissing"
 	ReasonForkFailed      = "ForkFailed"
 	ReasonScaledToZero    = "ScaledToZero"
-	ReasonServiceSilent   = "ServiceSilent"
 	ReasonServicesMissing = "ServicesMissing"
 )
 
@@ -63,7 +62,7 @@ type Decision struct {
 // Decide says what should be there for a ForkedWorkload that is not being
 // deleted.
 func Decide(in Input) Decision {
-	accepted := acceptSpec(in.Workload)
+	accepted := acceptSpec(in)
 	if !accepted.IsYes() {
 		return asItIs(in, finding.Findings{
 			crdv1.ConditionAccepted:      accepted,
@@ -100,9 +99,15 @@ func Decide(in Input) Decision {
 }
 
 // acceptSpec says whether the spec names something that can be forked.
-func acceptSpec(w *crdv1.ForkedWorkload) finding.Finding {
-	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsYes() {
-		return f
+func acceptSpec(in Input) finding.Finding {
+	w := in.Workload
+	for _, f := range []finding.Finding{
+		baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace),
+		baseline.AcceptNamespace("spec.baseline", w.Namespace, in.OperatorNamespace),
+	} {
+		if !f.IsYes() {
+			return f
+		}
 	}
 	return finding.Yes("Accepted", "The spec is right and its patches apply.")
 }

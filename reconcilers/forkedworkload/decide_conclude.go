@@ -117,7 +117,7 @@ func forkFinding(in Input, made Made) finding.Finding {
 		// controller has seen it, so that this is not written twice.
 		return progressing(in, made, p, 0)
 	case made.Silent != "":
-		return finding.No(ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
+		return finding.No(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
 	case p.complete():
 		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.", p.name, p.available, p.wanted))
 	case p.refused != "":

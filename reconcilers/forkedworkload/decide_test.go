@@ -123,6 +123,8 @@ func TestConditions(t *testing.T) {
 		{"all is well", func(*world) {}, crdv1.ConditionReady, "True", "Ready", "ns/a is available"},
 		{"the baseline has no name", func(w *world) { w.in.Workload.Spec.Baseline.Name = "" },
 			crdv1.ConditionAccepted, "False", "InvalidSpec", "name the workload"},
+		{"the baseline is the operator itself", func(w *world) { w.in.OperatorNamespace = w.in.Workload.Namespace },
+			crdv1.ConditionAccepted, "False", "NamespaceNotAllowed", "belongs to the operator"},
 		{"the baseline is in another namespace", func(w *world) { w.in.Workload.Spec.Baseline.Namespace = "other" },
 			crdv1.ConditionAccepted, "False", "InvalidSpec", "namespace other"},
 		{"the baseline has no namespace, which is that of the object", func(w *world) { w.in.Workload.Spec.Baseline.Namespace = "" },

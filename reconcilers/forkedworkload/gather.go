@@ -16,18 +16,19 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// gather reads all that counts for a ForkedWorkload from the cache. Lists are
+// gather reads all that counts for a ForkedWorkload from the cache. operator is the
+// operator's own namespace. Lists are
 // not copied, so nothing of the Input may be changed.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload) (Input, error) {
-	in := Input{Workload: w}
+func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, operator string) (Input, error) {
+	in := Input{Workload: w, OperatorNamespace: operator}
 	if err := in.readOwn(ctx, c); err != nil {
 		return in, err
 	}
-	if !acceptSpec(w).IsYes() {
+	if !acceptSpec(in).IsYes() {
 		return in, nil
 	}
 	ref, _ := w.BaselineRef()

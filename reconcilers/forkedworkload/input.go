@@ -35,6 +35,8 @@ type Input struct {
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
+	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
+	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.
 	Powers fork.Powers
 	// Injected are the images of sidecars that pods get now, where that is known.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,6 +42,11 @@ type Config struct {
 	// Injected are the images of sidecars that pods get now; those that are empty
 	// are not known, and no pod is called outdated for them.
 	Injected coverage.Images
+	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
+	OperatorNamespace string
+	// Events tells people what became of ForkedWorkloads that nobody else made; nil
+	// tells nothing.
+	Events events.EventRecorder
 	// Powers are those that patches may add to what a baseline has; none when it is
 	// empty.
 	Powers fork.Powers
@@ -69,7 +75,7 @@ func New(c Config) (*Reconciler, error) {
 	if c.Dial == nil {
 		c.Dial = DialTCP
 	}
-	writer := apply.Writer{Client: c.Client, Live: c.Live}
+	writer := apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}
 	return &Reconciler{config: c, writer: writer, ending: member.Ending{
 		Writer: writer, Publisher: c.Publisher, Now: c.Now,
 		Makes: []client.ObjectList{&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{}},
@@ -96,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if left, err := r.ending.Clear(ctx, w); err != nil || left {
 		return apply.Again(err) // The end of what was left leads back here.
 	}
-	in, err := gather(ctx, r.config.Client, w)
+	in, err := gather(ctx, r.config.Client, w, r.config.OperatorNamespace)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

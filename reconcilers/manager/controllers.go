@@ -52,14 +52,14 @@ type Parts struct {
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	told := mgr.GetEventRecorder(crdv1.FieldManager)
 	sandboxes, err := sandbox.New(sandbox.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told,
-		OperatorNamespace: p.OperatorNamespace,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told, OperatorNamespace: p.OperatorNamespace,
 	})
 	if err != nil {
 		return err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected, Powers: p.PatchPowers,
+		Events: told, OperatorNamespace: p.OperatorNamespace,
 	})
 	if err != nil {
 		return err

@@ -175,8 +175,10 @@ func accepted(in Input, at string, ref crdv1.ObjectRef) finding.Finding {
 	case ref.Namespace == "":
 		return finding.No(baseline.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
 	}
-	if f := allowed(in, at, ref.Namespace); !f.IsYes() {
-		return f
+	for _, f := range []finding.Finding{allowed(in, at, ref.Namespace), baseline.AcceptNamespace(at, ref.Namespace, in.OperatorNamespace)} {
+		if !f.IsYes() {
+			return f
+		}
 	}
 	f := baseline.AcceptKind(ref)
 	if !f.IsYes() {

@@ -53,6 +53,8 @@ func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
 		{"a target is of a kind that cannot be forked", sandbox.Input{Sandbox: asks(target("CronJob", "ns", "a"))}, "UnsupportedKind", "customization.patches[0].target: CronJob a"},
 		{"a target is where the operator may not work", sandbox.Input{Sandbox: asks(target("Deployment", "ns", "a")), Namespaces: []string{"other"}},
 			"NamespaceNotAllowed", "add it to allowedNamespaces"},
+		{"a target is the operator itself", sandbox.Input{Sandbox: asks(target("Deployment", "operator", "manager"))},
+			"NamespaceNotAllowed", "belongs to the operator or to the cluster itself"},
 		{"an external workload has no name", sandbox.Input{Sandbox: externals(external("", x))}, "InvalidSpec", "externalWorkloads[0] has no name"},
 		{"an external workload's baseline has no namespace", sandbox.Input{Sandbox: externals(external("a", workload("Deployment", "", "x")))},
 			"InvalidSpec", "externalWorkloads[0].baseline has no namespace"},

@@ -145,7 +145,7 @@ func podsAreLockedDown(t *testing.T, all objects) {
 func TestATokenIsThereOnlyForWhoAsks(t *testing.T) {
 	all := mustRender(t, "")
 	accounts := map[string]bool{}
-	for _, w := range all.workloads(t) {
+	for _, w := range append(all.workloads(t), all.jobs(t)...) {
 		name := w.template.Spec.ServiceAccountName
 		if accounts[name] || name == "" {
 			t.Errorf("%s has no service account of its own", title(w.object))

@@ -19,6 +19,10 @@ const (
 // ReasonPending is the reason of a condition that nothing is known about yet.
 const ReasonPending = "Pending"
 
+// ReasonServiceSilent is the reason of a condition about a fork whose pods are ready
+// and whose Service does not answer yet: a stage that every fork passes.
+const ReasonServiceSilent = "ServiceSilent"
+
 // Conditioned is an object with conditions: every kind of this package.
 //
 // +kubebuilder:object:generate=false
