@@ -76,9 +76,10 @@ func start(t *testing.T, ns string) *cluster {
 		t.Fatal(err)
 	}
 	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
+	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`-operator}}`)
 	main, err := manager.New(t.Context(), manager.Config{
 		REST: rest.CopyConfig(server), Log: c.log, WithoutWebhook: true, SeveralInProcess: true,
-		MetricsAddress: "0", HealthAddress: "0", Namespace: ns, Logger: quiet,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: ns + "-operator", Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +198,7 @@ func (c *cluster) remove(o client.Object) {
 
 // config is what a dry run is given: a client that has no cache and no index.
 func (c *cluster) config() dryrun.Config {
-	return dryrun.Config{Reader: c.client, OperatorNamespace: c.ns}
+	return dryrun.Config{Reader: c.client, OperatorNamespace: c.ns + "-operator"}
 }
 
 // eventually waits until check gives nil.

@@ -172,6 +172,13 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 		"delete Service", "update RoutingConfig", "update SignadotSandbox",
 	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
 	c.tried(c.sandbox("dry-life", "dry-other-key", "b")) // Another key.
+	c.eventually("what was applied has been done", func() error {
+		p, err := dryrun.Apply(c.t.Context(), c.config(), c.sandbox("dry-life", "dry-other-key", "b"))
+		if err == nil && len(p.Changes) > 0 {
+			err = fmt.Errorf("still to be done: %v", p.Changes)
+		}
+		return err
+	})
 	p = c.tried(c.sandbox("dry-life", "dry-other-key", "b"))
 	c.expect(p, nil, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
 

@@ -108,8 +108,12 @@ func world(t testing.TB, ns string) *cluster {
 		t.Fatal(err)
 	}
 	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
+	c.create(&corev1.Namespace{}, `{metadata: {name: `+c.operator()+`}}`)
 	return c
 }
+
+// operator is the namespace in which the operator lives.
+func (c *cluster) operator() string { return c.ns + "-operator" }
 
 // manage starts a manager, which ends when stop is called or the test ends.
 func (c *cluster) manage(config manager.Config) (stop func()) {
@@ -121,7 +125,7 @@ func (c *cluster) manage(config manager.Config) (stop func()) {
 	config.Log = c.log
 	config.WithoutWebhook, config.SeveralInProcess = true, true
 	config.MetricsAddress, config.HealthAddress = "0", "0"
-	config.Namespace, config.Logger = c.ns, quiet
+	config.Namespace, config.Logger = c.operator(), quiet
 	ctx, cancel := context.WithCancel(c.ctx)
 	main, err := manager.New(ctx, config)
 	if err != nil {

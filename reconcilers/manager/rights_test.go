@@ -27,7 +27,7 @@ import (
 func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	const ns = "rights"
 	c := world(t, ns)
-	c.grant(ns)
+	c.grant(c.operator())
 	config := manager.Config{REST: c.user("manager-of-rights")}
 	c.manage(config)
 
@@ -39,7 +39,7 @@ func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 	var position corev1.ConfigMap
 	c.eventually("the position of the log is saved", func() error {
-		return c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: publish.EpochConfigMap}, &position)
+		return c.client.Get(c.ctx, client.ObjectKey{Namespace: c.operator(), Name: publish.EpochConfigMap}, &position)
 	})
 	if position.Data["epoch"] == "" {
 		t.Error("the ConfigMap that the chart makes is empty")

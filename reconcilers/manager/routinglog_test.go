@@ -24,7 +24,7 @@ import (
 // witness reads what the API server keeps of the routing log.
 func (c *cluster) witness() publisher.Witness {
 	c.t.Helper()
-	w, err := publish.Epochs{Reader: c.client, Writer: c.client, Namespace: c.ns}.Load(c.ctx)
+	w, err := publish.Epochs{Reader: c.client, Writer: c.client, Namespace: c.operator()}.Load(c.ctx)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestAStoreThatWasAlteredIsNoticedAtTheNextStart(t *testing.T) {
 	const ns = "witness"
 	c := world(t, ns)
 	// An older version has left a position without a checksum.
-	c.create(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+ns+`, labels: {of: chart}}, data: {epoch: old, sequence: "7"}}`)
+	c.create(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`, labels: {of: chart}}, data: {epoch: old, sequence: "7"}}`)
 	stop := c.manage(manager.Config{})
 	c.eventually("the routing log is whole", c.main.LogReady)
 	c.sandbox("witness", `{id: witness}`)
@@ -102,7 +102,7 @@ func TestAStoreThatWasAlteredIsNoticedAtTheNextStart(t *testing.T) {
 		t.Errorf("measured: %v", values)
 	}
 	var kept corev1.ConfigMap
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: publish.EpochConfigMap}, &kept); err != nil || kept.Labels["of"] != "chart" {
+	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: c.operator(), Name: publish.EpochConfigMap}, &kept); err != nil || kept.Labels["of"] != "chart" {
 		t.Errorf("what else the ConfigMap had is gone: %v, %v", kept.Labels, err)
 	}
 }

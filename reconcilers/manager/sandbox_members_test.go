@@ -41,7 +41,7 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 	c.serves(c.forkOfBaseline(ns, "a"))
 	var externals crdv1.SignadotExternalWorkloadList
 	c.eventually("both external workloads are made", func() error {
-		if err := c.client.List(c.ctx, &externals, client.InNamespace(ns)); err != nil {
+		if err := c.client.List(c.ctx, &externals, client.MatchingLabels{crdv1.LabelSandbox: "sb-kinds"}); err != nil {
 			return err
 		}
 		if len(externals.Items) != 2 {
@@ -209,7 +209,7 @@ func TestTheEndAsksPastTheCacheForItsOwnOnly(t *testing.T) {
 metadata:
   name: sb-end-of-another
   labels: {signadot.com/sandbox: sb-end}
-  ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-end, uid: another-life, controller: true}]
+  ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-other, uid: another, controller: true}]
 spec: {name: db, pluginName: p, olm: {}}`)
 	s := c.sandbox("sb-end", `{id: sb-end-key}`)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")

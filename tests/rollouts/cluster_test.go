@@ -87,6 +87,7 @@ func start(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	c.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `}}`)
+	c.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `-operator}}`)
 	c.access = c.kubeconfig()
 	c.program(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", c.access, "--leader-elect=false",
 		"--controllers=replicaset-controller,deployment-controller", "--secure-port=0")
@@ -144,7 +145,7 @@ func (c *cluster) manage() {
 	access.Wrap(c.asked.wrap)
 	main, err := manager.New(c.t.Context(), manager.Config{
 		REST: access, Log: c.log.Log, WithoutWebhook: true, SeveralInProcess: true,
-		MetricsAddress: "0", HealthAddress: "0", Namespace: namespace, Logger: logger,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: namespace + "-operator", Logger: logger,
 	})
 	if err != nil {
 		c.t.Fatal(err)

@@ -22,8 +22,11 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// namespace is where the workloads are, and the operator.
+// namespace is where the workloads are.
 const namespace = "sweep"
+
+// operatorNamespace is where the operator lives.
+const operatorNamespace = "sweep-operator"
 
 // patience is how long the controllers may take to come to rest on a busy machine.
 const patience = 90 * time.Second
@@ -72,9 +75,14 @@ func (w *World) open(ctx context.Context) error {
 	if w.people, err = client.New(w.server.Config, client.Options{Scheme: w.scheme}); err != nil {
 		return err
 	}
-	ns := &corev1.Namespace{}
-	ns.Name = namespace
-	return w.people.Create(ctx, ns)
+	for _, name := range []string{namespace, operatorNamespace} {
+		ns := &corev1.Namespace{}
+		ns.Name = name
+		if err := w.people.Create(ctx, ns); err != nil {
+			return fmt.Errorf("make namespace %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Close ends the API server.
@@ -98,7 +106,7 @@ func (w *World) begin(ctx context.Context, f wire.Faults) (*life, error) {
 	var err error
 	l.main, err = manager.New(ctx, manager.Config{
 		REST: access, Log: l.gate.Log(w.store.Open()), WithoutWebhook: true, SeveralInProcess: true,
-		Namespace: namespace, MetricsAddress: "0", HealthAddress: "0", History: w.bounds, Logger: w.logger,
+		Namespace: operatorNamespace, MetricsAddress: "0", HealthAddress: "0", History: w.bounds, Logger: w.logger,
 	})
 	if err != nil {
 		l.end()
