@@ -22,6 +22,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
@@ -80,6 +81,9 @@ func newWorld(objects []document) (*world, error) {
 	builder := fake.NewClientBuilder().WithScheme(scheme)
 	if err := indexes.Add(context.Background(), fakeIndexer{builder}); err != nil {
 		return nil, err
+	}
+	for name, extract := range indexes.Rollouts() {
+		builder.WithIndex(baseline.NewRollout(), name, extract)
 	}
 	builder.WithStatusSubresource(&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.ForkedWorkload{},
 		&crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{}, &crdv1.RoutingConfig{}, &crdv1.Resource{})
