@@ -77,9 +77,12 @@ func (c *cluster) follows(w *crdv1.ForkedWorkload) {
 		return c.healthy(fork.GetName())
 	})
 	c.condition(w, crdv1.ConditionReady, "True", "Ready")
-	if phase, _, _ := unstructured.NestedString(c.rollout("shop").Object, "status", "phase"); phase != "Paused" {
-		c.t.Errorf("the baseline should wait at its step, and is %s", phase)
-	}
+	c.eventually("the baseline waits at its step", func() error {
+		if phase, _, _ := unstructured.NestedString(c.rollout("shop").Object, "status", "phase"); phase != "Paused" {
+			return fmt.Errorf("it is %s", phase)
+		}
+		return nil
+	})
 }
 
 // tells has the kubelet say that an image cannot be pulled.
