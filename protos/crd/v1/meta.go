@@ -54,6 +54,12 @@ const (
 	// the routing log names.
 	AnnotationOnBehalf = "signadot.com/on-behalf-of"
 
+	// AnnotationWaitsFor, on a ForkedWorkload, says for people what has to come before
+	// its fork may start, such as "Resource db". While it is there and not empty no
+	// fork is started, and one that runs is left as it is; all else is done, so
+	// requests with the key fail visibly instead of reaching the baseline.
+	AnnotationWaitsFor = "signadot.com/waits-for"
+
 	// AnnotationInject, on a pod template, asks for a DevMesh sidecar when it is
 	// "true".
 	AnnotationInject = "sidecar.signadot.com/inject"
