@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,11 +100,49 @@ func (a *app) changeText(c *routingv1.Change) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s\n", a.paint(bold, head))
-	fmt.Fprintf(&b, "  %s\n", a.paint(red, "- "+ruleLine(c.GetOld(), c.GetWorkloadPorts())))
-	fmt.Fprintf(&b, "  %s\n", a.paint(green, "+ "+ruleLine(c.GetNew(), c.GetWorkloadPorts())))
+	was, is := ruleLine(c.GetOld(), c.GetWorkloadPorts()), ruleLine(c.GetNew(), c.GetWorkloadPorts())
+	if was == is {
+		was, is = unseen(c)
+	}
+	fmt.Fprintf(&b, "  %s\n", a.paint(red, "- "+was))
+	fmt.Fprintf(&b, "  %s\n", a.paint(green, "+ "+is))
 	for _, e := range c.GetBecause() {
 		lines := a.because(e)
 		fmt.Fprintf(&b, "    because of %s\n             %s\n", lines[0], lines[1])
+	}
+	return b.String()
+}
+
+// unseen says how two rules differ that read alike: the member is another object of
+// the same name, or a Service has another address.
+func unseen(c *routingv1.Change) (was, is string) {
+	old, now := c.GetOld(), c.GetNew()
+	name := memberName(now.GetMember()) + " of sandbox " + now.GetSandbox()
+	if old.GetMember().GetUid() != now.GetMember().GetUid() {
+		return name + ", " + identity(old), name + ", " + identity(now) + ": another object of that name"
+	}
+	return name + addresses(old, c.GetWorkloadPorts()), name + addresses(now, c.GetWorkloadPorts())
+}
+
+// identity says which object of its name a rule's member is.
+func identity(r *routingv1.Rule) string {
+	if uid := r.GetMember().GetUid(); uid != "" {
+		return "UID " + uid
+	}
+	return "made anew"
+}
+
+// addresses says which addresses requests to these ports are sent to.
+func addresses(r *routingv1.Rule, ports []uint32) string {
+	var b strings.Builder
+	for _, m := range r.GetMappings() {
+		if len(ports) > 0 && !contains(ports, m.GetWorkloadPort()) {
+			continue
+		}
+		fmt.Fprintf(&b, ", port %d to", m.GetWorkloadPort())
+		for i, d := range m.GetDestinations() {
+			fmt.Fprintf(&b, "%s %s at %s", []string{"", ","}[min(i, 1)], net.JoinHostPort(d.GetHost(), strconv.FormatUint(uint64(d.GetPort()), 10)), d.GetAddress())
+		}
 	}
 	return b.String()
 }
