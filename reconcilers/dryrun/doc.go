@@ -16,6 +16,7 @@
 //	world          the cluster as it is read, what is written on top   world.go, write.go
 //	simulation     who looks at what again, until nobody has to        simulation.go
 //	statements     the facts, on a log of their own                    statements.go
+//	asking         what the API server would take                      asking.go
 //	plan           what came of it                                     plan.go
 //
 // # What cannot be known
@@ -25,10 +26,14 @@
 // objects that would be new have no UID. A fork that is there is taken to stay as
 // ready as it is. No workstation connects, and no workflow of a resource runs: the
 // plan of a sandbox whose resources are new ends with them, and a finding says that
-// its members wait. What the API server would refuse beyond what the controllers
-// check themselves (other admission webhooks, quotas, a Deployment that is not
-// valid) is not seen: to have that checked too, send the object to the API server
-// with dryRun=All first and give what it answers.
+// its members wait.
+//
+// What the API server would refuse beyond what the controllers check themselves
+// (admission webhooks, quotas, a Deployment that is not valid) is seen where the Config
+// has a Client: the objects, and the Deployments and Rollouts of their forks, are sent
+// with dryRun=All. An object that would be refused is in the Refusals, and nothing
+// follows from it; about a fork that would be, the controllers report. A Plan says
+// what could not be asked (Unknown).
 //
 // What the operator's own configuration allows is what the Config says: where a caller
 // does not know that, a plan refuses patches that the operator would take (Powers), and

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +22,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/routegroup"
 )
 
 // Errors that a caller can act on; test with errors.Is.
@@ -38,6 +41,13 @@ type Config struct {
 	// Reader reads the cluster with the rights of the caller. Required. Its scheme
 	// has to know what Scheme knows.
 	Reader client.Reader
+	// Client asks the API server, with the caller's rights and dryRun=All, whether it
+	// would take the objects, and the Deployments and Rollouts that forks would be. Nil:
+	// it is not asked, and only what the controllers check is seen.
+	Client client.Client
+	// Manager is the field manager in whose name Client asks about the objects.
+	// "switchyard-dry-run" when it is empty.
+	Manager string
 	// Namespaces are those in which the operator may work, as its own configuration
 	// says; empty means all.
 	Namespaces []string
@@ -62,6 +72,9 @@ func (c Config) Validate() error {
 // operatorNamespace is where the chart puts the operator.
 const operatorNamespace = "signadot"
 
+// asker is the field manager of dry runs.
+const asker = "switchyard-dry-run"
+
 // Plan is what would change.
 type Plan struct {
 	// Statements are the facts that would be put on the routing log, in order, at
@@ -72,9 +85,21 @@ type Plan struct {
 	// Changes are the objects that would be made, changed or deleted, the one
 	// that was asked about first.
 	Changes []Change
+	// Refusals are what the API server would not take, so that the operator would see
+	// nothing of it.
+	Refusals []Refusal
 	// Findings are what the controllers would say that people should know, as
-	// conditions of the objects. None means that nothing stands in the way.
+	// conditions of the objects. None, and no refusal, means that nothing stands in the way.
 	Findings []Finding
+	// Unknown are sentences about what could not be found out, and why.
+	Unknown []string
+}
+
+// Refusal is an object that the API server would not take.
+type Refusal struct {
+	Object Object
+	// Message is what it says.
+	Message string
 }
 
 // Action is what would be done to an object.
@@ -122,10 +147,16 @@ type Finding struct {
 	Message string
 }
 
-// Scheme knows the kinds that a dry run reads.
+// InTheWay says whether somebody has to change something before it works. Other
+// findings are remarks, or what shows only once it is tried.
+func (f Finding) InTheWay() bool {
+	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady
+}
+
+// Scheme knows the kinds that a dry run reads, and asks the API server with.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{crdv1.AddToScheme, appsv1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, policyv1.AddToScheme, authorizationv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("make the scheme: %w", err)
 		}
@@ -133,62 +164,69 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// Apply says what would change if the object were applied: a SignadotSandbox,
-// SignadotRouteGroup, RoutingConfig, or a member of any kind (crdv1.MemberKinds), or an
-// Unstructured that holds one. When one of
-// its name exists, its spec becomes that of the object, and labels and
-// annotations are added to those that are there. ErrNotSupported, ErrInvalid, or
-// why the cluster cannot be read.
-func Apply(ctx context.Context, c Config, object client.Object) (Plan, error) {
-	return run(ctx, c, object, func(ctx context.Context, w *world, o client.Object) error {
-		return w.submit(ctx, o)
+// Apply says what would change if the objects were applied, one after the other: a
+// SignadotSandbox, SignadotRouteGroup, RoutingConfig, or a member of any kind
+// (crdv1.MemberKinds), or an Unstructured that holds one. When one of its name exists,
+// its spec becomes that of the object, and labels and annotations are added to those
+// that are there. ErrNotSupported, ErrInvalid, or why the cluster cannot be read.
+func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
+	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
+		if ok, err := s.taken(ctx, o); !ok || err != nil {
+			return err
+		}
+		return s.world.submit(ctx, o)
 	})
 }
 
-// Delete says what would change if the object were deleted. Only its kind and
-// name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster cannot
-// be read.
-func Delete(ctx context.Context, c Config, object client.Object) (Plan, error) {
-	return run(ctx, c, object, func(ctx context.Context, w *world, o client.Object) error {
-		err := w.Delete(ctx, o)
+// Delete says what would change if the objects were deleted, one after the other. Only
+// kind and name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster
+// cannot be read.
+func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
+	return run(ctx, c, objects, func(ctx context.Context, s *simulation, o client.Object) error {
+		err := s.world.Delete(ctx, o)
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("%s: %w, so nothing would change", w.name(o), ErrNoObject)
+			return fmt.Errorf("%s: %w, so nothing would change", s.world.name(o), ErrNoObject)
 		}
 		return err
 	})
 }
 
-// run lets something happen to the object in a world of its own, and gives what
+// run lets something happen to each object in a world of its own, and gives what
 // follows.
-func run(ctx context.Context, c Config, object client.Object, happen func(context.Context, *world, client.Object) error) (Plan, error) {
+func run(ctx context.Context, c Config, objects []client.Object, happen func(context.Context, *simulation, client.Object) error) (Plan, error) {
 	if err := c.Validate(); err != nil {
 		return Plan{}, err
 	}
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	c.OperatorNamespace = cmp.Or(c.OperatorNamespace, operatorNamespace)
+	c.OperatorNamespace, c.Manager = cmp.Or(c.OperatorNamespace, operatorNamespace), cmp.Or(c.Manager, asker)
 	scheme, err := Scheme()
 	if err != nil {
 		return Plan{}, err
 	}
-	subject, gvk, err := typed(scheme, object)
+	subjects := make([]client.Object, len(objects))
+	ids := make([]identity, len(objects))
+	for i, o := range objects {
+		subject, gvk, err := typed(scheme, o)
+		if err != nil {
+			return Plan{}, err
+		}
+		subjects[i], ids[i] = subject, ours(gvk.Kind, subject.GetNamespace(), subject.GetName())
+	}
+	s, err := newSimulation(ctx, c, scheme, c.Now())
 	if err != nil {
 		return Plan{}, err
 	}
-	now := c.Now()
-	s, err := newSimulation(ctx, c, scheme, now)
-	if err != nil {
-		return Plan{}, err
+	for i, o := range subjects {
+		if err := happen(ctx, s, o); err != nil {
+			return Plan{}, err
+		}
+		if err := errors.Join(s.begin(ctx, ids[i]), s.settle(ctx)); err != nil {
+			return Plan{}, fmt.Errorf("find out what %s would change: %w", ids[i].object(), err)
+		}
 	}
-	if err := happen(ctx, s.world, subject); err != nil {
-		return Plan{}, err
-	}
-	id := ours(gvk.Kind, subject.GetNamespace(), subject.GetName())
-	if err := errors.Join(s.begin(ctx, id), s.settle(ctx)); err != nil {
-		return Plan{}, fmt.Errorf("find out what %s would change: %w", id.object(), err)
-	}
-	return s.plan(id), nil
+	return s.plan(ids), nil
 }
 
 // typed gives the object in its own type, and that type, if it can be asked

@@ -397,3 +397,93 @@ func TestWhatCannotBeAskedIsSaid(t *testing.T) {
 		t.Error("without a reader: no error")
 	}
 }
+
+func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
+	c := start(t, "dry-refuse")
+	c.baseline("a")
+	asked := func(objects ...client.Object) dryrun.Plan {
+		t.Helper()
+		config := c.config()
+		config.Client = c.client
+		p, err := dryrun.Apply(t.Context(), config, objects...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	// The definition of the kind says how long a key may be, and the API server sees to it.
+	long := c.sandbox("dry-refuse-long", strings.Repeat("k", 300), "a")
+	good := c.sandbox("dry-refuse-good", "dry-refuse-good", "a")
+	p := asked(long, good)
+	if len(p.Refusals) != 1 || p.Refusals[0].Object.Name != long.Name || !strings.Contains(p.Refusals[0].Message, "spec.id") {
+		t.Errorf("refusals: %+v", p.Refusals)
+	}
+	c.expect(p, []string{
+		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
+	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
+
+	// Only the API server knows which Deployments are valid.
+	bad := c.sandbox("dry-refuse-bad", "dry-refuse-bad", "a")
+	bad.Spec.Customization.Patches[0].Strategic.Raw = []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"main","resources":{"limits":{"memory":"1Gi"},"requests":{"memory":"2Gi"}}}]}}}}`)
+	p = asked(bad)
+	_, findings := describe(p)
+	if len(p.Refusals) > 0 || len(findings) == 0 || findings[0] != "SignadotSandbox Accepted=False Rejected" || !p.Findings[0].InTheWay() {
+		t.Errorf("refusals %+v, findings %+v", p.Refusals, p.Findings)
+	}
+	for _, s := range []client.Object{long, good, bad} {
+		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsNotFound(err) {
+			t.Errorf("%s was made: %v", s.GetName(), err)
+		}
+	}
+}
+
+func TestObjectsOfOneFileAreSeenTogether(t *testing.T) {
+	c := start(t, "dry-many")
+	c.baseline("a")
+	s := c.sandbox("dry-many", "dry-many-key", "a")
+	group := &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: "dry-many"}}
+	group.Spec.RoutingKey, group.Spec.SandboxNames = "dry-many-group", []string{s.Name}
+	p, err := dryrun.Apply(t.Context(), c.config(), s, group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]int{}
+	for _, f := range p.Statements {
+		if d, ok := f.Data.(*factv1.RoutingDeclared); ok {
+			members[d.GetRoutingKey()] = len(d.GetMembers())
+		}
+	}
+	if diff := gocmp.Diff(map[string]int{"dry-many-key": 1, "dry-many-group": 1}, members); diff != "" {
+		t.Error(diff)
+	}
+	for _, f := range p.Findings {
+		if f.InTheWay() {
+			t.Errorf("stands in the way: %+v", f)
+		}
+	}
+	c.tried(s)
+	c.tried(group)
+	if p, err = dryrun.Delete(t.Context(), c.config(), s, group); err != nil || len(p.Changes) != 7 {
+		t.Errorf("%v, %v", p.Changes, err)
+	}
+}
+
+func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
+	c := start(t, "dry-asker")
+	c.baseline("a")
+	c.grant("dry-asker", "signadot.com", false, "*")
+	c.grant("dry-asker", "apps", false, "deployments")
+	c.grant("dry-asker", "", false, "services", "pods", "namespaces")
+	c.grant("dry-asker", "discovery.k8s.io", false, "endpointslices")
+	c.grant("dry-asker", "policy", false, "poddisruptionbudgets")
+	config := c.config()
+	config.Reader = c.as("dry-asker")
+	config.Client = c.as("dry-asker")
+	p, err := dryrun.Apply(t.Context(), config, c.sandbox("dry-asker", "dry-asker", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Refusals) > 0 || len(p.Changes) != 5 || len(p.Unknown) != 2 || !strings.Contains(p.Unknown[0], "you may not patch signadotsandboxes.signadot.com") {
+		t.Errorf("%+v", p)
+	}
+}

@@ -15,8 +15,8 @@ import (
 )
 
 // plan gives what came of it all.
-func (s *simulation) plan(subject identity) Plan {
-	p := Plan{}
+func (s *simulation) plan(subjects []identity) Plan {
+	p := Plan{Refusals: s.refusals, Unknown: s.world.unknown}
 	facts := slices.SortedFunc(maps.Values(s.statements.newest), func(a, b event.Recorded) int {
 		return cmp.Compare(a.Pos.Seq, b.Pos.Seq)
 	})
@@ -28,7 +28,7 @@ func (s *simulation) plan(subject identity) Plan {
 			p.Changes = append(p.Changes, Change{id.object(), action})
 		}
 	}
-	p.Findings = s.findings(subject)
+	p.Findings = s.findings(subjects)
 	return p
 }
 
@@ -45,10 +45,10 @@ func actionOf(before, after client.Object) (Action, bool) {
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// findings gives what people should know of the object that was asked about, of
-// its parts, and of others that were changed by it. What a part says and its
+// findings gives what people should know of the objects that were asked about, of
+// their parts, and of others that were changed by it. What a part says and its
 // owner repeats is said once.
-func (s *simulation) findings(subject identity) []Finding {
+func (s *simulation) findings(subjects []identity) []Finding {
 	var out []Finding
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
@@ -58,15 +58,23 @@ func (s *simulation) findings(subject identity) []Finding {
 			}
 		}
 	}
-	whole := s.now(subject)
-	about(subject, whole)
+	var wholes []client.Object
+	for _, id := range subjects {
+		if o := s.now(id); o != nil {
+			wholes = append(wholes, o)
+			about(id, o)
+		}
+	}
+	part := func(o client.Object) bool {
+		return slices.ContainsFunc(wholes, func(whole client.Object) bool { return apply.IsOwned(o, whole.GetUID()) })
+	}
 	for _, id := range s.looked {
 		o := s.now(id)
 		if o == nil {
 			continue
 		}
 		_, written := s.world.written[id]
-		if written || whole != nil && apply.IsOwned(o, whole.GetUID()) {
+		if written || part(o) {
 			about(id, o)
 		}
 	}

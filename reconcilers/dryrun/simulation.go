@@ -33,6 +33,7 @@ const overtaken = 100 * time.Millisecond
 
 // simulation lets the controllers work on a world until they come to rest.
 type simulation struct {
+	config      Config
 	world       *world
 	statements  *statements
 	controllers map[string]reconcile.Reconciler
@@ -42,6 +43,8 @@ type simulation struct {
 	looked []identity
 	// touched are the writes that nobody was told of yet.
 	touched []touch
+	// refusals are of the objects that were asked about.
+	refusals []Refusal
 }
 
 func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Time) (*simulation, error) {
@@ -49,7 +52,7 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{world: newWorld(c, scheme, now), statements: facts}
+	s := &simulation{config: c, world: newWorld(c, scheme, now), statements: facts}
 	s.world.changed = s.notify
 	if s.controllers, err = controllersOn(s.world, facts, c, now); err != nil {
 		return nil, err

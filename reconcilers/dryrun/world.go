@@ -50,6 +50,11 @@ type world struct {
 	// were deleted. wrote has them in order.
 	written map[identity]client.Object
 	wrote   []identity
+	// asking asks the API server, without a client nobody; answers are what it said to
+	// each document, and unknown is what it could not be asked.
+	asking  asking
+	answers map[string]error
+	unknown []string
 	// made counts the objects that are new.
 	made int
 	// changed is told of each write: the object before (nil: there was none) and
@@ -68,6 +73,7 @@ func newWorld(c Config, scheme *runtime.Scheme, now time.Time) *world {
 		indexes: map[schema.GroupKind]map[string]client.IndexerFunc{},
 		read:    map[identity]client.Object{}, listed: map[string][]client.Object{},
 		written: map[identity]client.Object{},
+		asking:  asking{c.Client, crdv1.FieldManager}, answers: map[string]error{},
 		changed: func(identity, client.Object, client.Object) {},
 	}
 }

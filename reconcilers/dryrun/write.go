@@ -77,6 +77,9 @@ func (w *world) Apply(ctx context.Context, c runtime.ApplyConfiguration, _ ...cl
 	if err := w.namespace(ctx, doc.GetNamespace()); err != nil {
 		return err
 	}
+	if err := w.accepted(ctx, doc); err != nil {
+		return err
+	}
 	if have == nil {
 		when := metav1.NewTime(w.now)
 		doc.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: crdv1.FieldManager, Operation: metav1.ManagedFieldsOperationApply, Time: &when}})

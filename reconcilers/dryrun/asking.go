@@ -1,0 +1,134 @@
+package dryrun
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errNotAsked: the API server could not be asked, since the caller has not the rights.
+var errNotAsked = errors.New("the API server was not asked")
+
+// asks says whether the API server is asked about objects of a kind that controllers
+// write: those that people's patches are in.
+func asks(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" || isRollout(gvk) }
+
+// asking asks the API server whether it would take objects, with dryRun=All: it
+// checks them in full, quotas and admission webhooks too, and keeps nothing.
+type asking struct {
+	client client.Client
+	// manager is in whose name fields would be set.
+	manager string
+}
+
+// ask gives nil when the object would be taken, errNotAsked, or the answer of the API
+// server.
+func (a asking) ask(ctx context.Context, o *unstructured.Unstructured) error {
+	doc := o.DeepCopy()
+	doc.SetManagedFields(nil)
+	doc.SetResourceVersion("")
+	if strings.HasPrefix(string(doc.GetUID()), newUID) {
+		doc.SetUID("")
+	}
+	unstructured.RemoveNestedField(doc.Object, "status")
+	err := a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), client.DryRunAll, client.ForceOwnership, client.FieldOwner(a.manager))
+	if apierrors.IsForbidden(err) {
+		return a.whose(ctx, o, err)
+	}
+	return err
+}
+
+// whose gives errNotAsked where it is the caller who may not write such objects, and
+// what the API server said where it refuses the object itself.
+func (a asking) whose(ctx context.Context, o *unstructured.Unstructured, refused error) error {
+	gvk := o.GroupVersionKind()
+	mapping, err := a.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		return refused
+	}
+	for _, verb := range []string{"patch", "create"} {
+		may := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Verb: verb, Group: gvk.Group, Resource: mapping.Resource.Resource, Namespace: o.GetNamespace(), Name: o.GetName(),
+			},
+		}}
+		if err := a.client.Create(ctx, may); err != nil || !may.Status.Allowed {
+			return fmt.Errorf("%w whether it would take %s %s: you may not %s %s.%s, so its own checks (admission webhooks, quotas) are not seen",
+				errNotAsked, gvk.Kind, o.GetName(), verb, mapping.Resource.Resource, gvk.Group)
+		}
+	}
+	return refused
+}
+
+// refuses says whether an answer is about the object, so that asking again gives
+// the same.
+func refuses(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||
+		apierrors.IsConflict(err) || apierrors.IsRequestEntityTooLargeError(err) || meta.IsNoMatchError(err)
+}
+
+// taken asks the API server about an object that somebody would apply. It is
+// false when the object would be refused, which is noted.
+func (s *simulation) taken(ctx context.Context, o client.Object) (bool, error) {
+	if s.config.Client == nil {
+		return true, nil
+	}
+	content, gvk, err := s.world.document(o)
+	if err != nil {
+		return false, err
+	}
+	delete(content, "status")
+	err = asking{s.config.Client, s.config.Manager}.ask(ctx, &unstructured.Unstructured{Object: content})
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, errNotAsked):
+		s.world.tell(err.Error())
+		return true, nil
+	case refuses(err):
+		id := identity{gvk.GroupKind(), client.ObjectKeyFromObject(o)}
+		s.refusals = append(s.refusals, Refusal{id.object(), err.Error()})
+		return false, nil
+	}
+	return false, fmt.Errorf("ask the API server whether it would take it: %w", err)
+}
+
+// accepted asks the API server about an object that a controller would write, each
+// version of it once. What it refuses is the controller's to report.
+func (w *world) accepted(ctx context.Context, doc *unstructured.Unstructured) error {
+	if w.asking.client == nil || !asks(doc.GroupVersionKind()) {
+		return nil
+	}
+	text, err := doc.MarshalJSON()
+	if err != nil {
+		return err
+	}
+	answer, ok := w.answers[string(text)]
+	if !ok {
+		answer = w.asking.ask(ctx, doc)
+		w.answers[string(text)] = answer
+	}
+	if errors.Is(answer, errNotAsked) {
+		w.tell(answer.Error())
+		return nil
+	}
+	return answer
+}
+
+// tell notes what could not be found out, once.
+func (w *world) tell(what string) {
+	for _, said := range w.unknown {
+		if said == what {
+			return
+		}
+	}
+	w.unknown = append(w.unknown, what)
+}
