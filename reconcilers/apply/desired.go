@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -79,6 +80,17 @@ func prune(value any) {
 			prune(item)
 		}
 	}
+}
+
+// InLine says whether Apply would find nothing to write: have is want already. want is
+// as for Apply, and have a copy of the object from the cache.
+func InLine(want, have client.Object) bool {
+	doc, err := document(want)
+	if err != nil {
+		return false
+	}
+	ok, err := inLine(doc, have)
+	return err == nil && ok
 }
 
 // inLine says whether have has everything that want says, but for on whose behalf.

@@ -21,6 +21,8 @@ const (
 	ReasonForkFailed      = "ForkFailed"
 	ReasonScaledToZero    = "ScaledToZero"
 	ReasonServicesMissing = "ServicesMissing"
+	// ReasonWaitsFor: the fork may not be started yet, as crdv1.AnnotationWaitsFor says.
+	ReasonWaitsFor = "WaitsFor"
 )
 
 // Reasons why a pod of the fork does not start: the words of Kubernetes, by which
@@ -57,6 +59,9 @@ type Decision struct {
 	Surplus []*corev1.Service
 	// SurplusForks are our own workloads that are not wanted any more.
 	SurplusForks []fork.Object
+	// Held says, to people, what has to come before Fork may be written, which is nil
+	// then; empty: nothing has to.
+	Held string
 }
 
 // Decide says what should be there for a ForkedWorkload that is not being
@@ -77,7 +82,6 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:      accepted,
 		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", in.Baseline.String()+" is there."),
 	}}
-	pod := in.Baseline.Template.Spec
 	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
@@ -87,9 +91,13 @@ func Decide(in Input) Decision {
 		Neighbours:      in.neighbours(),
 		Budgets:         in.Budgets,
 	})
-	if problem != nil {
-		d.Findings[crdv1.ConditionAccepted] = finding.No(problem.Reason, problem.Message+in.stillRunning())
-	} else {
+	var pod corev1.PodSpec
+	switch d.Held = in.held(clone); {
+	case problem != nil:
+		d.Findings[crdv1.ConditionAccepted], pod = in.notApplied(problem), in.running(in.Baseline.Template.Spec)
+	case d.Held != "":
+		pod = in.running(clone.Template.Spec)
+	default:
 		d.Fork, pod = fork.Writable(clone.Object), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}

@@ -51,13 +51,23 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	if r := made.ForkRefusal; r != nil && r.Reason == apply.ReasonRejected {
 		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message+in.stillRunning())
 	}
-	findings[crdv1.ConditionForkAvailable] = forkFinding(in, made)
+	findings[crdv1.ConditionForkAvailable] = forkFinding(in, d, made)
 	findings[crdv1.ConditionServicesReady] = servicesFinding(in.baselineName(), d, made)
 	findings[baseline.ConditionSidecarsReady] = sidecar
-	findings[crdv1.ConditionReady] = findings.Ready("The fork of "+in.baselineName()+" is available.",
-		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable)
+	findings[crdv1.ConditionReady] = readyFinding(in, d, findings)
 	finding.Write(w, findings, now)
 	return w
+}
+
+// readyFinding says whether all is as it is wanted. What waits is not, whatever runs; what
+// is wrong anyway goes before that.
+func readyFinding(in Input, d Decision, all finding.Findings) finding.Finding {
+	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
+	ready := all.Ready("The fork of "+in.baselineName()+" is available.", types...)
+	if d.Held != "" && !all[crdv1.ConditionAccepted].IsNo() && !all[crdv1.ConditionServicesReady].IsNo() {
+		return finding.No(ReasonWaitsFor, d.Held)
+	}
+	return ready
 }
 
 // forkStatus refers to the workload of the fork.
@@ -100,9 +110,12 @@ func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv
 
 // forkFinding says whether all pods of the newest form of the fork are ready, and
 // if not, why.
-func forkFinding(in Input, made Made) finding.Finding {
+func forkFinding(in Input, d Decision, made Made) finding.Finding {
 	if r := made.ForkRefusal; r != nil {
 		return finding.No(r.Reason, r.Message)
+	}
+	if made.Fork == nil && d.Held != "" {
+		return finding.No(ReasonWaitsFor, d.Held)
 	}
 	if made.Fork == nil {
 		return finding.No(ReasonForkMissing, "The workload of the fork has not been made.")

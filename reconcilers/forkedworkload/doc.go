@@ -7,6 +7,7 @@
 //	act       write what is not so already                              act.go
 //	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
 //	prune     delete what the log does not name any more                act.go
+//	held      what a fork waits for before it starts                    held.go     pure
 //	progress  how far the workload of the fork is, whatever its kind    progress.go  pure
 //	trouble   why a pod of the fork does not start                      trouble.go   pure
 //
@@ -31,6 +32,15 @@
 // does not read leads nowhere. Which ports those are is what the containers of the
 // pods were told; why they are, what the pod template says. As long as one port is
 // read the condition is true, and names those that are not.
+//
+// # A fork that waits
+//
+// While the annotation signadot.com/waits-for is on a ForkedWorkload and not empty, its fork
+// is neither started nor changed, and all else is done: the Services are made and the fact is
+// stated, so that requests with the key fail visibly. Ready is False for WaitsFor, and so is
+// ForkAvailable as long as there is no fork. A fork that runs already is left as it is and
+// told of truly; the Services go by its ports then, and by what the patches say so far when
+// there is none. One that is as it is wanted waits for nothing.
 //
 // # Why a fork is not available
 //

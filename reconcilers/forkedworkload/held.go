@@ -1,0 +1,68 @@
+package forkedworkload
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// waitsFor gives what has to come before the fork may be started or changed; empty when
+// nothing has to.
+func (in Input) waitsFor() string { return in.Workload.Annotations[crdv1.AnnotationWaitsFor] }
+
+// held says, to people, what the clone waits for; empty when it may be written, or the
+// fork is what the clone says already. clone is nil where there is none yet.
+func (in Input) held(clone *fork.Fork) string {
+	what := in.waitsFor()
+	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(fork.Writable(clone.Object), in.Fork) {
+		return ""
+	}
+	until := "requests with the key fail and do not reach the baseline."
+	if len(in.ownForks()) > 0 {
+		until = "the fork that was made before keeps running as it is."
+	}
+	return fmt.Sprintf("The fork of %s waits for %s, as the annotation %s of ForkedWorkload %s/%s says: see what keeps that back, "+
+		"or take the annotation off to start without it. Until then %s",
+		in.baselineName(), what, crdv1.AnnotationWaitsFor, in.Workload.Namespace, in.Workload.Name, until)
+}
+
+// notApplied is the finding about patches of which comes no fork. What a template asks for
+// may be what a fork that is held waits for.
+func (in Input) notApplied(p *fork.Problem) finding.Finding {
+	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
+		return finding.Open(ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
+	}
+	return finding.No(p.Reason, p.Message+in.stillRunning())
+}
+
+// ownFork gives the workload of the fork as far as it is ours; nil when there is none.
+func (in Input) ownFork() fork.Object {
+	if in.Fork == nil || !apply.IsOwned(in.Fork, in.Workload.UID) {
+		return nil
+	}
+	return in.Fork
+}
+
+// running gives the pod of the fork that runs, and that is left as it is; planned when
+// none runs.
+func (in Input) running(planned corev1.PodSpec) corev1.PodSpec {
+	switch o := in.ownFork().(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Template.Spec
+	case *unstructured.Unstructured:
+		var pod corev1.PodSpec
+		fields, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec")
+		if spec, ok := fields.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod) == nil {
+			return pod
+		}
+	}
+	return planned
+}

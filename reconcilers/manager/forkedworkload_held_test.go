@@ -1,0 +1,97 @@
+package manager_test
+
+import (
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
+)
+
+// waitsFor says what has to come before the fork of a ForkedWorkload; nothing when empty.
+func (c *cluster) waitsFor(w *crdv1.ForkedWorkload, what string) {
+	c.t.Helper()
+	edit(c, w, func(w *crdv1.ForkedWorkload) {
+		w.Annotations = map[string]string{crdv1.AnnotationWaitsFor: what}
+	})
+}
+
+// mapped gives the Services that the log names for a fork, and whether it serves.
+func (c *cluster) mapped(ns, name string) (services int, serves bool) {
+	o, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, name)).(*factv1.WorkloadObserved)
+	if !ok {
+		return 0, false
+	}
+	for _, s := range o.Services {
+		if s.ClusterIp != "" && len(s.Ports) == 1 {
+			services++
+		}
+	}
+	return services, o.Ready
+}
+
+func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
+	const ns = "fw-held"
+	c := start(t, ns)
+	c.baseline(ns, "a", withSidecar)
+	w := &crdv1.ForkedWorkload{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "mine", Annotations: map[string]string{crdv1.AnnotationWaitsFor: "Resource db"}},
+		Spec:       crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}},
+	}
+	if err := c.client.Create(c.ctx, w); err != nil {
+		t.Fatal(err)
+	}
+	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonWaitsFor), "Resource db")
+	c.condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonWaitsFor)
+	c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady")
+	if n, serves := c.mapped(ns, "mine"); n != 1 || serves {
+		t.Errorf("stated: %d Services, ready %t", n, serves)
+	}
+	c.quiet()
+	var all appsv1.DeploymentList
+	if err := c.client.List(c.ctx, &all, client.InNamespace(ns)); err != nil || len(all.Items) != 1 {
+		t.Fatalf("there are %d Deployments: %v", len(all.Items), err)
+	}
+
+	c.waitsFor(w, "")
+	_, made := c.fork(ns)
+	c.available(made)
+	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+
+	// What runs is left as it is, and a change of it waits.
+	c.waitsFor(w, "Resource cache")
+	c.quiet()
+	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	edit(c, w, func(w *crdv1.ForkedWorkload) {
+		w.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":2}}`)}}}
+	})
+	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonWaitsFor), "Resource cache", "keeps running as it is")
+	c.condition(w, crdv1.ConditionForkAvailable, "True", "ForkAvailable")
+	c.quiet()
+	replicas := func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(made), made); err != nil {
+			return err
+		}
+		return fmt.Errorf("%d replicas", *made.Spec.Replicas)
+	}
+	if err := replicas(); err.Error() != "1 replicas" {
+		t.Errorf("the fork that runs was changed: %v", err)
+	}
+	if n, serves := c.mapped(ns, "mine"); n != 1 || !serves {
+		t.Errorf("stated: %d Services, ready %t", n, serves)
+	}
+	c.waitsFor(w, "")
+	c.eventually("the change is made", func() error {
+		if err := replicas(); err.Error() != "2 replicas" {
+			return err
+		}
+		return nil
+	})
+}
