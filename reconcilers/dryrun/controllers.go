@@ -7,8 +7,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -23,31 +25,32 @@ func supported() []string {
 // controllersOn gives the real controllers, at work on a world, by the kind that they
 // look at. Resources have none in this version.
 func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]reconcile.Reconciler, error) {
-	still := func() time.Time { return now }
-	sandboxes, err := sandbox.New(sandbox.Config{Client: w, Live: w, Now: still, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
+	access := apply.Access{Client: w, Live: w, Now: func() time.Time { return now }}
+	needs := member.Needs{Access: access, Publisher: facts}
+	sandboxes, err := sandbox.New(sandbox.Config{Access: access, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
 	if err != nil {
 		return nil, err
 	}
-	groups, err := routegroup.New(routegroup.Config{Client: w, Live: w, Now: still})
+	groups, err := routegroup.New(routegroup.Config{Access: access})
 	if err != nil {
 		return nil, err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: w, Live: w, Publisher: facts, Now: still, Powers: c.Powers, OperatorNamespace: c.OperatorNamespace,
+		Needs: needs, Powers: c.Powers, OperatorNamespace: c.OperatorNamespace,
 		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
 	})
 	if err != nil {
 		return nil, err
 	}
-	externals, err := externalworkload.New(externalworkload.Config{Client: w, Live: w, Publisher: facts, Now: still})
+	externals, err := externalworkload.New(externalworkload.Config{Needs: needs})
 	if err != nil {
 		return nil, err
 	}
-	virtuals, err := virtualworkload.New(virtualworkload.Config{Client: w, Live: w, Publisher: facts, Now: still})
+	virtuals, err := virtualworkload.New(virtualworkload.Config{Needs: needs})
 	if err != nil {
 		return nil, err
 	}
-	routes, err := routingconfig.New(routingconfig.Config{Client: w, Publisher: facts, Now: still, Namespaces: c.Namespaces})
+	routes, err := routingconfig.New(routingconfig.Config{Access: access, Publisher: facts, Namespaces: c.Namespaces})
 	if err != nil {
 		return nil, err
 	}

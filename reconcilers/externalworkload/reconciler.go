@@ -3,54 +3,26 @@ package externalworkload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/sidecars/coverage"
 )
 
-// refusedAgain is when something that was refused is tried again without any change
-// that we could see, such as of rights or of somebody else's object.
-const refusedAgain = 15 * time.Second
-
-// Config is what a Reconciler needs. All fields but Limits, Events and Injected are
-// required.
+// Config is what a Reconciler needs.
 type Config struct {
-	// Client reads from the cache and writes to the API server.
-	Client client.Client
-	// Live reads past the cache.
-	Live client.Reader
-	// Publisher puts facts on the routing log.
-	Publisher publish.Publisher
-	// Now gives the time for conditions and facts, and to which checks of tunnels are
-	// compared.
-	Now func() time.Time
-	// Limits say when a tunnel counts as connected, and what is written for it.
+	member.Needs
+	// Limits say when a tunnel counts as connected, and what is written for it; zero for
+	// the defaults.
 	Limits Limits
-	// Events takes what people are told about objects; nil: they are told nothing.
-	Events events.EventRecorder
-	// Injected are the images of sidecars that pods get now; those that are empty are
-	// not known, and no pod is called outdated for them.
-	Injected coverage.Images
-}
-
-// Validate names what is missing.
-func (c Config) Validate() error {
-	if c.Client == nil || c.Live == nil || c.Publisher == nil || c.Now == nil {
-		return errors.New("externalworkload: Client, Live, Publisher and Now are all required")
-	}
-	return nil
 }
 
 // Reconciler keeps what leads to external workloads. Make one with New.
@@ -63,17 +35,14 @@ type Reconciler struct {
 // New gives a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("externalworkload: %w", err)
 	}
 	c.Limits = c.Limits.withDefaults()
 	makes := []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}}
 	if c.Limits.WriteEndpoints {
 		makes = append(makes, &oldEndpointsList{})
 	}
-	writer := apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}
-	return &Reconciler{config: c, writer: writer, ending: member.Ending{
-		Writer: writer, Publisher: c.Publisher, Now: c.Now, Makes: makes,
-	}}, nil
+	return &Reconciler{config: c, writer: c.Writer(), ending: c.Ending(makes...)}, nil
 }
 
 // Reconcile brings one external workload into line.
@@ -82,19 +51,8 @@ func New(c Config) (*Reconciler, error) {
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	w := &crdv1.SignadotExternalWorkload{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, w); apierrors.IsNotFound(err) {
-		return apply.Again(r.ending.Gone(ctx, crdv1.KindExternalWorkload, req.Namespace, req.Name))
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
-	if w.DeletionTimestamp != nil {
-		return apply.Again(r.ending.Deleted(ctx, w))
-	}
-	if err := r.ending.Release(ctx, w); err != nil {
+	if goOn, err := r.ending.Begin(ctx, req.NamespacedName, w); err != nil || !goOn {
 		return apply.Again(err)
-	}
-	if left, err := r.ending.Clear(ctx, w); err != nil || left {
-		return apply.Again(err) // The end of what was left leads back here.
 	}
 	in, err := gather(ctx, r.config.Client, w, r.config.Limits, r.config.Now())
 	if err != nil {
@@ -132,8 +90,8 @@ func lookAgain(d Decision, made Made, now time.Time) time.Duration {
 	if !d.Tunnel.Turns.IsZero() {
 		after = max(d.Tunnel.Turns.Sub(now), time.Millisecond)
 	}
-	if refused := len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil; refused && (after == 0 || after > refusedAgain) {
-		after = refusedAgain
+	if refused := len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil; refused && (after == 0 || after > apply.RefusedAgain) {
+		after = apply.RefusedAgain
 	}
 	return after
 }

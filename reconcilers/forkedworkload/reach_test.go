@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 )
 
 func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
@@ -50,8 +52,8 @@ func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
 			w.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionForkAvailable, Status: c.was}}
 			dialled := ""
 			r := &Reconciler{config: Config{
-				Now:  func() time.Time { return now },
-				Dial: func(_ context.Context, address string) error { dialled = address; return c.answer },
+				Needs: member.Needs{Access: apply.Access{Now: func() time.Time { return now }}},
+				Dial:  func(_ context.Context, address string) error { dialled = address; return c.answer },
 			}}
 			got := r.silent(t.Context(), w, Made{Fork: c.fork, Services: map[string]*corev1.Service{"cart": c.service}})
 			if got != c.silent {
@@ -76,8 +78,8 @@ func TestOfSeveralSilentServicesItIsAlwaysTheSameOneThatIsNamed(t *testing.T) {
 		}}
 	}
 	r := &Reconciler{config: Config{
-		Now:  func() time.Time { return now },
-		Dial: func(context.Context, string) error { return errors.New("connection refused") },
+		Needs: member.Needs{Access: apply.Access{Now: func() time.Time { return now }}},
+		Dial:  func(context.Context, string) error { return errors.New("connection refused") },
 	}}
 	for range 20 { // A status that changes each time is written each time.
 		if got := r.silent(t.Context(), &crdv1.ForkedWorkload{}, made); got != "sb-a" {

@@ -11,10 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/indexes"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -50,40 +52,31 @@ type Parts struct {
 
 // Controllers makes all controllers part of the manager.
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
-	told := mgr.GetEventRecorder(crdv1.FieldManager)
-	sandboxes, err := sandbox.New(sandbox.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Namespaces: p.Namespaces, Events: told, OperatorNamespace: p.OperatorNamespace,
-	})
+	access := apply.Access{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: mgr.GetEventRecorder(crdv1.FieldManager)}
+	needs := member.Needs{Access: access, Publisher: p.Publisher, Injected: p.Injected}
+	sandboxes, err := sandbox.New(sandbox.Config{Access: access, Namespaces: p.Namespaces, OperatorNamespace: p.OperatorNamespace})
 	if err != nil {
 		return err
 	}
-	forks, err := forkedworkload.New(forkedworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected, Powers: p.PatchPowers,
-		Events: told, OperatorNamespace: p.OperatorNamespace,
-	})
+	forks, err := forkedworkload.New(forkedworkload.Config{Needs: needs, Powers: p.PatchPowers, OperatorNamespace: p.OperatorNamespace})
 	if err != nil {
 		return err
 	}
-	externals, err := externalworkload.New(externalworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now,
-		Limits: p.ExternalWorkloads, Injected: p.Injected, Events: told,
-	})
+	externals, err := externalworkload.New(externalworkload.Config{Needs: needs, Limits: p.ExternalWorkloads})
 	if err != nil {
 		return err
 	}
-	virtuals, err := virtualworkload.New(virtualworkload.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Injected: p.Injected, Events: told,
-	})
+	virtuals, err := virtualworkload.New(virtualworkload.Config{Needs: needs})
 	if err != nil {
 		return err
 	}
 	routes, err := routingconfig.New(routingconfig.Config{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Publisher: p.Publisher, Now: p.Now, Namespaces: p.Namespaces, Receipts: p.Receipts, Events: told,
+		Access: access, Publisher: p.Publisher, Namespaces: p.Namespaces, Receipts: p.Receipts,
 	})
 	if err != nil {
 		return err
 	}
-	groups, err := routegroup.New(routegroup.Config{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: told})
+	groups, err := routegroup.New(routegroup.Config{Access: access})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@
 //	Groups              the route groups that lead to a sandbox        groups.go
 //	Ending              what a member leaves behind, and its old form  ending.go
 //	State, Pair         what a member says on the log                  state.go
+//	Needs               what the controllers of members need           needs.go
 package member
 
 import (

@@ -3,10 +3,9 @@ package routegroup
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -14,28 +13,9 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// refusedAgain is when something that was refused is tried again without any
-// change that we could see, such as of rights or of somebody else's object.
-const refusedAgain = 15 * time.Second
-
-// Config is what a Reconciler needs. All fields but Events are required.
+// Config is what a Reconciler needs.
 type Config struct {
-	// Client reads from the cache and writes to the API server.
-	Client client.Client
-	// Live reads past the cache.
-	Live client.Reader
-	// Now gives the time for conditions.
-	Now func() time.Time
-	// Events takes what people are told about groups; nil: they are told nothing.
-	Events events.EventRecorder
-}
-
-// Validate names what is missing.
-func (c Config) Validate() error {
-	if c.Client == nil || c.Live == nil || c.Now == nil {
-		return errors.New("routegroup: Client, Live and Now are all required")
-	}
-	return nil
+	apply.Access
 }
 
 // Reconciler keeps the RoutingConfigs of route groups. Make one with New.
@@ -47,9 +27,9 @@ type Reconciler struct {
 // New gives a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("routegroup: %w", err)
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}}, nil
+	return &Reconciler{config: c, writer: c.Writer()}, nil
 }
 
 // Reconcile brings one route group into line.
@@ -81,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return apply.Again(err)
 	}
 	if made.Refusal != nil || !mayRoute(in) {
-		return reconcile.Result{RequeueAfter: refusedAgain}, nil
+		return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
 	}
 	return reconcile.Result{}, nil
 }

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -21,25 +19,16 @@ import (
 	"switchyard.dev/reconcilers/receipt"
 )
 
-// Config is what a Reconciler needs. All fields but Live, Namespaces,
-// Receipts and Events are required.
+// Config is what a Reconciler needs. Namespaces and Receipts may be empty.
 type Config struct {
-	// Client reads from the cache and writes to the API server.
-	Client client.Client
-	// Live reads past the cache. It is asked before a key is withdrawn, whose object an
-	// old cache may show in a former life; nil: the cache is believed.
-	Live client.Reader
-	// Publisher puts facts on the routing log.
+	apply.Access
+	// Publisher puts facts on the routing log. Required.
 	Publisher publish.Publisher
-	// Now gives the time for conditions and facts.
-	Now func() time.Time
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
 	// and nothing waits for that.
 	Receipts Receipts
-	// Events takes what people are told about objects; nil: they are told nothing.
-	Events events.EventRecorder
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -54,8 +43,11 @@ type Receipts interface {
 
 // Validate names what is missing.
 func (c Config) Validate() error {
-	if c.Client == nil || c.Publisher == nil || c.Now == nil {
-		return errors.New("routingconfig: Client, Publisher and Now are all required")
+	if c.Publisher == nil {
+		return errors.New("routingconfig: a Publisher is required")
+	}
+	if err := c.Access.Validate(); err != nil {
+		return fmt.Errorf("routingconfig: %w", err)
 	}
 	return nil
 }
@@ -73,7 +65,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Events: c.Events}}, nil
+	return &Reconciler{config: c, writer: c.Writer()}, nil
 }
 
 // Reconcile brings one RoutingConfig into line.
@@ -153,9 +145,6 @@ func (r *Reconciler) delete(ctx context.Context, in Input) error {
 // overtaken gives a conflict when the object of this name is another one by now: the
 // key is that one's, and the cache will hear of it.
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
-	if r.config.Live == nil {
-		return nil
-	}
 	live := &crdv1.RoutingConfig{}
 	err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(c), live)
 	if err == nil && live.UID != c.UID {

@@ -3,34 +3,21 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
 
-// refusedAgain is when something that was refused is tried again without any
-// change that we could see, such as of rights or of somebody else's object.
-const refusedAgain = 15 * time.Second
-
 // Config is what a Reconciler needs.
 type Config struct {
-	// Client reads from the cache and writes to the API server. Required.
-	Client client.Client
-	// Live reads past the cache. Required.
-	Live client.Reader
-	// Now gives the time for conditions. Required.
-	Now func() time.Time
+	apply.Access
 	// Namespaces are those in which members may be made; empty means all.
 	Namespaces []string
-	// Events takes what people are told about objects; nil: they are told nothing.
-	Events events.EventRecorder
 	// OperatorNamespace is where external workloads without a baseline are made.
 	// Required.
 	OperatorNamespace string
@@ -38,8 +25,11 @@ type Config struct {
 
 // Validate names what is missing.
 func (c Config) Validate() error {
-	if c.Client == nil || c.Live == nil || c.Now == nil || c.OperatorNamespace == "" {
-		return errors.New("sandbox: Client, Live, Now and OperatorNamespace are all required")
+	if c.OperatorNamespace == "" {
+		return errors.New("sandbox: an OperatorNamespace is required")
+	}
+	if err := c.Access.Validate(); err != nil {
+		return fmt.Errorf("sandbox: %w", err)
 	}
 	return nil
 }
@@ -55,7 +45,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: apply.Writer{Client: c.Client, Live: c.Live, Events: c.Events}}, nil
+	return &Reconciler{config: c, writer: c.Writer()}, nil
 }
 
 // Reconcile brings one sandbox into line.
@@ -87,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return apply.Again(err)
 	}
 	if made.refused() || in.refusedResource() || !mayHaveParts(in) {
-		return reconcile.Result{RequeueAfter: refusedAgain}, nil
+		return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
 	}
 	return reconcile.Result{}, nil
 }
@@ -112,5 +102,5 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	}
 	// The end of each part leads back here; the time is for parts that were
 	// found past the cache only.
-	return reconcile.Result{RequeueAfter: refusedAgain}, nil
+	return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
 }

@@ -22,11 +22,13 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
@@ -127,13 +129,14 @@ func decode(scheme *runtime.Scheme, d document) (client.Object, bool) {
 func (w *world) addControllers() error {
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }
 	silent := func(context.Context, string) error { return nil }
-	facts := &log{}
-	sandboxes, err1 := sandbox.New(sandbox.Config{Client: w.client, Live: w.client, Now: now, OperatorNamespace: "signadot"})
-	groups, err2 := routegroup.New(routegroup.Config{Client: w.client, Live: w.client, Now: now})
-	forks, err3 := forkedworkload.New(forkedworkload.Config{Client: w.client, Live: w.client, Publisher: facts, Now: now, Dial: silent})
-	externals, err4 := externalworkload.New(externalworkload.Config{Client: w.client, Live: w.client, Publisher: facts, Now: now})
-	virtuals, err5 := virtualworkload.New(virtualworkload.Config{Client: w.client, Live: w.client, Publisher: facts, Now: now})
-	routes, err6 := routingconfig.New(routingconfig.Config{Client: w.client, Publisher: facts, Now: now})
+	access := apply.Access{Client: w.client, Live: w.client, Now: now}
+	needs := member.Needs{Access: access, Publisher: &log{}}
+	sandboxes, err1 := sandbox.New(sandbox.Config{Access: access, OperatorNamespace: "signadot"})
+	groups, err2 := routegroup.New(routegroup.Config{Access: access})
+	forks, err3 := forkedworkload.New(forkedworkload.Config{Needs: needs, Dial: silent})
+	externals, err4 := externalworkload.New(externalworkload.Config{Needs: needs})
+	virtuals, err5 := virtualworkload.New(virtualworkload.Config{Needs: needs})
+	routes, err6 := routingconfig.New(routingconfig.Config{Access: access, Publisher: needs.Publisher})
 	w.controllers = map[string]reconcile.Reconciler{
 		crdv1.KindSandbox: sandboxes, crdv1.KindRouteGroup: groups, crdv1.KindForkedWorkload: forks,
 		crdv1.KindExternalWorkload: externals, crdv1.KindVirtualWorkload: virtuals, crdv1.KindRoutingConfig: routes,

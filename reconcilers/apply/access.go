@@ -1,0 +1,37 @@
+package apply
+
+import (
+	"errors"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// RefusedAgain is when something that was refused is tried again without any change
+// that we could see, such as of rights or of somebody else's object.
+const RefusedAgain = 15 * time.Second
+
+// Access is what every controller needs to see objects and to write what it makes of
+// them. All fields but Events are required.
+type Access struct {
+	// Client reads from the cache and writes to the API server.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Now gives the time for conditions and facts.
+	Now func() time.Time
+	// Events takes what people are told about objects; nil: they are told nothing.
+	Events events.EventRecorder
+}
+
+// Validate names what is missing.
+func (a Access) Validate() error {
+	if a.Client == nil || a.Live == nil || a.Now == nil {
+		return errors.New("Client, Live and Now are all required")
+	}
+	return nil
+}
+
+// Writer gives the Writer with this access.
+func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, Events: a.Events} }
