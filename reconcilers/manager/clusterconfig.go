@@ -64,15 +64,15 @@ func ReadCluster(path string) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, fmt.Errorf("read the operator's configuration: %w", err)
 	}
-	c, err := parseCluster(content)
+	c, err := ParseCluster(content)
 	if err != nil {
 		return Cluster{}, fmt.Errorf("read the operator's configuration %s: %w", path, err)
 	}
 	return c, nil
 }
 
-// parseCluster reads the content of the file.
-func parseCluster(content []byte) (Cluster, error) {
+// ParseCluster reads the content of the file; the error says which setting is wrong.
+func ParseCluster(content []byte) (Cluster, error) {
 	var f clusterFile
 	if err := yaml.Unmarshal(content, &f); err != nil {
 		return Cluster{}, err

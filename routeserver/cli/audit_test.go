@@ -156,6 +156,9 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 	if got.code != cli.ExitOK || string(asked.Text) != "kind: SignadotSandbox" || asked.Delete || !strings.Contains(got.out, "no decision would become another one") {
 		t.Errorf("asked %+v, exit code %d\n%s%s", asked, got.code, got.out, got.err)
 	}
+	if asked.Operator != "signadot" {
+		t.Errorf("the operator's configuration is looked for in %q", asked.Operator)
+	}
 	plan = cli.Plan{
 		Statements: story()[8:],
 		Objects:    []string{"delete SignadotSandbox sb-alice", "delete ForkedWorkload shop/fork-alice"},
@@ -166,8 +169,8 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 		t.Errorf("asked %+v, exit code %d\n%s%s", asked, got.code, got.out, got.err)
 	}
 	for _, want := range []string{
-		"the operator would write:\n  delete SignadotSandbox sb-alice\n  delete ForkedWorkload shop/fork-alice\n",
-		`it would report:` + "\n" + `  SignadotSandbox sb-alice: Ready is False (Odd): \u001b[31mred\nline`,
+		"these objects would be written:\n  delete SignadotSandbox sb-alice\n  delete ForkedWorkload shop/fork-alice\n",
+		`the operator would report:` + "\n" + `  SignadotSandbox sb-alice: Ready is False (Odd): \u001b[31mred\nline`,
 		"these decisions would become others:\n  Deployment shop/customer, key alice, port 8080\n    - sandbox sb-alice",
 	} {
 		if !strings.Contains(got.out, want) {
@@ -177,6 +180,16 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 	plan.Statements = []event.Fact{declared("bob", "sb-bob", "fork-bob", "me"), observed("fork-bob", "", false)}
 	if got = p.run(t.Context(), append(args, "-f", "-")...); got.code != cli.ExitOK || !strings.Contains(got.out, "what would be new is shown as it begins") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+	plan = cli.Plan{Refusals: []string{"SignadotSandbox sb: spec.id: Too long"}, Unknown: []string{"much"}, InTheWay: true}
+	got = p.run(t.Context(), append(args, "-f", "-")...)
+	if got.code != cli.ExitInTheWay || !strings.Contains(got.out, "the API server would refuse:\n  SignadotSandbox sb: spec.id: Too long\nno object would be written\nno decision") ||
+		!strings.Contains(got.out, "not known:\n  much\n") || strings.Contains(got.out, "nothing wrong") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+	plan = cli.Plan{Objects: []string{"update SignadotSandbox sb"}}
+	if got = p.run(t.Context(), append(args, "-f", "-", "--exit-code")...); got.code != cli.ExitNo {
+		t.Errorf("an object would change: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	for name, args := range map[string][]string{
 		"nothing": {"dry-run"}, "a name without --delete": {"dry-run", "sandbox", "x"},

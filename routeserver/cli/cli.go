@@ -46,21 +46,26 @@ type Config struct {
 	Keys api.Keys
 }
 
-// PlanRequest is what a dry run is about: the object in Text, in YAML or JSON, or
+// PlanRequest is what a dry run is about: the objects in Text, in YAML or JSON, or
 // the one of this kind and name, which can only be deleted.
 type PlanRequest struct {
 	Text                  []byte
 	Kind, Namespace, Name string
 	Delete                bool
+	// Operator is the namespace in which the operator runs.
+	Operator string
 }
 
 // Plan is what the controllers would do.
 type Plan struct {
 	// Statements are the facts that would be stated.
 	Statements []event.Fact
-	// Objects are those that would be made, changed or deleted, Findings what the
-	// controllers would report. Both are sentences.
-	Objects, Findings []string
+	// Objects are those that would be made, changed or deleted, Refusals what the API
+	// server would not take, Findings what the controllers would report, and Unknown
+	// what could not be found out, or was assumed. All are sentences.
+	Objects, Refusals, Findings, Unknown []string
+	// InTheWay: a refusal or a finding is a reason not to do it as it is.
+	InTheWay bool
 }
 
 // app is one run of the program.

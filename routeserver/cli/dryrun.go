@@ -12,28 +12,34 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// maxObject bounds the object that a dry run reads.
-const maxObject = 4 << 20
+// maxFile bounds the file that a dry run reads.
+const maxFile = 4 << 20
 
 func (a *app) dryRunCommand() *cobra.Command {
 	var file string
 	var remove, differs bool
 	c := &cobra.Command{
 		Use:   "dry-run (-f FILE [--delete] | --delete KIND NAME|NAMESPACE/NAME)",
-		Short: "Say what would change if an object were applied or deleted",
-		Long: `Say what would change if an object were applied, or deleted: which objects the
-operator would write, what it would find wrong, and which decisions of the table
-would become others. Nothing is written anywhere. The cluster is read with your
-kubeconfig. FILE holds one object in YAML or JSON; - is standard input.`,
+		Short: "Say what would change if objects were applied or deleted",
+		Long: `Say what would change if objects were applied, or deleted: whether the API server
+would take them, which objects the operator would write, what it would find wrong,
+and which decisions of the table would become others. Nothing is written anywhere.
+The cluster, and the operator's configuration in it, are read with your kubeconfig,
+and the API server is asked with dryRun=All; what you may not read or ask is said.
+FILE holds objects in YAML or JSON, which are taken in order; - is standard input.
+
+Exit code 6 when it would not work as it is: the API server would refuse an object, or
+the operator would report what somebody has to mend. Otherwise 0, also when something
+would change; with --exit-code 1 then, as kubectl diff has it.`,
 		Example: `  switchyard dry-run -f sandbox.yaml
   switchyard dry-run --delete signadotsandbox new-customer
   switchyard dry-run --delete forkedworkload shop/customer-1`,
 		Args: cobra.RangeArgs(0, 2),
 	}
 	f := c.Flags()
-	f.StringVarP(&file, "filename", "f", "", "the `file` with the object, or -")
-	f.BoolVar(&remove, "delete", false, "say what would change if it were deleted")
-	f.BoolVar(&differs, "exit-code", false, "exit with 1 when a decision would change")
+	f.StringVarP(&file, "filename", "f", "", "the `file` with the objects, or -")
+	f.BoolVar(&remove, "delete", false, "say what would change if they were deleted")
+	f.BoolVar(&differs, "exit-code", false, "exit with 1 when an object or a decision would change")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ask, err := a.planRequest(file, remove, args)
 		if err != nil {
@@ -45,10 +51,10 @@ kubeconfig. FILE holds one object in YAML or JSON; - is standard input.`,
 }
 
 func (a *app) planRequest(file string, remove bool, args []string) (PlanRequest, error) {
-	ask := PlanRequest{Delete: remove}
+	ask := PlanRequest{Delete: remove, Operator: a.flags.cluster.Namespace}
 	switch {
 	case file != "" && len(args) > 0:
-		return ask, usage("give the object by -f FILE or by its kind and name, not by both")
+		return ask, usage("give the objects by -f FILE or by its kind and name, not by both")
 	case file == "" && (len(args) != 2 || !remove):
 		return ask, usage("give -f FILE, or --delete KIND NAME")
 	case file == "":
@@ -67,12 +73,12 @@ func (a *app) planRequest(file string, remove bool, args []string) (PlanRequest,
 		defer f.Close()
 		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxObject+1))
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
 	switch {
 	case err != nil:
-		return ask, fmt.Errorf("read the object: %w", err)
-	case len(text) > maxObject:
-		return ask, usage("the object is larger than %d bytes", maxObject)
+		return ask, fmt.Errorf("read the file: %w", err)
+	case len(text) > maxFile:
+		return ask, usage("the file is larger than %d bytes", maxFile)
 	}
 	ask.Text = text
 	return ask, nil
@@ -97,14 +103,20 @@ func (a *app) dryRun(ctx context.Context, ask PlanRequest, differs bool) error {
 	if err != nil {
 		return err
 	}
-	report := dryRunReport{Objects: orNone(plan.Objects), Findings: orNone(plan.Findings)}
+	report := dryRunReport{
+		Objects: orNone(plan.Objects), Refusals: orNone(plan.Refusals), Findings: orNone(plan.Findings),
+		Unknown: orNone(plan.Unknown), InTheWay: plan.InTheWay,
+	}
 	if report.Table, err = written(got); err != nil {
 		return err
 	}
 	if err := a.printReport(report, a.dryRunText(plan, forPeople(got))); err != nil {
 		return err
 	}
-	if differs && len(got.GetChanges()) > 0 {
+	switch {
+	case plan.InTheWay:
+		return errInTheWay
+	case differs && len(plan.Objects)+len(got.GetChanges()) > 0:
 		return errNo
 	}
 	return nil
@@ -143,8 +155,13 @@ func (a *app) dryRunText(p Plan, r *routingv1.DryRunResponse) string {
 			fmt.Fprintf(&b, "  %s\n", l)
 		}
 	}
-	part("the operator would write:", "the operator would write nothing", allPlain(p.Objects))
-	part("it would report:", "it would find nothing wrong", allPlain(p.Findings))
+	if len(p.Refusals) > 0 {
+		part("the API server would refuse:", "", allPlain(p.Refusals))
+	}
+	part("these objects would be written:", "no object would be written", allPlain(p.Objects))
+	if len(p.Findings) > 0 || len(p.Refusals) == 0 {
+		part("the operator would report:", "the operator would find nothing wrong", allPlain(p.Findings))
+	}
 	var conflicts, changes []string
 	starts := false
 	for _, c := range r.GetConflicts() {
@@ -160,6 +177,9 @@ func (a *app) dryRunText(p Plan, r *routingv1.DryRunResponse) string {
 	part("these decisions would become others:", "no decision would become another one", changes)
 	if starts {
 		b.WriteString("what would be new is shown as it begins: not ready, and without an address, until its pods are\n")
+	}
+	if len(p.Unknown) > 0 {
+		part("not known:", "", allPlain(p.Unknown))
 	}
 	fmt.Fprintf(&b, "\nas seen from %s\n", a.versionLine(r.GetVersion()))
 	return b.String()

@@ -31,6 +31,9 @@ const (
 	// ExitFailed: something else went wrong: a file cannot be read, a log is
 	// damaged, a command cannot be started.
 	ExitFailed = 5
+	// ExitInTheWay: a dry run says that it would not work as it is: the API server would
+	// refuse it, or the operator would report what somebody has to mend.
+	ExitInTheWay = 6
 	// ExitInterrupted: it was interrupted before it was done.
 	ExitInterrupted = 130
 )
@@ -42,7 +45,8 @@ const exitCodes = `Exit codes:
   2  wrong usage
   3  no route server was reached, or it is not ready, or it cannot read the log
   4  no longer kept, or not reached yet
-  5  anything else that went wrong`
+  5  anything else that went wrong
+  6  dry-run: it would not work as it is`
 
 // ErrUsage is what an error of Config.Plan is when what was asked makes no sense.
 var ErrUsage = errors.New("this cannot be asked")
@@ -67,6 +71,9 @@ func (e *exit) Unwrap() error { return e.err }
 
 // errNo ends the program with ExitNo after the answer has been printed.
 var errNo = &exit{code: ExitNo}
+
+// errInTheWay ends the program with ExitInTheWay after the answer has been printed.
+var errInTheWay = &exit{code: ExitInTheWay}
 
 // usage is an error in what the user wrote.
 func usage(format string, args ...any) error {

@@ -42,7 +42,10 @@ type (
 	}
 	dryRunReport struct {
 		Objects  []string        `json:"objects"`
+		Refusals []string        `json:"refusals"`
 		Findings []string        `json:"findings"`
+		Unknown  []string        `json:"unknown"`
+		InTheWay bool            `json:"inTheWay"`
 		Table    json.RawMessage `json:"table"`
 	}
 )

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/xds/routingkey"
@@ -40,30 +44,70 @@ func plan(ctx context.Context, access *rest.Config, ask cli.PlanRequest) (cli.Pl
 	if err != nil {
 		return cli.Plan{}, err
 	}
-	reader, err := client.New(access, client.Options{Scheme: scheme})
+	c, err := client.New(access, client.Options{Scheme: scheme})
 	if err != nil {
 		return cli.Plan{}, fmt.Errorf("reach the cluster: %w", err)
 	}
-	object, err := objectOf(ask)
+	objects, passed, err := objectsOf(ask)
 	if err != nil {
 		return cli.Plan{}, fmt.Errorf("%w: %w", cli.ErrUsage, err)
+	}
+	config := dryrun.Config{Reader: c, Client: c, OperatorNamespace: ask.Operator}
+	assumed, err := configured(ctx, c, &config)
+	if err != nil {
+		return cli.Plan{}, err
 	}
 	do := dryrun.Apply
 	if ask.Delete {
 		do = dryrun.Delete
 	}
-	p, err := do(ctx, dryrun.Config{Reader: reader}, object)
+	p, err := do(ctx, config, objects...)
 	if errors.Is(err, dryrun.ErrInvalid) || errors.Is(err, dryrun.ErrNotSupported) || errors.Is(err, dryrun.ErrNoObject) {
 		return cli.Plan{}, fmt.Errorf("%w: %w", cli.ErrUsage, err)
 	}
 	if err != nil {
 		return cli.Plan{}, err
 	}
-	return planOf(p), nil
+	out := planOf(p)
+	out.Unknown = slices.Concat(passed, assumed, out.Unknown)
+	return out, nil
+}
+
+// What holds the configuration of the operator in the cluster, as the chart has it.
+const (
+	configName = "cluster-config"
+	configFile = "cluster_config.yaml"
+)
+
+// configured has a dry run go by the configuration of the operator that is in the
+// cluster. Where that cannot be read, the sentences say what was assumed instead.
+func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (assumed []string, err error) {
+	var held corev1.ConfigMap
+	err = reader.Get(ctx, client.ObjectKey{Namespace: c.OperatorNamespace, Name: configName}, &held)
+	text, there := held.Data[configFile]
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case err != nil:
+		return nil, fmt.Errorf("read the operator's configuration: %w", err)
+	case !there:
+		err = fmt.Errorf("ConfigMap %s/%s has no %s", c.OperatorNamespace, configName, configFile)
+	default:
+		cluster, err := manager.ParseCluster([]byte(text))
+		if err != nil {
+			return nil, fmt.Errorf("the operator's configuration, ConfigMap %s/%s, is not valid, so that it would not start: %w", c.OperatorNamespace, configName, err)
+		}
+		c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
+		return nil, nil
+	}
+	return []string{fmt.Sprintf("the operator's configuration was not read (%v): it is assumed that it may work in all namespaces, "+
+		"and that patches may add no powers (%s)", err, fork.SettingPowers)}, nil
 }
 
 func planOf(p dryrun.Plan) cli.Plan {
-	out := cli.Plan{Statements: p.Statements}
+	out := cli.Plan{Statements: p.Statements, Unknown: p.Unknown, InTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
+	for _, r := range p.Refusals {
+		out.Refusals = append(out.Refusals, fmt.Sprintf("%s: %s", r.Object, r.Message))
+	}
 	for _, c := range p.Changes {
 		out.Objects = append(out.Objects, string(c.Action)+" "+c.Object.String())
 	}
@@ -73,42 +117,21 @@ func planOf(p dryrun.Plan) cli.Plan {
 	return out
 }
 
-// objectOf gives the object that is asked about.
-func objectOf(ask cli.PlanRequest) (*unstructured.Unstructured, error) {
-	u := &unstructured.Unstructured{Object: map[string]any{}}
+// objectsOf gives the objects that are asked about, and sentences about those of the
+// file that a dry run cannot be about.
+func objectsOf(ask cli.PlanRequest) (objects []client.Object, passed []string, err error) {
 	if ask.Kind == "" {
-		return parsed(ask.Text)
+		return ours(ask.Text)
 	}
 	kind, ok := kinds[strings.ToLower(strings.TrimSuffix(ask.Kind, ".signadot.com"))]
 	if !ok {
-		return nil, fmt.Errorf("a %s cannot be asked about: name a SignadotSandbox, SignadotRouteGroup, RoutingConfig, ForkedWorkload, SignadotExternalWorkload or VirtualWorkload", ask.Kind)
+		return nil, nil, fmt.Errorf("a %s cannot be asked about: name a SignadotSandbox, SignadotRouteGroup, RoutingConfig, ForkedWorkload, SignadotExternalWorkload or VirtualWorkload", ask.Kind)
 	}
+	u := &unstructured.Unstructured{Object: map[string]any{}}
 	u.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
 	u.SetNamespace(ask.Namespace)
 	u.SetName(ask.Name)
-	return u, nil
-}
-
-// parsed reads one object in YAML or JSON.
-func parsed(text []byte) (*unstructured.Unstructured, error) {
-	var only []byte
-	for _, document := range strings.Split("\n"+string(text), "\n---") {
-		if strings.TrimSpace(document) == "" {
-			continue
-		}
-		if only != nil {
-			return nil, errors.New("the file holds several objects: a dry run is about one")
-		}
-		only = []byte(document)
-	}
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(only, &u.Object); err != nil {
-		return nil, fmt.Errorf("the file does not read as an object: %w", err)
-	}
-	if u.GetKind() == "" || u.GetAPIVersion() == "" {
-		return nil, errors.New("the file is no object of Kubernetes: it says no apiVersion or no kind")
-	}
-	return u, nil
+	return []client.Object{u}, nil, nil
 }
 
 // witness reads the mark of the log that the operator keeps beside it.

@@ -2,15 +2,10 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/dryrun"
@@ -72,79 +67,6 @@ func TestWhatIsMissingInTheClusterIsSaid(t *testing.T) {
 				if !strings.Contains(errs, says) {
 					t.Errorf("does not say %q:\n%s", says, errs)
 				}
-			}
-		})
-	}
-}
-
-const sandbox = `apiVersion: signadot.com/v1
-kind: SignadotSandbox
-metadata: {name: new-customer}
-spec:
-  id: k7q2m9x4v1tz8
-  customization:
-    patches:
-      - target: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: customer}
-        strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:fork"}]}}}}
-`
-
-func TestADryRunReadsTheClusterAndChangesNothing(t *testing.T) {
-	_, address := routes(t)
-	scheme, err := dryrun.Scheme()
-	must(t, err)
-	c, err := client.New(cluster, client.Options{Scheme: scheme})
-	must(t, err)
-	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}))
-	for object, text := range map[client.Object]string{
-		&appsv1.Deployment{}: `
-metadata: {name: customer, namespace: shop, labels: {app: customer}}
-spec:
-  selector: {matchLabels: {app: customer}}
-  template:
-    metadata: {labels: {app: customer}, annotations: {sidecar.signadot.com/inject: "true"}}
-    spec: {containers: [{name: main, image: "customer:1", ports: [{name: http, containerPort: 8080}]}]}`,
-		&corev1.Service{}: `
-metadata: {name: customer, namespace: shop}
-spec: {selector: {app: customer}, ports: [{name: http, port: 80, targetPort: http}]}`,
-	} {
-		must(t, yaml.UnmarshalStrict([]byte(text), object))
-		must(t, c.Create(t.Context(), object))
-	}
-	file := filepath.Join(t.TempDir(), "sandbox.yaml")
-	must(t, os.WriteFile(file, []byte("---\n"+sandbox), 0o600))
-	args := []string{"--kubeconfig", as(t, "", ""), "--server", address, "dry-run"}
-	code, out, errs := ask(t, append(args, "-f", file, "--exit-code")...)
-	if code != cli.ExitNo || errs != "" {
-		t.Fatalf("exit code %d\n%s%s", code, out, errs)
-	}
-	for _, want := range []string{
-		"create SignadotSandbox new-customer", "create ForkedWorkload shop/", "create RoutingConfig ",
-		"Deployment shop/customer, key k7q2m9x4v1tz8, port 8080\n    - the baseline\n    + sandbox new-customer (ForkedWorkload shop/", "not ready",
-	} {
-		if !strings.Contains(out, want) {
-			t.Errorf("without %q:\n%s", want, out)
-		}
-	}
-	two := filepath.Join(t.TempDir(), "two.yaml")
-	must(t, os.WriteFile(two, []byte(sandbox+"\n---\n"+sandbox), 0o600))
-	none := filepath.Join(t.TempDir(), "none.yaml")
-	must(t, os.WriteFile(none, []byte("kind: [\n"), 0o600))
-	for name, c := range map[string]struct {
-		args []string
-		says string
-	}{
-		"several objects":                {[]string{"-f", two}, "the file holds several objects"},
-		"no object":                      {[]string{"-f", none}, "does not read as an object"},
-		"an empty file":                  {[]string{"-f", os.DevNull}, "says no apiVersion or no kind"},
-		"an object that is not there":    {[]string{"--delete", "sandbox", "none"}, "there is no such object"},
-		"a kind that cannot be asked":    {[]string{"--delete", "pod", "shop/x"}, "a pod cannot be asked about"},
-		"a fork without its namespace":   {[]string{"--delete", "forkedworkload", "x"}, "has to have a namespace"},
-		"the same that was not made yet": {[]string{"-f", file, "--delete"}, "there is no such object"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			code, out, errs := ask(t, append(args, c.args...)...)
-			if code != cli.ExitUsage || !strings.Contains(errs, c.says) {
-				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})
 	}

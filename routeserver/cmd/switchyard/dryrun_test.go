@@ -1,0 +1,186 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/routeserver/cli"
+)
+
+const sandbox = `apiVersion: signadot.com/v1
+kind: SignadotSandbox
+metadata: {name: new-customer}
+spec:
+  id: k7q2m9x4v1tz8
+  customization:
+    patches:
+      - target: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: customer}
+        strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:fork"}]}}}}
+`
+
+// group is about the sandbox.
+const group = `apiVersion: signadot.com/v1
+kind: SignadotRouteGroup
+metadata: {name: all}
+spec: {routingKey: everything, sandboxNames: [new-customer]}
+`
+
+// shop makes the baseline of the sandbox, once for all tests, in a cluster whose
+// operator has this configuration. It gives the arguments with which the program
+// finds all that.
+func shop(t *testing.T, operator, config string) []string {
+	t.Helper()
+	_, address := routes(t)
+	scheme, err := dryrun.Scheme()
+	must(t, err)
+	c, err := client.New(cluster, client.Options{Scheme: scheme})
+	must(t, err)
+	for object, text := range map[client.Object]string{
+		&corev1.Namespace{}: `metadata: {name: shop}`,
+		&appsv1.Deployment{}: `
+metadata: {name: customer, namespace: shop, labels: {app: customer}}
+spec:
+  selector: {matchLabels: {app: customer}}
+  template:
+    metadata: {labels: {app: customer}, annotations: {sidecar.signadot.com/inject: "true"}}
+    spec: {containers: [{name: main, image: "customer:1", ports: [{name: http, containerPort: 8080}]}]}`,
+		&corev1.Service{}: `
+metadata: {name: customer, namespace: shop}
+spec: {selector: {app: customer}, ports: [{name: http, port: 80, targetPort: http}]}`,
+	} {
+		must(t, yaml.UnmarshalStrict([]byte(text), object))
+		must(t, client.IgnoreAlreadyExists(c.Create(t.Context(), object)))
+	}
+	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}}))
+	if config != "" {
+		must(t, c.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "cluster-config"}, Data: map[string]string{"cluster_config.yaml": config},
+		}))
+	}
+	return []string{"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", operator, "dry-run"}
+}
+
+// file writes a file.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "objects.yaml")
+	must(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+func TestADryRunReadsTheClusterAndChangesNothing(t *testing.T) {
+	args := shop(t, "dry-plain", "allowedNamespaces: []\n")
+	one := file(t, "---\n"+sandbox)
+	code, out, errs := ask(t, append(args, "-f", one, "--exit-code")...)
+	if code != cli.ExitNo || errs != "" {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	for _, want := range []string{
+		"create SignadotSandbox new-customer", "create ForkedWorkload shop/", "create RoutingConfig ", "the operator would find nothing wrong",
+		"Deployment shop/customer, key k7q2m9x4v1tz8, port 8080\n    - the baseline\n    + sandbox new-customer (ForkedWorkload shop/", "not ready",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "not known:") {
+		t.Errorf("all is known, and it says:\n%s", out)
+	}
+	if code, out, errs := ask(t, append(args, "-f", one)...); code != cli.ExitOK {
+		t.Errorf("without --exit-code: exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestADryRunGoesByTheOperatorsConfiguration(t *testing.T) {
+	powerful := file(t, strings.Replace(sandbox, "spec: {containers:", "spec: {hostPID: true, containers:", 1))
+	for name, c := range map[string]struct {
+		config, file string
+		code         int
+		says         []string
+	}{
+		"a power that it allows":     {"sandboxes: {patches: {allow: [hostNamespaces]}}", powerful, cli.ExitOK, []string{"create Deployment shop/", "nothing wrong"}},
+		"a power that it does not":   {"{}", powerful, cli.ExitInTheWay, []string{"PatchNotAllowed", "hostPID"}},
+		"a namespace that it is not": {"allowedNamespaces: [elsewhere]", file(t, sandbox), cli.ExitInTheWay, []string{"NamespaceNotAllowed"}},
+		"none": {"", file(t, sandbox), cli.ExitOK, []string{"not known:\n  the operator's configuration was not read", "assumed that it may work in all namespaces",
+			"sandboxes.patches.allow"}},
+		"one that is not valid": {"sandboxes: {patches: {allow: [everything]}}", powerful, cli.ExitFailed, []string{"is not valid, so that it would not start"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := ask(t, append(shop(t, fmt.Sprintf("dry-config-%d", len(name)), c.config), "-f", c.file)...)
+			if code != c.code {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+			for _, says := range c.says {
+				if !strings.Contains(out+errs, says) {
+					t.Errorf("without %q:\n%s%s", says, out, errs)
+				}
+			}
+		})
+	}
+}
+
+func TestADryRunTakesEachDocumentOfAFileInOrder(t *testing.T) {
+	args := shop(t, "dry-many", "{}")
+	text := "# first\n---\n" + sandbox + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\n" + group + "---\n# last\n"
+	code, out, errs := ask(t, append(args, "-f", file(t, text))...)
+	if code != cli.ExitOK {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	for _, want := range []string{
+		"create SignadotSandbox new-customer", "create SignadotRouteGroup all", "key k7q2m9x4v1tz8, port 8080", "key everything, port 8080",
+		"ConfigMap other of the file was passed over",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q:\n%s", want, out)
+		}
+	}
+	list := `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "signadot.com/v1", "kind": "RoutingConfig", "metadata": {"name": "r"}, "spec": {"sandboxedWorkloads": []}}]}`
+	if _, out, errs := ask(t, append(args, "-f", file(t, list))...); !strings.Contains(out, "create RoutingConfig r") {
+		t.Errorf("of a List:\n%s%s", out, errs)
+	}
+}
+
+func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
+	args := shop(t, "dry-refuse", "{}")
+	long := file(t, strings.Replace(sandbox, "k7q2m9x4v1tz8", strings.Repeat("k", 300), 1))
+	code, out, errs := ask(t, append(args, "-f", long)...)
+	if code != cli.ExitInTheWay || !strings.Contains(out, "the API server would refuse:\n  SignadotSandbox new-customer: ") || strings.Contains(out, "nothing wrong") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
+func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
+	args := shop(t, "dry-ask", "{}")
+	none, pods := file(t, "kind: [\n"), file(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"more objects than it takes":     {[]string{"-f", file(t, strings.Repeat(group+"---\n", mostObjects+1))}, "holds more than 100 objects"},
+		"no object":                      {[]string{"-f", none}, "does not read as objects"},
+		"one without a kind":             {[]string{"-f", file(t, "a: b\n")}, "says no apiVersion or no kind"},
+		"an empty file":                  {[]string{"-f", os.DevNull}, "holds no object"},
+		"objects of others only":         {[]string{"-f", pods}, "not supported"},
+		"an object that is not there":    {[]string{"--delete", "sandbox", "none"}, "there is no such object"},
+		"a kind that cannot be asked":    {[]string{"--delete", "pod", "shop/x"}, "a pod cannot be asked about"},
+		"a fork without its namespace":   {[]string{"--delete", "forkedworkload", "x"}, "has to have a namespace"},
+		"the same that was not made yet": {[]string{"-f", file(t, sandbox), "--delete"}, "there is no such object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := ask(t, append(args, c.args...)...)
+			if code != cli.ExitUsage || !strings.Contains(errs, c.says) {
+				t.Errorf("exit code %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
