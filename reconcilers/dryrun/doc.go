@@ -25,8 +25,8 @@
 // cluster IP yet, so their facts say so (ready false, cluster_ip empty), and
 // objects that would be new have no UID. A fork that is there is taken to stay as
 // ready as it is. No workstation connects, and no workflow of a resource runs: the
-// plan of a sandbox whose resources are new ends with them, and a finding says that
-// its members wait.
+// plan of a sandbox whose resources are new ends before its forks start, and findings
+// say what they wait for.
 //
 // What the API server would refuse beyond what the controllers check themselves
 // (admission webhooks, quotas, a Deployment that is not valid) is seen where the Config

@@ -328,18 +328,18 @@ func TestMembersOfEveryKindAndRouteGroupsComeTrueToo(t *testing.T) {
 	c.triedDeletion(group)
 }
 
-func TestThePlanOfASandboxWithResourcesEndsWithThem(t *testing.T) {
+func TestThePlanOfASandboxWithResourcesEndsWithForksThatAreHeld(t *testing.T) {
 	c := start(t, "dry-res")
 	c.baseline("a")
 	s := c.sandbox("dry-res", "dry-res-key", "a")
 	s.Spec.ManagedResources = []crdv1.SandboxResource{{Name: "db", PluginName: "p"}}
 	p := c.tried(s)
-	c.expect(p, []string{"create Resource", "create RoutingConfig", "create SignadotSandbox"}, []string{
+	c.expect(p, []string{"create ForkedWorkload", "create Resource", "create RoutingConfig", "create Service", "create SignadotSandbox"}, []string{
 		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown Pending",
-		"SignadotSandbox RoutingReady=Unknown ResourcesNotReady",
+		"ForkedWorkload ForkAvailable=False WaitsFor", "ForkedWorkload ServicesReady=True ServicesReady",
 	})
 	p = c.triedDeletion(s)
-	c.expect(p, []string{"delete Resource", "delete RoutingConfig", "delete SignadotSandbox"}, nil)
+	c.expect(p, []string{"delete ForkedWorkload", "delete Resource", "delete RoutingConfig", "delete Service", "delete SignadotSandbox"}, nil)
 }
 
 func TestAPlanGoesByThePowersThatPatchesMayAdd(t *testing.T) {

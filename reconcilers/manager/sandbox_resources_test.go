@@ -3,10 +3,12 @@ package manager_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -131,6 +133,41 @@ func (c *cluster) becomes(s *crdv1.SignadotSandbox, spec string) {
 	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Spec = next.Spec })
 }
 
+// held waits until the fork of a baseline is declared and held, and checks that nothing
+// of it runs: its requests fail, and do not reach the baseline.
+func (c *cluster) held(s *crdv1.SignadotSandbox, ns, baseline, why string) *crdv1.ForkedWorkload {
+	c.t.Helper()
+	var found crdv1.ForkedWorkload
+	c.eventually("the fork of "+baseline+" is declared, and held", func() error {
+		for _, w := range c.forks(ns) {
+			if w.Spec.Baseline.Name != baseline {
+				continue
+			}
+			fact, ok := c.log.fact(event.Workload(crdv1.KindForkedWorkload, ns, w.Name)).(*factv1.WorkloadObserved)
+			ready := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionReady)
+			if !ok || fact.Ready || ready == nil || ready.Reason != "WaitsFor" || w.Annotations[crdv1.AnnotationWaitsFor] != why ||
+				!slices.Contains(c.memberNames(s.Spec.ID), w.Name) {
+				return fmt.Errorf("it says %+v for %q, and the log %v", ready, w.Annotations[crdv1.AnnotationWaitsFor], fact)
+			}
+			found = w
+			return nil
+		}
+		return errors.New("there is none")
+	})
+	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "Unknown", "ResourcesNotReady"), why)
+	c.quiet()
+	var all appsv1.DeploymentList
+	if err := c.client.List(c.ctx, &all, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, d := range all.Items {
+		if metav1.IsControlledBy(&d, &found) {
+			c.t.Fatalf("a fork was started before its resource: %s", d.Name)
+		}
+	}
+	return &found
+}
+
 func TestForksWaitForTheirResources(t *testing.T) {
 	const ns = "res-order"
 	c := start(t, ns)
@@ -143,10 +180,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	}
 	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "Pending"), `"db"`, db.Name, "nobody has looked at it", "does not run the workflows")
 	c.condition(s, crdv1.ConditionReady, "False", "Pending")
-	c.quiet()
-	if all := c.forks(ns); len(all) > 0 {
-		t.Fatalf("a fork was made before its resource: %v", all[0].Name)
-	}
+	c.held(s, ns, "a", "Resource db")
 
 	c.makes(db)
 	a := c.forkOfBaseline(ns, "a")
@@ -164,10 +198,9 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	c.becomes(s, withTemplate("res-order-key", ns, []string{"db", "cache"}, "a", "b"))
 	cache := c.resource("res-order", "cache")
 	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "Pending"), `"cache"`)
-	c.condition(s, crdv1.ConditionRoutingReady, "Unknown", "ResourcesNotReady")
-	c.quiet()
-	if all := c.forks(ns); len(all) != 1 || all[0].Generation != a.Generation || !slices.Equal(c.memberNames("res-order-key"), []string{a.Name}) {
-		t.Errorf("%d forks, of generation %d; routed: %v", len(all), all[0].Generation, c.memberNames("res-order-key"))
+	held := c.held(s, ns, "b", "Resources db, cache")
+	if now := c.forkOfBaseline(ns, "a"); now.Generation != a.Generation || !maps.Equal(now.Annotations, a.Annotations) || len(c.memberNames("res-order-key")) != 2 {
+		t.Errorf("the fork that runs was changed: %+v; held is %s; routed: %v", now.ObjectMeta, held.Name, c.memberNames("res-order-key"))
 	}
 	c.makes(cache)
 	b := c.forkOfBaseline(ns, "b")

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// provide writes the Resources that members wait for, and gives the input with what is
+// provide writes the Resources that forks wait for, and gives the input with what is
 // then: whether one is ready in the form that is asked for is known only when that has
 // been written. An error means that it should be tried again.
 //
@@ -54,7 +54,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	var errs []error
 	for i, m := range d.Members {
 		made.Members[i] = in.member(m.Object)
-		if !m.Waits {
+		if !m.Stays {
 			var err error
 			made.Members[i], made.Refusals[i], err = writeMember(ctx, w, m.Object, made.Members[i])
 			errs = append(errs, err)

@@ -43,9 +43,11 @@ type Wanted struct {
 	Field string
 	// Object is what to apply.
 	Object crdv1.Member
-	// Waits: it is neither made nor changed now, because a resource is not ready. One
-	// that is there stays as it is.
-	Waits bool
+	// WaitsFor names the resources that have to be ready before the fork starts, or
+	// takes its new form; empty when all are, and for members without a fork.
+	WaitsFor string
+	// Stays: it is not written now. It waits, and what is there runs already.
+	Stays bool
 }
 
 // Decide says which parts there should be for a sandbox that is not being deleted,
@@ -60,28 +62,40 @@ func Decide(in Input) Decision {
 	if mayHaveParts(in) {
 		for _, e := range all {
 			if e.accepted.IsYes() {
-				d.Members = append(d.Members, Wanted{Field: e.at, Object: e.object, Waits: !r.finding.IsYes()})
+				d.Members = append(d.Members, wanted(in, e, r.finding.IsYes()))
 			}
 		}
-		d.Config = configFor(in, standing(in, d))
+		d.Config = configFor(in, d.Members)
 		d.SurplusResources = r.unused
 	}
 	d.surplus(in)
 	return d
 }
 
-// standing gives the members that exist once the decision is acted on.
-func standing(in Input, d Decision) []crdv1.Member {
-	var out []crdv1.Member
-	for _, w := range d.Members {
-		switch have := in.member(w.Object); {
-		case !w.Waits:
-			out = append(out, w.Object)
-		case have != nil:
-			out = append(out, have)
-		}
+// wanted gives a member that there should be. Resources are for forks alone, and their
+// names are known before they are made; so all that a fork waits with is to start.
+// While resources are not ready a new one is made, and held: its key is known then, and
+// requests fail and do not reach the baseline. One that runs stays as it is, since with
+// its new form it would have to wait for what it did without until now.
+func wanted(in Input, e entry, provided bool) Wanted {
+	w := Wanted{Field: e.at, Object: e.object}
+	f, ok := e.object.(*crdv1.ForkedWorkload)
+	if !ok || provided {
+		return w
 	}
-	return out
+	w.WaitsFor = awaited(in)
+	if have := in.member(f); have != nil && !held(have) {
+		w.Stays = true
+		return w
+	}
+	f.Annotations[crdv1.AnnotationWaitsFor] = w.WaitsFor
+	return w
+}
+
+// held says whether a member was made to wait for resources.
+func held(m crdv1.Member) bool {
+	w, ok := m.(*crdv1.ForkedWorkload)
+	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
 }
 
 // surplus finds the members and RoutingConfigs that exist and are not wanted.

@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
@@ -92,21 +93,36 @@ func workloads(d Decision, made Made) finding.Finding {
 	return out
 }
 
-// memberReady says whether one member is ready.
+// memberReady says whether one member is ready. Of one that waits, what is wrong
+// anyway is said first.
 func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) finding.Finding {
 	kind, place := want.Object.MemberKind(), want.Object.GetNamespace()+"/"+want.Object.GetName()
 	switch {
-	case want.Waits:
-		return finding.Open(ReasonResourcesNotReady, want.Field+" is neither made nor changed before all resources are ready.")
 	case refusal != nil:
 		return refused(want, refusal)
 	case have == nil:
 		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s could not be written yet; it is tried again.", kind, place))
 	}
+	f := reported(have)
+	if want.WaitsFor == "" || f.IsNo() && f.Reason != forkedworkload.ReasonWaitsFor {
+		return f
+	}
+	if want.Stays {
+		return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
+			"%s: its fork runs on as it is, and takes its new form once ready: %s.", want.Field, want.WaitsFor))
+	}
+	return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
+		"%s: its fork starts once ready: %s. Until then requests with the routing key fail with 503 and do not reach the baseline.", want.Field, want.WaitsFor))
+}
+
+// reported is what a member says of itself. One that was held and is not any more has
+// not said anything about that yet.
+func reported(have crdv1.Member) finding.Finding {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
 	switch {
-	case c == nil || c.ObservedGeneration < have.GetGeneration():
-		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s was written and has not been looked at yet.", kind, place))
+	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == forkedworkload.ReasonWaitsFor && !held(have):
+		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and has not been looked at yet.",
+			have.MemberKind(), have.GetNamespace(), have.GetName()))
 	case c.Status == string(metav1.ConditionFalse):
 		return finding.No(c.Reason, c.Message)
 	case c.Status != string(metav1.ConditionTrue):
@@ -144,11 +160,6 @@ func routing(d Decision, made Made) finding.Finding {
 			return finding.Open(crdv1.ReasonPending, "The routing has been declared and is not on the routing log yet.")
 		case c.Status != string(metav1.ConditionTrue):
 			return finding.No(c.Reason, c.Message)
-		}
-	}
-	for i, w := range d.Members {
-		if w.Waits && made.Members[i] == nil {
-			return finding.Open(ReasonResourcesNotReady, w.Field+" is not routed before all resources are ready.")
 		}
 	}
 	there := present(made)

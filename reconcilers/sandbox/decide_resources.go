@@ -14,7 +14,7 @@ import (
 )
 
 // Provide says which Resources there should be, before anything is decided about
-// members, which wait for them. None without the routing key; those that are there
+// members, whose forks wait for them. None without the routing key; those that are there
 // stay even then, since what is in them would be lost.
 func Provide(in Input) []*crdv1.Resource {
 	if !mayHaveParts(in) {
@@ -70,7 +70,7 @@ func acceptResource(in Input, index int) finding.Finding {
 
 // provided is what is known of the resources.
 type provided struct {
-	// finding is that for ResourcesReady: members wait until it is yes.
+	// finding is that for ResourcesReady: forks wait until it is yes.
 	finding finding.Finding
 	// unused are Resources that the spec does not name any more, nor any fork uses.
 	unused []*crdv1.Resource
@@ -87,9 +87,11 @@ func resources(in Input) provided {
 	}
 	var ask []finding.Finding
 	for i, r := range wanted {
-		if acceptResource(in, i).IsYes() {
-			ask = append(ask, resourceReady(in, r.Name))
+		f := acceptResource(in, i)
+		if f.IsYes() {
+			f = resourceReady(in, r.Name)
 		}
+		ask = append(ask, f)
 	}
 	for _, weight := range []func(finding.Finding) bool{isFailure, finding.Finding.IsNo, isOpen} {
 		if i := slices.IndexFunc(ask, weight); i >= 0 {
@@ -110,6 +112,38 @@ func resources(in Input) provided {
 	}
 	p.finding.Message = strings.Join(append([]string{p.finding.Message}, still...), " ")
 	return p
+}
+
+// shownResources is how many resources are named, and shownBytes how much of a name,
+// which may be any text.
+const (
+	shownResources = 5
+	shownBytes     = 63
+)
+
+// awaited names the resources that forks wait for, ready or not: named one by one as
+// they become ready, each would cost a write for every fork.
+func awaited(in Input) string {
+	all := in.Sandbox.Spec.ManagedResources
+	var names []string
+	for i, r := range all {
+		if i == shownResources {
+			names = append(names, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		name := r.Name
+		if name == "" {
+			name = fmt.Sprintf("managedResources[%d]", i)
+		}
+		if len(name) > shownBytes {
+			name = strings.ToValidUTF8(name[:shownBytes], "") + "..."
+		}
+		names = append(names, name)
+	}
+	if len(names) == 1 {
+		return "Resource " + names[0]
+	}
+	return "Resources " + strings.Join(names, ", ")
 }
 
 // isFailure says whether a resource failed for good.
@@ -136,13 +170,13 @@ func resourceReady(in Input, name string) finding.Finding {
 	}
 	if why, failed := failure(have); failed {
 		return finding.No(ReasonResourceFailed, fmt.Sprintf(
-			"%s failed, and no member starts without it: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
+			"%s failed, and no fork starts without it: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {
 	case c == nil && have.Status.Phase == "":
 		return finding.Open(crdv1.ReasonPending, shown+" was made, and nobody has looked at it: this version of the operator "+
-			"does not run the workflows of resource plugins. No member starts before another program reports it Ready; "+
+			"does not run the workflows of resource plugins. No fork starts before another program reports it Ready; "+
 			"to start without it remove it from managedResources.")
 	case c == nil || c.ObservedGeneration < have.Generation:
 		return finding.Open(ReasonResourcesNotReady, shown+" has changed, and who makes it has not said yet that it is ready.")
@@ -188,6 +222,8 @@ func settled(w *crdv1.ForkedWorkload) bool {
 	available := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable)
 	switch {
 	case w.DeletionTimestamp != nil, available == nil, available.ObservedGeneration < w.Generation:
+		return false
+	case held(w) && w.Status.Fork != nil: // It runs in its former form.
 		return false
 	case w.Status.Fork == nil, available.Reason == forkedworkload.ReasonScaledToZero:
 		return true

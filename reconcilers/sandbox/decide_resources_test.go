@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,12 +39,12 @@ func TestAResourceKnowsItsPluginAndWhoGetsItsOutputs(t *testing.T) {
 	d, _ := decided(engine(provided(sandbox.Input{Sandbox: s, OperatorNamespace: "operator"}), "True", "Ready", ""))
 	w, ok := d.Members[0].Object.(*crdv1.ForkedWorkload)
 	told := map[string]crdv1.ResourceTemplateData{"db": {Name: "db", ObjectName: all[0].Name, OutputKind: "Secret"}}
-	if !ok || d.Members[0].Waits || cmp.Diff(told, w.Spec.ResourceTemplateData) != "" {
-		t.Errorf("a fork is told %v, waits %v", w.Spec.ResourceTemplateData, d.Members[0].Waits)
+	if !ok || d.Members[0].WaitsFor != "" || cmp.Diff(told, w.Spec.ResourceTemplateData) != "" {
+		t.Errorf("a fork is told %v, waits for %q", w.Spec.ResourceTemplateData, d.Members[0].WaitsFor)
 	}
 }
 
-func TestMembersWaitForResources(t *testing.T) {
+func TestForksWaitForResources(t *testing.T) {
 	fresh := sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}
 	ready := engine(provided(fresh), "True", "Ready", "made")
 	live, _ := lived(ready)
@@ -56,41 +57,59 @@ func TestMembersWaitForResources(t *testing.T) {
 	more := live
 	more.Sandbox = withResources("db", "cache")
 	more.Sandbox.Spec.Customization.Patches = append(more.Sandbox.Spec.Customization.Patches, target("Deployment", "ns", "d"))
-	held := provided(fresh)
-	held.Resources[0].DeletionTimestamp = &then
+	more.Sandbox.Spec.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "v")}}
+	waiting, _ := lived(fresh)
+	queued := waiting
+	queued.Sandbox = withResources("db", "queue")
+	deleted := provided(fresh)
+	deleted.Resources[0].DeletionTimestamp = &then
 	object := provided(fresh).Resources[0].Name
 
+	const outside = "SignadotExternalWorkload in operator for "
+	all := func(how string, more ...string) []string {
+		forks := []string{"ForkedWorkload in ns for a" + how, "ForkedWorkload in n2 for b" + how, "ForkedWorkload in ns for c" + how}
+		return append(append(forks, more...), fmt.Sprintf("config key of %d", len(forks)+len(more)))
+	}
+	stays := all(" waits for Resource db, and stays as it is", outside)
+	waits := all(" waits for Resource db", outside)
 	tests := []struct {
 		name    string
 		in      sandbox.Input
-		waits   bool
+		want    []string
 		status  string
 		reason  string
 		message string
 		ready   []crdv1.SandboxResourceStatus
-		routed  int
 	}{
 		{"a sandbox without resources waits for nothing", sandbox.Input{Sandbox: withResources(), OperatorNamespace: "operator"},
-			false, "True", "NoResources", "no resources", nil, 4},
-		{"nobody has looked at the Resource, and the message says that nobody will", fresh,
-			true, "Unknown", "Pending", "does not run the workflows of resource plugins", []crdv1.SandboxResourceStatus{{Name: "db"}}, 0},
+			all("", outside), "True", "NoResources", "no resources", nil},
+		{"nobody has looked at the Resource, and the message says that nobody will; all members are declared, and forks are held", fresh,
+			waits, "Unknown", "Pending", "does not run the workflows of resource plugins", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it is at work", engine(provided(fresh), "False", "Creating", "step 1 of 2"),
-			true, "False", "ResourcesNotReady", "Creating): step 1 of 2", []crdv1.SandboxResourceStatus{{Name: "db"}}, 0},
+			waits, "False", "ResourcesNotReady", "Creating): step 1 of 2", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it says nothing of Ready yet", phase(provided(fresh), "Creating", 1),
-			true, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}, 0},
-		{"it is made", ready, false, "True", "ResourcesReady", "1 of 1", []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}}, 4},
+			waits, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"it is made", ready, all("", outside), "True", "ResourcesReady", "1 of 1", []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}}},
+		{"it is made, and forks that were held are let go", engine(waiting, "True", "Ready", "made"),
+			all("", outside), "True", "ResourcesReady", "1 of 1", []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}}},
+		{"forks that are held already wait for one more", queued, all(" waits for Resources db, queue", outside),
+			"Unknown", "Pending", `"db"`, []crdv1.SandboxResourceStatus{{Name: "db"}, {Name: "queue"}}},
 		{"it failed for good, as its condition says", engine(provided(fresh), "False", "ResourceFailed", "step make: exit code 1."),
-			true, "False", "ResourceFailed", `Resource "db" (Resource ` + object + `) failed, and no member starts without it: step make: exit code 1.`,
-			[]crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}, 0},
+			waits, "False", "ResourceFailed", `Resource "db" (Resource ` + object + `) failed, and no fork starts without it: step make: exit code 1.`,
+			[]crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
 		{"it failed for good, as its phase says", phase(provided(fresh), "OLMFailed", 1),
-			true, "False", "ResourceFailed", "OLMFailed", []crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}, 0},
+			waits, "False", "ResourceFailed", "OLMFailed", []crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
 		{"that a former form of it failed says nothing", phase(provided(fresh), "Failed", 0),
-			true, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}, 0},
-		{"that a former form of it was ready says nothing, and what runs keeps its routing", changed,
-			true, "Unknown", "ResourcesNotReady", "has changed", []crdv1.SandboxResourceStatus{{Name: "db"}}, 4},
-		{"a resource that is added later stops nothing, and new forks wait", more,
-			true, "Unknown", "Pending", `Resource "cache"`, []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}, {Name: "cache"}}, 4},
-		{"somebody deletes it", held, true, "False", "ResourcesNotReady", "made again", []crdv1.SandboxResourceStatus{{Name: "db"}}, 0},
+			waits, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"that a former form of it was ready says nothing, and forks that run stay as they are", changed,
+			stays, "Unknown", "ResourcesNotReady", "has changed", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"a resource that is added later stops nothing that runs; new forks are held, and other members made", more,
+			[]string{
+				"ForkedWorkload in ns for a waits for Resources db, cache, and stays as it is", "ForkedWorkload in n2 for b waits for Resources db, cache, and stays as it is",
+				"ForkedWorkload in ns for c waits for Resources db, cache, and stays as it is", "ForkedWorkload in ns for d waits for Resources db, cache",
+				outside, "VirtualWorkload in ns for v", "config key of 6",
+			}, "Unknown", "Pending", `Resource "cache"`, []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}, {Name: "cache"}}},
+		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "made again", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -99,13 +118,13 @@ func TestMembersWaitForResources(t *testing.T) {
 				in = provided(in)
 			}
 			d := sandbox.Decide(in)
-			for _, w := range d.Members {
-				if w.Waits != tt.waits {
-					t.Errorf("%s waits: %v", w.Field, w.Waits)
-				}
+			if diff := cmp.Diff(tt.want, parts(d)); diff != "" {
+				t.Error(diff)
 			}
-			if n := len(d.Config.Spec.SandboxedWorkloads); n != tt.routed || len(d.SurplusMembers) > 0 {
-				t.Errorf("%d members are routed, and %d go", n, len(d.SurplusMembers))
+			for _, w := range d.Members {
+				if why, held := w.Object.(metav1.Object).GetAnnotations()[crdv1.AnnotationWaitsFor]; !w.Stays && (why != w.WaitsFor || held != (why != "")) {
+					t.Errorf("%s waits for %q and is held for %q", w.Field, w.WaitsFor, why)
+				}
 			}
 			after := sandbox.Conclude(in, d, acted(in, d), then)
 			c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionResourcesReady)
@@ -125,6 +144,62 @@ func TestMembersWaitForResources(t *testing.T) {
 			}
 			fieldsOf(t, in)
 		})
+	}
+}
+
+func TestWhatIsSaidOfForksThatWait(t *testing.T) {
+	waiting, _ := lived(sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"})
+	waiting = running(waiting)
+	live, _ := lived(engine(provided(sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}), "True", "Ready", "made"))
+	changed := running(live)
+	changed.Sandbox = with(live.Sandbox, func(s *crdv1.SignadotSandboxSpec) { s.ManagedResources[0].PluginName = "newer" })
+	broken := func(in sandbox.Input, reason string) sandbox.Input {
+		in = provided(running(in))
+		m := in.Members[1]
+		crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: crdv1.ConditionReady, Status: "False", Reason: reason, Message: "It is broken.", ObservedGeneration: m.GetGeneration()})
+		return in
+	}
+	for _, tt := range []struct {
+		name           string
+		in             sandbox.Input
+		status, reason string
+		says           string
+		forks, ready   int32
+	}{
+		{"a fork that is held says for what, and what becomes of requests", waiting, "Unknown", "ResourcesNotReady",
+			"customization.patches[0].target: its fork starts once ready: Resource db. Until then requests with the routing key fail with 503", 0, 0},
+		{"a fork that runs says that it does, and counts", provided(changed), "Unknown", "ResourcesNotReady",
+			"customization.patches[0].target: its fork runs on as it is, and takes its new form once ready: Resource db.", 3, 3},
+		{"that the baseline is not there is said before", broken(waiting, "BaselineNotFound"), "False", "BaselineNotFound", "It is broken.", 0, 0},
+		{"that a fork which runs is broken is said before", broken(changed, "ForkFailed"), "False", "ForkFailed", "It is broken.", 3, 3},
+		{"once it is let go nothing is known until it is looked at again", engine(waiting, "True", "Ready", "made"),
+			"Unknown", "Pending", "has not been looked at yet", 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := sandbox.Decide(tt.in)
+			made := acted(tt.in, d)
+			made.Config = made.Config.DeepCopy()
+			published(made.Config, "True", "NotAwaited")
+			after := sandbox.Conclude(tt.in, d, made, then)
+			c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionWorkloadsReady)
+			if c.Status != tt.status || c.Reason != tt.reason || !strings.Contains(c.Message, tt.says) {
+				t.Errorf("%+v", *c)
+			}
+			if after.Status.CustomizedDeployments != tt.forks || after.Status.ReadyDeployments != tt.ready {
+				t.Errorf("%d forks, %d ready", after.Status.CustomizedDeployments, after.Status.ReadyDeployments)
+			}
+			if r := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady); r.Status != "False" {
+				t.Errorf("%+v", *r)
+			}
+		})
+	}
+}
+
+func TestWhatForksWaitForIsShort(t *testing.T) {
+	long := strings.Repeat("é", 300)
+	d := sandbox.Decide(sandbox.Input{Sandbox: withResources(long, "b", "c", "d", "e", "f", "g"), OperatorNamespace: "operator"})
+	if got, want := d.Members[0].WaitsFor, "Resources "+long[:62]+"..., b, c, d, e, and 2 more"; got != want {
+		t.Errorf("%q, not %q", got, want)
 	}
 }
 
@@ -152,6 +227,13 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 	if d = sandbox.Decide(broken); len(d.SurplusResources) > 0 {
 		t.Error("it goes although a fork stays as it was")
 	}
+	former := running(in)
+	if w, ok = former.Members[0].(*crdv1.ForkedWorkload); ok { // As a leader with an old cache may have held it.
+		w.Annotations = map[string]string{crdv1.AnnotationWaitsFor: "Resource cache"}
+	}
+	if d = sandbox.Decide(former); len(d.SurplusResources) > 0 {
+		t.Error("it goes although a fork runs on in its former form")
+	}
 	in, d = lived(running(in))
 	if len(d.SurplusResources) != 1 || d.SurplusResources[0].Spec.Name != "db" || len(in.Resources) != 1 {
 		t.Errorf("it does not go: %v", parts(d))
@@ -172,7 +254,7 @@ func TestAResourceThatCannotBeWrittenIsSaid(t *testing.T) {
 			in.Unwritten = map[string]*apply.Refusal{object: tt.refusal}
 			d := sandbox.Decide(in)
 			f := d.Findings[crdv1.ConditionResourcesReady]
-			if string(f.Status) != tt.status || f.Reason != tt.reason || !d.Members[0].Waits {
+			if string(f.Status) != tt.status || f.Reason != tt.reason || d.Members[0].WaitsFor != "Resource db" {
 				t.Errorf("%+v", f)
 			}
 		})
@@ -186,8 +268,14 @@ func TestResourcesWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 	}
 	for name, says := range map[string]string{"": "managedResources[1] has no name", "db": `managedResources[1].name is "db"`} {
 		in.Sandbox = withResources("db", name)
-		if f := sandbox.Decide(in).Findings[crdv1.ConditionAccepted]; !f.IsNo() || !strings.Contains(f.Message, says) {
-			t.Errorf("%+v", f)
+		d := sandbox.Decide(engine(provided(in), "True", "Ready", "made"))
+		for _, condition := range []string{crdv1.ConditionAccepted, crdv1.ConditionResourcesReady} {
+			if f := d.Findings[condition]; !f.IsNo() || f.Reason != "InvalidSpec" || !strings.Contains(f.Message, says) {
+				t.Errorf("%s: %+v", condition, f)
+			}
+		}
+		if d.Members[0].WaitsFor == "" {
+			t.Error("a fork starts that one of the resources may be for")
 		}
 	}
 }

@@ -63,8 +63,11 @@ func parts(d sandbox.Decision) (out []string) {
 	for _, w := range d.Members {
 		ref, _ := w.Object.BaselineRef()
 		waits := ""
-		if w.Waits {
-			waits = " waits"
+		if w.WaitsFor != "" {
+			waits = " waits for " + w.WaitsFor
+		}
+		if w.Stays {
+			waits += ", and stays as it is"
 		}
 		out = append(out, fmt.Sprintf("%s in %s for %s%s", w.Object.MemberKind(), w.Object.GetNamespace(), ref.Name, waits))
 	}

@@ -35,10 +35,14 @@
 //
 // # Resources
 //
-// No member is made or changed before every Resource is Ready=True in the form that is
-// asked for: forks are told the names of their outputs (resourceTemplateData). What is
-// there meanwhile stays as it is and keeps its routing. So a resource that is added
-// later stops nothing. One that failed for good (its Ready has the reason
+// No fork starts before every Resource is Ready=True in the form that is asked for.
+// What forks are told of Resources (resourceTemplateData) are names, which are known
+// before; so every member is made and declared at once, and a new fork is held with
+// crdv1.AnnotationWaitsFor: its requests fail, and do not reach the baseline. To let it
+// go is one write (tools/adr/0017). A fork that runs already is neither held nor
+// changed: it follows its baseline and is made again when somebody deletes it, as
+// before. So a resource that is added later stops nothing. Members without a fork wait
+// for nothing. A resource that failed for good (its Ready has the reason
 // ResourceFailed, or its phase says so) makes the sandbox Ready=False with that
 // reason, on which clients stop to wait.
 //

@@ -78,14 +78,15 @@ func memberOf(in Input, name, namespace string, ref crdv1.ObjectRef) metav1.Obje
 }
 
 // configFor makes the RoutingConfig of the sandbox, with these members.
-func configFor(in Input, members []crdv1.Member) *crdv1.RoutingConfig {
+func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	c := &crdv1.RoutingConfig{
 		TypeMeta:   typeOf(crdv1.KindRoutingConfig),
 		ObjectMeta: partOf(in, routingkey.ConfigName(in.routingKey())),
 		// Never null, which the API server refuses.
 		Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}},
 	}
-	for _, m := range members {
+	for _, w := range members {
+		m := w.Object
 		ref, _ := m.BaselineRef() // The zero one is named by nobody.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{

@@ -57,9 +57,7 @@ func acted(in sandbox.Input, d sandbox.Decision) sandbox.Made {
 	for _, w := range d.Members {
 		at := slices.IndexFunc(in.Members, func(m crdv1.Member) bool { return place(m) == place(w.Object) })
 		switch {
-		case w.Waits && at < 0:
-			made.Members = append(made.Members, nil)
-		case w.Waits:
+		case w.Stays:
 			made.Members = append(made.Members, in.Members[at])
 		case at < 0:
 			made.Members = append(made.Members, written(w.Object, nil))
@@ -155,7 +153,8 @@ func engine(in sandbox.Input, status, reason, message string) sandbox.Input {
 	return in
 }
 
-// running says of each member that it is as it should be.
+// running says of each member that it is as it should be, and of a fork that is held
+// that it waits.
 func running(in sandbox.Input) sandbox.Input {
 	var all []crdv1.Member
 	for _, m := range in.Members {
@@ -169,7 +168,12 @@ func running(in sandbox.Input) sandbox.Input {
 			*conditions = append(*conditions, condition(m, t, "True", t, "It is so."))
 		}
 		if w, ok := m.(*crdv1.ForkedWorkload); ok {
-			w.Status.Fork = &crdv1.ForkStatus{}
+			if why := w.Annotations[crdv1.AnnotationWaitsFor]; why != "" {
+				crdv1.SetCondition(conditions, metav1.Condition{Type: crdv1.ConditionReady, Status: "False", Reason: "WaitsFor", Message: why, ObservedGeneration: m.GetGeneration()})
+				crdv1.SetCondition(conditions, metav1.Condition{Type: crdv1.ConditionForkAvailable, Status: "False", Reason: "WaitsFor", Message: why, ObservedGeneration: m.GetGeneration()})
+			} else {
+				w.Status.Fork = &crdv1.ForkStatus{}
+			}
 		}
 		all = append(all, m)
 	}
