@@ -54,7 +54,7 @@ func accept(in Input) finding.Finding {
 	}
 	if h := in.holder(); h.UID != in.Group.UID {
 		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
-			"Routing key %q is held by %s, which is older: choose another spec.routingKey", key, h))
+			"Routing key %q is held by %s, which had it first: choose another spec.routingKey", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Group.UID) {
 		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
@@ -78,8 +78,7 @@ func madeBy(c *crdv1.RoutingConfig) string {
 
 // mayRoute says whether the group has its key.
 func mayRoute(in Input) bool {
-	free := in.KeyConfig == nil || apply.IsOwned(in.KeyConfig, in.Group.UID)
-	return routingkey.Problem(in.Group.Spec.RoutingKey) == "" && in.holder().UID == in.Group.UID && free
+	return routingkey.Problem(in.Group.Spec.RoutingKey) == "" && routingkey.Has(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
 // members gives all members of the sandboxes of the group, and how the RoutingConfig

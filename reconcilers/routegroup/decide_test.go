@@ -76,6 +76,9 @@ func TestWhatAGroupRoutes(t *testing.T) {
 	}
 	old, foreign := mine("old"), &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key"}}
 	holding := mine("key")
+	theirs := foreign.DeepCopy()
+	theirs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(
+		&crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "s"}}, crdv1.GroupVersion().WithKind(crdv1.KindSandbox))}
 
 	for _, tt := range []struct {
 		name string
@@ -109,8 +112,12 @@ func TestWhatAGroupRoutes(t *testing.T) {
 		{"a key that somebody declared by hand is not taken", routegroup.Input{Group: group(), KeyConfig: foreign}, []string{"nothing: RoutingKeyTaken"}},
 		{"what is there and ours is kept", routegroup.Input{Group: group(), KeyConfig: &holding, Configs: []crdv1.RoutingConfig{holding}}, []string{"config key"}},
 		{"with a new key the old one goes", routegroup.Input{Group: group(), Configs: []crdv1.RoutingConfig{old}}, []string{"config key", "not old"}},
-		{"who has lost its key keeps nothing", claimed(routegroup.Input{Group: group(), KeyConfig: &holding, Configs: []crdv1.RoutingConfig{holding}},
-			crdv1.KindSandbox, "s", time.Second), []string{"nothing: RoutingKeyTaken", "not key"}},
+		{"who has its key keeps it, though one that is older comes to it", claimed(routegroup.Input{Group: group(), KeyConfig: &holding, Configs: []crdv1.RoutingConfig{holding}},
+			crdv1.KindSandbox, "s", time.Second), []string{"config key"}},
+		{"who is older waits until the holder's is gone", claimed(routegroup.Input{Group: group(), KeyConfig: theirs}, crdv1.KindSandbox, "s", -time.Second),
+			[]string{"nothing: RoutingKeyTaken"}},
+		{"who has no key any more keeps nothing", claimed(routegroup.Input{Group: group(), KeyConfig: theirs, Configs: []crdv1.RoutingConfig{old}},
+			crdv1.KindSandbox, "s", time.Second), []string{"nothing: RoutingKeyTaken", "not old"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.want, lines(routegroup.Decide(tt.in))); diff != "" {

@@ -13,10 +13,11 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// gather reads all that counts for a route group from the cache.
+// gather reads all that counts for a route group from the cache, and past it, with live,
+// where that says that its key is lost.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, g *crdv1.SignadotRouteGroup) (Input, error) {
+func gather(ctx context.Context, c, live client.Reader, g *crdv1.SignadotRouteGroup) (Input, error) {
 	in := Input{Group: g, Sandboxes: map[string]Sandbox{}}
 	var configs crdv1.RoutingConfigList
 	if err := c.List(ctx, &configs, client.MatchingFields{apply.IndexOwner: string(g.UID)}, client.UnsafeDisableDeepCopy); err != nil {
@@ -38,21 +39,7 @@ func gather(ctx context.Context, c client.Reader, g *crdv1.SignadotRouteGroup) (
 		}
 		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
 	}
-	if g.Spec.RoutingKey == "" {
-		return in, nil
-	}
 	var err error
-	if in.Claims, err = routingkey.Claims(ctx, c, g.Spec.RoutingKey); err != nil {
-		return in, err
-	}
-	config := &crdv1.RoutingConfig{}
-	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(g.Spec.RoutingKey)}, config)
-	if apierrors.IsNotFound(err) {
-		return in, nil
-	}
-	if err != nil {
-		return in, fmt.Errorf("read RoutingConfig %s: %w", routingkey.ConfigName(g.Spec.RoutingKey), err)
-	}
-	in.KeyConfig = config
-	return in, nil
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, live, g.Spec.RoutingKey, routingkey.OfGroup(g))
+	return in, err
 }

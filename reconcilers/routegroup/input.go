@@ -29,7 +29,7 @@ type Sandbox struct {
 
 // holder gives the claim to the key that counts: this group's or another one's.
 func (in Input) holder() routingkey.Claim {
-	return routingkey.Holder(routingkey.OfGroup(in.Group), in.Claims)
+	return routingkey.Holder(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
 // names gives the sandboxes that are named, each once, in the order of the list.

@@ -47,7 +47,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := sweep(ctx, r.config.Client, r.writer, g.Name, g.UID); err != nil {
 		return apply.Again(err)
 	}
-	in, err := gather(ctx, r.config.Client, g)
+	in, err := gather(ctx, r.config.Client, r.config.Live, g)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -3,11 +3,14 @@
 // kind. Each declares its key with a RoutingConfig, whose name follows from the key
 // (ConfigName), so two of them can never declare one key.
 //
-// Of several that claim a key the oldest has it (Holder), until it is gone; then the
-// next one has. The rule looks at nothing but the objects, so every replica, and the
-// next leader, comes to the same answer. Who has no key makes nothing.
+// Of several that claim a key, the one whose RoutingConfig declares it has it, however
+// old the others are: what runs is not taken away by who comes to the key later. While
+// there is no such RoutingConfig the oldest has it (Holder). One that is gone leaves it
+// to the next. The rule looks at nothing but the objects, so every replica, and the next
+// leader, comes to the same answer; who has no key makes nothing, and loses what it has
+// made. That is why Look believes a cache only where it says that the asker has the key.
 //
-// What users owe: Index before the cache starts, and to look again at each claimant of
+// What users owe: Look for what Holder is given, Index before the cache starts, and to look again at each claimant of
 // a key when one comes, changes its key or goes (see Claimants).
 package routingkey
 
@@ -83,24 +86,12 @@ func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
 // String names who claims, for messages.
 func (c Claim) String() string { return c.Kind + " " + c.Name }
 
-// Holder gives the claim that counts: own, or that of the others which is the oldest,
-// then the first by name. others may have own among them. One that is being deleted
-// holds its key until it is gone.
-func Holder(own Claim, others []Claim) Claim {
-	for _, other := range others {
-		if other.UID != own.UID && compare(other, own) < 0 {
-			own = other
-		}
-	}
-	return own
-}
-
 // compare says which of two claims goes before.
 func compare(a, b Claim) int {
 	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-// Claims gives all claims to a key, by the indexes, the one that counts first; none for
+// Claims gives all claims to a key, by the indexes, the oldest first; none for
 // the empty key, which is nobody's.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes;signadotroutegroups,verbs=get;list;watch

@@ -34,7 +34,7 @@ func TestEveryKeyHasALegalConfigNameOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestOneHasTheKeyWhoeverAsks(t *testing.T) {
+func TestTheOldestHasAKeyThatNobodyDeclaresWhoeverAsks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var claims []routingkey.Claim
 		for i := range rapid.IntRange(1, 6).Draw(t, "claims") {
@@ -53,7 +53,7 @@ func TestOneHasTheKeyWhoeverAsks(t *testing.T) {
 		first := func(c routingkey.Claim) string { return c.Created.UTC().String() + c.String() }
 		for _, own := range claims {
 			others := rapid.Permutation(claims).Draw(t, "others")
-			if got := routingkey.Holder(own, others); first(got) != first(sorted[0]) {
+			if got := routingkey.Holder(own, others, nil); first(got) != first(sorted[0]) {
 				t.Fatalf("%v asks and is told %v, want %v", own, got, sorted[0])
 			}
 		}
@@ -62,7 +62,7 @@ func TestOneHasTheKeyWhoeverAsks(t *testing.T) {
 
 func TestWhoIsAloneHasTheKey(t *testing.T) {
 	own := routingkey.Claim{Kind: "SignadotRouteGroup", Name: "g", UID: "u"}
-	if got := routingkey.Holder(own, nil); got != own {
+	if got := routingkey.Holder(own, nil, nil); got != own {
 		t.Error(got)
 	}
 }

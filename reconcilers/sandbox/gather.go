@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -13,7 +12,8 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// gather reads all that counts for a sandbox from the cache.
+// gather reads all that counts for a sandbox from the cache, and past it where that says
+// that its key is lost.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {
@@ -37,20 +37,6 @@ func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, conf
 	}
 	in.Configs = configs.Items
 	in = in.ordered()
-	if s.Spec.ID == "" {
-		return in, nil
-	}
-	if in.Claims, err = routingkey.Claims(ctx, c, s.Spec.ID); err != nil {
-		return in, err
-	}
-	key := &crdv1.RoutingConfig{}
-	err = c.Get(ctx, client.ObjectKey{Name: routingkey.ConfigName(s.Spec.ID)}, key)
-	if apierrors.IsNotFound(err) {
-		return in, nil
-	}
-	if err != nil {
-		return in, fmt.Errorf("read RoutingConfig %s: %w", s.Spec.ID, err)
-	}
-	in.KeyConfig = key
-	return in, nil
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, s.Spec.ID, routingkey.OfSandbox(s))
+	return in, err
 }

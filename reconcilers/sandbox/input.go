@@ -50,7 +50,7 @@ func (in Input) ordered() Input {
 
 // holder gives the claim to the key that counts: this sandbox's or another one's.
 func (in Input) holder() routingkey.Claim {
-	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims)
+	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }
 
 // member gives the member of ours of the same kind, namespace and name, or nil.

@@ -29,6 +29,7 @@ func Traps() []Trap {
 		{"an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
 		{"objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
 		{"an old cache shows a sandbox that is gone, and nothing of what it had made", "", goneAgain},
+		{"an old cache shows somebody else with the key of a sandbox", "", hadBefore},
 	}
 }
 
@@ -153,6 +154,36 @@ func goneAgain() (Scenario, func(string) string) {
 				return fmt.Sprint(asked)
 			}
 			return fmt.Sprint(empty)
+		}
+}
+
+const rival = `
+apiVersion: signadot.com/v1
+kind: SignadotRouteGroup
+metadata: {name: sweep-rival}
+spec: {routingKey: sweep-b-key, sandboxNames: []}
+`
+
+// hadBefore: a route group goes, a sandbox comes that has its key, and the next
+// manager's caches show the group with the key.
+func hadBefore() (Scenario, func(string) string) {
+	had := 0
+	return Scenario{
+			{"a group comes", func(ctx context.Context, w *World) error { return w.make(ctx, rival) }},
+			{"it goes", func(ctx context.Context, w *World) error {
+				had = w.revision(ctx)
+				return w.remove(ctx, &crdv1.SignadotRouteGroup{}, "sweep-rival")
+			}},
+			{"everything is made", makeAll},
+			{"a manager with old caches begins", func(ctx context.Context, w *World) error {
+				return w.exchange(ctx, func() error { return nil })
+			}},
+			{"everything goes", removeAll},
+		}, func(resource string) string {
+			if resource != "signadotroutegroups" && resource != "routingconfigs" {
+				return ""
+			}
+			return fmt.Sprint(had)
 		}
 }
 

@@ -1,0 +1,93 @@
+package routingkey
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// Holder gives the claim that has the key: own, or one of the others, which may have own
+// among them. It is the claim that made config, the RoutingConfig with the name of the
+// key; where none of them did, or config is nil, it is the oldest, then the first by
+// name. One that is being deleted holds its key until its RoutingConfig is gone, and
+// then as long as it is the oldest.
+func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
+	first := own
+	for _, c := range append([]Claim{own}, others...) {
+		if config != nil && apply.IsOwned(config, c.UID) {
+			return c
+		}
+		if c.UID != first.UID && compare(c, first) < 0 {
+			first = c
+		}
+	}
+	return first
+}
+
+// Has says whether own has the key, and nobody else's RoutingConfig has its name. The
+// other arguments are those of Holder.
+func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
+	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID))
+}
+
+// Look gives who claims the key that own claims, and the RoutingConfig with the name of
+// the key, nil when there is none: what Holder takes. It reads the cache. Where that says
+// that own has not the key, it asks past it, with live: a cache that is old, as that of a
+// leader that starts, may show a rival that is gone, and not yet what own has made; and
+// who takes its key for lost takes away what runs. An error means that it should be
+// tried again.
+func Look(ctx context.Context, cache, live client.Reader, key string, own Claim) ([]Claim, *crdv1.RoutingConfig, error) {
+	claims, err := Claims(ctx, cache, key)
+	if err != nil || key == "" {
+		return nil, nil, err
+	}
+	config, err := configOf(ctx, cache, key)
+	if err != nil || Has(own, claims, config) {
+		return claims, config, err
+	}
+	if config, err = configOf(ctx, live, key); err != nil {
+		return nil, nil, err
+	}
+	for {
+		rival := Holder(own, claims, config)
+		if rival.UID == own.UID {
+			return claims, config, nil
+		}
+		if stands, err := claimed(ctx, live, key, rival); err != nil || stands {
+			return claims, config, err
+		}
+		claims = slices.DeleteFunc(claims, func(c Claim) bool { return c.UID == rival.UID })
+	}
+}
+
+// configOf reads the RoutingConfig with the name of a key; nil when there is none.
+func configOf(ctx context.Context, c client.Reader, key string) (*crdv1.RoutingConfig, error) {
+	config := &crdv1.RoutingConfig{}
+	err := c.Get(ctx, client.ObjectKey{Name: ConfigName(key)}, config)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read RoutingConfig %s: %w", ConfigName(key), err)
+	}
+	return config, nil
+}
+
+// claimed says whether the one that claims is there, in that life, and claims the key.
+func claimed(ctx context.Context, live client.Reader, key string, c Claim) (bool, error) {
+	var o client.Object = &crdv1.SignadotSandbox{}
+	if c.Kind == crdv1.KindRouteGroup {
+		o = &crdv1.SignadotRouteGroup{}
+	}
+	err := live.Get(ctx, client.ObjectKey{Name: c.Name}, o)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("see whether %s claims routing key %q: %w", c, key, err)
+	}
+	return err == nil && o.GetUID() == c.UID && Of(o) == key, nil
+}
