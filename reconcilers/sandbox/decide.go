@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
@@ -120,7 +121,7 @@ func accept(in Input, all []entry) finding.Finding {
 	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
-			"Routing key %q is held by %s, which is older: choose another spec.id", key, h))
+			"Routing key %q is held by %s, which had it first: choose another spec.id", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
@@ -168,6 +169,5 @@ func idle(in Input, all []entry) []string {
 // mayHaveParts says whether the sandbox has its key, without which no part of
 // it could be reached.
 func mayHaveParts(in Input) bool {
-	free := in.KeyConfig == nil || apply.IsOwned(in.KeyConfig, in.Sandbox.UID)
-	return in.routingKey() != "" && in.holder().UID == in.Sandbox.UID && free
+	return in.routingKey() != "" && routingkey.Has(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }

@@ -163,6 +163,10 @@ func TestPartsOfASandbox(t *testing.T) {
 			Sandbox: asks(target("Deployment", "ns", "a")), Claims: []routingkey.Claim{routingkey.OfSandbox(&older)},
 			Members: []crdv1.Member{stale}, Configs: []crdv1.RoutingConfig{old}, Resources: []*crdv1.Resource{gone},
 		}, []string{"not ForkedWorkload stale", "not config old-key"}},
+		{"who is older and comes to a key later does not take it", sandbox.Input{
+			Sandbox: asks(target("Deployment", "ns", "a")), Claims: []routingkey.Claim{routingkey.OfSandbox(&older)},
+			KeyConfig: &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: mine()}},
+		}, []string{"ForkedWorkload in ns for a", "config key of 1"}},
 		{"a key that somebody declared by hand is not taken away", sandbox.Input{
 			Sandbox: asks(target("Deployment", "ns", "a")), KeyConfig: &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key"}},
 		}, nil},

@@ -14,12 +14,12 @@
 //
 // # The routing key
 //
-// It is spec.id. Of several sandboxes and route groups with one key the oldest (then
-// the first by name) has it (package routingkey); the others make nothing and say
-// RoutingKeyTaken, and one of them takes over when the holder is gone. The name of the
-// RoutingConfig is the key, which is always a legal name; that it is ours is told by
-// its owner. A sandbox that loses its key loses its members, and keeps its Resources:
-// making those again would lose what is in them.
+// It is spec.id. Of several sandboxes and route groups with one key the one whose
+// RoutingConfig is there has it, else the oldest (package routingkey); the others make
+// nothing and say RoutingKeyTaken, and one of them takes over when the holder is gone.
+// The name of the RoutingConfig is the key, which is always a legal name; that it is
+// ours is told by its owner. A sandbox that loses its key loses its members, and keeps
+// its Resources: making those again would lose what is in them.
 //
 // # Members
 //
