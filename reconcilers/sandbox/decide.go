@@ -30,6 +30,9 @@ type Decision struct {
 	Findings finding.Findings
 	// Members are those that the spec asks for and that can be made, in its order.
 	Members []Wanted
+	// LeftOut is why the first of those that cannot be made is left out; Yes when none
+	// is.
+	LeftOut finding.Finding
 	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
 	// What is not wanted any more.
@@ -59,7 +62,7 @@ func Decide(in Input) Decision {
 	d := Decision{Findings: finding.Findings{
 		crdv1.ConditionAccepted:       accept(in, all),
 		crdv1.ConditionResourcesReady: r.finding,
-	}}
+	}, LeftOut: leftOut(all)}
 	if mayHaveParts(in) {
 		for _, e := range all {
 			if e.accepted.IsYes() {
@@ -138,7 +141,24 @@ func accept(in Input, all []entry) finding.Finding {
 	if f := acceptResources(in); !f.IsYes() {
 		return f
 	}
-	return finding.Yes("Accepted", strings.Join(append([]string{"The spec is right."}, idle(in, all)...), " "))
+	remarks := []string{"The spec is right."}
+	if len(all) == 0 {
+		remarks = append(remarks, nothing)
+	}
+	return finding.Yes("Accepted", strings.Join(append(remarks, idle(in, all)...), " "))
+}
+
+// nothing is what a sandbox without members comes to.
+const nothing = "The sandbox names no workloads, so requests with its routing key reach the baselines."
+
+// leftOut gives the finding about the first entry that is not accepted.
+func leftOut(all []entry) finding.Finding {
+	for _, e := range all {
+		if !e.accepted.IsYes() {
+			return e.accepted
+		}
+	}
+	return finding.Yes("Accepted", "Every workload that is named has its place.")
 }
 
 // maker names a RoutingConfig, and who made it.

@@ -40,19 +40,32 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	if findings[crdv1.ConditionAccepted].IsYes() {
 		findings[crdv1.ConditionAccepted] = acceptedByParts(d, made)
 	}
-	findings[crdv1.ConditionReady] = findings.Ready("All desired workloads are available.",
+	well := "All desired workloads are available."
+	if len(d.Members) == 0 {
+		well = nothing
+	}
+	findings[crdv1.ConditionReady] = findings.Ready(well,
 		crdv1.ConditionAccepted, crdv1.ConditionResourcesReady, crdv1.ConditionWorkloadsReady, crdv1.ConditionRoutingReady)
 	finding.Write(s, findings, now)
 	return s
 }
 
-// ConcludeDeletion gives the sandbox with the status of one that is being
-// deleted.
-func ConcludeDeletion(s *crdv1.SignadotSandbox, message string, now metav1.Time) *crdv1.SignadotSandbox {
-	s = s.DeepCopy()
-	s.Status.ObservedGeneration = s.Generation
+// ConcludeDeletion gives the sandbox with the status of one that is being deleted, and
+// of which in has what is left: none of it can be relied on any more, ready or not. What
+// was found about its spec stays said.
+func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.SignadotSandbox {
+	s := in.Sandbox.DeepCopy()
+	st := &s.Status
+	st.ObservedGeneration, st.CustomizedDeployments, st.ReadyDeployments = s.Generation, 0, 0
+	for _, m := range in.Members {
+		if w, ok := m.(*crdv1.ForkedWorkload); ok {
+			count(st, w)
+		}
+	}
 	gone := finding.No(ReasonDeleting, message)
-	finding.Write(s, finding.Findings{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
+	finding.Write(s, finding.Findings{
+		crdv1.ConditionReady: gone, crdv1.ConditionWorkloadsReady: gone, crdv1.ConditionResourcesReady: gone, crdv1.ConditionRoutingReady: gone,
+	}, now)
 	return s
 }
 
@@ -73,14 +86,17 @@ func acceptedByParts(d Decision, made Made) finding.Finding {
 	return d.Findings[crdv1.ConditionAccepted]
 }
 
-// workloads says whether every member is ready. What is known to be wrong comes
-// before what is not known yet.
+// workloads says whether every workload that is named has a member, and each is ready.
+// What is known to be wrong comes before what is not known yet.
 func workloads(d Decision, made Made) finding.Finding {
 	if d.Config == nil {
 		a := d.Findings[crdv1.ConditionAccepted]
 		return finding.No(a.Reason, a.Message)
 	}
 	out := finding.Yes("WorkloadsReady", fmt.Sprintf("Workloads ready: %d of %d.", len(d.Members), len(d.Members)))
+	if len(d.Members) == 0 {
+		out = finding.Yes("NoWorkloads", "The sandbox names no workloads.")
+	}
 	for i := range d.Members {
 		f := memberReady(d.Members[i], made.Members[i], made.Refusals[i])
 		if f.IsNo() {
@@ -89,6 +105,9 @@ func workloads(d Decision, made Made) finding.Finding {
 		if !f.IsYes() && out.IsYes() {
 			out = f
 		}
+	}
+	if d.LeftOut.IsNo() {
+		return finding.No(d.LeftOut.Reason, "Left out: "+d.LeftOut.Message)
 	}
 	return out
 }
@@ -171,6 +190,9 @@ func routing(d Decision, made Made) finding.Finding {
 			return f
 		}
 	}
+	if d.LeftOut.IsNo() {
+		return finding.No(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
+	}
 	if f := routingconfig.Applied(made.Config); !f.IsYes() {
 		return f
 	}
@@ -190,6 +212,9 @@ func present(made Made) []crdv1.Member {
 
 // routed says that the key is routed, and what of it is not.
 func routed(made Made) string {
+	if len(made.Members) == 0 {
+		return "The routing key is on the routing log, and has no rules: requests with it reach the baselines."
+	}
 	message := "The rules of the routing key are on the routing log, every baseline has its sidecars, and every proxy knows them."
 	if c := crdv1.FindCondition(made.Config.Status.Conditions, routingconfig.ConditionProxiesCurrent); c != nil && c.Reason == routingconfig.ReasonNotAwaited {
 		message = "The rules of the routing key are on the routing log, and every baseline has its sidecars."

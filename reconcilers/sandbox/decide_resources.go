@@ -164,7 +164,7 @@ func resourceReady(in Input, name string) finding.Finding {
 	case unwritten:
 		return finding.Open(crdv1.ReasonPending, shown+" could not be written yet; it is tried again.")
 	case have == nil:
-		return finding.Open(crdv1.ReasonPending, shown+" is not made as long as the sandbox has not its routing key.")
+		return finding.No(ReasonResourcesNotReady, shown+" is not made as long as the sandbox has not its routing key.")
 	case have.DeletionTimestamp != nil:
 		return finding.No(ReasonResourcesNotReady, shown+" is being deleted by somebody; it is made again once it is gone.")
 	}

@@ -1,6 +1,7 @@
 package sandbox_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -147,11 +148,97 @@ func TestWhatStandsInTheWayOfReadyIsNamed(t *testing.T) {
 }
 
 func TestTheEndSpeaksOfThePresentGeneration(t *testing.T) {
-	s := asks()
-	s.Generation = 3
-	after := sandbox.ConcludeDeletion(s, "It waits.", then)
-	c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
-	if after.Status.ObservedGeneration != 3 || c.ObservedGeneration != 3 || c.Status != "False" || c.Reason != sandbox.ReasonDeleting || c.Message != "It waits." {
-		t.Errorf("%+v", after.Status)
+	in := full(t)
+	_, in.Sandbox = decided(in)
+	in.Sandbox.Generation++ // As the API server does when it marks an object as deleted.
+	for _, left := range []int32{1, 0} {
+		in.Members = in.Members[:left]
+		after := sandbox.ConcludeDeletion(in, "It waits.", then)
+		if after.Status.ObservedGeneration != 2 || after.Status.CustomizedDeployments != left || after.Status.ReadyDeployments != left {
+			t.Errorf("%+v", after.Status)
+		}
+		for _, c := range after.Status.Conditions {
+			want := crdv1.StatusCondition{Type: c.Type, Status: "False", Reason: sandbox.ReasonDeleting, Message: "It waits.", ObservedGeneration: 2, LastTransitionTime: then}
+			if diff := cmp.Diff(want, c); diff != "" && c.Type != crdv1.ConditionAccepted {
+				t.Error(diff)
+			}
+		}
+	}
+}
+
+// brief says each condition of a sandbox in short, in their order.
+func brief(s *crdv1.SignadotSandbox) []string {
+	var out []string
+	for _, c := range s.Status.Conditions {
+		out = append(out, c.Type+" "+c.Status+" "+c.Reason)
+	}
+	return out
+}
+
+func TestConditionsOfASandboxDoNotContradictEachOther(t *testing.T) {
+	broken := target("StatefulSet", "ns", "s")
+	named := func(change func(*crdv1.SignadotSandboxSpec)) sandbox.Input {
+		in := full(t)
+		in.Sandbox = with(in.Sandbox, change)
+		return in
+	}
+	nobody := full(t)
+	nobody.Sandbox, nobody.Members = asks(), nil
+	alone := nobody
+	alone.Sandbox = asks(broken)
+	keyless := sandbox.Input{Sandbox: with(withResources("db"), func(s *crdv1.SignadotSandboxSpec) { s.ID = "" }), OperatorNamespace: "operator"}
+	for _, tt := range []struct {
+		name string
+		in   sandbox.Input
+		want []string
+		// says is what the conditions that are False say, or all when none is.
+		says string
+	}{
+		{"all is well", full(t), []string{"Ready True Ready", "Accepted True Accepted",
+			"WorkloadsReady True WorkloadsReady", "ResourcesReady True NoResources", "RoutingReady True RoutingReady"}, ""},
+		{"nothing that it names can be forked", alone, []string{"Ready False UnsupportedKind", "Accepted False UnsupportedKind",
+			"WorkloadsReady False UnsupportedKind", "ResourcesReady True NoResources", "RoutingReady False UnsupportedKind"}, "customization.patches[0].target"},
+		{"one of several workloads cannot be forked", named(func(s *crdv1.SignadotSandboxSpec) {
+			s.Customization.Patches = append(s.Customization.Patches, broken)
+		}), []string{"Ready False UnsupportedKind", "Accepted False UnsupportedKind",
+			"WorkloadsReady False UnsupportedKind", "ResourcesReady True NoResources", "RoutingReady False UnsupportedKind"}, "customization.patches[1].target"},
+		{"it names no workloads", nobody, []string{"Ready True Ready", "Accepted True Accepted",
+			"WorkloadsReady True NoWorkloads", "ResourcesReady True NoResources", "RoutingReady True RoutingReady"}, ""},
+		{"it has no key, and so no resources", keyless, []string{"Ready False InvalidSpec", "Accepted False InvalidSpec",
+			"WorkloadsReady False InvalidSpec", "ResourcesReady False ResourcesNotReady", "RoutingReady False InvalidSpec"}, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := sandbox.Decide(tt.in)
+			made := acted(tt.in, d)
+			if made.Config != nil {
+				made.Config = made.Config.DeepCopy()
+				published(made.Config, "True", "NotAwaited")
+			}
+			after := sandbox.Conclude(tt.in, d, made, then)
+			if diff := cmp.Diff(tt.want, brief(after)); diff != "" {
+				t.Error(diff)
+			}
+			for _, c := range after.Status.Conditions {
+				if c.Status == "False" && !strings.Contains(c.Message, tt.says) {
+					t.Errorf("%+v does not say %q", c, tt.says)
+				}
+			}
+		})
+	}
+}
+
+func TestASandboxThatForksNothingSaysSo(t *testing.T) {
+	in := sandbox.Input{Sandbox: asks(), OperatorNamespace: "operator"}
+	d := sandbox.Decide(in)
+	made := acted(in, d)
+	published(made.Config, "True", "NotAwaited")
+	after := sandbox.Conclude(in, d, made, then)
+	for conditionType, says := range map[string]string{
+		crdv1.ConditionReady: "names no workloads, so requests with its routing key reach the baselines", crdv1.ConditionAccepted: "names no workloads",
+		crdv1.ConditionWorkloadsReady: "names no workloads", crdv1.ConditionRoutingReady: "has no rules",
+	} {
+		if c := crdv1.FindCondition(after.Status.Conditions, conditionType); c.Status != "True" || !strings.Contains(c.Message, says) {
+			t.Errorf("%+v", *c)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Resu
 	if held == "" {
 		return reconcile.Result{}, true, nil
 	}
-	after := ConcludeDeletion(in.Sandbox, fmt.Sprintf(
+	after := ConcludeDeletion(in, fmt.Sprintf(
 		"The sandbox is being deleted. Its members go once SignadotRouteGroup %s does not lead to them any more.", held), metav1.NewTime(r.config.Now()))
 	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
 		return reconcile.Result{}, false, err

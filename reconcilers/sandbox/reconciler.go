@@ -96,7 +96,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	case waitsFor == "":
 		return apply.Again(r.writer.RemoveFinalizer(ctx, in.Sandbox))
 	}
-	after := ConcludeDeletion(in.Sandbox, waitsFor, metav1.NewTime(r.config.Now()))
+	after := ConcludeDeletion(in, waitsFor, metav1.NewTime(r.config.Now()))
 	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
 		return apply.Again(err)
 	}
