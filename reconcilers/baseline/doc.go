@@ -6,6 +6,7 @@
 //	Read, Pods  the live workload and its pods, from the cache       read.go, rollout.go
 //	Selects     whether a Service leads to the baseline              services.go  pure
 //	ListensOn   which port of the pod a port of a Service leads to   services.go  pure
+//	Forms       the same while pods of a former template are there   services.go  pure
 //	Sidecars    whether requests to the baseline meet a sidecar      sidecars.go  pure
 //	Watch       which members an event is about                      watch.go
 //

@@ -2,6 +2,7 @@ package baseline
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,8 +15,65 @@ import (
 // routed: it has a selector that matches, is not an ExternalName, and has not the
 // annotation routing.signadot.com/ignore.
 func Selects(s *corev1.Service, template *corev1.PodTemplateSpec) bool {
-	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true" &&
-		ledTo(s)(template.Labels)
+	return isRouted(s) && ledTo(s)(template.Labels)
+}
+
+// isRouted says whether a Service is to be routed, if it leads to a baseline.
+func isRouted(s *corev1.Service) bool {
+	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true"
+}
+
+// Forms are the forms that the pods of a baseline have: that of its template, and those
+// of pods made from former ones. While a new form is rolled out, which may take for ever,
+// requests reach pods of both.
+type Forms struct {
+	// Template is what new pods are made from.
+	Template *corev1.PodTemplateSpec
+	// Pods are those that the baseline's selector selects. Of their containers only ports
+	// with a name count.
+	Pods []corev1.Pod
+}
+
+// Selected says whether a Service leads to pods of any form, and is to be routed.
+func (f Forms) Selected(s *corev1.Service) bool {
+	if !isRouted(s) {
+		return false
+	}
+	leads := ledTo(s)
+	if leads(f.Template.Labels) {
+		return true
+	}
+	for i := range f.Pods {
+		if takesRequests(&f.Pods[i]) && leads(f.Pods[i].Labels) {
+			return true
+		}
+	}
+	return false
+}
+
+// ListenOn resolves the target of a Service port to the ports of the pods, sorted: more
+// than one when the forms have the name at different ports, none when no container has it.
+func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
+	var out []int32
+	add := func(pod corev1.PodSpec) {
+		if port, ok := ListensOn(pod, p); ok {
+			out = append(out, port)
+		}
+	}
+	add(f.Template.Spec)
+	for i := range f.Pods {
+		if takesRequests(&f.Pods[i]) {
+			add(f.Pods[i].Spec)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// takesRequests says whether a pod is one of the baseline that requests may still come to;
+// to one that is being deleted they do on connections that are open.
+func takesRequests(p *corev1.Pod) bool {
+	return p.Labels[crdv1.LabelForkedWorkload] == "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
 // ledTo says to the pods with which labels a Service leads; to none without a

@@ -96,12 +96,12 @@ func Decide(in Input) Decision {
 	case problem != nil:
 		d.Findings[crdv1.ConditionAccepted], pod = in.notApplied(problem), in.running(in.Baseline.Template.Spec)
 	case d.Held != "":
-		pod = in.running(clone.Template.Spec)
+		pod, d.SurplusForks = in.running(clone.Template.Spec), otherForks(in, clone.Object)
 	default:
 		d.Fork, pod = fork.Writable(clone.Object), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
-	d.Services = fork.Services(in.Baseline.Template, pod, in.neighbours(), id)
+	d.Services = fork.Services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, pod, in.neighbours(), id)
 	d.Surplus = surplus(in.ownServices(), d.Services)
 	return d
 }

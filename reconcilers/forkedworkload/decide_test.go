@@ -264,13 +264,16 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
+// observedTest is what is stated of a fork in some world.
+type observedTest struct {
+	name   string
+	change func(w *world)
+	check  func(o *factv1.WorkloadObserved) any
+	want   any
+}
+
 func TestObserved(t *testing.T) {
-	tests := []struct {
-		name   string
-		change func(w *world)
-		check  func(o *factv1.WorkloadObserved) any
-		want   any
-	}{
+	tests := []observedTest{
 		{"a Service is named with its address and ports", func(*world) {},
 			func(o *factv1.WorkloadObserved) any {
 				s := o.Services[0]
@@ -308,6 +311,7 @@ func TestObserved(t *testing.T) {
 			return []any{len(o.Services), o.Services[0].ClusterIp, b.From, b.To != "", b.ClusterIp, b.Ports[0].WorkloadPort}
 		}, []any{2, "10.0.0.2", "b", true, "", uint32(8080)}},
 	}
+	tests = append(tests, rolledOut()...)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()

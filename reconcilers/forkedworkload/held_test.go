@@ -130,4 +130,15 @@ func TestAForkThatWaitsIsNotStarted(t *testing.T) {
 			t.Errorf("%v, %q", d.Fork, d.Held)
 		}
 	})
+	t.Run("one of another baseline does not stay for it", func(t *testing.T) {
+		w := newWorld()
+		w.runs(t)
+		other := w.deployment().DeepCopy()
+		other.Name, w.in.Fork, w.in.Forks = "sb-other-x", nil, nil
+		w.in.Forks = append(w.in.Forks, other)
+		w.waits()
+		if d := forkedworkload.Decide(w.in); d.Fork != nil || len(d.SurplusForks) != 1 {
+			t.Errorf("it writes %v and deletes %v", d.Fork, d.SurplusForks)
+		}
+	})
 }

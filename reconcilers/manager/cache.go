@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -102,8 +103,9 @@ func keepNoBooks(o metav1.Object) {
 
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
 // up to, why one of a fork does not start,
-// and what package coverage asks of it: the images of our own containers,
-// the ports whose connections they do not read, and why it has none.
+// what package coverage asks of it: the images of our own containers,
+// the ports whose connections they do not read, and why it has none; and, where a sidecar
+// leads requests, the ports that Services know by name.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -119,13 +121,34 @@ func keepSidecars(o metav1.Object) {
 	if p.Labels[crdv1.LabelForkedWorkload] != "" {
 		kept = func(string) bool { return true } // What keeps its own from starting is told.
 	}
-	p.Spec = corev1.PodSpec{Containers: names(p.Spec.Containers, kept), InitContainers: names(p.Spec.InitContainers, kept)}
+	left := corev1.PodSpec{Containers: names(p.Spec.Containers, kept), InitContainers: names(p.Spec.InitContainers, kept)}
+	if p.Labels[crdv1.LabelForkedWorkload] == "" && len(left.Containers)+len(left.InitContainers) > 0 {
+		left.Containers = append(left.Containers, namedPorts(p.Spec)...)
+	}
+	p.Spec = left
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
 		ContainerStatuses:     readiness(p.Status.ContainerStatuses, kept),
 		InitContainerStatuses: readiness(p.Status.InitContainerStatuses, kept),
 	}
 	troubles(p)
+}
+
+// namedPorts leaves of the containers that keep running the ports that have a name, as if
+// one container had them all; nil when there are none.
+func namedPorts(in corev1.PodSpec) []corev1.Container {
+	var ports []corev1.ContainerPort
+	for _, c := range baseline.Running(in) {
+		for _, p := range c.Ports {
+			if p.Name != "" && !isInjected(c.Name) {
+				ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: p.ContainerPort, Protocol: p.Protocol})
+			}
+		}
+	}
+	if ports == nil {
+		return nil
+	}
+	return []corev1.Container{{Ports: slices.Clip(ports)}}
 }
 
 // isInjected says whether a container is one of ours.

@@ -191,7 +191,8 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
 		},
 		Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}, {Name: "PLAIN_PORTS", Value: "1"}}}},
+			Containers: []corev1.Container{{Name: "main", Image: "x", Env: []corev1.EnvVar{{Name: "SECRET", Value: "s"}, {Name: "PLAIN_PORTS", Value: "1"}},
+				Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, HostIP: "1.2.3.4"}, {ContainerPort: 8081}}}},
 			InitContainers: []corev1.Container{
 				{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "LOG_LEVEL", Value: "info"}, {Name: "PLAIN_PORTS", Value: "22,8081"}}},
 				{Name: "sd-sidecar-init", Image: "z", Command: []string{"c"}, Env: []corev1.EnvVar{
@@ -207,12 +208,18 @@ func TestTheCacheKeepsOnlyWhatIsRead(t *testing.T) {
 	if _, err := transform(keepSidecars)(fork); err != nil || len(fork.Spec.Containers) != 1 || fork.Status.ContainerStatuses[0].Name != "main" {
 		t.Errorf("of a pod of a fork, whose own containers are told of, there is %+v, %v", fork.Status, err)
 	}
+	plain := pod.DeepCopy()
+	plain.Spec.InitContainers = nil
+	if _, err := transform(keepSidecars)(plain); err != nil || len(plain.Spec.Containers) != 0 {
+		t.Errorf("of a pod without a sidecar, whose ports no key leads through, there is %+v, %v", plain.Spec, err)
+	}
 	got, err := transform(keepSidecars)(pod)
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{crdv1.AnnotationProcessed: "why"}},
 		Spec: corev1.PodSpec{InitContainers: []corev1.Container{
 			{Name: "sd-sidecar", Image: "y", Env: []corev1.EnvVar{{Name: "PLAIN_PORTS", Value: "22,8081"}}},
-			{Name: "sd-sidecar-init", Image: "z", Env: []corev1.EnvVar{{Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}}},
+			{Name: "sd-sidecar-init", Image: "z", Env: []corev1.EnvVar{{Name: "SWITCHYARD_REDIRECT_EXCEPT", Value: "9090"}}}},
+			Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}},
 		Status: corev1.PodStatus{Phase: "Running"},
 	}
 	if diff := cmp.Diff(any(want), got); diff != "" || err != nil {

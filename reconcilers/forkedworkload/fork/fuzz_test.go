@@ -96,7 +96,7 @@ func tryClone(t *testing.T, live *livebaseline.Workload, list []crdv1.Patch) {
 		}
 		return
 	}
-	services := fork.Services(live.Template, got.Template.Spec, []corev1.Service{service(t, `{metadata: {name: s}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http}]}}`)}, identity())
+	services := fork.Services(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{service(t, `{metadata: {name: s}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http}]}}`)}, identity())
 	if len(services) != 1 {
 		t.Fatalf("%d Services", len(services))
 	}

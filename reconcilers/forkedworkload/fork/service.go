@@ -20,7 +20,9 @@ type Mapping struct {
 	Service *corev1.Service
 	// Ports are the TCP ports that can be mapped, sorted by Port. TargetPort is
 	// the port on which the baseline's pods listen, by which its sidecar knows
-	// a connection; the fork may listen on another one behind the same name.
+	// a connection; the fork may listen on another one behind the same name. While
+	// pods of several forms of the baseline are there that may be more than one, each
+	// with an entry of its own.
 	Ports []crdv1.MappedPort
 	// Missing are the ports that do not lead to the fork, each once, sorted: their target is a
 	// name that no container has. Where the baseline has it and only the fork has
@@ -29,16 +31,16 @@ type Mapping struct {
 	Missing []int32
 }
 
-// Services gives a Mapping for each Service that selects the baseline's pods
-// (its template), sorted by name, for the fork with the given pod, as Clone made it.
+// Services gives a Mapping for each Service that selects the baseline's pods, in whichever
+// form they are, sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out.
-func Services(template *corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
+func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
 	var out []Mapping
 	for i := range neighbours {
 		s := &neighbours[i]
-		if baseline.Selects(s, template) {
-			out = append(out, mapService(s, template.Spec, fork, id))
+		if live.Selected(s) {
+			out = append(out, mapService(s, live, fork, id))
 		}
 	}
 	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
@@ -47,16 +49,16 @@ func Services(template *corev1.PodTemplateSpec, fork corev1.PodSpec, neighbours 
 }
 
 // mapService makes the Mapping of one Service.
-func mapService(s *corev1.Service, live, fork corev1.PodSpec, id Identity) Mapping {
+func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id Identity) Mapping {
 	m := Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
-		target, known := baseline.ListensOn(live, p)
+		targets := live.ListenOn(p)
 		answers, answered := baseline.ListensOn(fork, p)
-		if !known || !answered {
+		if len(targets) == 0 || !answered {
 			m.Missing = append(m.Missing, p.Port)
 		}
-		if !known {
+		if len(targets) == 0 {
 			continue
 		}
 		if p.TargetPort == (intstr.IntOrString{}) {
@@ -68,13 +70,15 @@ func mapService(s *corev1.Service, live, fork corev1.PodSpec, id Identity) Mappi
 		ports = append(ports, corev1.ServicePort{
 			Name: p.Name, Protocol: baseline.ProtocolOf(p.Protocol), AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: p.TargetPort,
 		})
-		if baseline.ProtocolOf(p.Protocol) == corev1.ProtocolTCP {
-			m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+		for _, target := range targets {
+			if baseline.ProtocolOf(p.Protocol) == corev1.ProtocolTCP {
+				m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+			}
 		}
 	}
 	slices.Sort(m.Missing)
 	m.Missing = slices.Compact(m.Missing) // One number may be there for two protocols.
-	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+	slices.SortStableFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 	if len(ports) > 0 {
 		m.Service = service(s, ports, id)
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -17,7 +18,7 @@ func mapped(t *testing.T, patchText string, services ...corev1.Service) []fork.M
 	t.Helper()
 	b := baseline(t)
 	c := clone(t, fork.Plan{Patches: patches(t, patchText)})
-	return fork.Services(&b.Spec.Template, c.Spec.Template.Spec, services, identity())
+	return fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, services, identity())
 }
 
 func TestServicesThatAreMapped(t *testing.T) {
@@ -244,7 +245,7 @@ func TestARolloutHasServicesAsADeploymentHas(t *testing.T) {
 	live := rollout(t)
 	got, _ := cloneRollout(t, live, fork.Plan{})
 	s := service(t, `{metadata: {name: s, namespace: hotrod}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: http, protocol: TCP}]}}`)
-	m := fork.Services(live.Template, got.Template.Spec, []corev1.Service{s}, identity())
+	m := fork.Services(livebaseline.Forms{Template: live.Template}, got.Template.Spec, []corev1.Service{s}, identity())
 	if len(m) != 1 || m[0].Ports[0].TargetPort != 8081 || len(m[0].Missing) != 0 {
 		t.Errorf("%+v", m)
 	}
@@ -297,7 +298,7 @@ func TestAPortWithTwoNamesIsWrittenOnceAndServedUnderBoth(t *testing.T) {
 		t.Error("aliases and secrets:", diff, written.ImagePullSecrets)
 	}
 	s := service(t, `{metadata: {name: x}, spec: {selector: {app: customer}, ports: [{port: 80, targetPort: metrics, protocol: TCP}]}}`)
-	m := fork.Services(&b.Spec.Template, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
+	m := fork.Services(livebaseline.Forms{Template: &b.Spec.Template}, c.Spec.Template.Spec, []corev1.Service{s}, identity())[0]
 	if m.Service == nil || m.Service.Spec.Ports[0].TargetPort.IntVal != 8081 || m.Ports[0].TargetPort != 8081 {
 		t.Errorf("%+v", m)
 	}
