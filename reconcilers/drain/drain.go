@@ -12,8 +12,9 @@
 // What is forced is logged object by object, with what has not happened: delete
 // workflows have not run, and the routing log was told of nothing. What forks are made
 // of is removed by the garbage collection of the cluster, since it belongs to the
-// objects that go. Finalizers of others are left where they are; an object that has one
-// stays, and Run says so with an error, so that helm does not go on as if it were gone.
+// objects that go. Finalizers of others are left where they are. An object that nothing
+// but those hold is waited for as the rest is, since its holder may be at work; then Run
+// ends with an error that names both, so that helm does not go on as if it were gone.
 //
 // It needs the rights to list, delete and patch the kinds of Kinds, and no manager.
 package drain
@@ -92,6 +93,9 @@ func Run(ctx context.Context, c Config) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("drain: %w", err)
 	}
+	if err == nil && !slices.ContainsFunc(left, item.forceable) {
+		return stuck(left)
+	}
 	c.Logger.Warn("the controller manager has not come to an end: what is left is deleted WITHOUT IT, and its finalizers are taken off. "+
 		"Delete workflows of resources do not run. What forks are made of is left to the cluster's garbage collection",
 		"waited", c.Wait, "left", say(left), "why", err)
@@ -100,8 +104,13 @@ func Run(ctx context.Context, c Config) error {
 		c.Logger.Warn("nothing of the operator is left, but it was forced", "objects", len(d.told))
 		return nil
 	}
-	return errors.Join(err, ctx.Err(), fmt.Errorf("drain: these objects are left: %s. Somebody else's finalizers keep them, or nobody may delete them: "+
-		"remove those, and uninstall again; or uninstall with --no-hooks and leave them", say(left)))
+	return errors.Join(err, ctx.Err(), stuck(left))
+}
+
+// stuck is the error that says what is left, and what holds it.
+func stuck(left []item) error {
+	return fmt.Errorf("drain: these objects are left: %s. Let those end who hold them, or take their finalizers off, and uninstall again; "+
+		"or uninstall with --no-hooks and leave them", say(left))
 }
 
 // done says whether it is known that nothing is left.
@@ -118,6 +127,15 @@ type item struct {
 // String names it for people.
 func (i item) String() string {
 	return strings.TrimSpace(i.kind + " " + strings.TrimPrefix(i.Namespace+"/"+i.Name, "/"))
+}
+
+// others gives the finalizers that are not ours.
+func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
+
+// forceable says whether something can be done about an object besides waiting for those
+// who hold it.
+func (i item) forceable() bool {
+	return i.DeletionTimestamp == nil || len(i.others()) < len(i.Finalizers) || len(i.Finalizers) == 0
 }
 
 // draining is one run.
@@ -185,26 +203,37 @@ func (d *draining) ask(ctx context.Context, i item) error {
 
 // force deletes an object, whoever it belongs to, and takes our finalizers off.
 func (d *draining) force(ctx context.Context, i item) error {
-	if !d.told[i.String()] {
-		d.told[i.String()] = true
-		d.Logger.Warn("taken away without the controller manager", "object", i.String(), "finalizers", i.Finalizers)
-	}
 	if err := d.delete(ctx, i); err != nil {
 		return err
 	}
-	theirs := slices.DeleteFunc(slices.Clone(i.Finalizers), ours)
-	if len(theirs) == len(i.Finalizers) {
-		return nil
+	theirs := i.others()
+	if len(theirs) < len(i.Finalizers) {
+		before := i.PartialObjectMetadata.DeepCopy()
+		i.Finalizers = theirs
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err := d.Client.Patch(ctx, i.PartialObjectMetadata, patch, client.FieldOwner(crdv1.FieldManager))
+		if apierrors.IsConflict(err) {
+			return nil // What has changed meanwhile is seen in the next round.
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take our finalizers off %s: %w", i, err)
+		}
 	}
-	before := i.PartialObjectMetadata.DeepCopy()
-	i.Finalizers = theirs
-	// What has changed meanwhile is seen in the next round.
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := d.Client.Patch(ctx, i.PartialObjectMetadata, patch, client.FieldOwner(crdv1.FieldManager))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("take our finalizers off %s: %w", i, err)
-	}
+	d.tell(i, theirs)
 	return nil
+}
+
+// tell says once what was done to an object, and who holds it all the same.
+func (d *draining) tell(i item, theirs []string) {
+	if d.told[i.String()] {
+		return
+	}
+	d.told[i.String()] = true
+	if len(theirs) > 0 {
+		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", theirs)
+		return
+	}
+	d.Logger.Warn("taken away without the controller manager", "object", i.String())
 }
 
 // ours says whether a finalizer is of this operator: of any part and version of it.
@@ -224,11 +253,15 @@ func (d *draining) delete(ctx context.Context, i item) error {
 	return nil
 }
 
-// say names the first of many objects.
+// say names the first of many objects, and the finalizers that hold them.
 func say(all []item) string {
 	var out []string
 	for _, i := range all[:min(len(all), mostSaid)] {
-		out = append(out, i.String())
+		name := i.String()
+		if len(i.Finalizers) > 0 {
+			name += " (held by finalizer " + strings.Join(i.Finalizers, " and ") + ")"
+		}
+		out = append(out, name)
 	}
 	if more := len(all) - mostSaid; more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))

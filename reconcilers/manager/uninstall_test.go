@@ -54,6 +54,27 @@ func ownCluster(t *testing.T, ns string) (*cluster, *rest.Config) {
 	return c, access
 }
 
+func TestWhatOnlyOthersHoldEndsInTimeAndIsNamed(t *testing.T) {
+	const ns = "held"
+	c, access := ownCluster(t, ns)
+	c.manage(manager.Config{REST: rest.CopyConfig(access)})
+	s := c.inhabited(ns)[0].(*crdv1.SignadotSandbox)
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = append(s.Finalizers, "example.com/theirs") })
+	var told bytes.Buffer
+	// What has nobody to force is not given the time for it.
+	config := drain.Config{Client: c.client, Wait: 10 * time.Second, Force: time.Hour, Logger: slog.New(slog.NewTextHandler(&told, nil))}
+	err := drain.Run(t.Context(), config)
+	if err == nil || !strings.Contains(err.Error(), "these objects are left: SignadotSandbox left (held by finalizer example.com/theirs).") {
+		t.Errorf("the error does not say what is left, and why: %v", err)
+	}
+	if strings.Contains(told.String(), "level=WARN") {
+		t.Errorf("nothing was forced, and it tells:\n%s", told.String())
+	}
+	c.nothingLeft(ns, "left-key")
+	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = nil })
+	c.gone(s)
+}
+
 // inhabited makes objects of each kind that people make, and waits until they are served.
 func (c *cluster) inhabited(ns string) (objects []client.Object) {
 	c.t.Helper()
@@ -124,6 +145,15 @@ func TestWithoutAManagerNothingIsStuckAndItIsSaid(t *testing.T) {
 	err := drain.Run(t.Context(), config)
 	if err == nil || !strings.Contains(err.Error(), "RoutingConfig by-hand") || !strings.Contains(err.Error(), "--no-hooks") {
 		t.Errorf("the error does not say what is left: %v", err)
+	}
+	if !strings.Contains(err.Error(), "RoutingConfig by-hand (held by finalizer example.com/theirs)") {
+		t.Errorf("the error does not say what holds it: %v", err)
+	}
+	for _, line := range strings.Split(told.String(), "\n") {
+		held := strings.Contains(line, "asked to go") && strings.Contains(line, "example.com/theirs")
+		if strings.Contains(line, `"RoutingConfig by-hand"`) && strings.Contains(line, "manager") && !held && !strings.Contains(line, "left=") {
+			t.Errorf("it is not so that it was taken away: %s", line)
+		}
 	}
 	for _, says := range []string{"WITHOUT IT", "Delete workflows of resources do not run", "SignadotSandbox left", "RoutingConfig left-key", "ForkedWorkload " + ns + "/left"} {
 		if !strings.Contains(told.String(), says) {
