@@ -74,7 +74,7 @@ func Decide(in Input) Decision {
 			crdv1.ConditionBaselineFound: finding.Open(accepted.Reason, "The spec is not accepted, so the baseline was not looked for."),
 		})
 	}
-	if in.Baseline == nil || in.Baseline.Problem != "" {
+	if !in.known() {
 		return asItIs(in, withoutBaseline(in))
 	}
 	id := in.identity()
@@ -136,11 +136,11 @@ func withoutBaseline(in Input) finding.Findings {
 }
 
 // asItIs is the decision to change nothing: the Services are those that the
-// status tells of. One that is not there any more keeps its place, so that its requests
+// status tells of, unless they are those of another baseline. One that is not there any more keeps its place, so that its requests
 // fail: without it they would reach pods of the baseline.
 func asItIs(in Input, f finding.Findings) Decision {
 	d := Decision{Findings: f, Standing: map[string]*corev1.Service{}}
-	if in.Workload.Status.RoutingConfig == nil {
+	if !in.reached() || in.Workload.Status.RoutingConfig == nil {
 		return d
 	}
 	for _, s := range in.Workload.Status.RoutingConfig.Services {

@@ -37,7 +37,10 @@ type Made struct {
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWorkload {
 	w := in.Workload.DeepCopy()
 	w.Status.ObservedGeneration = w.Generation
-	if in.Baseline != nil {
+	switch {
+	case !in.reached():
+		w.Status.Baseline = nil
+	case in.Baseline != nil:
 		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	w.Status.Fork = forkStatus(made.Fork)
@@ -91,10 +94,9 @@ func sidecars(in Input, services []fork.Mapping) finding.Finding {
 	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
 }
 
-// routingInfo says how traffic can reach the fork; nil as long as no baseline
-// was ever seen.
+// routingInfo says how traffic can reach the fork; nil as long as that is not known.
 func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
-	if in.Baseline == nil && in.Workload.Status.RoutingConfig == nil {
+	if !in.reached() {
 		return nil
 	}
 	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: sidecar.IsYes()}

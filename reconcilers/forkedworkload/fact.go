@@ -8,10 +8,15 @@ import (
 )
 
 // Observed gives the fact that the fork exists and how it is reached; w has the
-// status that Conclude gave. False as long as no baseline was ever seen, or a
-// Service that is wanted has no address yet: a fact with half of the Services
-// would send the other half of the requests to the baseline. A Service that is
+// status that Conclude gave. False as long as it is not known what the pods of the
+// baseline are, or a Service that is wanted has no address yet: a fact with half of the
+// Services would send the other half of the requests to the baseline. A Service that is
 // refused is stated by its name, without an address: its requests fail.
+//
+// A fact without Services says that no Service leads to the baseline, which is why it is
+// not stated before that is known. Until then status.routingConfig is not there either,
+// by which RoutingConfigs and sandboxes know that the member has not said yet how it is
+// reached: they are not ready for that.
 func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
 	if !ok || w.Status.RoutingConfig == nil {
@@ -33,10 +38,10 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 }
 
 // Stated gives the fact about the fork: what Observed gives, or that it is gone from the
-// log while no baseline was ever seen, since the log may say what held for a former one
-// of its name. False when there is nothing to state now.
+// log while it is not known what the pods of its baseline are, since the log may say what
+// held for a former fork of its name, or a former baseline. False when there is nothing to state now.
 func Stated(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
-	if w.Status.Baseline == nil {
+	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
 		return member.Withdrawn(w), true
 	}
 	return Observed(w, d, made)

@@ -1,11 +1,13 @@
 package forkedworkload_test
 
 import (
+	"errors"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -30,7 +32,11 @@ func (w *world) runs(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no fork")
 	}
-	api := fake.NewClientBuilder().Build()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(crdv1.AddToScheme(scheme), appsv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(w.in.Workload.DeepCopy()).Build()
 	d, err := apply.Apply(t.Context(), apply.Writer{Client: api, Live: api}, want, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -61,6 +61,33 @@ func (in Input) identity() fork.Identity {
 	}
 }
 
+// known says whether the baseline is there, and what its pods are.
+func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
+
+// reached says whether it is known how the fork is reached: its baseline is known, or was,
+// and the status tells of it.
+func (in Input) reached() bool {
+	return in.known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
+}
+
+// tellsOfBaseline says whether the status tells of the baseline that the spec names, and
+// not of one that it has named before. What we made says of which; without it a spec that
+// has changed is taken for one that names another.
+func (in Input) tellsOfBaseline() bool {
+	ref, _ := in.Workload.BaselineRef()
+	ofAnother := false
+	for _, o := range in.ownForks() {
+		switch o.GetAnnotations()[crdv1.AnnotationBaseline] {
+		case fork.NameOf(ref):
+			return true
+		case "":
+		default:
+			ofAnother = true
+		}
+	}
+	return !ofAnother && in.Workload.Status.ObservedGeneration == in.Workload.Generation
+}
+
 // neighbours gives the Services of the namespace that are not of a fork.
 func (in Input) neighbours() []corev1.Service {
 	var out []corev1.Service

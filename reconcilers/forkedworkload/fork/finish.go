@@ -42,7 +42,7 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFi
 		OwnerReferences: []metav1.OwnerReference{id.Owner},
 	}
 	id.mark(&own)
-	own.Annotations[crdv1.AnnotationBaseline] = live.Ref.Kind + "/" + live.Ref.Namespace + "/" + live.Ref.Name
+	own.Annotations[crdv1.AnnotationBaseline] = NameOf(live.Ref)
 	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&own)
 	if err != nil {
 		return err
