@@ -43,6 +43,27 @@ func TestTheDrainingJobTakesItsArguments(t *testing.T) {
 	}
 }
 
+func TestTheDrainingJobEndsOnceItsProgramHasFailed(t *testing.T) {
+	job := as[batchv1.Job](t, mustRender(t, "").find("Job", namespace, drainJob))
+	var ends []int32
+	policy := job.Spec.PodFailurePolicy
+	if policy == nil {
+		t.Fatal("the program would fail again and again, until the Job's deadline takes its log away")
+	}
+	for _, rule := range policy.Rules {
+		if rule.Action == batchv1.PodFailurePolicyActionFailJob && rule.OnExitCodes != nil {
+			ends = append(ends, rule.OnExitCodes.Values...)
+		}
+	}
+	pod := job.Spec.Template.Spec
+	if !slices.Equal(ends, []int32{1}) || pod.RestartPolicy != corev1.RestartPolicyNever || pod.Containers[0].TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		t.Errorf("exit codes that end it are %v; restart policy %s; message %s", ends, pod.RestartPolicy, pod.Containers[0].TerminationMessagePolicy)
+	}
+	if log := job.Annotations["helm.sh/hook-output-log-policy"]; log != "hook-failed" {
+		t.Errorf("helm shows its log %q", log)
+	}
+}
+
 func TestNothingOfTheDrainingJobIsPartOfTheRelease(t *testing.T) {
 	for _, o := range mustRender(t, "") {
 		if o.GetName() != drainJob {
