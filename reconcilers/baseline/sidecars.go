@@ -34,16 +34,16 @@ const (
 // is injected now serves as well, so it is said and is no reason against.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// Sidecars says whether requests to the baseline, led by Services to these ports of
+// Sidecars says whether requests to the baseline, led by these Services to ports of
 // its pods, meet a sidecar in every pod that reads them. Without any pod it is the
 // pod template that counts. injected are the images of sidecars that pods get now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
 // those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
-func Sidecars(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.Images) finding.Finding {
+func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) finding.Finding {
 	if w == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
 	}
-	r, name := covered(w, pods, ports, injected), w.Ref.Namespace+"/"+w.Ref.Name
+	r, name := covered(w, pods, services, injected), w.Ref.Namespace+"/"+w.Ref.Name
 	if absent := absence(r); absent != "" {
 		if r.Count(coverage.NotReady)+r.Count(coverage.Outdated) > 0 {
 			name += " (" + r.Counts() + ")" // Not all that is wrong is that it is absent.
@@ -95,13 +95,15 @@ func Reservation(m crdv1.Conditioned) string {
 
 // covered gives where the pods of the baseline stand, and which of the ports that
 // the Services lead to are not read.
-func covered(w *Workload, pods []corev1.Pod, ports []int32, injected coverage.Images) coverage.Report {
+func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) coverage.Report {
 	s := coverage.Subject{
 		Workload: inject.Workload{Kind: RoutedKind(w.Ref), Namespace: w.Ref.Namespace, Name: w.Ref.Name},
 		Asks:     coverage.Asks(w.Template.Annotations),
 	}
-	for _, p := range ports {
-		s.Ports = append(s.Ports, uint16(p))
+	for _, m := range services {
+		for _, p := range m.Ports {
+			s.Ports = append(s.Ports, uint16(p.TargetPort))
+		}
 	}
 	for i := range pods {
 		if pod := &pods[i]; counts(pod) {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 )
 
 // act brings about what was decided. What is refused is noted in Made. An error means
@@ -25,16 +24,8 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
-	made := Made{Services: maps.Clone(d.Standing), ServiceRefusals: map[string]*apply.Refusal{}}
-	if made.Services == nil {
-		made.Services = map[string]*corev1.Service{}
-	}
-	var errs []error
-	for _, m := range d.Services {
-		if m.Service != nil {
-			errs = append(errs, made.applyService(ctx, w, in, m))
-		}
-	}
+	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
+	made, errs := Made{Made: services}, []error{err}
 	for _, s := range d.Slices {
 		_, err := apply.Apply(ctx, w, s, find(in.Slices, s.Name))
 		errs = append(errs, made.refused(err))
@@ -62,23 +53,6 @@ func find[T any, P apply.Object[T]](list []T, name string) P {
 		}
 	}
 	return nil
-}
-
-// applyService writes one Service. Where that fails, the one that is there stays.
-func (m *Made) applyService(ctx context.Context, w apply.Writer, in Input, mapping Mapping) error {
-	have := in.serviceNamed(mapping.Service.Name)
-	if have != nil {
-		m.Services[mapping.From] = have
-	}
-	s, err := apply.Apply(ctx, w, mapping.Service, have)
-	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-		m.ServiceRefusals[mapping.From] = refusal
-		return nil
-	}
-	if err == nil {
-		m.Services[mapping.From] = s
-	}
-	return err
 }
 
 // refused notes why endpoints were not written, and gives every other error back.

@@ -10,6 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/member"
 )
 
 // ReasonNoBaseline is the reason of BaselineFound and SidecarsReady of an external
@@ -28,10 +29,9 @@ type Decision struct {
 	Delete bool
 	// Services are the Services of the baseline with those that stand for them; the
 	// one without From is that of the tunnel itself.
-	Services []Mapping
+	Services []member.Mapping
 	// Standing are Services that stay as they are, by Mapping.From, when there is no
-	// telling what they should be. Of one that has gone meanwhile only the name is left,
-	// without an address.
+	// telling what they should be (member.AsStated).
 	Standing map[string]*corev1.Service
 	// Unled are ports that the spec diverts and no Service leads to.
 	Unled []int32
@@ -80,7 +80,9 @@ func Decide(in Input) Decision {
 		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes("BaselineFound", in.Baseline.String()+" is there.")
 		d.Services, d.Unled = ofBaseline(in, m)
 	}
-	d.surplusServices(in)
+	if d.Standing == nil {
+		d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
+	}
 	d.endpoints(in, m)
 	return d
 }
@@ -103,41 +105,14 @@ func (in Input) baselineName() string {
 }
 
 // asItIs leaves the Services as they are: those that the status tells of. They still
-// lead to where the tunnel ends now. One that is not there any more keeps its place, so
-// that its requests fail: without it they would reach pods of the baseline.
+// lead to where the tunnel ends now.
 func (d *Decision) asItIs(in Input) {
-	d.Standing = map[string]*corev1.Service{}
-	if in.Workload.Status.RoutingConfig == nil {
-		return
-	}
-	for _, s := range in.Workload.Status.RoutingConfig.Services {
-		m := Mapping{From: s.From, Ports: s.Ports}
-		for _, port := range s.MissingPorts {
+	d.Services, d.Standing = member.AsStated(in.Workload.Status.RoutingConfig, in.Workload, in.Services)
+	for i := range d.Services {
+		m := &d.Services[i]
+		m.Missing = slices.DeleteFunc(m.Missing, func(port int32) bool {
 			// One that is in both was asked for; whether it is carried is found out now.
-			if !slices.ContainsFunc(s.Ports, func(p crdv1.MappedPort) bool { return p.Port == port }) {
-				m.Missing = append(m.Missing, port)
-			}
-		}
-		d.Services = append(d.Services, m)
-		switch have := in.serviceNamed(s.To); {
-		case have != nil:
-			d.Standing[s.From] = have
-		case s.To != "":
-			d.Standing[s.From] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: in.Workload.Namespace, Name: s.To}}
-		}
-	}
-}
-
-// surplusServices notes our Services that stand for nothing any more.
-func (d *Decision) surplusServices(in Input) {
-	if d.Standing != nil {
-		return
-	}
-	for i := range in.Services {
-		s := in.serviceNamed(in.Services[i].Name)
-		wanted := func(m Mapping) bool { return m.Service != nil && m.Service.Name == in.Services[i].Name }
-		if s != nil && !slices.ContainsFunc(d.Services, wanted) {
-			d.Surplus = append(d.Surplus, s)
-		}
+			return slices.ContainsFunc(m.Ports, func(p crdv1.MappedPort) bool { return p.Port == port })
+		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/member"
 )
 
 // Reasons of ServicesReady, beside those of refusals.
@@ -31,10 +32,7 @@ const (
 
 // Made is what is there after the decision was acted on.
 type Made struct {
-	// Services are the Services of the external workload, by Mapping.From.
-	Services map[string]*corev1.Service
-	// ServiceRefusals are why Services were not written, by Mapping.From.
-	ServiceRefusals map[string]*apply.Refusal
+	member.Made
 	// EndpointsRefusal is why endpoints were not written; nil when all were.
 	EndpointsRefusal *apply.Refusal
 }
@@ -52,8 +50,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	if d.Collect {
 		w.Status.Tunnel.Info = nil
 	}
-	sidecar := sidecars(in, d)
-	w.Status.RoutingConfig = routingInfo(in, d, made, sidecar)
+	services := made.Mapped(d.Services)
+	sidecar := sidecars(in, services)
+	w.Status.RoutingConfig = routingInfo(in, services, sidecar)
 	findings := finding.Findings{}
 	for t, f := range d.Findings {
 		findings[t] = f
@@ -67,34 +66,20 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 }
 
 // sidecars says whether requests to the baseline meet a sidecar.
-func sidecars(in Input, d Decision) finding.Finding {
+func sidecars(in Input, services []crdv1.ServiceMapping) finding.Finding {
 	if !in.takesRequests() {
 		return finding.Yes(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed.")
 	}
-	var ports []int32
-	for _, m := range d.Services {
-		for _, p := range m.Ports {
-			ports = append(ports, p.TargetPort)
-		}
-	}
-	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
+	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 }
 
 // routingInfo says how traffic can reach the workstation; nil as long as no baseline
 // was ever seen where there is to be one.
-func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
+func routingInfo(in Input, services []crdv1.ServiceMapping, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
 	if in.takesRequests() && in.Baseline == nil && in.Workload.Status.RoutingConfig == nil {
 		return nil
 	}
-	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: in.takesRequests() && sidecar.IsYes()}
-	for _, m := range d.Services {
-		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports, MissingPorts: m.Missing}
-		if have := made.Services[m.From]; have != nil {
-			s.To = have.Name
-		}
-		info.Services = append(info.Services, s)
-	}
-	return info
+	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: in.takesRequests() && sidecar.IsYes(), Services: services}
 }
 
 // servicesFinding says whether there is a Service for each of the baseline's, and
@@ -120,7 +105,7 @@ func servicesFinding(in Input, d Decision, made Made) finding.Finding {
 		if m.Service == nil {
 			continue
 		}
-		if !reachable(have) {
+		if !member.Reachable(have) {
 			return finding.No(ReasonServicesMissing, "There is no Service yet for "+named(m)+".")
 		}
 		if foreign(have, d.Tunnel) {
@@ -140,7 +125,7 @@ func endpointsFinding(in Input, d Decision, made Made, count int) finding.Findin
 		return finding.Finding{Status: d.Tunnel.Connected.Status, Reason: ReasonNoEndpoints, Message: fmt.Sprintf(
 			"Services that are made: %d. No tunnel stands behind them that can be used, so requests fail.", count)}
 	}
-	uncarried := listed(d.Services, func(m Mapping) []int32 { return m.Uncarried })
+	uncarried := listed(d.Services, func(m member.Mapping) []int32 { return m.Uncarried })
 	if uncarried != "" {
 		message := "The tunnel does not carry these ports, so that requests to them fail: " + uncarried + "."
 		if d.Tunnel.PortsProblem != "" {
@@ -168,10 +153,10 @@ func reservations(in Input, d Decision) string {
 	} else if len(d.Unled) > 0 {
 		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."
 	}
-	if staying := listed(d.Services, func(m Mapping) []int32 { return m.Staying }); staying != "" {
+	if staying := listed(d.Services, func(m member.Mapping) []int32 { return m.Staying }); staying != "" {
 		message += " Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: " + staying + "."
 	}
-	unknown := listed(d.Services, func(m Mapping) []int32 {
+	unknown := listed(d.Services, func(m member.Mapping) []int32 {
 		return slices.DeleteFunc(slices.Clone(m.Missing), func(p int32) bool {
 			return slices.Contains(m.Staying, p) || slices.Contains(m.Uncarried, p)
 		})
@@ -233,11 +218,8 @@ func foreign(s *corev1.Service, t Tunnel) bool {
 	return t.Address.IsValid() && len(s.Spec.IPFamilies) > 0 && !slices.Contains(s.Spec.IPFamilies, family)
 }
 
-// reachable says whether the Service is there and has got its address.
-func reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }
-
 // named names a Mapping for messages.
-func named(m Mapping) string {
+func named(m member.Mapping) string {
 	if m.From == "" {
 		return "the tunnel"
 	}
@@ -245,7 +227,7 @@ func named(m Mapping) string {
 }
 
 // listed lists some ports of the Mappings for a message; empty when there are none.
-func listed(all []Mapping, of func(Mapping) []int32) string {
+func listed(all []member.Mapping, of func(member.Mapping) []int32) string {
 	var out []string
 	for _, m := range all {
 		if ports := of(m); len(ports) > 0 {

@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 )
 
 // endpoints says what is to lead from the Services into the tunnel, and which
@@ -50,7 +51,7 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 
 // carried gives the ports of a Service that the tunnel carries, with the port of its
 // pod, and notes the others: their connections are refused.
-func (d *Decision) carried(m *Mapping, s *corev1.Service, asked mapping) []corev1.ServicePort {
+func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
 		proxy, ok := d.Tunnel.Ports[p.TargetPort.IntVal]

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/member"
 )
 
 func TestAServiceBesideThatOfTheBaseline(t *testing.T) {
@@ -307,7 +308,7 @@ func TestAServiceThatGoesWithoutItsBaselineIsStated(t *testing.T) {
 	w.in.Baseline, w.in.Services = nil, nil
 	for range 2 {
 		d := externalworkload.Decide(w.in)
-		made := externalworkload.Made{Services: d.Standing}
+		made := externalworkload.Made{Made: member.Made{Services: d.Standing}}
 		after = externalworkload.Conclude(w.in, d, made, metav1.NewTime(now))
 		fact, ok := externalworkload.Stated(after, d, made)
 		if !ok {

@@ -11,31 +11,12 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 )
-
-// Mapping is one baseline Service and the Service that stands for it.
-type Mapping struct {
-	// From is the name of the baseline Service; empty for the tunnel itself.
-	From string
-	// Service is the one to apply; nil when no port of From is diverted.
-	Service *corev1.Service
-	// Ports are the ports that are diverted, sorted by Port. TargetPort is the
-	// container port of the baseline.
-	Ports []crdv1.MappedPort
-	// Missing are the ports that do not lead to the workstation, sorted.
-	Missing []int32
-	// Staying are those of them whose requests stay at the baseline on purpose:
-	// nobody has asked for them, or they are not TCP, which is all that a tunnel
-	// carries.
-	Staying []int32
-	// Uncarried are those of them whose requests fail, as Ports has them as well: they
-	// are asked for, and the tunnel that is there does not carry them.
-	Uncarried []int32
-}
 
 // ofBaseline gives a Mapping for each Service that leads to the baseline, sorted by
 // name, and the ports that are asked for and no Service leads to.
-func ofBaseline(in Input, asked mapping) (out []Mapping, unled []int32) {
+func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	led := map[int32]bool{}
 	for i := range in.Neighbours {
 		s := &in.Neighbours[i]
@@ -48,7 +29,7 @@ func ofBaseline(in Input, asked mapping) (out []Mapping, unled []int32) {
 		}
 		out = append(out, m)
 	}
-	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(out, func(a, b member.Mapping) int { return strings.Compare(a.From, b.From) })
 	for _, p := range asked.diverted {
 		if !led[p] {
 			unled = append(unled, p)
@@ -57,9 +38,10 @@ func ofBaseline(in Input, asked mapping) (out []Mapping, unled []int32) {
 	return out, unled
 }
 
-// mapService makes the Mapping of one Service of the baseline.
-func mapService(in Input, s *corev1.Service, asked mapping) Mapping {
-	m := Mapping{From: s.Name}
+// mapService makes the Mapping of one Service of the baseline. Ports that nobody has asked
+// for stay there, and so do those that are not TCP, which is all that a tunnel carries.
+func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
+	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
 		target, known := baseline.ListensOn(in.Baseline.Template.Spec, p)
@@ -88,11 +70,11 @@ func mapService(in Input, s *corev1.Service, asked mapping) Mapping {
 
 // ofTunnel gives the Mapping of a tunnel that stands for no workload: each port that
 // is asked for, by its own number.
-func ofTunnel(in Input, asked mapping) []Mapping {
+func ofTunnel(in Input, asked mapping) []member.Mapping {
 	if len(asked.diverted) == 0 {
 		return nil
 	}
-	var m Mapping
+	var m member.Mapping
 	var ports []corev1.ServicePort
 	for _, p := range asked.diverted {
 		port := corev1.ServicePort{Name: fmt.Sprintf("port-%d", p), Protocol: corev1.ProtocolTCP, Port: p, TargetPort: intstr.FromInt32(p)}
@@ -106,7 +88,7 @@ func ofTunnel(in Input, asked mapping) []Mapping {
 	}
 	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 	m.Service = service(in, in.Workload.Spec.Name, ports)
-	return []Mapping{m}
+	return []member.Mapping{m}
 }
 
 // service makes a Service without selector. It has an address inside the cluster,

@@ -11,9 +11,7 @@ import (
 // Stated gives the fact about an external workload; w has the status that Conclude
 // gave. One without baseline takes no requests, and of one whose baseline was never seen
 // there is nothing to say: they are gone from the log, where a former one of the name may
-// be. False while a Service that is wanted has no address yet: a fact with half of the
-// Services would send the other half of the requests to the baseline. A Service that is
-// refused is stated by its name, without an address: its requests fail.
+// be. False while a Service that is wanted has no address yet (member.Made.Pairs).
 func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
 	if !ok {
@@ -27,16 +25,8 @@ func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fac
 	if d.Tunnel.Address.IsValid() {
 		fact.Tunnel.ProxyPod, fact.Tunnel.ProxyIp = d.Tunnel.Pod, d.Tunnel.Address.String()
 	}
-	for _, m := range d.Services {
-		have := made.Services[m.From]
-		if have == nil && made.ServiceRefusals[m.From] != nil {
-			have = m.Service
-		} else if m.Service != nil && !reachable(have) {
-			return event.Fact{}, false
-		}
-		if have != nil {
-			fact.Services = append(fact.Services, member.Pair(m.From, m.Ports, have))
-		}
+	if fact.Services, ok = made.Pairs(d.Services); !ok {
+		return event.Fact{}, false
 	}
 	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
 }

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/sidecars/coverage"
 )
@@ -87,14 +86,4 @@ type (
 func (in Input) takesRequests() bool {
 	_, ok := in.Workload.BaselineRef()
 	return ok
-}
-
-// serviceNamed gives our own Service of this name, or nil.
-func (in Input) serviceNamed(name string) *corev1.Service {
-	for i := range in.Services {
-		if s := &in.Services[i]; s.Name == name && apply.IsOwned(s, in.Workload.UID) {
-			return s
-		}
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -99,7 +100,8 @@ func newWorld() *world {
 // then. What it writes is in the Input afterwards.
 func (w *world) act(d externalworkload.Decision) externalworkload.Made {
 	made := externalworkload.Made{
-		Services: map[string]*corev1.Service{}, ServiceRefusals: w.refused, EndpointsRefusal: w.endpointsRefused,
+		Made:             member.Made{Services: map[string]*corev1.Service{}, ServiceRefusals: w.refused},
+		EndpointsRefusal: w.endpointsRefused,
 	}
 	for from, s := range d.Standing {
 		made.Services[from] = s

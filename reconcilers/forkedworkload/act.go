@@ -3,15 +3,13 @@ package forkedworkload
 import (
 	"context"
 	"errors"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/member"
 )
 
 // act brings about what was decided. Services come first: they do not depend on
@@ -25,18 +23,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/finalizers,verbs=update
 func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error) {
-	made := Made{Services: maps.Clone(d.Standing), ServiceRefusals: map[string]*apply.Refusal{}}
-	if made.Services == nil {
-		made.Services = map[string]*corev1.Service{}
-	}
-	var errs []error
-	for _, m := range d.Services {
-		if m.Service != nil {
-			errs = append(errs, made.applyService(ctx, w, in, m))
-		}
-	}
-	errs = append(errs, made.applyFork(ctx, w, in, d))
-	return made, errors.Join(errs...)
+	services, err := member.ApplyServices(ctx, w, in.Workload.UID, d.Services, in.Services, d.Standing)
+	made := Made{Made: services}
+	return made, errors.Join(err, made.applyFork(ctx, w, in, d))
 }
 
 // prune deletes what is not wanted any more. It comes after the fact that does
@@ -50,24 +39,6 @@ func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 		surplus = append(surplus, s)
 	}
 	return w.DeleteSurplus(ctx, in.Workload, surplus...)
-}
-
-// applyService writes one Service. Where that fails, the one that is there
-// stays.
-func (m *Made) applyService(ctx context.Context, w apply.Writer, in Input, mapping fork.Mapping) error {
-	have := in.serviceNamed(mapping.Service.Name)
-	if have != nil && apply.IsOwned(have, in.Workload.UID) {
-		m.Services[mapping.From] = have
-	}
-	s, err := apply.Apply(ctx, w, mapping.Service, have)
-	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
-		m.ServiceRefusals[mapping.From] = refusal
-		return nil
-	}
-	if err == nil {
-		m.Services[mapping.From] = s
-	}
-	return err
 }
 
 // applyFork writes the workload of the fork. Where none is wanted, or it

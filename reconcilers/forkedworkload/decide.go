@@ -4,13 +4,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/member"
 )
 
 // Reasons of conditions of a ForkedWorkload, beside those of the packages baseline,
@@ -50,10 +49,9 @@ type Decision struct {
 	// they are.
 	Fork fork.Object
 	// Services are the Services of the baseline with those that stand for them.
-	Services []fork.Mapping
+	Services []member.Mapping
 	// Standing are Services that stay as they are, by the name of the baseline Service,
-	// when there is no telling what they should be. Of one that has gone meanwhile only
-	// the name is left, without an address.
+	// when there is no telling what they should be (member.AsStated).
 	Standing map[string]*corev1.Service
 	// Surplus are our own Services that are not wanted any more.
 	Surplus []*corev1.Service
@@ -102,7 +100,7 @@ func Decide(in Input) Decision {
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
 	d.Services = fork.Services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, pod, in.neighbours(), id)
-	d.Surplus = surplus(in.ownServices(), d.Services)
+	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
 }
 
@@ -136,22 +134,11 @@ func withoutBaseline(in Input) finding.Findings {
 }
 
 // asItIs is the decision to change nothing: the Services are those that the
-// status tells of, unless they are those of another baseline. One that is not there any more keeps its place, so that its requests
-// fail: without it they would reach pods of the baseline.
+// status tells of, unless they are those of another baseline.
 func asItIs(in Input, f finding.Findings) Decision {
-	d := Decision{Findings: f, Standing: map[string]*corev1.Service{}}
-	if !in.reached() || in.Workload.Status.RoutingConfig == nil {
-		return d
-	}
-	for _, s := range in.Workload.Status.RoutingConfig.Services {
-		d.Services = append(d.Services, fork.Mapping{From: s.From, Ports: s.Ports, Missing: s.MissingPorts})
-		if s.To == "" {
-			continue
-		}
-		d.Standing[s.From] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: in.Workload.Namespace, Name: s.To}}
-		if have := in.serviceNamed(s.To); have != nil && apply.IsOwned(have, in.Workload.UID) {
-			d.Standing[s.From] = have
-		}
+	d := Decision{Findings: f}
+	if in.reached() {
+		d.Services, d.Standing = member.AsStated(in.Workload.Status.RoutingConfig, in.Workload, in.Services)
 	}
 	return d
 }
@@ -178,23 +165,6 @@ func otherForks(in Input, wanted fork.Object) []fork.Object {
 	for _, o := range in.ownForks() {
 		if o.GetName() != wanted.GetName() || kindOf(o) != kindOf(wanted) {
 			out = append(out, o)
-		}
-	}
-	return out
-}
-
-// surplus gives our Services that stand for nothing any more.
-func surplus(own []*corev1.Service, wanted []fork.Mapping) []*corev1.Service {
-	names := map[string]bool{}
-	for _, m := range wanted {
-		if m.Service != nil {
-			names[m.Service.Name] = true
-		}
-	}
-	var out []*corev1.Service
-	for _, s := range own {
-		if !names[s.Name] {
-			out = append(out, s)
 		}
 	}
 	return out

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -13,23 +12,21 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/member"
 )
 
 // Made is what is there after the decision was acted on.
 type Made struct {
+	// The Services of the fork, by the name of the baseline's.
+	member.Made
 	// Fork is the workload of the fork, a Deployment or a Rollout; nil when there is
 	// none of ours.
 	Fork fork.Object
-	// Services are the Services of the fork, by the name of the baseline's.
-	Services map[string]*corev1.Service
 	// ForkRefusal is why that was not written; nil when it was.
 	ForkRefusal *apply.Refusal
 	// Silent is a Service of the fork that does not answer yet although the
 	// fork's pods are ready; empty when there is none.
 	Silent string
-	// ServiceRefusals are why Services were not written, by the name of the
-	// baseline's.
-	ServiceRefusals map[string]*apply.Refusal
 }
 
 // Conclude gives the ForkedWorkload with its new status. now is taken as the
@@ -44,8 +41,11 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	w.Status.Fork = forkStatus(made.Fork)
-	sidecar := sidecars(in, d.Services)
-	w.Status.RoutingConfig = routingInfo(in, d, made, sidecar)
+	services := made.Mapped(d.Services)
+	sidecar := baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
+	if w.Status.RoutingConfig = nil; in.reached() {
+		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: sidecar.IsYes(), Services: services}
+	}
 
 	findings := finding.Findings{}
 	for t, f := range d.Findings {
@@ -81,33 +81,6 @@ func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	ref := &crdv1.ObjectRef{Namespace: o.GetNamespace(), Name: o.GetName()}
 	ref.APIVersion, ref.Kind = kindOf(o).ToAPIVersionAndKind()
 	return &crdv1.ForkStatus{ObjectRef: ref}
-}
-
-// sidecars says whether requests to the baseline meet a sidecar.
-func sidecars(in Input, services []fork.Mapping) finding.Finding {
-	var ports []int32
-	for _, m := range services {
-		for _, p := range m.Ports {
-			ports = append(ports, p.TargetPort)
-		}
-	}
-	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
-}
-
-// routingInfo says how traffic can reach the fork; nil as long as that is not known.
-func routingInfo(in Input, d Decision, made Made, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
-	if !in.reached() {
-		return nil
-	}
-	info := &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: sidecar.IsYes()}
-	for _, m := range d.Services {
-		s := crdv1.ServiceMapping{From: m.From, Ports: m.Ports, MissingPorts: m.Missing}
-		if have := made.Services[m.From]; have != nil {
-			s.To = have.Name
-		}
-		info.Services = append(info.Services, s)
-	}
-	return info
 }
 
 // forkFinding says whether all pods of the newest form of the fork are ready, and
@@ -183,7 +156,7 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 		}
 		switch {
 		case m.Service == nil:
-		case reachable(made.Services[m.From]):
+		case member.Reachable(made.Services[m.From]):
 			count++
 		default:
 			missing = append(missing, m.From)
@@ -203,9 +176,6 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 	}
 	return finding.Yes("ServicesReady", message)
 }
-
-// reachable says whether the Service is there and has got its address.
-func reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }
 
 // ports lists ports for a message.
 func ports(numbers []int32) string {

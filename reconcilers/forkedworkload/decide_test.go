@@ -82,9 +82,8 @@ func newWorld() *world {
 			}},
 		},
 		made: forkedworkload.Made{
-			Fork:            fork,
-			Services:        map[string]*corev1.Service{"a": service},
-			ServiceRefusals: map[string]*apply.Refusal{},
+			Fork: fork,
+			Made: member.Made{Services: map[string]*corev1.Service{"a": service}, ServiceRefusals: map[string]*apply.Refusal{}},
 		},
 	}
 }

@@ -9,9 +9,7 @@ import (
 
 // Observed gives the fact that the fork exists and how it is reached; w has the
 // status that Conclude gave. False as long as it is not known what the pods of the
-// baseline are, or a Service that is wanted has no address yet: a fact with half of the
-// Services would send the other half of the requests to the baseline. A Service that is
-// refused is stated by its name, without an address: its requests fail.
+// baseline are, or a Service that is wanted has no address yet (member.Made.Pairs).
 //
 // A fact without Services says that no Service leads to the baseline, which is why it is
 // not stated before that is known. Until then status.routingConfig is not there either,
@@ -23,16 +21,8 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 		return event.Fact{}, false
 	}
 	fact.Ready = serves(made.Fork)
-	for _, m := range d.Services {
-		have := made.Services[m.From]
-		if have == nil && made.ServiceRefusals[m.From] != nil {
-			have = m.Service
-		} else if m.Service != nil && !reachable(have) {
-			return event.Fact{}, false
-		}
-		if have != nil {
-			fact.Services = append(fact.Services, member.Pair(m.From, m.Ports, have))
-		}
+	if fact.Services, ok = made.Pairs(d.Services); !ok {
+		return event.Fact{}, false
 	}
 	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
 }

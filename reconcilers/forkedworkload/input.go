@@ -99,17 +99,6 @@ func (in Input) neighbours() []corev1.Service {
 	return out
 }
 
-// ownServices gives the Services that this ForkedWorkload made.
-func (in Input) ownServices() []*corev1.Service {
-	var out []*corev1.Service
-	for i := range in.Services {
-		if apply.IsOwned(&in.Services[i], in.Workload.UID) {
-			out = append(out, &in.Services[i])
-		}
-	}
-	return out
-}
-
 // ownForks gives the workloads that this ForkedWorkload made.
 func (in Input) ownForks() []fork.Object {
 	var out []fork.Object
@@ -119,14 +108,4 @@ func (in Input) ownForks() []fork.Object {
 		}
 	}
 	return out
-}
-
-// serviceNamed gives the Service of this name, or nil.
-func (in Input) serviceNamed(name string) *corev1.Service {
-	for i := range in.Services {
-		if in.Services[i].Name == name {
-			return &in.Services[i]
-		}
-	}
-	return nil
 }

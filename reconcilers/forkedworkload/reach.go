@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/member"
 )
 
 // A Service answers only some time after its pods are ready: proxies on the
@@ -51,7 +52,7 @@ func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made M
 	for _, from := range slices.Sorted(maps.Keys(made.Services)) {
 		service := made.Services[from]
 		for _, port := range service.Spec.Ports {
-			if !reachable(service) || port.Protocol != corev1.ProtocolTCP {
+			if !member.Reachable(service) || port.Protocol != corev1.ProtocolTCP {
 				continue
 			}
 			address := net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(int(port.Port)))

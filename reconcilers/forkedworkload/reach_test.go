@@ -55,7 +55,7 @@ func TestAForkWaitsForItsServicesToAnswer(t *testing.T) {
 				Needs: member.Needs{Access: apply.Access{Now: func() time.Time { return now }}},
 				Dial:  func(_ context.Context, address string) error { dialled = address; return c.answer },
 			}}
-			got := r.silent(t.Context(), w, Made{Fork: c.fork, Services: map[string]*corev1.Service{"cart": c.service}})
+			got := r.silent(t.Context(), w, Made{Fork: c.fork, Made: member.Made{Services: map[string]*corev1.Service{"cart": c.service}}})
 			if got != c.silent {
 				t.Errorf("silent: %q, want %q (dialled %q)", got, c.silent, dialled)
 			}
@@ -71,7 +71,7 @@ func TestOfSeveralSilentServicesItIsAlwaysTheSameOneThatIsNamed(t *testing.T) {
 	d := &appsv1.Deployment{}
 	d.Status.AvailableReplicas = 1
 	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now)}}
-	made := Made{Fork: d, Services: map[string]*corev1.Service{}}
+	made := Made{Fork: d, Made: member.Made{Services: map[string]*corev1.Service{}}}
 	for _, name := range []string{"d", "c", "b", "a"} {
 		made.Services[name] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "sb-" + name}, Spec: corev1.ServiceSpec{
 			ClusterIP: "10.0.0.9", Ports: []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}},

@@ -12,7 +12,8 @@
 //	Observed, Recorded  their facts, and whether the log has them      member.go
 //	Groups              the route groups that lead to a sandbox        groups.go
 //	Ending              what a member leaves behind, and its old form  ending.go
-//	State, Pair         what a member says on the log                  state.go
+//	State               what a member says on the log                  state.go
+//	Mapping, Made       the Services that stand for a baseline's       services.go
 //	Needs               what the controllers of members need           needs.go
 package member
 

@@ -5,25 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/publish"
 )
-
-// Pair says for a fact which Service stands for a baseline Service, and through which
-// ports. TargetPort of each is the port that the baseline listens on.
-func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
-	p := &factv1.ServicePair{From: from, To: to.Name, ClusterIp: to.Spec.ClusterIP}
-	for _, port := range ports {
-		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
-	}
-	return p
-}
 
 // State puts the fact of a member on the log, and says whether it is there; without a
 // fact (ok is false) it says that there is none to wait for. m has the status that was

@@ -41,7 +41,7 @@ func Decide(in Input) Decision {
 		// What was seen is of the baseline that the spec names, and of no other.
 		d.lastSeen(s)
 	}
-	d.Findings[baseline.ConditionSidecarsReady] = sidecars(in, d.Services)
+	d.Findings[baseline.ConditionSidecarsReady] = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
 	return d
 }
 
@@ -81,17 +81,6 @@ func found(in Input, accepted finding.Finding) finding.Finding {
 		return finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 	}
 	return finding.Yes("BaselineFound", baseline.Describe(ref)+" is there.")
-}
-
-// sidecars says whether requests to the baseline meet a sidecar.
-func sidecars(in Input, of []crdv1.ServiceMapping) finding.Finding {
-	var ports []int32
-	for _, s := range of {
-		for _, p := range s.Ports {
-			ports = append(ports, p.TargetPort)
-		}
-	}
-	return baseline.Sidecars(in.Baseline, in.Pods, ports, in.Injected)
 }
 
 // services gives the Services that lead to pods made from the template, with the TCP

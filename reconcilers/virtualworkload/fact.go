@@ -3,7 +3,6 @@ package virtualworkload
 import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 )
@@ -19,11 +18,7 @@ func Observed(w *crdv1.VirtualWorkload) event.Fact {
 	// clients.
 	fact.Ready = true
 	for _, s := range w.Status.RoutingConfig.Services {
-		pair := &factv1.ServicePair{From: s.From}
-		for _, p := range s.Ports {
-			pair.Ports = append(pair.Ports, &factv1.PortPair{Port: uint32(p.Port), WorkloadPort: uint32(p.TargetPort)})
-		}
-		fact.Services = append(fact.Services, pair)
+		fact.Services = append(fact.Services, member.Pair(s.From, s.Ports, nil))
 	}
 	return event.Fact{
 		Key: member.Key(crdv1.KindVirtualWorkload, w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindVirtualWorkload, w), Data: fact,

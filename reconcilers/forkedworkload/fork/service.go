@@ -10,47 +10,30 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 )
-
-// Mapping is one baseline Service and the Service that stands for it.
-type Mapping struct {
-	// From is the name of the baseline Service.
-	From string
-	// Service is the one to apply; nil when no port of From can be mapped.
-	Service *corev1.Service
-	// Ports are the TCP ports that can be mapped, sorted by Port. TargetPort is
-	// the port on which the baseline's pods listen, by which its sidecar knows
-	// a connection; the fork may listen on another one behind the same name. While
-	// pods of several forms of the baseline are there that may be more than one, each
-	// with an entry of its own.
-	Ports []crdv1.MappedPort
-	// Missing are the ports that do not lead to the fork, each once, sorted: their target is a
-	// name that no container has. Where the baseline has it and only the fork has
-	// not, the port is in Ports all the same, so that its requests fail instead of
-	// being served by the baseline.
-	Missing []int32
-}
 
 // Services gives a Mapping for each Service that selects the baseline's pods, in whichever
 // form they are, sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out.
-func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []Mapping {
-	var out []Mapping
+func Services(live baseline.Forms, fork corev1.PodSpec, neighbours []corev1.Service, id Identity) []member.Mapping {
+	var out []member.Mapping
 	for i := range neighbours {
 		s := &neighbours[i]
 		if live.Selected(s) {
 			out = append(out, mapService(s, live, fork, id))
 		}
 	}
-	slices.SortFunc(out, func(a, b Mapping) int { return strings.Compare(a.From, b.From) })
+	slices.SortFunc(out, func(a, b member.Mapping) int { return strings.Compare(a.From, b.From) })
 	// Whoever reads in two places may have seen one Service twice.
-	return slices.CompactFunc(out, func(a, b Mapping) bool { return a.From == b.From })
+	return slices.CompactFunc(out, func(a, b member.Mapping) bool { return a.From == b.From })
 }
 
-// mapService makes the Mapping of one Service.
-func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id Identity) Mapping {
-	m := Mapping{From: s.Name}
+// mapService makes the Mapping of one Service. A port whose target is a name that only
+// the fork has not is in Ports and in Missing.
+func mapService(s *corev1.Service, live baseline.Forms, fork corev1.PodSpec, id Identity) member.Mapping {
+	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
 		targets := live.ListenOn(p)

@@ -11,10 +11,11 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/member"
 )
 
 // mapped maps Services for a fork with the given patches.
-func mapped(t *testing.T, patchText string, services ...corev1.Service) []fork.Mapping {
+func mapped(t *testing.T, patchText string, services ...corev1.Service) []member.Mapping {
 	t.Helper()
 	b := baseline(t)
 	c := clone(t, fork.Plan{Patches: patches(t, patchText)})

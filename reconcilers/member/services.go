@@ -1,0 +1,175 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// Mapping is one Service of a baseline and the Service that stands for it.
+type Mapping struct {
+	// From is the name of the baseline Service; empty for the Service of a tunnel that
+	// stands for no workload.
+	From string
+	// Service is the one to apply; nil when no port of From leads to the member.
+	Service *corev1.Service
+	// Ports are the TCP ports whose requests are taken from the baseline, sorted by Port.
+	// TargetPort is the port on which the baseline's pods listen, by which its sidecar
+	// knows a connection. While pods of several forms of the baseline are there that may
+	// be more than one, each with an entry of its own.
+	Ports []crdv1.MappedPort
+	// Missing are the ports that do not lead to the member, each once, sorted. One that is
+	// in Ports as well was asked for: its requests fail instead of being served by the
+	// baseline.
+	Missing []int32
+	// Staying are those of Missing whose requests stay at the baseline on purpose: nobody
+	// has asked for them, or the member takes no such requests.
+	Staying []int32
+	// Uncarried are those of Missing whose requests fail for want of a tunnel that carries
+	// them.
+	Uncarried []int32
+}
+
+// AsStated gives the Mappings that a status tells of, without Services to apply, and
+// by Mapping.From the Services that stay as they are: for a member of which there is no
+// telling what they should be. One that is not there any more keeps its place, as a name
+// without an address, so that its requests fail: without it they would reach pods of the
+// baseline. services are those among which the member's own are looked for; info may be
+// nil.
+func AsStated(info *crdv1.WorkloadRoutingInfo, m metav1.Object, services []corev1.Service) ([]Mapping, map[string]*corev1.Service) {
+	standing := map[string]*corev1.Service{}
+	if info == nil {
+		return nil, standing
+	}
+	var all []Mapping
+	for _, s := range info.Services {
+		all = append(all, Mapping{From: s.From, Ports: s.Ports, Missing: slices.Clone(s.MissingPorts)})
+		if s.To == "" {
+			continue
+		}
+		standing[s.From] = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: m.GetNamespace(), Name: s.To}}
+		if have := serviceNamed(services, s.To); have != nil && apply.IsOwned(have, m.GetUID()) {
+			standing[s.From] = have
+		}
+	}
+	return all, standing
+}
+
+// SurplusServices gives those of the Services that the member with this UID made and that
+// no Mapping wants.
+func SurplusServices(services []corev1.Service, m types.UID, wanted []Mapping) []*corev1.Service {
+	var out []*corev1.Service
+	for i := range services {
+		s := &services[i]
+		wants := func(m Mapping) bool { return m.Service != nil && m.Service.Name == s.Name }
+		if apply.IsOwned(s, m) && !slices.ContainsFunc(wanted, wants) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// serviceNamed gives the Service of this name, or nil.
+func serviceNamed(services []corev1.Service, name string) *corev1.Service {
+	for i := range services {
+		if services[i].Name == name {
+			return &services[i]
+		}
+	}
+	return nil
+}
+
+// Made is what there is of the Services of a member after it was decided which there
+// should be.
+type Made struct {
+	// Services are those that are there, by Mapping.From.
+	Services map[string]*corev1.Service
+	// ServiceRefusals are why Services were not written, by Mapping.From.
+	ServiceRefusals map[string]*apply.Refusal
+}
+
+// ApplyServices writes the Services of the Mappings for the member with this UID. have
+// are those of its namespace, as far as they are known; where writing fails, the one that
+// is there stays, and so do those that are standing. What is refused is noted. An error
+// means that it should be tried again; Made says what is there all the same.
+func ApplyServices(ctx context.Context, w apply.Writer, m types.UID, all []Mapping, have []corev1.Service, standing map[string]*corev1.Service) (Made, error) {
+	made := Made{Services: map[string]*corev1.Service{}, ServiceRefusals: map[string]*apply.Refusal{}}
+	maps.Copy(made.Services, standing)
+	var errs []error
+	for _, mapping := range all {
+		if mapping.Service == nil {
+			continue
+		}
+		before := serviceNamed(have, mapping.Service.Name)
+		if before != nil && apply.IsOwned(before, m) {
+			made.Services[mapping.From] = before
+		}
+		s, err := apply.Apply(ctx, w, mapping.Service, before)
+		if refusal := new(apply.Refusal); errors.As(err, &refusal) {
+			made.ServiceRefusals[mapping.From] = refusal
+		} else if err != nil {
+			errs = append(errs, err)
+		} else {
+			made.Services[mapping.From] = s
+		}
+	}
+	return made, errors.Join(errs...)
+}
+
+// Mapped gives the Mappings as a status tells of them.
+func (m Made) Mapped(all []Mapping) []crdv1.ServiceMapping {
+	var out []crdv1.ServiceMapping
+	for _, mapping := range all {
+		s := crdv1.ServiceMapping{From: mapping.From, Ports: mapping.Ports, MissingPorts: mapping.Missing}
+		if have := m.Services[mapping.From]; have != nil {
+			s.To = have.Name
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Pairs gives the Mappings as a fact tells of them. False while a Service that is wanted
+// has no address yet: a fact with half of the Services would send the other half of the
+// requests to the baseline. A Service that is refused is told by its name, without an
+// address: its requests fail.
+func (m Made) Pairs(all []Mapping) ([]*factv1.ServicePair, bool) {
+	var out []*factv1.ServicePair
+	for _, mapping := range all {
+		have := m.Services[mapping.From]
+		if have == nil && m.ServiceRefusals[mapping.From] != nil {
+			have = mapping.Service
+		} else if mapping.Service != nil && !Reachable(have) {
+			return nil, false
+		}
+		if have != nil {
+			out = append(out, Pair(mapping.From, mapping.Ports, have))
+		}
+	}
+	return out, true
+}
+
+// Pair says for a fact which Service stands for a baseline Service, and through which
+// ports: none when to is nil. TargetPort of each is the port that the baseline listens on.
+func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
+	p := &factv1.ServicePair{From: from}
+	if to != nil {
+		p.To, p.ClusterIp = to.Name, to.Spec.ClusterIP
+	}
+	for _, port := range ports {
+		p.Ports = append(p.Ports, &factv1.PortPair{Port: uint32(port.Port), WorkloadPort: uint32(port.TargetPort)})
+	}
+	return p
+}
+
+// Reachable says whether a Service is there and has got its address.
+func Reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }
