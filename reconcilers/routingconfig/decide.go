@@ -51,7 +51,7 @@ func accept(in Input) finding.Finding {
 	key := in.Config.RoutingKey()
 	if h := in.holder(); h.UID != in.Config.UID {
 		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
-			"Routing key %q is held by RoutingConfig %s, which is older: choose another key, in annotation %s",
+			"Routing key %q is held by RoutingConfig %s, which had it first: choose another key, in annotation %s",
 			key, h.Name, crdv1.AnnotationRoutingKey))
 	}
 	for i, m := range in.Config.Spec.SandboxedWorkloads {

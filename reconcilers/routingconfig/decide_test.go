@@ -34,6 +34,19 @@ func config(name, key string, seconds int) crdv1.RoutingConfig {
 	return c
 }
 
+// declares notes on a RoutingConfig that it has declared a key.
+func declares(c crdv1.RoutingConfig, key string) crdv1.RoutingConfig {
+	c.Annotations[routingconfig.AnnotationDeclaredKey] = key
+	c.Finalizers = []string{crdv1.Finalizer}
+	return c
+}
+
+// going makes a RoutingConfig one that is being deleted.
+func going(c crdv1.RoutingConfig) crdv1.RoutingConfig {
+	c.DeletionTimestamp = &now
+	return c
+}
+
 func member(kind, name, sandbox string) crdv1.SandboxedWorkload {
 	return crdv1.SandboxedWorkload{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
 		Kind: kind, Namespace: "ns", Name: name, SandboxName: sandbox,
@@ -156,6 +169,20 @@ func TestConditions(t *testing.T) {
 		{"one of the same age and an earlier name has the key", func(in *routingconfig.Input) {
 			in.SameKey = append(in.SameKey, config("a", "k", 0))
 		}, published, crdv1.ConditionPublished, "False", "RoutingKeyTaken", "RoutingConfig a"},
+		{"an older one that comes to the key does not get it", func(in *routingconfig.Input) {
+			in.Config.Annotations[routingconfig.AnnotationDeclaredKey] = "k"
+			in.SameKey = append(in.SameKey, config("older", "k", -1))
+		}, published, crdv1.ConditionReady, "True", "Ready", ""},
+		{"nor does one that has declared another", func(in *routingconfig.Input) {
+			in.SameKey = append(in.SameKey, declares(config("older", "k", -1), "other"), declares(config("younger", "k", 1), "k"))
+		}, published, crdv1.ConditionReady, "False", "RoutingKeyTaken", "RoutingConfig younger, which had it first"},
+		{"one that goes keeps it until it is gone", func(in *routingconfig.Input) {
+			in.SameKey = append(in.SameKey, going(declares(config("younger", "k", 1), "k")))
+		}, published, crdv1.ConditionReady, "False", "RoutingKeyTaken", "RoutingConfig younger"},
+		{"or has handed it over", func(in *routingconfig.Input) {
+			in.Config.Annotations[routingconfig.AnnotationDeclaredKey] = "k"
+			in.SameKey = append(in.SameKey, going(declares(config("older", "k", -1), "k")))
+		}, published, crdv1.ConditionReady, "True", "Ready", ""},
 		{"a younger one does not matter", func(in *routingconfig.Input) {
 			in.SameKey = append(in.SameKey, config("a", "k", 1))
 		}, published, crdv1.ConditionReady, "True", "Ready", ""},

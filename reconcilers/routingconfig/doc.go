@@ -28,13 +28,15 @@
 //
 // # One key, one holder
 //
-// Of several RoutingConfigs with one key, the oldest (then the first by name)
-// declares it, and the others say RoutingKeyTaken. When the holder goes, the
-// next one takes over by itself. Only the holder withdraws a key.
+// Of several RoutingConfigs with one key, the one that declares it keeps it, and the
+// others say RoutingKeyTaken; where none does yet it is the oldest (then the first by
+// name). Only the holder withdraws a key, and not when another one waits for it: then
+// it declares that one's in the same step, so that no request falls to the baseline
+// in between (handover.go).
 //
-// The key may change during life: the annotation signadot.com/declared-key
-// remembers, from before the first fact, which key this object has declared, so
-// that it can be withdrawn.
+// The annotation signadot.com/declared-key remembers, from before the first fact, which
+// key this object has declared: by it the others know the holder, whatever becomes of
+// this process, and a key that is changed during life can be withdrawn.
 //
 // # The receipt
 //

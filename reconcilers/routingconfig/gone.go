@@ -2,13 +2,8 @@ package routingconfig
 
 import (
 	"context"
-	"fmt"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
-	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // gone ends a RoutingConfig that the cache does not have. Its key was withdrawn before
@@ -26,30 +21,15 @@ func (r *Reconciler) gone(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	there, err := r.there(ctx, name)
+	live, err := r.live(ctx, name)
 	if err != nil {
 		return err
 	}
-	if data, ok := event.Withdrawal(event.RoutingKey(key)); ok && len(others) == 0 && !there {
+	if data, ok := event.Withdrawal(event.RoutingKey(key)); ok && len(others) == 0 && live.UID == "" {
 		if _, err := r.put(ctx, event.Fact{Key: event.RoutingKey(key), Data: data}); err != nil {
 			return err
 		}
 	}
 	r.declared.CompareAndDelete(name, declared)
 	return nil
-}
-
-// there says whether the API server has a RoutingConfig of this name.
-func (r *Reconciler) there(ctx context.Context, name string) (bool, error) {
-	if r.config.Live == nil {
-		return false, nil
-	}
-	err := r.config.Live.Get(ctx, client.ObjectKey{Name: name}, &crdv1.RoutingConfig{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read RoutingConfig %s: %w", name, err)
-	}
-	return true, nil
 }

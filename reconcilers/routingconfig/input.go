@@ -45,8 +45,10 @@ func (in Input) member(m crdv1.SandboxedWorkload) crdv1.Member {
 	return in.Members[MemberName{m.Kind, m.Namespace, m.Name}]
 }
 
-// holder gives the RoutingConfig that has the key: the oldest, then the first
-// by name. One that is being deleted holds it until it is gone.
+// holder gives the RoutingConfig that has the key: the one that declares it, which keeps
+// it however old the others are; where there is none, the oldest, then the first by name.
+// One that is being deleted and declares it holds it until it is gone, or has handed it
+// over.
 func (in Input) holder() *crdv1.RoutingConfig {
 	candidates := []*crdv1.RoutingConfig{in.Config}
 	for i := range in.SameKey {
@@ -54,12 +56,39 @@ func (in Input) holder() *crdv1.RoutingConfig {
 			candidates = append(candidates, &in.SameKey[i])
 		}
 	}
-	return slices.MinFunc(candidates, func(a, b *crdv1.RoutingConfig) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
+	return slices.MinFunc(candidates, compare)
+}
+
+// compare says which of two RoutingConfigs with one key goes before.
+func compare(a, b *crdv1.RoutingConfig) int {
+	return cmp.Or(cmp.Compare(rank(a), rank(b)),
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// rank says how much of a right a RoutingConfig has to its key, before its age counts;
+// less is more.
+func rank(c *crdv1.RoutingConfig) int {
+	out := 0
+	if c.Annotations[AnnotationDeclaredKey] != c.RoutingKey() {
+		out += 2
+	}
+	if c.DeletionTimestamp != nil {
+		out++
+	}
+	return out
+}
+
+// heir gives the RoutingConfig that has the key when this one is gone; nil when there is
+// none that stays.
+func (in Input) heir() *crdv1.RoutingConfig {
+	var out *crdv1.RoutingConfig
+	for i := range in.SameKey {
+		c := &in.SameKey[i]
+		if c.UID != in.Config.UID && c.DeletionTimestamp == nil && (out == nil || compare(c, out) < 0) {
+			out = c
 		}
-		return cmp.Compare(a.Name, b.Name)
-	})
+	}
+	return out
 }
 
 // holds says whether the key is this object's.

@@ -8,8 +8,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/event"
@@ -111,7 +109,10 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 		}
 	}
 	if d.Declaration == nil {
-		return Published{}
+		return Published{Err: r.forgo(ctx, in)}
+	}
+	if err := r.untaken(ctx, in); err != nil {
+		return Published{Err: err}
 	}
 	note := map[string]string{AnnotationDeclaredKey: in.Config.RoutingKey()}
 	if err := r.writer.AddFinalizer(ctx, in.Config, note); err != nil {
@@ -122,36 +123,22 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
 }
 
-// delete withdraws what the object has declared and lets it go.
+// delete withdraws what the object has declared, or hands it over, and lets it go.
 func (r *Reconciler) delete(ctx context.Context, in Input) error {
-	var withdraw []string
-	if former, ok := in.formerKey(); ok {
-		withdraw = append(withdraw, former)
-	}
-	if in.holds() {
-		withdraw = append(withdraw, in.Config.RoutingKey())
-	}
 	if err := r.overtaken(ctx, in.Config); err != nil {
 		return err
 	}
-	for _, key := range withdraw {
-		if _, err := r.put(ctx, Withdrawn(in.Config, key)); err != nil {
+	if former, ok := in.formerKey(); ok {
+		if _, err := r.put(ctx, Withdrawn(in.Config, former)); err != nil {
+			return err
+		}
+	}
+	if in.holds() {
+		if err := r.leave(ctx, in); err != nil {
 			return err
 		}
 	}
 	return r.writer.RemoveFinalizer(ctx, in.Config)
-}
-
-// overtaken gives a conflict when the object of this name is another one by now: the
-// key is that one's, and the cache will hear of it.
-func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
-	live := &crdv1.RoutingConfig{}
-	err := r.config.Live.Get(ctx, client.ObjectKeyFromObject(c), live)
-	if err == nil && live.UID != c.UID {
-		return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: "routingconfigs"}, c.Name,
-			errors.New("it is another object than the one that is being deleted"))
-	}
-	return client.IgnoreNotFound(err)
 }
 
 // put states one fact, for at most publish.PutTimeout.

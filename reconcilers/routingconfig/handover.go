@@ -1,0 +1,112 @@
+package routingconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// leave ends what the holder of a key, which is being deleted, has declared: it declares
+// what the heir says in its place, or withdraws the key where there is none. The heir
+// would do so by itself later; until then the log would not know the key, and requests
+// with it would reach the baseline.
+func (r *Reconciler) leave(ctx context.Context, in Input) error {
+	if heir := in.heir(); heir != nil {
+		err := r.handOver(ctx, heir)
+		if !publish.Refused(err) {
+			return err
+		}
+	}
+	_, err := r.put(ctx, Withdrawn(in.Config, in.Config.RoutingKey()))
+	return err
+}
+
+// handOver declares what an heir says, having noted on it first that it will be there. It
+// gives a conflict when the heir is not what the cache shows, which will hear of that.
+func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) error {
+	live, err := r.live(ctx, heir.Name)
+	if err != nil {
+		return err
+	}
+	if live.UID != heir.UID || live.DeletionTimestamp != nil || live.RoutingKey() != heir.RoutingKey() {
+		return overtaken(heir.Name, "it is not the one any more that waits for the routing key")
+	}
+	in, err := gather(ctx, r.config.Client, live, r.config.Namespaces)
+	if err != nil {
+		return err
+	}
+	note := map[string]string{}
+	if live.Annotations[AnnotationDeclaredKey] == "" { // Else there is one that it has to withdraw first.
+		note[AnnotationDeclaredKey] = live.RoutingKey()
+	}
+	if err := r.writer.AddFinalizer(ctx, live, note); err != nil {
+		return err
+	}
+	r.declared.Store(live.Name, live.RoutingKey())
+	_, err = r.put(ctx, Declared(live, declaration(in)))
+	return err
+}
+
+// forgo takes the note off an object that declares nothing: that it has declared another
+// key, which is withdrawn or somebody else's by now. Should it come back to that key, it
+// is not its holder.
+func (r *Reconciler) forgo(ctx context.Context, in Input) error {
+	noted := in.Config.Annotations[AnnotationDeclaredKey]
+	if noted == "" || noted == in.Config.RoutingKey() {
+		return nil
+	}
+	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationDeclaredKey: ""})
+}
+
+// untaken gives a conflict when another object has the key that this one is about to
+// declare for the first time, and the cache has only not heard of it.
+func (r *Reconciler) untaken(ctx context.Context, in Input) error {
+	if in.Config.Annotations[AnnotationDeclaredKey] == in.Config.RoutingKey() {
+		return nil
+	}
+	for i := range in.SameKey {
+		other := &in.SameKey[i]
+		if other.UID == in.Config.UID {
+			continue
+		}
+		live, err := r.live(ctx, other.Name)
+		if err != nil {
+			return err
+		}
+		if live.UID == other.UID && live.RoutingKey() == in.Config.RoutingKey() && compare(live, in.Config) < 0 {
+			return overtaken(in.Config.Name, "RoutingConfig "+live.Name+" has its routing key")
+		}
+	}
+	return nil
+}
+
+// overtaken gives a conflict when the object of this name is another one by now: the
+// key is that one's, and the cache will hear of it.
+func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
+	live, err := r.live(ctx, c.Name)
+	if err == nil && live.UID != "" && live.UID != c.UID {
+		return overtaken(c.Name, "it is another object than the one that is being deleted")
+	}
+	return err
+}
+
+// overtaken is a conflict: what was read is old, and it should be tried again.
+func overtaken(name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: "routingconfigs"}, name, errors.New(why))
+}
+
+// live reads a RoutingConfig past the cache. One that has no UID is gone.
+func (r *Reconciler) live(ctx context.Context, name string) (*crdv1.RoutingConfig, error) {
+	c := &crdv1.RoutingConfig{}
+	if err := r.config.Live.Get(ctx, client.ObjectKey{Name: name}, c); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("read RoutingConfig %s: %w", name, err)
+	}
+	return c, nil
+}

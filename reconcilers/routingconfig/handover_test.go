@@ -1,0 +1,185 @@
+package routingconfig_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/routingconfig"
+)
+
+// facts notes what is put on the log, by who owns what is declared.
+type facts struct {
+	put []string
+	// refuses is whose declaration it never takes.
+	refuses string
+}
+
+func (f *facts) Put(_ context.Context, fact event.Fact) (event.Pos, error) {
+	switch d := fact.Data.(type) {
+	case *factv1.RoutingDeclared:
+		if d.GetOwner().GetName() == f.refuses {
+			return event.Pos{}, fmt.Errorf("too large: %w", eventbus.ErrRefused)
+		}
+		f.put = append(f.put, d.GetRoutingKey()+" of "+d.GetOwner().GetName())
+	case *factv1.RoutingWithdrawn:
+		f.put = append(f.put, "no "+d.GetRoutingKey())
+	}
+	return event.Pos{}, nil
+}
+
+func (f *facts) Settle(event.Key) {}
+
+// indexer makes indexes in a client.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, field string, of client.IndexerFunc) error {
+	i.WithIndex(o, field, of)
+	return nil
+}
+
+// holds gives a client that has these RoutingConfigs.
+func holds(t *testing.T, list ...crdv1.RoutingConfig) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&crdv1.RoutingConfig{})
+	for i := range list {
+		b.WithObjects(list[i].DeepCopy())
+	}
+	if err := routingconfig.Index(t.Context(), indexer{b}); err != nil {
+		t.Fatal(err)
+	}
+	return b.Build()
+}
+
+// reconciled looks at RoutingConfigs one after the other, as they are in api and as the
+// cache shows them, and gives what was put on the log.
+func reconciled(t *testing.T, api client.Client, live client.Reader, log *facts, names ...string) {
+	t.Helper()
+	r, err := routingconfig.New(routingconfig.Config{
+		Access: apply.Access{Client: api, Live: live, Now: func() time.Time { return now.Time }}, Publisher: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAKeyThatSomebodyWaitsForIsHandedOver(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		rivals  []crdv1.RoutingConfig
+		live    []crdv1.RoutingConfig // nil: as the cache shows it
+		refuses string
+		want    []string
+	}{
+		{"nobody waits", nil, nil, "", []string{"no k"}},
+		{"one waits, and has it in the same step", []crdv1.RoutingConfig{config("b", "k", 1)}, nil, "", []string{"k of b"}},
+		{"of two the older one", []crdv1.RoutingConfig{config("b", "k", 2), config("c", "k", 1)}, nil, "", []string{"k of c"}},
+		{"one that waits is going, too", []crdv1.RoutingConfig{going(declares(config("b", "k", 1), ""))}, nil, "", []string{"no k"}},
+		{"the log does not take what it says", []crdv1.RoutingConfig{config("b", "k", 1)}, nil, "b", []string{"no k"}},
+		{"it is gone, and the cache has not heard of it", []crdv1.RoutingConfig{config("b", "k", 1)}, []crdv1.RoutingConfig{}, "", nil},
+		{"or has another key", []crdv1.RoutingConfig{config("b", "k", 1)}, []crdv1.RoutingConfig{config("b", "other", 1)}, "", nil},
+		{"it has still to withdraw another key", []crdv1.RoutingConfig{declares(config("b", "k", 1), "former")}, nil, "", []string{"k of b"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			holder := going(declares(config("a", "k", 0), "k"))
+			api := holds(t, append(tt.rivals, holder)...)
+			live := api
+			if tt.live != nil {
+				live = holds(t, append(tt.live, holder)...)
+			}
+			log := &facts{refuses: tt.refuses}
+			reconciled(t, api, live, log, "a")
+			if diff := cmp.Diff(tt.want, log.put); diff != "" {
+				t.Error(diff)
+			}
+			stays := api.Get(t.Context(), client.ObjectKey{Name: "a"}, &crdv1.RoutingConfig{}) == nil
+			if stays != (tt.want == nil) {
+				t.Errorf("that the one that goes is there still is %t", stays)
+			}
+		})
+	}
+}
+
+// Whoever it was handed over to is as good a holder as any: it keeps the key, and
+// withdraws it when it goes.
+func TestWhoWasHandedAKeyIsItsHolder(t *testing.T) {
+	api, log := holds(t, going(declares(config("a", "k", 0), "k")), config("b", "k", 2), config("older", "k", 1)), &facts{}
+	var older crdv1.RoutingConfig
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "older"}, &older); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Delete(t.Context(), &older); err != nil {
+		t.Fatal(err)
+	}
+	reconciled(t, api, api, log, "a", "b")
+	older.ResourceVersion = "" // It comes again, as if with a key that it had not before.
+	if err := api.Create(t.Context(), &older); err != nil {
+		t.Fatal(err)
+	}
+	reconciled(t, api, api, log, "older", "b")
+	var b crdv1.RoutingConfig
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "b"}, &b); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Delete(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	reconciled(t, api, api, log, "b", "older")
+	if diff := cmp.Diff([]string{"k of b", "k of b", "k of b", "k of older", "k of older"}, log.put); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The cache of a leader that starts may not show yet that somebody declares the key for
+// which an older one waits.
+func TestAnOldCacheGivesNobodyAKeyThatIsHeld(t *testing.T) {
+	older, holder := config("older", "k", 0), config("holder", "k", 1)
+	api, log := holds(t, older, holder), &facts{}
+	reconciled(t, api, holds(t, older, declares(holder, "k")), log, "older")
+	if len(log.put) > 0 {
+		t.Errorf("put on the log: %q", log.put)
+	}
+	reconciled(t, api, api, log, "older")
+	if diff := cmp.Diff([]string{"k of older"}, log.put); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Who gives a key up and comes back to it has no right to it from before.
+func TestWhoGivesAKeyUpHasItNoMore(t *testing.T) {
+	api, log := holds(t, declares(config("a", "l", 0), "k"), declares(config("l", "l", 0), "l"), config("b", "k", 1)), &facts{}
+	reconciled(t, api, api, log, "a", "b")
+	var a crdv1.RoutingConfig
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "a"}, &a); err != nil {
+		t.Fatal(err)
+	}
+	a.Annotations[crdv1.AnnotationRoutingKey] = "k"
+	if err := api.Update(t.Context(), &a); err != nil {
+		t.Fatal(err)
+	}
+	reconciled(t, api, api, log, "a", "b")
+	if diff := cmp.Diff([]string{"k of b", "k of b"}, log.put); diff != "" {
+		t.Error(diff)
+	}
+}
