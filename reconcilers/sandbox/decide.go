@@ -52,7 +52,12 @@ type Wanted struct {
 	WaitsFor string
 	// Stays: it is not written now. It waits, and what is there runs already.
 	Stays bool
+	// paths are those of its entry.
+	paths []string
 }
+
+// here gives a message of the member with the paths of the sandbox's own spec.
+func (w Wanted) here(message string) string { return strings.NewReplacer(w.paths...).Replace(message) }
 
 // Decide says which parts there should be for a sandbox that is not being deleted,
 // once the Resources that Provide gives have been written.
@@ -82,7 +87,7 @@ func Decide(in Input) Decision {
 // requests fail and do not reach the baseline. One that runs stays as it is, since with
 // its new form it would have to wait for what it did without until now.
 func wanted(in Input, e entry, provided bool) Wanted {
-	w := Wanted{Field: e.at, Object: e.object}
+	w := Wanted{Field: e.at, Object: e.object, paths: e.paths}
 	f, ok := e.object.(*crdv1.ForkedWorkload)
 	if !ok || provided {
 		return w

@@ -80,7 +80,7 @@ func acceptedByParts(d Decision, made Made) finding.Finding {
 		}
 		c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionAccepted)
 		if c != nil && c.Status == string(metav1.ConditionFalse) && c.ObservedGeneration >= m.GetGeneration() {
-			return finding.No(c.Reason, c.Message)
+			return finding.No(c.Reason, d.Members[i].here(c.Message))
 		}
 	}
 	return d.Findings[crdv1.ConditionAccepted]
@@ -123,6 +123,7 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) finding
 		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s could not be written yet; it is tried again.", kind, place))
 	}
 	f := reported(have)
+	f.Message = want.here(f.Message)
 	if want.WaitsFor == "" || f.IsNo() && f.Reason != forkedworkload.ReasonWaitsFor {
 		return f
 	}
@@ -196,7 +197,7 @@ func routing(d Decision, made Made) finding.Finding {
 	if f := routingconfig.Applied(made.Config); !f.IsYes() {
 		return f
 	}
-	return finding.Yes("RoutingReady", routed(made))
+	return finding.Yes("RoutingReady", routed(d, made))
 }
 
 // present gives the members that exist.
@@ -211,7 +212,7 @@ func present(made Made) []crdv1.Member {
 }
 
 // routed says that the key is routed, and what of it is not.
-func routed(made Made) string {
+func routed(d Decision, made Made) string {
 	if len(made.Members) == 0 {
 		return "The routing key is on the routing log, and has no rules: requests with it reach the baselines."
 	}
@@ -219,7 +220,10 @@ func routed(made Made) string {
 	if c := crdv1.FindCondition(made.Config.Status.Conditions, routingconfig.ConditionProxiesCurrent); c != nil && c.Reason == routingconfig.ReasonNotAwaited {
 		message = "The rules of the routing key are on the routing log, and every baseline has its sidecars."
 	}
-	for _, m := range present(made) {
+	for i, m := range made.Members {
+		if m == nil {
+			continue
+		}
 		if but := baseline.Reservation(m); but != "" {
 			message += " " + but
 		}
@@ -227,7 +231,7 @@ func routed(made Made) string {
 			continue
 		}
 		if c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionServicesReady); c != nil {
-			message += " " + c.Message // that no Service leads to it
+			message += " " + d.Members[i].here(c.Message) // that no Service leads to it
 		}
 	}
 	return message

@@ -26,6 +26,9 @@ type entry struct {
 	accepted finding.Finding
 	// remark is what is wrong with it although it is made; Yes when nothing is.
 	remark finding.Finding
+	// paths are how the member names parts of its own spec in messages, each followed by
+	// how they are named here.
+	paths []string
 }
 
 // entries gives the members that the spec asks for, in its order: forks, external
@@ -70,25 +73,29 @@ func forks(in Input) []entry {
 		return nil
 	}
 	var out []entry
-	patches := map[int][]crdv1.Patch{}
+	patches, places := map[int][]crdv1.Patch{}, map[int][]int{}
 	for i, p := range c.Patches {
 		at := slices.IndexFunc(out, func(e entry) bool { return named(e.object, p.Target) })
 		if at < 0 {
 			field := fmt.Sprintf("customization.patches[%d].target", i)
 			out = append(out, entry{
 				at: field, object: forkFor(in, p.Target), accepted: accepted(in, field, p.Target),
-				remark: finding.Yes("Accepted", "Nothing is wrong with it."),
+				remark: finding.Yes("Accepted", "Nothing is wrong with it."), paths: []string{"spec.baseline", field},
 			})
 			at = len(out) - 1
 		}
 		if out[at].remark.IsYes() {
 			out[at].remark = acceptForm(i, p.Patch)
 		}
-		patches[at] = append(patches[at], *p.Patch.DeepCopy())
+		patches[at], places[at] = append(patches[at], *p.Patch.DeepCopy()), append(places[at], i)
 	}
 	for at := range out {
 		if w, ok := out[at].object.(*crdv1.ForkedWorkload); ok {
 			w.Spec.Patches = patches[at]
+		}
+		for n, i := range places[at] {
+			patch := fmt.Sprintf("patch %d of %d for ", n+1, len(places[at]))
+			out[at].paths = append(out[at].paths, patch, fmt.Sprintf("customization.patches[%d], %s", i, patch))
 		}
 	}
 	return out
@@ -134,7 +141,7 @@ func externals(in Input) []entry {
 	var out []entry
 	for i, x := range in.Sandbox.Spec.ExternalWorkloads {
 		at := fmt.Sprintf("externalWorkloads[%d]", i)
-		e := entry{at: at, name: x.Name, object: externalFor(in, x), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		e := entry{at: at, name: x.Name, object: externalFor(in, x), paths: ownPaths(at), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
 		switch b := x.Baseline; {
 		case x.Name == "":
 			e.accepted = nameless(at)
@@ -153,13 +160,18 @@ func virtuals(in Input) []entry {
 	var out []entry
 	for i, v := range in.Sandbox.Spec.VirtualWorkloads {
 		at := fmt.Sprintf("virtualWorkloads[%d]", i)
-		e := entry{at: at, name: v.Name, object: virtualFor(in, v), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		e := entry{at: at, name: v.Name, object: virtualFor(in, v), paths: ownPaths(at), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
 		if e.accepted = accepted(in, at+".baseline", v.Baseline); v.Name == "" {
 			e.accepted = nameless(at)
 		}
 		out = append(out, e)
 	}
 	return out
+}
+
+// ownPaths are the paths of a member whose spec is an entry of a list here.
+func ownPaths(at string) []string {
+	return []string{"spec.baseline", at + ".baseline", "spec.tunnel.", at + ".tunnel."}
 }
 
 // nameless is the finding about a member without a name.

@@ -166,6 +166,43 @@ func TestTheEndSpeaksOfThePresentGeneration(t *testing.T) {
 	}
 }
 
+func TestWhatAMemberFindsIsSaidWithTheFieldOfTheSandbox(t *testing.T) {
+	in := full(t)
+	in.Sandbox = with(in.Sandbox, func(s *crdv1.SignadotSandboxSpec) {
+		s.Customization.Patches = append(s.Customization.Patches, target("Deployment", "ns", "z"), target("Deployment", "ns", "a"))
+		s.ExternalWorkloads = append([]crdv1.SandboxExternalWorkload{{Name: "first"}}, s.ExternalWorkloads...)
+	})
+	for _, tt := range []struct {
+		member     int
+		says, want string
+	}{
+		{0, "patch 2 of 2 for Deployment ns/a does not apply", "customization.patches[2], patch 2 of 2 for Deployment ns/a does not apply"},
+		{0, "spec.baseline is wrong", "customization.patches[0].target is wrong"},
+		{1, "patch 1 of 1 for Deployment ns/z: spec.template.spec.containers", "customization.patches[1], patch 1 of 1 for Deployment ns/z: spec.template.spec.containers"},
+		{3, "spec.tunnel.baselineToLocals[1].localAddress is wrong", "externalWorkloads[1].tunnel.baselineToLocals[1].localAddress is wrong"},
+		{4, "spec.baseline is in namespace elsewhere", "virtualWorkloads[0].baseline is in namespace elsewhere"},
+	} {
+		d := sandbox.Decide(in)
+		made := acted(in, d)
+		published(made.Config, "True", "NotAwaited")
+		m := made.Members[tt.member]
+		for _, conditionType := range []string{crdv1.ConditionAccepted, crdv1.ConditionReady} {
+			crdv1.SetCondition(m.StatusConditions(), metav1.Condition{Type: conditionType, Status: "False", Reason: "InvalidSpec", Message: tt.says, ObservedGeneration: m.GetGeneration()})
+		}
+		for i, other := range made.Members { // Of several the first is said.
+			if i != tt.member {
+				*other.StatusConditions() = nil
+			}
+		}
+		after := sandbox.Conclude(in, d, made, then)
+		for _, conditionType := range []string{crdv1.ConditionReady, crdv1.ConditionAccepted, crdv1.ConditionWorkloadsReady} {
+			if c := crdv1.FindCondition(after.Status.Conditions, conditionType); c.Status != "False" || c.Message != tt.want {
+				t.Errorf("%s: %q, not %q", conditionType, c.Message, tt.want)
+			}
+		}
+	}
+}
+
 // brief says each condition of a sandbox in short, in their order.
 func brief(s *crdv1.SignadotSandbox) []string {
 	var out []string

@@ -23,6 +23,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
@@ -210,7 +211,7 @@ func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *cr
 		Pods:     w.pods,
 	}
 	d := forkedworkload.Decide(in)
-	made := forkedworkload.Made{Services: map[string]*corev1.Service{}}
+	made := forkedworkload.Made{Made: member.Made{Services: map[string]*corev1.Service{}}}
 	if d.Fork != nil {
 		out.object(t, d.Fork)
 		made.Fork = started(d.Fork)
