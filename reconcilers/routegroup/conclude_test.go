@@ -64,7 +64,14 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
 			"1/2", []string{"b (it is being deleted)"}},
 		{"nobody is in the group", of(group()), nil,
-			"Ready=T Ready, Accepted=T Accepted, SandboxesReady=T NoSandboxes, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts", "0/0", nil},
+			"Ready=T Ready, Accepted=T Accepted, SandboxesReady=T NoSandboxes, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts", "0/0", []string{"names no sandboxes", "reach the baselines"}},
+		{"a sandbox does not exist, and two members stand for one baseline", of(group("a", "b", "nobody"), a, sandboxOf("b", rival)), nil,
+			"Ready=F SandboxesNotFound, Accepted=T Accepted, SandboxesReady=F SandboxesNotFound, RoutingReady=T RoutingReady, NoConflicts=F RoutingConflict",
+			"2/3", []string{"nobody", "are routed. ForkedWorkload ns/a-1", "ns/b-1", "take one of the two"}},
+		{"what two conditions say alike is said once", claimed(of(group("a"), a), crdv1.KindSandbox, "s", time.Second), nil,
+			"Ready=F RoutingKeyTaken, Accepted=F RoutingKeyTaken, SandboxesReady=T SandboxesReady, RoutingReady=F RoutingKeyTaken, NoConflicts=T NoConflicts",
+			"1/1", []string{"^Routing key \"key\"", "choose another spec.routingKey$"}},
+		{"sandboxes have no members", of(group("a"), sandboxOf("a")), nil, all, "1/1", nil},
 		{"two members stand for one baseline", of(group("a", "b"), a, sandboxOf("b", rival)), nil,
 			"Ready=F RoutingConflict, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=F RoutingConflict",
 			"2/2", []string{"ns/one", "ns/a-1", "ns/b-1", `"shown-b"`, "take one of the two"}},
@@ -107,7 +114,7 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 			}
 			message := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady).Message
 			for _, part := range tt.says {
-				if !strings.Contains(message, part) {
+				if !strings.Contains("^"+message+"$", part) || strings.Count(message, "choose another") > 1 {
 					t.Errorf("%q does not say %q", message, part)
 				}
 			}
@@ -116,7 +123,7 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 }
 
 func TestAGroupThatIsKeptFromGoingSaysSo(t *testing.T) {
-	before := conclude(of(group()))
+	before := conclude(of(group("a"), sandboxOf("a", fork("a-1", "one"))))
 	before.Generation++ // As the API server does when it marks an object as deleted.
 	g := routegroup.ConcludeDeletion(before, 1, then)
 	c := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady)

@@ -2,6 +2,7 @@ package routegroup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	g := in.Group.DeepCopy()
 	ready := 0
 	for _, name := range in.names() {
-		if isReady(in, name) {
+		if sandboxReady(in, name) {
 			ready++
 		}
 	}
@@ -54,13 +55,35 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	if r := made.Refusal; r != nil && r.Reason == apply.ReasonRejected && d.Accepted.IsYes() {
 		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message)
 	}
-	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
-		"Requests with routing key %q are led to %s.", g.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes")),
-		crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady,
-		routingconfig.ConditionNoConflicts, crdv1.ConditionRoutingReady)
+	findings[crdv1.ConditionReady] = isReady(in, findings)
 	finding.Write(g, findings, now)
 	return g
 }
+
+// isReady gives the finding for Ready: its reason is that of the first that stands in
+// the way, and its message tells of all that do.
+func isReady(in Input, f finding.Findings) finding.Finding {
+	well := fmt.Sprintf("Requests with routing key %q are led to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
+	if len(in.names()) == 0 {
+		well = nothing
+	}
+	types := []string{crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady, routingconfig.ConditionNoConflicts, crdv1.ConditionRoutingReady}
+	ready := f.Ready(well, types...)
+	told := []string{ready.Message}
+	for _, t := range types {
+		if f[t].IsNo() && !slices.Contains(told, f[t].Message) {
+			told = append(told, f[t].Message)
+		}
+	}
+	for i, message := range told[:len(told)-1] {
+		told[i] = strings.TrimSuffix(message, ".") + "."
+	}
+	ready.Message = strings.Join(told, " ")
+	return ready
+}
+
+// nothing is what a group without sandboxes comes to.
+const nothing = "The group names no sandboxes, so requests with its routing key reach the baselines."
 
 // ConcludeDeletion gives the group with the status of one that is being deleted.
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
@@ -71,9 +94,9 @@ func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *c
 	return g
 }
 
-// isReady says whether a sandbox is there, is to stay, and is ready as it is asked for
-// now.
-func isReady(in Input, name string) bool {
+// sandboxReady says whether a sandbox is there, is to stay, and is ready as it is asked
+// for now.
+func sandboxReady(in Input, name string) bool {
 	s, ok := in.Sandboxes[name]
 	return ok && s.Object.DeletionTimestamp == nil &&
 		crdv1.IsTrue(s.Object.Status.Conditions, crdv1.ConditionReady, s.Object.Generation)
@@ -85,7 +108,7 @@ func sandboxes(in Input) finding.Finding {
 	for _, name := range in.names() {
 		if _, ok := in.Sandboxes[name]; !ok {
 			missing = append(missing, name)
-		} else if !isReady(in, name) {
+		} else if !sandboxReady(in, name) {
 			unready = append(unready, name+" ("+why(in.Sandboxes[name].Object)+")")
 		}
 	}
@@ -98,7 +121,7 @@ func sandboxes(in Input) finding.Finding {
 		return finding.No(ReasonSandboxesNotReady, fmt.Sprintf("%d of %s not ready: %s",
 			len(unready), count(total, "sandbox is", "sandboxes are"), some(unready, "; ")))
 	case total == 0:
-		return finding.Yes("NoSandboxes", "The group names no sandboxes, so its routing key leads to the baselines alone.")
+		return finding.Yes("NoSandboxes", nothing)
 	}
 	return finding.Yes("SandboxesReady", fmt.Sprintf("Sandboxes ready: %d of %d.", total, total))
 }
@@ -143,6 +166,9 @@ func routing(d Decision, made Made) finding.Finding {
 		} else if !f.IsYes() {
 			return f
 		}
+	}
+	if len(d.Members) == 0 {
+		return finding.Yes("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
 	}
 	return finding.Yes("RoutingReady", "The rules of the routing key are on the routing log. "+met.Message+" "+known.Message)
 }
