@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -97,16 +98,28 @@ func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 }
 
 // Again turns the error of a reconciliation into what the controller is told. A
-// version that was overtaken is no fault: it is looked at again at once and not
-// logged. Nor is the end of the process, after which somebody else looks again.
+// version that was overtaken is no fault: where nothing else went wrong it is looked at
+// again at once and not logged. Nor is the end of the process, after which somebody else looks again.
 func Again(err error) (reconcile.Result, error) {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return reconcile.Result{}, nil
-	case apierrors.IsConflict(err):
+	case isOvertaken(err):
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// isOvertaken says whether all that went wrong are conflicts. One beside something else
+// is tried again no sooner than that.
+func isOvertaken(err error) bool {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isOvertaken(err) })
+	}
+	if within := errors.Unwrap(err); within != nil {
+		return isOvertaken(within)
+	}
+	return apierrors.IsConflict(err)
 }
 
 // afterConflict gives the cache time to hear of the newer version.
