@@ -113,11 +113,9 @@ func Again(err error) (reconcile.Result, error) {
 // isOvertaken says whether all that went wrong are conflicts. One beside something else
 // is tried again no sooner than that.
 func isOvertaken(err error) bool {
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
 		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isOvertaken(err) })
-	}
-	if within := errors.Unwrap(err); within != nil {
-		return isOvertaken(within)
 	}
 	return apierrors.IsConflict(err)
 }
