@@ -135,6 +135,16 @@ func TestAGroupThatIsKeptFromGoingSaysSo(t *testing.T) {
 	}
 }
 
+func TestAGroupThatHasItsKeySaysWhoElseClaimsIt(t *testing.T) {
+	in := claimed(of(group()), crdv1.KindSandbox, "older", time.Second)
+	in.KeyConfig = &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{
+		*metav1.NewControllerRef(in.Group, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))}}}
+	c := crdv1.FindCondition(conclude(in).Status.Conditions, crdv1.ConditionAccepted)
+	if c.Status != "True" || !strings.HasSuffix(c.Message, "held by this group. Its routing key is claimed, and not got, by SignadotSandbox older.") {
+		t.Errorf("%+v", *c)
+	}
+}
+
 func TestManySandboxesAreNotAllNamed(t *testing.T) {
 	g := conclude(of(group("a", "b", "c", "d", "e")))
 	m := crdv1.FindCondition(g.Status.Conditions, crdv1.ConditionReady).Message

@@ -65,7 +65,11 @@ func accept(in Input) finding.Finding {
 		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
 	}
-	return finding.Yes("Accepted", fmt.Sprintf("The spec is right, and routing key %q is held by this group.", key))
+	message := fmt.Sprintf("The spec is right, and routing key %q is held by this group.", key)
+	if rivals := sandbox.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
+		message += " " + rivals
+	}
+	return finding.Yes("Accepted", message)
 }
 
 // madeBy says who made a RoutingConfig that this group did not make.

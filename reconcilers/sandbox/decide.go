@@ -150,6 +150,9 @@ func accept(in Input, all []entry) finding.Finding {
 	if len(all) == 0 {
 		remarks = append(remarks, nothing)
 	}
+	if rivals := Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
+		remarks = append(remarks, rivals)
+	}
 	return finding.Yes("Accepted", strings.Join(append(remarks, idle(in, all)...), " "))
 }
 
@@ -164,6 +167,27 @@ func leftOut(all []entry) finding.Finding {
 		}
 	}
 	return finding.Yes("Accepted", "Every workload that is named has its place.")
+}
+
+// shownRivals is how many of those are named that claim a key which another one has.
+const shownRivals = 3
+
+// Rivals says, to the people of the one that has a routing key, who else claims it;
+// empty when nobody does. own may be among the claims.
+func Rivals(own routingkey.Claim, claims []routingkey.Claim) string {
+	var names []string
+	for _, c := range claims {
+		if c.UID != own.UID {
+			names = append(names, c.String())
+		}
+	}
+	if more := len(names) - shownRivals; more > 0 {
+		names = append(names[:shownRivals], fmt.Sprintf("%d more", more))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Its routing key is claimed, and not got, by " + strings.Join(names, ", ") + "."
 }
 
 // maker names a RoutingConfig, and who made it.

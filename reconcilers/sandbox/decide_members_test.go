@@ -3,11 +3,13 @@ package sandbox_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/routingkey"
@@ -82,6 +84,39 @@ func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
 				}
 			}
 			fieldsOf(t, tt.in)
+		})
+	}
+}
+
+func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
+	var claims []routingkey.Claim
+	for i, name := range []string{"a", "b", "c", "d"} {
+		claims = append(claims, routingkey.Claim{Kind: crdv1.KindRouteGroup, Name: name, UID: types.UID(name), Created: metav1.NewTime(then.Add(time.Duration(i - 2)))})
+	}
+	own := asks()
+	config := func(owner types.UID) *crdv1.RoutingConfig {
+		return &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}}}}
+	}
+	for _, tt := range []struct {
+		name, status, says string
+		in                 sandbox.Input
+	}{
+		{"nobody else claims it", "True", "The spec is right.", sandbox.Input{Sandbox: own, Claims: []routingkey.Claim{routingkey.OfSandbox(own)}, KeyConfig: config(own.UID)}},
+		{"it has its key, and an older group that came later is named", "True", "Its routing key is claimed, and not got, by SignadotRouteGroup a.",
+			sandbox.Input{Sandbox: own, Claims: claims[:1], KeyConfig: config(own.UID)}},
+		{"of many the first are named", "True", "SignadotRouteGroup a, SignadotRouteGroup b, SignadotRouteGroup c, 1 more.",
+			sandbox.Input{Sandbox: own, Claims: append(claims, routingkey.OfSandbox(own)), KeyConfig: config(own.UID)}},
+		{"it has not, and the group that has is named, however old it is", "False", `Routing key "key" is held by SignadotRouteGroup d, which had it first: choose another spec.id`,
+			sandbox.Input{Sandbox: own, Claims: claims, KeyConfig: config("d")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.in.Sandbox = with(own, func(s *crdv1.SignadotSandboxSpec) {
+				s.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "v")}}
+			})
+			f := sandbox.Decide(tt.in).Findings[crdv1.ConditionAccepted]
+			if string(f.Status) != tt.status || !strings.HasSuffix(f.Message, tt.says) {
+				t.Errorf("%+v", f)
+			}
 		})
 	}
 }
