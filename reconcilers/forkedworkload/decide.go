@@ -3,9 +3,11 @@ package forkedworkload
 import (
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
@@ -96,12 +98,27 @@ func Decide(in Input) Decision {
 	case d.Held != "":
 		pod, d.SurplusForks = in.running(clone.Template.Spec), otherForks(in, clone.Object)
 	default:
-		d.Fork, pod = fork.Writable(clone.Object), clone.Template.Spec
+		d.Fork, pod = in.keepingNotes(fork.Writable(clone.Object)), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
 	d.Services = fork.Services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, pod, in.neighbours(), id)
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
+}
+
+// keepingNotes gives the fork to write as it is, if all that has changed is what is noted
+// on the baseline: that is no reason to count it as one that is not ready. What the spec
+// says is written at once.
+func (in Input) keepingNotes(want fork.Object) fork.Object {
+	clone, isDeployment := want.(*appsv1.Deployment)
+	have, runs := in.ownFork().(*appsv1.Deployment)
+	if !isDeployment || !runs || in.Workload.Status.ObservedGeneration != in.Workload.Generation {
+		return want
+	}
+	if noted := fork.WithNotesOf(clone, have, in.Baseline, apply.AnnotationDesired); apply.InLine(noted, have) {
+		return noted
+	}
+	return want
 }
 
 // acceptSpec says whether the spec names something that can be forked.

@@ -13,12 +13,13 @@ import (
 
 // foreignAnnotations are the beginnings of annotations that say something of
 // the baseline which is not true of its clone: how it was applied, at which
-// revision it is, whose release it belongs to, and who is told of its rollouts. A
+// revision it is, whose release it belongs to, who leads, and who is told of its rollouts. A
 // clone that kept the marks of a release would be pruned by the tools that set them.
 func foreignAnnotations() []string {
 	return []string{
 		corev1.LastAppliedConfigAnnotation,
 		"deployment.kubernetes.io/",
+		"control-plane.alpha.kubernetes.io/",
 		"rollout.argoproj.io/",
 		"notifications.argoproj.io/",
 		"meta.helm.sh/",

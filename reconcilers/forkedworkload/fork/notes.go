@@ -1,0 +1,36 @@
+package fork
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+// WithNotesOf gives a clone with those annotations that it has from its baseline as they
+// are on the fork that is there, have; what is the fork's own, or comes from a patch, is
+// that of the clone. Nothing that is given is changed. own are annotations of have that
+// its writer has added.
+//
+// What is noted on a baseline touches no pod, yet the API server counts each change of an
+// annotation as a generation of a Deployment, and a fork of which a generation has not been
+// seen is not ready. So where nothing else changes a fork may keep what it has.
+func WithNotesOf(clone, have *appsv1.Deployment, live *baseline.Workload, own ...string) *appsv1.Deployment {
+	out := *clone
+	out.Annotations = maps.Clone(have.Annotations)
+	maps.DeleteFunc(out.Annotations, isForeign)
+	for _, key := range own {
+		delete(out.Annotations, key)
+	}
+	noted := live.Object.GetAnnotations()
+	for key, value := range clone.Annotations {
+		if was, ok := noted[key]; !ok || was != value {
+			if out.Annotations == nil {
+				out.Annotations = map[string]string{}
+			}
+			out.Annotations[key] = value
+		}
+	}
+	return &out
+}
