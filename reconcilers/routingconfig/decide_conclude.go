@@ -28,10 +28,14 @@ type Published struct {
 func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *crdv1.RoutingConfig {
 	c := in.Config.DeepCopy()
 	c.Status.ObservedGeneration = c.Generation
-	c.Status.ProcessedWorkloads = processed(in)
+	all, led := processed(in), []crdv1.RouteServerRoute(nil)
+	if d.Declaration != nil {
+		led = routes(in)
+	}
+	c.Status.ProcessedWorkloads = all[:min(len(all), listed)]
 	c.Status.RouteServer = nil
-	if list := routes(in); len(list) > 0 && d.Declaration != nil {
-		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: list}
+	if len(led) > 0 {
+		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: led[:min(len(led), listed)]}
 	}
 	findings := finding.Findings{
 		crdv1.ConditionPublished: published(in, d, p),
@@ -40,6 +44,7 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	for t, f := range d.Findings {
 		findings[t] = f
 	}
+	findings[crdv1.ConditionWorkloadsFound] = unlisted(findings[crdv1.ConditionWorkloadsFound], len(all), len(led))
 	standing := maps.Clone(findings)
 	standing[baseline.ConditionSidecarsReady] = met(in, findings[ConditionProxiesCurrent])
 	findings[crdv1.ConditionReady] = standing.Ready(isReady(c, findings),
@@ -47,6 +52,22 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		ConditionProxiesCurrent, ConditionMiddlewaresApplied)
 	finding.Write(c, findings, now)
 	return c
+}
+
+// listed is how many entries a list in the status has at most. An object may have about
+// 1.5 MB, its spec included, and an entry takes a few hundred bytes: a status with thousands
+// could not be written, nor what is wrong be said in it.
+const listed = 500
+
+// unlisted says of what the lists in the status leave out, in the finding about members.
+func unlisted(f finding.Finding, workloads, routes int) finding.Finding {
+	if n := workloads - listed; n > 0 {
+		f.Message += fmt.Sprintf(" status.processedWorkloads leaves out %d more.", n)
+	}
+	if n := routes - listed; n > 0 {
+		f.Message += fmt.Sprintf(" status.routeServer.routes leaves out %d more.", n)
+	}
+	return f
 }
 
 // isReady is what Ready says when it is so: what happens to requests, and to which not.
@@ -67,12 +88,24 @@ func published(in Input, d Decision, p Published) finding.Finding {
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
 		return finding.No(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log does not take this declaration: %v. Make it smaller: fewer members or middlewares.", p.Err))
+			"The routing log does not take this declaration of %d workloads: %v. What the log said of routing key %q before stays; if that was nothing, its requests reach the baseline. Make it smaller: fewer members or middlewares, in %s.",
+			len(d.Declaration.GetMembers()), p.Err, in.Config.RoutingKey(), askedIn(in)))
 	case p.Err != nil:
 		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", p.Err))
 	default:
 		return finding.Yes("Published", fmt.Sprintf("In the routing log at %s/%d.", p.Pos.Epoch, p.Pos.Seq))
 	}
+}
+
+// askedIn says where people say what the members are.
+func askedIn(in Input) string {
+	switch by := owner(in.Config); by.GetKind() {
+	case crdv1.KindRouteGroup:
+		return "spec.sandboxNames of " + by.GetKind() + " " + by.GetName()
+	case crdv1.KindSandbox:
+		return "the spec of " + by.GetKind() + " " + by.GetName()
+	}
+	return "spec.sandboxedWorkloads"
 }
 
 // processed gives the members whose baseline is known.

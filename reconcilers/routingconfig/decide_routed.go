@@ -41,7 +41,7 @@ func sidecars(in Input) finding.Finding {
 // overMembers repeats the first SidecarsReady of a member that is not True, unless it
 // is passed over.
 func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Finding {
-	message := "Every pod of every baseline has a ready DevMesh Sidecar."
+	var remarks []string
 	for _, m := range members(in) {
 		have := in.member(m)
 		if have == nil || !takesRequests(have) {
@@ -54,13 +54,20 @@ func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Fin
 				"It is not known yet whether the baseline of %s %s/%s has sidecars.", m.Kind, m.Namespace, m.Name))
 		case c.Status == string(metav1.ConditionTrue):
 			if but := baseline.Reservation(have); but != "" {
-				message += " " + but
+				remarks = append(remarks, but)
 			}
 		case passed(c):
-			message += " Except now: " + c.Message
+			remarks = append(remarks, "Except now: "+c.Message)
 		default:
 			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
+	}
+	message := "Every pod of every baseline has a ready DevMesh Sidecar."
+	for _, remark := range remarks[:min(len(remarks), shownMembers)] {
+		message += " " + remark
+	}
+	if n := len(remarks) - shownMembers; n > 0 {
+		message += fmt.Sprintf(" And %d more of this kind.", n)
 	}
 	return finding.Yes("SidecarsReady", message)
 }
