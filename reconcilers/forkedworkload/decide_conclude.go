@@ -96,7 +96,7 @@ func forkFinding(in Input, d Decision, made Made) finding.Finding {
 		return finding.No(ReasonForkMissing, "The workload of the fork has not been made.")
 	}
 	p := progressOf(made.Fork)
-	why, troubled := troubleOf(in.ForkPods)
+	why, troubled := troubleOf(newest(in.ForkPods))
 	switch {
 	case p.wanted == 0:
 		return finding.No(ReasonScaledToZero, p.name+" has 0 replicas: a patch says so; ask for at least 1")
@@ -110,12 +110,12 @@ func forkFinding(in Input, d Decision, made Made) finding.Finding {
 		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.", p.name, p.available, p.wanted))
 	case p.refused != "":
 		return finding.No(ReasonPodsRefused, p.name+": "+p.refused)
-	case troubled:
+	case troubled && p.updated > 0: // Until then all pods are of a former form.
 		return finding.No(why.reason, p.name+": "+why.message)
 	case p.failed != "":
 		return finding.No(ReasonForkFailed, p.name+": "+p.failed)
 	default:
-		return progressing(in, made, p, min(p.updated, p.available))
+		return progressing(in, made, p, p.fresh())
 	}
 }
 

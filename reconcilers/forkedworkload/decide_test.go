@@ -148,7 +148,7 @@ func TestConditions(t *testing.T) {
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "new pods ready: 0 of 1"},
 		{"the fork's pods are not ready", func(w *world) { w.deployment().Status.AvailableReplicas = 0 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "0 of 1. If that lasts: kubectl describe pods -n ns -l signadot.com/forked-workload="},
-		{"pods of the fork's last form are still there", func(w *world) { w.deployment().Status.Replicas = 2 },
+		{"pods of the fork's last form are still there", func(w *world) { w.deployment().Status.Replicas, w.deployment().Status.AvailableReplicas = 2, 2 },
 			crdv1.ConditionForkAvailable, "False", "ForkProgressing", "1 of 1"},
 		{"the fork did not get ready in time", func(w *world) {
 			w.deployment().Status.AvailableReplicas = 0

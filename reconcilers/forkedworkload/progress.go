@@ -38,6 +38,10 @@ func (p progress) complete() bool {
 	return p.updated >= p.wanted && p.available >= p.wanted && p.replicas == p.updated
 }
 
+// fresh is how many pods of the newest form serve, at least: of those that serve, as many
+// may be of a former form as there are.
+func (p progress) fresh() int32 { return max(0, p.available-max(0, p.replicas-p.updated)) }
+
 // progressOf reads how far a workload is.
 func progressOf(o fork.Object) progress {
 	switch o := o.(type) {

@@ -6,7 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/reconcilers/baseline"
 )
 
 // trouble is why a pod does not get ready, as a reason for programs and a message for
@@ -18,6 +22,27 @@ type trouble struct{ reason, message string }
 // containers, and one whose image cannot be had never ends.
 func severity() []string {
 	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop}
+}
+
+// newest gives the pods of the form that was started last, where that can be told: what a
+// former one waits for is mended already. Times are whole seconds, so it may be several.
+func newest(pods []corev1.Pod) []corev1.Pod {
+	form := func(p *corev1.Pod) string {
+		return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] + "/" + p.Labels[baseline.RolloutHash]
+	}
+	var last metav1.Time
+	forms := map[string]bool{}
+	for i := range pods {
+		p := &pods[i]
+		if last.Before(&p.CreationTimestamp) {
+			last = p.CreationTimestamp
+			clear(forms)
+		}
+		if p.CreationTimestamp.Equal(&last) {
+			forms[form(p)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !forms[form(&p)] })
 }
 
 // troubleOf gives the most telling trouble of some pods; false when none has any.

@@ -2,6 +2,7 @@ package forkedworkload_test
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,14 @@ func ended(code int32, reason, message string, now corev1.ContainerState) corev1
 
 func forkPod(name string, statuses ...corev1.ContainerStatus) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: statuses}}
+}
+
+// formOf is a pod of a form of the fork, made after so many seconds.
+func formOf(form string, after int, statuses ...corev1.ContainerStatus) corev1.Pod {
+	p := forkPod(form, statuses...)
+	p.Labels = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: form}
+	p.CreationTimestamp = metav1.NewTime(now.Add(time.Duration(after) * time.Second))
+	return p
 }
 
 func TestWhyAForkDoesNotStart(t *testing.T) {
@@ -83,6 +92,29 @@ func TestWhyAForkDoesNotStart(t *testing.T) {
 		w.in.ForkPods = []corev1.Pod{forkPod("p", waiting("ErrImagePull", "x"))}
 		_, after := w.decide(w.in.Workload)
 		checkCondition(t, after, crdv1.ConditionForkAvailable, "True", "ForkAvailable", "")
+	})
+	t.Run("what a pod of a former form waits for is mended already", func(t *testing.T) {
+		for name, pods := range map[string][]corev1.Pod{
+			"its successor starts":       {formOf("old", 0, waiting("ErrImagePull", "x")), formOf("new", 5, waiting("ContainerCreating", ""))},
+			"its successor is still due": {formOf("old", 0, waiting("ErrImagePull", "x"))},
+		} {
+			w := newWorld()
+			w.deployment().Status.AvailableReplicas, w.deployment().Status.UpdatedReplicas = 0, int32(len(pods)-1)
+			w.in.ForkPods = pods
+			_, after := w.decide(w.in.Workload)
+			t.Log(name)
+			checkCondition(t, after, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonForkProgressing, "new pods ready: 0 of 1")
+		}
+	})
+	t.Run("a new form that is broken does not count those of the former one that serve", func(t *testing.T) {
+		w := newWorld()
+		w.deployment().Status.Replicas, w.deployment().Status.UpdatedReplicas, w.deployment().Status.AvailableReplicas = 2, 1, 1
+		w.in.ForkPods = []corev1.Pod{formOf("old", 0), formOf("new", 5, waiting("ContainerCreating", ""))}
+		_, after := w.decide(w.in.Workload)
+		checkCondition(t, after, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonForkProgressing, "new pods ready: 0 of 1")
+		w.in.ForkPods[1] = formOf("new", 5, waiting("ErrImagePull", "x"))
+		_, after = w.decide(w.in.Workload)
+		checkCondition(t, after, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonImagePull, "pod new")
 	})
 	t.Run("what the API server refuses goes before what a pod waits for", func(t *testing.T) {
 		w := newWorld()
