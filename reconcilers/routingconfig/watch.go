@@ -119,6 +119,16 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 	return r.list(ctx, client.MatchingFields{indexMember: indexed(NameOf(m))})
 }
 
+// Naming gives the RoutingConfigs that name a member, whoever made them. They are shared
+// with the cache.
+func Naming(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
+	var list crdv1.RoutingConfigList
+	if err := c.List(ctx, &list, client.MatchingFields{indexMember: indexed(NameOf(m))}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the RoutingConfigs that name %s %s/%s: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)
+	}
+	return list.Items, nil
+}
+
 // list gives requests for the RoutingConfigs that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var list crdv1.RoutingConfigList

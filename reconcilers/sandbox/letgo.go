@@ -14,18 +14,21 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
 // A sandbox that is being deleted leaves its route groups before its members go, so that
 // under their keys, too, no request is led to what is gone. The groups do that by
-// themselves, at once; a group that cannot does not keep a sandbox for longer than this.
+// themselves, at once; a group that cannot does not keep a sandbox for longer than this,
+// which is measured from when the API server marked the sandbox: with clocks that differ
+// by more, requests under the key of a group may fail for the moment that it takes.
 const (
 	letGoWithin = 10 * time.Second
 	letGoAgain  = 50 * time.Millisecond
 )
 
-// groupRouting is a RoutingConfig of a route group that names the sandbox.
+// groupRouting is a RoutingConfig of a route group that names the sandbox, or did.
 type groupRouting struct {
 	group  string
 	config *crdv1.RoutingConfig
@@ -37,7 +40,7 @@ func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Resu
 	if len(in.Configs) > 0 || len(in.Members) == 0 {
 		return reconcile.Result{}, true, nil
 	}
-	all, err := routedByGroups(ctx, r.config.Client, in.Sandbox.Name)
+	all, err := routedByGroups(ctx, r.config.Client, in)
 	if err != nil {
 		return reconcile.Result{}, false, err
 	}
@@ -53,9 +56,10 @@ func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Resu
 	return reconcile.Result{RequeueAfter: letGoAgain}, false, nil
 }
 
-// routedByGroups reads what the route groups declare that name a sandbox.
-func routedByGroups(ctx context.Context, c client.Reader, sandbox string) ([]groupRouting, error) {
-	groups, err := member.Groups(ctx, c, sandbox)
+// routedByGroups reads what route groups declare: those that name the sandbox, and those
+// that name it no more and whose RoutingConfig still has a member of it.
+func routedByGroups(ctx context.Context, c client.Reader, in Input) ([]groupRouting, error) {
+	groups, err := member.Groups(ctx, c, in.Sandbox.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +74,17 @@ func routedByGroups(ctx context.Context, c client.Reader, sandbox string) ([]gro
 			return nil, fmt.Errorf("read the RoutingConfig of SignadotRouteGroup %s: %w", groups[i].Name, err)
 		}
 		out = append(out, groupRouting{groups[i].Name, config})
+	}
+	for _, m := range in.Members {
+		all, err := routingconfig.Naming(ctx, c, m)
+		if err != nil {
+			return nil, err
+		}
+		for i := range all {
+			if maker := metav1.GetControllerOfNoCopy(&all[i]); maker != nil && maker.Kind == crdv1.KindRouteGroup {
+				out = append(out, groupRouting{maker.Name, &all[i]})
+			}
+		}
 	}
 	return out, nil
 }

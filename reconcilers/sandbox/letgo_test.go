@@ -1,12 +1,18 @@
 package sandbox
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routingconfig"
 )
 
 func TestMembersGoOnceNoGroupLeadsToThem(t *testing.T) {
@@ -41,6 +47,54 @@ func TestMembersGoOnceNoGroupLeadsToThem(t *testing.T) {
 			}
 			if got := heldBy(in, tt.all, now); got != tt.want {
 				t.Errorf("it is held by %q", got)
+			}
+		})
+	}
+}
+
+// indexer makes the indexes of a client that has no cache.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, o client.Object, field string, by client.IndexerFunc) error {
+	i.WithIndex(o, field, by)
+	return nil
+}
+
+func TestAGroupThatNamesASandboxNoMoreIsAskedAsLongAsItLeadsThere(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	own := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}
+	made := func(by, name, member string) *crdv1.RoutingConfig {
+		c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if by != "" {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: crdv1.APIVersion, Kind: by, Name: "g", UID: "g", Controller: new(true)}}
+		}
+		c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: member}}}
+		return c
+	}
+	named := &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: "g", UID: "g"}, Spec: crdv1.SignadotRouteGroupSpec{RoutingKey: "now", SandboxNames: []string{"sb"}}}
+	for _, tt := range []struct {
+		name string
+		have []client.Object
+		want int
+	}{
+		{"a group that names it", []client.Object{named, made(crdv1.KindRouteGroup, "now", "other")}, 1},
+		{"a group that does not any more", []client.Object{made(crdv1.KindRouteGroup, "old", "a")}, 1},
+		{"a group that has let go", []client.Object{made(crdv1.KindRouteGroup, "old", "other")}, 0},
+		{"nobody waits for what was made by hand", []client.Object{made("", "hand", "a")}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(tt.have...)
+			builder.WithIndex(&crdv1.SignadotRouteGroup{}, member.IndexGroup, member.SandboxesOf)
+			if err := routingconfig.Index(t.Context(), indexer{builder}); err != nil {
+				t.Fatal(err)
+			}
+			all, err := routedByGroups(t.Context(), builder.Build(), Input{
+				Sandbox: &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "sb"}}, Members: []crdv1.Member{own}})
+			if err != nil || len(all) != tt.want {
+				t.Errorf("%d RoutingConfigs are looked at, not %d: %v", len(all), tt.want, err)
 			}
 		})
 	}
