@@ -83,7 +83,8 @@ func found(in Input) finding.Finding {
 		return finding.No(ReasonWorkloadsNotFound, "There is no "+some(missing)+
 			": create it, or remove it from spec.sandboxedWorkloads")
 	case len(silent) > 0:
-		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+".")
+		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+
+			": see the condition Ready there")
 	}
 	return finding.Yes("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
 }

@@ -193,6 +193,11 @@ func TestConditions(t *testing.T) {
 			w.Status = crdv1.ForkedWorkloadStatus{}
 			in.Members = members(w)
 		}, published, crdv1.ConditionWorkloadsFound, "False", "WorkloadsNotFound", "how to reach"},
+		{"what the pods of its baseline are is not known, as of a Rollout at first sight", func(in *routingconfig.Input) {
+			w := fork("f", true)
+			w.Status.RoutingConfig = nil
+			in.Members = members(w)
+		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "how to reach ForkedWorkload ns/f: see the condition Ready there"},
 		{"a virtual workload that does not exist", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindVirtualWorkload, "v", ""))
 		}, published, crdv1.ConditionReady, "False", "WorkloadsNotFound", "no VirtualWorkload ns/v: create it, or remove it"},
