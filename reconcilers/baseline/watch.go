@@ -118,17 +118,12 @@ type RolloutSource interface {
 // nobody here reads lead to none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
-		b = b.WatchesRawSource(rollouts.Source(enqueue(m.byRollout), guard.Updates(workloadChanged)))
+		b = b.WatchesRawSource(rollouts.Source(guard.Enqueue(m.byRollout), guard.Updates(workloadChanged)))
 	}
 	return b.
-		Watches(&appsv1.Deployment{}, enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
-		Watches(&corev1.Service{}, enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
-		Watches(&corev1.Pod{}, enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
-}
-
-// enqueue makes a handler of a map function.
-func enqueue(f handler.MapFunc) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
+		Watches(&appsv1.Deployment{}, guard.Enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
+		Watches(&corev1.Service{}, guard.Enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
+		Watches(&corev1.Pod{}, guard.Enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
 }
 
 // byDeployment leads from a baseline to its members, also from one that Rollouts take
@@ -232,32 +227,7 @@ func (m Members) list(ctx context.Context, list client.ObjectList, options ...cl
 
 // find gives requests for the members that the options select.
 func (m Members) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	list := m.List()
-	m.list(ctx, list, options...)
-	return requests(list)
-}
-
-// requests gives a request for each object of a list.
-func requests(list client.ObjectList) []reconcile.Request {
-	var out []reconcile.Request
-	add := func(o client.Object) {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(o)})
-	}
-	switch l := list.(type) {
-	case *crdv1.ForkedWorkloadList:
-		for i := range l.Items {
-			add(&l.Items[i])
-		}
-	case *crdv1.SignadotExternalWorkloadList:
-		for i := range l.Items {
-			add(&l.Items[i])
-		}
-	case *crdv1.VirtualWorkloadList:
-		for i := range l.Items {
-			add(&l.Items[i])
-		}
-	}
-	return out
+	return guard.Requests(ctx, m.Client, m.List(), options...)
 }
 
 // workloadChanged passes over changes of a baseline that no fork has: of its status,

@@ -274,15 +274,7 @@ func blankList(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Obje
 	if isRollout(gvk) {
 		return baseline.NewRolloutList(), nil
 	}
-	many, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return nil, err
-	}
-	list, ok := many.(client.ObjectList)
-	if !ok {
-		return nil, fmt.Errorf("%T is not a list", many)
-	}
-	return list, nil
+	return empty[client.ObjectList](scheme, gvk.GroupVersion().WithKind(gvk.Kind+"List"))
 }
 
 // blank gives an empty object of a kind.
@@ -290,15 +282,20 @@ func blank(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, 
 	if isRollout(gvk) {
 		return baseline.NewRollout(), nil
 	}
-	o, err := scheme.New(gvk)
+	return empty[client.Object](scheme, gvk)
+}
+
+// empty gives what the scheme makes of a kind, which has to be a T.
+func empty[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (T, error) {
+	made, err := scheme.New(gvk)
 	if err != nil {
-		return nil, err
+		return *new(T), err
 	}
-	object, ok := o.(client.Object)
+	out, ok := made.(T)
 	if !ok {
-		return nil, fmt.Errorf("%T is not an object", o)
+		return out, fmt.Errorf("%T is no %T", made, new(T))
 	}
-	return object, nil
+	return out, nil
 }
 
 // assign makes into a copy of an object, or of its metadata when that is all

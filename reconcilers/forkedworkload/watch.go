@@ -86,20 +86,15 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.O
 		For(&crdv1.ForkedWorkload{}).
 		Owns(&appsv1.Deployment{}, builder.WithPredicates(guard.Updates(forkChanged))).
 		Owns(&corev1.Service{}, builder.WithPredicates(guard.Updates(forkServiceChanged))).
-		Watches(&corev1.Pod{}, enqueue(r.byForkPod), builder.WithPredicates(guard.Updates(troubleChanged))).
-		Watches(&corev1.Service{}, enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
-		Watches(&policyv1.PodDisruptionBudget{}, enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
+		Watches(&corev1.Pod{}, guard.Enqueue(r.byForkPod), builder.WithPredicates(guard.Updates(troubleChanged))).
+		Watches(&corev1.Service{}, guard.Enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
+		Watches(&policyv1.PodDisruptionBudget{}, guard.Enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
 	if rollouts, ok := mgr.GetClient().(baseline.RolloutSource); ok {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &crdv1.ForkedWorkload{}, handler.OnlyControllerOwner())
 		b = b.WatchesRawSource(rollouts.Source(owner, guard.Updates(forkChanged)))
 	}
 	return b.Complete(r)
-}
-
-// enqueue makes a handler of a map function.
-func enqueue(f handler.MapFunc) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
 }
 
 // byForkPod leads from a pod of a fork that is in trouble to the ForkedWorkload. Of
@@ -163,16 +158,7 @@ func selectorOf(o client.Object) labels.Selector {
 
 // find gives requests for the ForkedWorkloads that the options select.
 func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var list crdv1.ForkedWorkloadList
-	if err := r.config.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the ForkedWorkloads that an event is about")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return guard.Requests(ctx, r.config.Client, &crdv1.ForkedWorkloadList{}, options...)
 }
 
 // forkChanged passes over changes of the workload of a fork that nobody here reads:

@@ -2,7 +2,8 @@
 // whole process: controller-runtime recovers from a panic in Reconcile, but not
 // in what runs inside an informer. A panic is logged with the object and
 // counted as "nothing to do" for a map function and "let it pass" for a
-// predicate, so that at worst an object is looked at once more.
+// predicate, so that at worst an object is looked at once more. Nor does such a function
+// end anything when it cannot read: Requests logs that.
 package guard
 
 import (

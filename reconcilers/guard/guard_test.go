@@ -2,12 +2,16 @@ package guard_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -29,6 +33,25 @@ func TestAPanicInAMapFunctionMeansNothingToDo(t *testing.T) {
 	}
 	if got := f(t.Context(), nil); len(got) != 0 {
 		t.Errorf("%v", got)
+	}
+}
+
+func TestRequestsAreForWhatTheOptionsSelect(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	pod := func(namespace, name string) client.Object {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod("a", "one"), pod("a", "two"), pod("b", "three")).Build()
+	got := guard.Requests(t.Context(), c, &corev1.PodList{}, client.InNamespace("a"))
+	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "a", Name: "one"}}, {NamespacedName: types.NamespacedName{Namespace: "a", Name: "two"}}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := guard.Requests(t.Context(), c, &appsv1.DeploymentList{}); got != nil {
+		t.Errorf("of a kind that cannot be read: %v", got)
 	}
 }
 

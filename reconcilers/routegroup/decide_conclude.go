@@ -149,14 +149,8 @@ func routing(d Decision, made Made) finding.Finding {
 	case made.Config == nil:
 		return finding.Open(crdv1.ReasonPending, "The RoutingConfig could not be written yet; it is tried again.")
 	}
-	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
-		c := crdv1.FindCondition(made.Config.Status.Conditions, t)
-		switch {
-		case c == nil || c.ObservedGeneration < made.Config.Generation:
-			return finding.Open(crdv1.ReasonPending, "The routing has been declared and is not on the routing log yet.")
-		case c.Status != string(metav1.ConditionTrue):
-			return finding.No(c.Reason, c.Message)
-		}
+	if f := routingconfig.Stated(made.Config); !f.IsYes() {
+		return f
 	}
 	met := routingconfig.Met(made.Config, d.Members)
 	known := routingconfig.Known(made.Config, d.Members)

@@ -9,7 +9,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -35,10 +34,10 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, spec).
 		Watches(&crdv1.SignadotSandbox{}, rivals, spec).
 		Watches(&crdv1.RoutingConfig{}, rivals, spec).
-		Watches(&crdv1.SignadotSandbox{}, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.ofSandbox)))
+		Watches(&crdv1.SignadotSandbox{}, guard.Enqueue(r.ofSandbox))
 	for _, kind := range crdv1.MemberKinds() {
 		if m, ok := crdv1.NewMember(kind); ok {
-			b = b.Watches(m, handler.EnqueueRequestsFromMapFunc(guard.MapFunc(r.ofMember)))
+			b = b.Watches(m, guard.Enqueue(r.ofMember))
 		}
 	}
 	return b.Complete(r)
@@ -81,14 +80,5 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 
 // naming gives requests for the groups that name a sandbox.
 func (r *Reconciler) naming(ctx context.Context, sandbox string) []reconcile.Request {
-	groups, err := member.Groups(ctx, r.config.Client, sandbox)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the route groups of a sandbox", "sandbox", sandbox)
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(groups))
-	for i := range groups {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&groups[i])})
-	}
-	return out
+	return guard.Requests(ctx, r.config.Client, &crdv1.SignadotRouteGroupList{}, client.MatchingFields{member.IndexGroup: sandbox})
 }

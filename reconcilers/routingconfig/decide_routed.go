@@ -14,6 +14,21 @@ import (
 // requests pass the middlewares that its members ask for.
 const ConditionMiddlewaresApplied = "MiddlewaresApplied"
 
+// Stated says, for whoever owns a RoutingConfig, whether what its spec says was accepted and
+// is on the routing log.
+func Stated(c *crdv1.RoutingConfig) finding.Finding {
+	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
+		have := crdv1.FindCondition(c.Status.Conditions, t)
+		switch {
+		case have == nil || have.ObservedGeneration < c.Generation:
+			return finding.Open(crdv1.ReasonPending, "The routing has been declared and is not on the routing log yet.")
+		case have.Status != string(metav1.ConditionTrue):
+			return finding.No(have.Reason, have.Message)
+		}
+	}
+	return finding.Yes("Stated", "The routing is on the routing log.")
+}
+
 // Met says, for whoever owns a RoutingConfig, whether requests for the baseline of each
 // of these members, which are all that it has, meet a sidecar that acts on its key. It
 // is the finding of Ready, here and at the owner: once every proxy knows the key, a

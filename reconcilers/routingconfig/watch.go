@@ -34,11 +34,11 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.O
 		// Its status, too: what was decided while our last write was not yet in the cache
 		// may have found nothing to write, and is decided again when it is there.
 		For(&crdv1.RoutingConfig{}).
-		Watches(&crdv1.RoutingConfig{}, r.enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		Watches(&crdv1.RoutingConfig{}, guard.Enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
 	for _, kind := range crdv1.MemberKinds() {
 		if o, ok := objectOf(kind); ok {
-			b = b.Watches(o, r.enqueue(r.ofMember))
+			b = b.Watches(o, guard.Enqueue(r.ofMember))
 		}
 	}
 	return b.Complete(r)
@@ -62,11 +62,6 @@ func objectOf(kind string) (client.Object, bool) {
 	}
 	o, ok := m.(client.Object)
 	return o, ok
-}
-
-// enqueue makes a handler of a map function.
-func (r *Reconciler) enqueue(f handler.MapFunc) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(f))
 }
 
 // byKey gives the routing key of a RoutingConfig.
@@ -131,14 +126,5 @@ func Naming(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.Routi
 
 // list gives requests for the RoutingConfigs that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	var list crdv1.RoutingConfigList
-	if err := r.config.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot find the RoutingConfigs that an event is about")
-		return nil
-	}
-	out := make([]reconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-	}
-	return out
+	return guard.Requests(ctx, r.config.Client, &crdv1.RoutingConfigList{}, options...)
 }

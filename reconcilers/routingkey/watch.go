@@ -15,7 +15,7 @@ import (
 // others of a kind that do, so that one takes over when another lets go. kind is
 // crdv1.KindSandbox or crdv1.KindRouteGroup.
 func Claimants(c client.Reader, kind string) handler.EventHandler {
-	return handler.EnqueueRequestsFromMapFunc(guard.MapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return guard.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
 		claims, err := Claims(ctx, c, Of(o))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find who else claims a routing key", "key", Of(o))
@@ -28,5 +28,5 @@ func Claimants(c client.Reader, kind string) handler.EventHandler {
 			}
 		}
 		return out
-	}))
+	})
 }

@@ -1,12 +1,8 @@
 package sandbox
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/runtime"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -112,28 +108,10 @@ func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 // all the same: one that is there stays as it is, and requests for a new one fail
 // and do not reach the baseline.
 func acceptForm(index int, p crdv1.Patch) finding.Finding {
-	var forms []string
-	for _, form := range []struct {
-		name string
-		set  bool
-	}{{"strategic", isSet(p.Strategic)}, {"merge", isSet(p.Merge)}, {"json", len(p.JSON) > 0}} {
-		if form.set {
-			forms = append(forms, form.name)
-		}
+	if err := fork.AcceptForm(p); err != nil {
+		return finding.No(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))
 	}
-	if len(forms) == 1 {
-		return finding.Yes("Accepted", "It is written in one form.")
-	}
-	if len(forms) == 0 {
-		forms = []string{"none"}
-	}
-	return finding.No(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] sets %s: set exactly one of strategic, merge and json",
-		index, strings.Join(forms, " and ")))
-}
-
-// isSet says whether there is a patch; a written null is none.
-func isSet(p *runtime.RawExtension) bool {
-	return p != nil && len(p.Raw) > 0 && string(bytes.TrimSpace(p.Raw)) != "null"
+	return finding.Yes("Accepted", "It is written in one form.")
 }
 
 // externals gives the members outside the cluster.

@@ -47,6 +47,13 @@ func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	return form, nil
 }
 
+// AcceptForm says what is wrong with a patch that is not written in exactly one form, as
+// the end of a sentence about it.
+func AcceptForm(p crdv1.Patch) error {
+	_, err := theForm(p)
+	return err
+}
+
 // theForm gives the one form that is set.
 func theForm(p crdv1.Patch) (patchForm, error) {
 	var forms []patchForm
@@ -63,15 +70,16 @@ func theForm(p crdv1.Patch) (patchForm, error) {
 		}
 		forms = append(forms, patchForm{formJSON, ops})
 	}
-	switch len(forms) {
-	case 0:
-		return patchForm{}, errors.New("sets none of strategic, merge and json: set exactly one")
-	case 1:
+	if len(forms) == 1 {
 		return forms[0], nil
-	default:
-		return patchForm{}, fmt.Errorf("sets %s and %s: set exactly one of strategic, merge and json",
-			forms[0].name, forms[1].name)
 	}
+	names := "none"
+	for i, f := range forms {
+		if names += " and " + f.name; i == 0 {
+			names = f.name
+		}
+	}
+	return patchForm{}, fmt.Errorf("sets %s: set exactly one of strategic, merge and json", names)
 }
 
 // isSet says whether free-form content is there at all; a written null is not.
