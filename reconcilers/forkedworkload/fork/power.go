@@ -134,14 +134,14 @@ func names(grants []grant) string {
 func granted(base, next *corev1.PodTemplateSpec) []grant {
 	g := &grants{base: &base.Spec, next: &next.Spec}
 	g.pod()
-	g.profiles("spec.template.spec.securityContext", podProfiles(base), podProfiles(next), podProfiles(base))
+	g.profiles("spec.template.spec.securityContext", podProfiles(next), podProfiles(base))
 	g.annotations(base.Annotations, next.Annotations)
 	g.volumes()
 	for _, c := range containers(next.Spec) {
 		was, _ := containerNamed(base.Spec, c.Name)
 		g.container(c.path, was, c.Container)
 		g.confined(c.path, c.Container)
-		g.profiles(c.path+".securityContext", profilesOf(base, was), profilesOf(next, c.Container), podProfiles(base))
+		g.profiles(c.path+".securityContext", profilesOf(next, c.Container), profilesOfBaseline(base, c.Name)...)
 	}
 	return g.found
 }

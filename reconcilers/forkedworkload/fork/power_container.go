@@ -114,9 +114,19 @@ func podProfiles(template *corev1.PodTemplateSpec) profiles {
 	return profiles{}.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
 }
 
-// profilesOf are those of a container of the pod.
+// profilesOf are those of a container of the pod. Where no field says it AppArmor is what
+// the annotation says that Kubernetes has read before there were fields, and reads still.
 func profilesOf(template *corev1.PodTemplateSpec, c corev1.Container) profiles {
 	p := podProfiles(template)
+	switch noted := template.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]; noted {
+	case "":
+	case "runtime/default":
+		p.appArmor = profile{kind: profileDefault}
+	case "unconfined":
+		p.appArmor = profile{kind: profileUnconfined}
+	default:
+		p.appArmor = profile{profileLocal, strings.TrimPrefix(noted, "localhost/")}
+	}
 	if s := c.SecurityContext; s != nil {
 		return p.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
 	}
@@ -138,13 +148,28 @@ func (p profiles) over(seccomp *corev1.SeccompProfile, appArmor *corev1.AppArmor
 }
 
 // profiles looks at what confines a container, or the pod: it must not be weaker than
-// what confined it in the baseline, or what confines any container of the baseline's pod that
-// says nothing, since a patch may add one of those.
-func (g *grants) profiles(path string, was, is, ofPod profiles) {
-	g.when(weaker(is.seccomp, was.seccomp, 1) && weaker(is.seccomp, ofPod.seccomp, 1), PowerSecurityProfiles, path+".seccompProfile")
-	g.when(weaker(is.appArmor, was.appArmor, 0) && weaker(is.appArmor, ofPod.appArmor, 0), PowerSecurityProfiles, path+".appArmorProfile")
-	g.when(is.seLinux != (corev1.SELinuxOptions{}) && is.seLinux != was.seLinux && is.seLinux != ofPod.seLinux,
-		PowerSecurityProfiles, path+".seLinuxOptions")
+// what confined it in the baseline. For a container that is new had are those of all
+// containers of the baseline: it could take the place of any, so the weakest counts.
+// Nobody knows which of two SELinux labels is weaker, nor whether none is.
+func (g *grants) profiles(path string, is profiles, had ...profiles) {
+	all := func(lets func(was profiles) bool) bool {
+		return len(had) > 0 && !slices.ContainsFunc(had, func(was profiles) bool { return !lets(was) })
+	}
+	g.when(all(func(was profiles) bool { return weaker(is.seccomp, was.seccomp, 1) }), PowerSecurityProfiles, path+".seccompProfile")
+	g.when(all(func(was profiles) bool { return weaker(is.appArmor, was.appArmor, 0) }), PowerSecurityProfiles, path+".appArmorProfile")
+	g.when(all(func(was profiles) bool { return is.seLinux != was.seLinux }), PowerSecurityProfiles, path+".seLinuxOptions")
+}
+
+// profilesOfBaseline are those that a container of this name had, or could take.
+func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
+	if was, ok := containerNamed(base.Spec, name); ok {
+		return []profiles{profilesOf(base, was)}
+	}
+	var out []profiles
+	for _, c := range containers(base.Spec) {
+		out = append(out, profilesOf(base, c.Container))
+	}
+	return out
 }
 
 // weaker says whether a profile may let through what another does not. unsaid is the
@@ -160,15 +185,12 @@ func weaker(is, was profile, unsaid int) bool {
 			return 0
 		case profileUnconfined:
 			return 2
-		default:
+		default: // Of a kind that we do not know.
 			return 3
 		}
 	}
-	if is.kind == profileLocal { // What is in it only the node knows.
+	if is.kind == profileLocal || was.kind == profileLocal { // What is in it only the node knows.
 		return is != was && was.kind != profileUnconfined
-	}
-	if was.kind == profileLocal {
-		return rank(is) > 0
 	}
 	return rank(is) > rank(was)
 }
