@@ -2,6 +2,7 @@ package forkedworkload
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,9 @@ const (
 	ReasonServicesMissing = "ServicesMissing"
 	// ReasonWaitsFor: the fork may not be started yet, as crdv1.AnnotationWaitsFor says.
 	ReasonWaitsFor = "WaitsFor"
+	// ReasonPatchAddsContainer: all is well, and a patch adds a container, which may be
+	// meant or a slip of the pen.
+	ReasonPatchAddsContainer = "PatchAddsContainer"
 )
 
 // Reasons why a pod of the fork does not start: the words of Kubernetes, by which
@@ -91,6 +95,9 @@ func Decide(in Input) Decision {
 		Neighbours:      in.neighbours(),
 		Budgets:         in.Budgets,
 	})
+	if clone != nil && len(clone.Added) > 0 {
+		d.Findings[crdv1.ConditionAccepted] = in.adds(clone.Added)
+	}
 	var pod corev1.PodSpec
 	switch d.Held = in.held(clone); {
 	case problem != nil:
@@ -133,6 +140,18 @@ func acceptSpec(in Input) finding.Finding {
 		}
 	}
 	return finding.Yes("Accepted", "The spec is right and its patches apply.")
+}
+
+// adds is the finding about patches that apply and add containers: under a name that is
+// misspelt the container that is meant is not changed.
+func (in Input) adds(names []string) finding.Finding {
+	var has []string
+	for _, c := range in.Baseline.Template.Spec.Containers {
+		has = append(has, c.Name)
+	}
+	return finding.Yes(ReasonPatchAddsContainer, fmt.Sprintf(
+		"The spec is right and its patches apply. They add containers (%s) to those of the baseline (%s): "+
+			"to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
 }
 
 // withoutBaseline says that there is no baseline, or that it is not known what its

@@ -66,7 +66,11 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 // is wrong anyway goes before that.
 func readyFinding(in Input, d Decision, all finding.Findings) finding.Finding {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
-	ready := all.Ready("The fork of "+in.baselineName()+" is available.", types...)
+	message := "The fork of " + in.baselineName() + " is available."
+	if accepted := all[crdv1.ConditionAccepted]; accepted.Reason == ReasonPatchAddsContainer {
+		message += " " + accepted.Message
+	}
+	ready := all.Ready(message, types...)
 	if d.Held != "" && !all[crdv1.ConditionAccepted].IsNo() && !all[crdv1.ConditionServicesReady].IsNo() {
 		return finding.No(ReasonWaitsFor, d.Held)
 	}

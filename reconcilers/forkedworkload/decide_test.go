@@ -99,6 +99,11 @@ func (w *world) patch(text string) {
 	w.in.Workload.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(text)}}}
 }
 
+// adds has a patch add a container.
+func (w *world) adds(name string) {
+	w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"`+name+`","image":"a:2"}]}}}}`)}
+}
+
 // deployment gives the workload of the fork.
 func (w *world) deployment() *appsv1.Deployment { return w.made.Fork.(*appsv1.Deployment) }
 
@@ -138,6 +143,13 @@ func TestConditions(t *testing.T) {
 			crdv1.ConditionReady, "False", "PatchFailed", "patch 1 of 1"},
 		{"the patch does not apply any more", func(w *world) { w.remembers(); w.patch(`{"spec":{"replicas":"x"}}`) },
 			crdv1.ConditionAccepted, "False", "PatchFailed", "keeps running"},
+		{"a patch misspells a container", func(w *world) {
+			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"mian","env":[]}]}}}}`)}
+		}, crdv1.ConditionReady, "False", "PatchFailed", `gives container "mian" no image: the baseline has the container main`},
+		{"a patch adds a container, which may be misspelt as well", func(w *world) { w.adds("mian") },
+			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (mian) to those of the baseline (main)"},
+		{"and who looks whether it is ready reads it", func(w *world) { w.adds("mian") },
+			crdv1.ConditionReady, "True", "Ready", "is available. The spec is right and its patches apply. They add containers (mian)"},
 		{"the API server refuses the fork", func(w *world) {
 			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
 		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},

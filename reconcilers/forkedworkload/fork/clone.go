@@ -54,6 +54,8 @@ type Fork struct {
 	Template *corev1.PodTemplateSpec
 	// Replicas is how many pods it is to have; 0 is possible when a patch says so.
 	Replicas int32
+	// Added are the names of containers that patches put beside those of the baseline.
+	Added []string
 }
 
 // Clone gives the fork of a live workload. The workload is not changed. A Problem
@@ -90,6 +92,7 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	if last.replicas != nil {
 		fork.Replicas = *last.replicas
 	}
+	fork.Added = added(first.template.Spec, template.Spec)
 	return fork, nil
 }
 
@@ -157,11 +160,17 @@ func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 	case len(next.template.Spec.Containers) == 0:
 		return problem(ReasonPatchFailed, "%s leaves no container: keep at least one", here)
 	}
-	for _, c := range next.template.Spec.Containers {
-		if c.Image == "" {
-			return problem(ReasonPatchFailed,
-				"%s gives container %q no image: the baseline has the containers %s; use one of these names or give an image",
-				here, c.Name, containerNames(first.template.Spec))
+	pod, live := next.template.Spec, first.template.Spec
+	for _, list := range []struct {
+		kind     string
+		has, had []corev1.Container
+	}{{"container", pod.Containers, live.Containers}, {"init container", pod.InitContainers, live.InitContainers}} {
+		for _, c := range list.has {
+			if c.Image == "" {
+				return problem(ReasonPatchFailed,
+					"%s gives %s %q no image: the baseline has %s; use one of these names or give an image",
+					here, list.kind, c.Name, containerNames(list.kind, list.had))
+			}
 		}
 	}
 	if wrong := k.check(next, first); wrong != "" {
@@ -170,11 +179,28 @@ func checkPatched(k kind, next, first *draft, here patchPlace) *Problem {
 	return nil
 }
 
-// containerNames lists the containers of a pod for a message.
-func containerNames(pod corev1.PodSpec) string {
-	names := make([]string, 0, len(pod.Containers))
-	for _, c := range pod.Containers {
+// containerNames lists containers of a kind for a message.
+func containerNames(kind string, of []corev1.Container) string {
+	names := make([]string, 0, len(of))
+	for _, c := range of {
 		names = append(names, c.Name)
 	}
-	return strings.Join(names, ", ")
+	switch len(names) {
+	case 0:
+		return "no " + kind
+	case 1:
+		return "the " + kind + " " + names[0]
+	}
+	return "the " + kind + "s " + strings.Join(names, ", ")
+}
+
+// added gives the names of the containers of a pod that the baseline's has not.
+func added(live, pod corev1.PodSpec) []string {
+	var out []string
+	for _, c := range containers(pod) {
+		if _, had := containerNamed(live, c.Name); !had {
+			out = append(out, c.Name)
+		}
+	}
+	return out
 }

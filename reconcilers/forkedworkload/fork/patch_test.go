@@ -127,7 +127,13 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 			name:    "a strategic patch misspells a container",
 			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: mian, env: []}]}}}}}]`,
 			reason:  fork.ReasonPatchFailed,
-			says:    []string{`"mian"`, "main, cache"},
+			says:    []string{`container "mian"`, "the containers main, cache"},
+		},
+		{
+			name:    "a strategic patch misspells an init container",
+			patches: `[{strategic: {spec: {template: {spec: {initContainers: [{name: migrat, env: []}]}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{`init container "migrat"`, "the baseline has no init container"},
 		},
 		{
 			name:    "a field is misspelt, which would leave the fork as the baseline is",
