@@ -72,6 +72,9 @@ func unlisted(f finding.Finding, workloads, routes int) finding.Finding {
 
 // isReady is what Ready says when it is so: what happens to requests, and to which not.
 func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
+	if len(c.Spec.SandboxedWorkloads) == 0 {
+		return fmt.Sprintf("Routing key %q leads to no workload: requests with it reach the baselines.", c.RoutingKey())
+	}
 	message := fmt.Sprintf(
 		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
 	if contested := f[ConditionNoConflicts]; contested.IsNo() {

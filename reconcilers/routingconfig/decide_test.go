@@ -158,6 +158,8 @@ func TestConditions(t *testing.T) {
 		says      string
 	}{
 		{"all is well", nil, published, crdv1.ConditionReady, "True", "Ready", `"k"`},
+		{"nothing is routed, as for a sandbox that was refused", func(in *routingconfig.Input) { in.Config.Spec.SandboxedWorkloads = nil }, published,
+			crdv1.ConditionReady, "True", "Ready", `Routing key "k" leads to no workload: requests with it reach the baselines.`},
 		{"the place in the log is told", nil, published, crdv1.ConditionPublished, "True", "Published", "e/9"},
 		{"the log cannot be written", nil, routingconfig.Published{Err: errors.New("away")},
 			crdv1.ConditionReady, "False", "LogUnavailable", "away"},
