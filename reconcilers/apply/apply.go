@@ -9,9 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Writer writes objects to the API server.
@@ -19,7 +22,8 @@ type Writer struct {
 	// Client writes.
 	Client client.Client
 	// Live reads past every cache. It is asked only before an object is made,
-	// so that an old cache makes us neither adopt nor double anything.
+	// so that an old cache makes us neither adopt nor double anything, nor make
+	// anything for an owner that is gone.
 	Live client.Reader
 	// Events takes what people are told about objects; nil: they are told nothing.
 	Events events.EventRecorder
@@ -32,10 +36,11 @@ type Object[T any] interface {
 }
 
 // Apply brings the object want into the cluster and gives it as it is then.
-// want has kind, name, and an owner that is its controller; have is the copy
+// want has kind, name, and an owner of ours that is its controller; have is the copy
 // under that name that the caller holds, nil when there is none. It writes only
 // when have is not in line. The error is a *Refusal when trying again would not
-// help, and any other when it may.
+// help, and any other when it may: a conflict where the cache shows an owner that is
+// gone or going.
 func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, error) {
 	owner := metav1.GetControllerOf(want)
 	if owner == nil {
@@ -47,7 +52,10 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, 
 	}
 	var uid types.UID
 	if have == nil {
-		if uid, err = w.find(ctx, want, owner.UID); err != nil {
+		if uid, err = w.find(ctx, want, owner.UID); err == nil && uid == "" {
+			err = w.lives(ctx, want, owner)
+		}
+		if err != nil {
 			return nil, err
 		}
 	} else {
@@ -78,6 +86,28 @@ func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (
 		return "", taken(want)
 	}
 	return live.GetUID(), nil
+}
+
+// lives gives a conflict when the owner is not there any more, is another object of that
+// name, or is being deleted: the cache will hear of it. What was made for it would run
+// until somebody found it.
+func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
+	key := client.ObjectKey{Name: owner.Name}
+	if _, namespaced := crdv1.NewMember(owner.Kind); namespaced {
+		key.Namespace = want.GetNamespace()
+	}
+	err := w.Live.Get(ctx, key, live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("see whether the owner of %s is there: %w", Describe(want), err)
+	}
+	if err == nil && live.GetUID() == owner.UID && live.GetDeletionTimestamp() == nil {
+		return nil
+	}
+	gvk := want.GetObjectKind().GroupVersionKind()
+	return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
+		fmt.Errorf("%s %s, for which it would be made, is gone or going", owner.Kind, owner.Name))
 }
 
 // write applies the document and gives the answer in its type.

@@ -158,22 +158,28 @@ func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 	const ns = "stale"
 	c := world(t, ns)
 	writer := apply.Writer{Client: c.client, Live: c.client}
-	yes := true
+	owner := func() *crdv1.VirtualWorkload {
+		o := &crdv1.VirtualWorkload{}
+		c.create(o, `{metadata: {name: same-name, namespace: `+ns+`}}`)
+		return o
+	}
 	service := func(owner types.UID) *corev1.Service {
+		yes := true
 		return &corev1.Service{
 			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 			ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: ns, OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "v1", Kind: "ConfigMap", Name: "same-name", UID: owner, Controller: &yes},
+				{APIVersion: crdv1.APIVersion, Kind: crdv1.KindVirtualWorkload, Name: "same-name", UID: owner, Controller: &yes},
 			}},
 			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 		}
 	}
-	first, err := apply.Apply(c.ctx, writer, service("first"), nil)
+	former := owner()
+	first, err := apply.Apply(c.ctx, writer, service(former.UID), nil)
 	if err != nil || first.UID == "" || first.Spec.ClusterIP == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	// The cache has not heard of it: for its owner it is the same object again.
-	again, err := apply.Apply(c.ctx, writer, service("first"), nil)
+	again, err := apply.Apply(c.ctx, writer, service(former.UID), nil)
 	if err != nil || again.UID != first.UID {
 		t.Errorf("%v, %v", again, err)
 	}
@@ -189,7 +195,7 @@ func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 	gone := first.DeepCopy()
 	gone.UID = "gone"
 	gone.Annotations = nil
-	if _, err := apply.Apply(c.ctx, writer, service("first"), gone); !apierrors.IsConflict(err) {
+	if _, err := apply.Apply(c.ctx, writer, service(former.UID), gone); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
 	if err := writer.Delete(c.ctx, gone); err != nil {
@@ -197,6 +203,18 @@ func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 	}
 	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(first), first); err != nil {
 		t.Errorf("another object of the same name was deleted: %v", err)
+	}
+	// The cache still knows an owner that is gone, or lives again: nothing is made for it.
+	if err := errors.Join(c.client.Delete(c.ctx, first), c.client.Delete(c.ctx, former)); err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []string{"is gone", "lives again"} {
+		if _, err := apply.Apply(c.ctx, writer, service(former.UID), nil); !apierrors.IsConflict(err) {
+			t.Errorf("its owner %s: %v", now, err)
+		}
+		if now == "is gone" {
+			owner()
+		}
 	}
 }
 
