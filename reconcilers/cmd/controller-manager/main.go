@@ -23,7 +23,7 @@ func main() {
 	manager.SpareMemory()
 	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		slog.Error("the controller manager ended", "error", err)
+		slog.Error("the program ended", "error", err)
 		os.Exit(1)
 	}
 }
