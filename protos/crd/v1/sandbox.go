@@ -9,7 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotsandboxes,singular=signadotsandbox,shortName=sds,scope=Cluster,categories={signadot,switchyard}
 // +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.id`,description="Requests that carry this key reach the sandbox."
-// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`.status.forkedWorkloads[0].forkTarget.name`,description="The first workload that is forked."
+// +kubebuilder:printcolumn:name="Baseline",type=string,JSONPath=`..['status','spec']['forkedWorkloads','externalWorkloads','virtualWorkloads'][0]['forkTarget','baseline'].name`,description="The first workload that is forked; where none is, that of the first external or virtual one."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."

@@ -38,6 +38,7 @@ func TestInAnAPIServer(t *testing.T) {
 	t.Run("wrong objects are refused with the field and the reason", s.wrongObjectsAreRefused)
 	t.Run("a job is written once, but for its cancellation", s.jobsAreWrittenOnce)
 	t.Run("tables say what is routed and whether it is ready", s.tablesTellTheState)
+	t.Run("a sandbox shows a workload, of whatever kind its members are", s.sandboxesShowABaseline)
 	t.Run("short names and categories are known", s.shortNamesAreKnown)
 	t.Run("a runner group can be scaled", s.runnerGroupsScale)
 }
@@ -268,6 +269,30 @@ func (s *server) tablesTellTheState(t *testing.T) {
 			if fmt.Sprint(row[column]) != fmt.Sprint(cell) {
 				t.Errorf("%s: column %s says %v, want %v; the row is %v", kind, column, row[column], cell, row)
 			}
+		}
+	}
+}
+
+func (s *server) sandboxesShowABaseline(t *testing.T) {
+	full := readObjects(t)["SignadotSandbox"].full
+	for _, tt := range []struct {
+		name    string
+		without [][]string
+		want    any
+	}{
+		{"forks", nil, "customer"},
+		{"externals", [][]string{{"status", "forkedWorkloads"}}, "route"},
+		{"virtuals", [][]string{{"status", "forkedWorkloads"}, {"spec", "externalWorkloads"}, {"status", "externalWorkloads"}}, "frontend"},
+		{"nothing", [][]string{{"status"}, {"spec"}}, nil},
+	} {
+		o := full.DeepCopy()
+		o.SetName(tt.name)
+		for _, path := range tt.without {
+			unstructured.RemoveNestedField(o.Object, path...)
+		}
+		s.create(t, o)
+		if got := s.table(t, "SignadotSandbox")[tt.name]["Baseline"]; got != tt.want {
+			t.Errorf("a sandbox with %s shows %v, not %v", tt.name, got, tt.want)
 		}
 	}
 }
