@@ -46,8 +46,8 @@
 //
 // ForkAvailable says it with a reason of its own, as far as anybody knows: what the API
 // server refuses (PodsRefused), what the pods wait for (Unschedulable, ImagePullBackOff,
-// CreateContainerConfigError, CrashLoopBackOff), what else the controller of the
-// workload says (ForkFailed), or how many pods are ready (ForkProgressing). What a pod
+// CreateContainerConfigError; CrashLoopBackOff once a container has ended twice), what else
+// the controller of the workload says (ForkFailed), or how many pods are ready (ForkProgressing). What a pod
 // goes through again and again is one trouble and not two, so that a fork that cannot
 // start costs a write when that begins and when it changes, and nothing at each turn.
 // A volume that cannot be mounted is told only by events of the pod.

@@ -106,6 +106,9 @@ func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble,
 			return trouble{ReasonConfigError, fmt.Sprintf("pod %s, %s cannot be made: %s", pod, container, w.Message)}, true
 		}
 	}
+	if !loops(s) {
+		return trouble{}, false // It may serve the next time.
+	}
 	if ended == nil {
 		ended = s.LastTerminationState.Terminated
 	}
@@ -120,4 +123,15 @@ func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble,
 		how += ": " + ended.Message
 	}
 	return trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
+}
+
+// loops says whether a container has ended more than once, or is kept from starting for
+// that. One that ends once, such as for something that was not there yet, is started again
+// at once.
+func loops(s corev1.ContainerStatus) bool {
+	ends := s.RestartCount
+	if s.State.Terminated != nil {
+		ends++
+	}
+	return ends > 1 || s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff"
 }

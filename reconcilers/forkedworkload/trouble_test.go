@@ -16,9 +16,9 @@ func waiting(reason, message string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{Name: "main", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}}
 }
 
-// ended is the status of a container that has ended before, and is now in a state.
+// ended is the status of a container that has ended twice before, and is now in a state.
 func ended(code int32, reason, message string, now corev1.ContainerState) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: "main", State: now, LastTerminationState: corev1.ContainerState{
+	return corev1.ContainerStatus{Name: "main", RestartCount: 2, State: now, LastTerminationState: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, Message: message},
 	}}
 }
@@ -47,6 +47,11 @@ func TestWhyAForkDoesNotStart(t *testing.T) {
 	initDone.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "i", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed"}}}}
 	deleted := forkPod("p", waiting("ErrImagePull", "x"))
 	deleted.DeletionTimestamp = &now
+	once, first := ended(1, "Error", "", running), corev1.ContainerStatus{Name: "main",
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}}
+	once.RestartCount = 1
+	second, kept := first, ended(1, "Error", "", backOff)
+	second.RestartCount, kept.RestartCount = 1, 1
 	const crash = "pod p, container main ends each time it is started, last with exit code 1 (Error)"
 	tests := []struct {
 		name         string
@@ -61,8 +66,10 @@ func TestWhyAForkDoesNotStart(t *testing.T) {
 			forkedworkload.ReasonConfigError, `container main cannot be made: configmap "settings" not found`},
 		{"a container ends again and again", []corev1.Pod{forkPod("p", ended(1, "Error", "", backOff))}, forkedworkload.ReasonCrashLoop, crash},
 		{"while it runs once more the same is said", []corev1.Pod{forkPod("p", ended(1, "Error", "", running))}, forkedworkload.ReasonCrashLoop, crash},
-		{"when it has just ended the same is said", []corev1.Pod{forkPod("p", corev1.ContainerStatus{Name: "main",
-			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}})}, forkedworkload.ReasonCrashLoop, crash},
+		{"when it has just ended the same is said", []corev1.Pod{forkPod("p", second)}, forkedworkload.ReasonCrashLoop, crash},
+		{"one that has ended and is kept from starting ends again and again", []corev1.Pod{forkPod("p", kept)}, forkedworkload.ReasonCrashLoop, crash},
+		{"one that has just ended for the first time is started again", []corev1.Pod{forkPod("p", first)}, forkedworkload.ReasonForkProgressing, "0 of 1"},
+		{"one that has ended once may serve now", []corev1.Pod{forkPod("p", once)}, forkedworkload.ReasonForkProgressing, "0 of 1"},
 		{"a program that does its work and ends is not one that serves", []corev1.Pod{forkPod("p", ended(0, "Completed", "", backOff))},
 			forkedworkload.ReasonCrashLoop, "exit code 0 (Completed)"},
 		{"a command is not there", []corev1.Pod{forkPod("p", ended(128, "StartError", `exec: "serve": not found`, backOff))},

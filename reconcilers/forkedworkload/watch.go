@@ -143,11 +143,12 @@ func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcil
 }
 
 // selectorOf gives whom a Service or a budget selects; the empty selector when it is
-// nobody, or everybody.
+// nobody, or everybody. Which form of a Rollout Argo has a Service lead to for now does not
+// count: a fork that it would take later is refused now.
 func selectorOf(o client.Object) labels.Selector {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return labels.SelectorFromSet(o.Spec.Selector)
+		return labels.SelectorFromSet(baseline.Led(o))
 	case *policyv1.PodDisruptionBudget:
 		if selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector); err == nil {
 			return selector
@@ -197,7 +198,7 @@ func selectorChanged(before, after client.Object) bool {
 	switch a := after.(type) {
 	case *corev1.Service:
 		b, ok := before.(*corev1.Service)
-		return !ok || !maps.Equal(b.Spec.Selector, a.Spec.Selector) || b.Spec.Type != a.Spec.Type
+		return !ok || !maps.Equal(baseline.Led(b), baseline.Led(a)) || b.Spec.Type != a.Spec.Type
 	case *policyv1.PodDisruptionBudget:
 		b, ok := before.(*policyv1.PodDisruptionBudget)
 		return !ok || !equality.Semantic.DeepEqual(b.Spec.Selector, a.Spec.Selector)

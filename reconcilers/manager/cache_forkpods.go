@@ -34,6 +34,10 @@ func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {
 	}
 }
 
+// again is how many times a container is started again until it is one that ends each
+// time; more tell nothing.
+const again = 2
+
 // keepStates puts into statuses what containers that are not ready wait for, and how
 // they ended. Both lists have the same containers in the same order.
 func keepStates(into, from []corev1.ContainerStatus) {
@@ -45,6 +49,7 @@ func keepStates(into, from []corev1.ContainerStatus) {
 		if w := s.State.Waiting; w != nil {
 			into[i].State.Waiting = &corev1.ContainerStateWaiting{Reason: w.Reason, Message: told(w.Message)}
 		}
+		into[i].RestartCount = min(s.RestartCount, again)
 		into[i].State.Terminated = ending(s.State.Terminated)
 		into[i].LastTerminationState.Terminated = ending(s.LastTerminationState.Terminated)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
@@ -132,6 +133,9 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 	if n, wrote := c.looks()-looks, c.writes.list()[writes:]; n != 0 || len(wrote) > 0 {
 		t.Errorf("while the same is tried again there were %d looks and the writes %v", n, wrote)
 	}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, ContainerID: "containerd://c"}}
+	now(corev1.ContainerStatus{Name: "main", RestartCount: 7, LastTerminationState: ended, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonCrashLoop), "ends each time it is started, last with exit code 1")
 	now(corev1.ContainerStatus{Name: "main", Ready: true})
 	c.available(made)
 	c.condition(w, crdv1.ConditionReady, "True", "Ready")
@@ -150,6 +154,8 @@ func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T)
 	for name, o := range map[string]client.Object{
 		"Service of-team": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-team"}, Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"team": "red"}, Ports: []corev1.ServicePort{{Port: 80}}}},
+		"Service of-a-form": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-a-form"}, Spec: corev1.ServiceSpec{
+			Selector: map[string]string{"team": "red", baseline.RolloutHash: "h"}, Ports: []corev1.ServicePort{{Port: 80}}}},
 		"PodDisruptionBudget of-tier": &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-tier"}, Spec: policyv1.PodDisruptionBudgetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}},
 	} {

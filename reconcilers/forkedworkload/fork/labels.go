@@ -1,7 +1,6 @@
 package fork
 
 import (
-	"maps"
 	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,10 +37,6 @@ func (f keyFilter) matches(key string) bool {
 	}
 	return false
 }
-
-// labelRolloutHash is a label that Argo puts on the pods of one form of a Rollout, and
-// into the selectors of the Services that are to lead to that form for now.
-const labelRolloutHash = "rollouts-pod-template-hash"
 
 // guardLabels refuses a clone whose pods have labels by which they are taken for those
 // of the baseline: by a Service that is not a fork's, which would send them requests without a key; by
@@ -84,8 +79,7 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 // lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
 // a selector to those that somebody else says.
 func selects(s *corev1.Service, pod labels.Set) bool {
-	wanted := maps.Clone(s.Spec.Selector)
-	delete(wanted, labelRolloutHash)
+	wanted := baseline.Led(s)
 	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
 }
 
