@@ -33,6 +33,11 @@
 // RoutingKeyTaken, and takes over when the holder is gone. A group without sandboxes has
 // its key, which then leads nowhere but to the baseline.
 //
+// # Ready
+//
+// Its reason is that of the first that stands in the way; its message tells of all that
+// do, since who mends one would find the next only then.
+//
 // # The end
 //
 // A group has no finalizer: what it made belongs to it by owner reference, and where

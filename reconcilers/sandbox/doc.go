@@ -66,8 +66,11 @@
 // # Bad input
 //
 // What cannot be done becomes a condition and leaves the other parts alone: a
-// workload of a kind that cannot be forked is left out, a patch that does not
-// apply is found by the ForkedWorkload and repeated here.
+// workload of a kind that cannot be forked is left out, of which WorkloadsReady and
+// RoutingReady tell as well, since its requests reach the baseline; a patch that does
+// not apply is found by the ForkedWorkload and repeated here, with the paths of the
+// sandbox's own spec. A sandbox that names no workloads is right, and Ready says what it
+// comes to.
 //
 // # The end
 //
