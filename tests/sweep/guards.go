@@ -28,7 +28,7 @@ func Traps() []Trap {
 		{"an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
 		{"an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
 		{"objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
-		{"an old cache shows a sandbox that is gone, and nothing of what it had made", "", goneAgain},
+		{"an old cache shows a sandbox that is gone, and nothing of what it had made", wire.LiveReads, goneAgain},
 		{"an old cache shows somebody else with the key of a sandbox", "", hadBefore},
 	}
 }

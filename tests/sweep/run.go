@@ -29,8 +29,8 @@ type Golden struct {
 
 // account is what managers have done so far.
 type account struct {
-	objects   map[string]wire.Lives
-	withdrawn map[event.Key]int
+	objects map[string]wire.Lives
+	stated  map[event.Key][]wire.Statement
 }
 
 // quiet is for how long nobody may write to be called at rest: when what comes of it
@@ -196,32 +196,49 @@ func judge(g Golden, have account) []string {
 	var out []string
 	for _, path := range slices.Sorted(maps.Keys(have.objects)) {
 		lives, want := have.objects[path], g.before.objects[path]
-		switch stands := len(want.Made) > len(want.Deleted); {
+		switch {
 		case len(want.Made) == 0 && len(lives.Made) > 0:
 			out = append(out, "made although nobody asked for it: "+path)
-		case stands && len(lives.Made) > len(want.Made):
+		case len(lives.Made) > len(want.Made):
 			out = append(out, fmt.Sprintf("made %d times, not %d: %s", len(lives.Made), len(want.Made), path))
-		case stands && len(lives.Deleted) > len(want.Deleted):
+		case len(want.Made) > len(want.Deleted) && len(lives.Deleted) > len(want.Deleted):
 			out = append(out, "deleted although it is wanted: "+path)
 		}
 	}
 	return out
 }
 
-// flaps gives the keys of the log that were withdrawn although they are wanted.
+// flaps gives the keys of the log that were withdrawn although they are wanted: for
+// those on whose behalf they stand again now. What stood for somebody before them may
+// have been withdrawn. Each comes with all that was said of it.
 func flaps(g Golden, have account) []string {
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(have.withdrawn)) {
-		if _, stated := g.States[len(g.States)-2]["fact "+string(key)]; stated && have.withdrawn[key] > g.before.withdrawn[key] {
-			out = append(out, string(key))
+	for _, key := range slices.Sorted(maps.Keys(have.stated)) {
+		if _, wanted := g.States[len(g.States)-2]["fact "+string(key)]; wanted && takenBack(have.stated[key]) {
+			out = append(out, fmt.Sprintf("%s: %s", key, have.stated[key]))
 		}
 	}
 	return out
 }
 
+// takenBack says whether a key was withdrawn from those for whom it stands at the end.
+func takenBack(all []wire.Statement) bool {
+	stood := slices.DeleteFunc(slices.Clone(all), func(s wire.Statement) bool { return s.Withdrawn })
+	if len(stood) == 0 {
+		return false
+	}
+	present := stood[len(stood)-1].Cause.UID
+	for i, s := range all {
+		if s.Withdrawn && i > 0 && !all[i-1].Withdrawn && all[i-1].Cause.UID == present {
+			return true
+		}
+	}
+	return false
+}
+
 // account gives what was done so far.
 func (w *World) account() account {
-	return account{w.ledger.Objects(), w.ledger.Withdrawn()}
+	return account{w.ledger.Objects(), w.ledger.Stated()}
 }
 
 // start begins a run: people settle in, the rest of the cluster works, and managers

@@ -21,14 +21,33 @@ type Lives struct {
 // Ledger notes what managers made, deleted and withdrew. It is safe for concurrent
 // use.
 type Ledger struct {
-	mu        sync.Mutex
-	objects   map[string]Lives
-	withdrawn map[event.Key]int
+	mu      sync.Mutex
+	objects map[string]Lives
+	stated  map[event.Key][]Statement
+}
+
+// Statement is a fact that a manager put on the log.
+type Statement struct {
+	// Withdrawn says that it takes its key back.
+	Withdrawn bool
+	// Gate is where its manager is fenced in.
+	Gate *Gate
+	// Cause is on whose behalf it was stated.
+	Cause event.Cause
+}
+
+// String says what was stated.
+func (s Statement) String() string {
+	what := "stated"
+	if s.Withdrawn {
+		what = "withdrawn"
+	}
+	return fmt.Sprintf("%s by manager %p for %s %s, generation %d of %s", what, s.Gate, s.Cause.Kind, s.Cause.Name, s.Cause.Generation, s.Cause.UID)
 }
 
 // NewLedger gives an empty one.
 func NewLedger() *Ledger {
-	return &Ledger{objects: map[string]Lives{}, withdrawn: map[event.Key]int{}}
+	return &Ledger{objects: map[string]Lives{}, stated: map[event.Key][]Statement{}}
 }
 
 // Objects gives what became of every object, by the path of its URL.
@@ -42,11 +61,11 @@ func (l *Ledger) Objects() map[string]Lives {
 	return out
 }
 
-// Withdrawn gives how often each key of the log was withdrawn.
-func (l *Ledger) Withdrawn() map[event.Key]int {
+// Stated gives what was put on the log about each key, oldest first.
+func (l *Ledger) Stated() map[event.Key][]Statement {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return maps.Clone(l.withdrawn)
+	return maps.Clone(l.stated) // Statements are only ever added.
 }
 
 // note notes what a write brought about.
@@ -84,9 +103,9 @@ func (l *Ledger) note(r *http.Request, response *http.Response) error {
 	return nil
 }
 
-// withdraw notes a withdrawal.
-func (l *Ledger) withdraw(key event.Key) {
+// state notes what was put on the log.
+func (l *Ledger) state(key event.Key, s Statement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.withdrawn[key]++
+	l.stated[key] = append(l.stated[key], s)
 }

@@ -37,16 +37,13 @@ func (f fenced) Append(ctx context.Context, fact event.Fact, last uint64) (event
 	if f.gate.isDead() {
 		return event.Mark{}, errDead
 	}
-	if !fact.Tombstone() {
-		return f.Log.Append(ctx, fact, last)
-	}
-	if f.gate.faults.Without == Withdrawals {
+	if fact.Tombstone() && f.gate.faults.Without == Withdrawals {
 		tip, err := f.Log.Tip(ctx)
 		return event.Mark{Pos: tip}, err
 	}
 	mark, err := f.Log.Append(ctx, fact, last)
 	if err == nil {
-		f.gate.ledger.withdraw(fact.Key)
+		f.gate.ledger.state(fact.Key, Statement{fact.Tombstone(), f.gate, fact.Cause})
 	}
 	return mark, err
 }
