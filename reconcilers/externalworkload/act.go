@@ -18,7 +18,7 @@ import (
 // Made says what is there: a fault with one object is no reason to say nothing about
 // the others.
 //
-// The rights on Endpoints are given by the chart, where they are to be written.
+// The rights to write Endpoints are given by the chart, where they are asked for.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=create;patch;delete

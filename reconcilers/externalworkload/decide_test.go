@@ -156,6 +156,10 @@ func TestTheTunnel(t *testing.T) {
 		{"its address is none", at("tunnel.example"), c, "False", refused, "is no address"},
 		{"its address is missing", at(""), c, "False", refused, "is no address"},
 		{"its address has a port", at("10.1.2.3:80"), c, "False", refused, "is no address"},
+		{"its address is that of an API server", func(w *world) { w.in.Servers = []string{"10.1.2.2", "10.1.2.3"} }, c, "False", refused, "is that of an API server"},
+		{"its address is that of an API server of IPv6", func(w *world) {
+			w.tunnel().Info.TunnelProxyPodIP, w.in.Servers = "fd00::3", []string{"fd00:0::3"}
+		}, c, "False", refused, "is that of an API server"},
 		{"its address is loopback", at("127.0.0.2"), c, "False", refused, "is a loopback address"},
 		{"its address is loopback of IPv6", at("::1"), c, "False", refused, "is a loopback address"},
 		{"its address is link-local", at("169.254.169.254"), c, "False", refused, "is a link-local address"},

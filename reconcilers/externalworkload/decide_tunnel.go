@@ -52,7 +52,7 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 	if t = noTunnel(status.Health); status.Info == nil {
 		return t, false
 	}
-	t = heldBy(*status.Info)
+	t = heldBy(*status.Info, in.Servers)
 	if t.Connected.IsYes() {
 		t.Connected, t.Turns = t.judge(status.Health, in)
 	}
@@ -81,13 +81,16 @@ func noTunnel(h *crdv1.TunnelHealth) Tunnel {
 	return Tunnel{Connected: finding.Open(ReasonNoTunnel, message)}
 }
 
-// heldBy reads where a tunnel ends.
-func heldBy(info crdv1.TunnelInfo) Tunnel {
+// heldBy reads where a tunnel ends, which may be at none of the API servers.
+func heldBy(info crdv1.TunnelInfo, servers []string) Tunnel {
 	t := Tunnel{Connected: finding.Yes("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
 	address, err := netip.ParseAddr(info.TunnelProxyPodIP)
 	problem := "is no address"
 	if err == nil {
 		problem = addressProblem(address)
+	}
+	if problem == "" && slices.ContainsFunc(servers, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Unmap() == address }) {
+		problem = "is that of an API server"
 	}
 	if problem != "" {
 		t.Connected = finding.No(ReasonTunnelAddressRefused, fmt.Sprintf(

@@ -36,7 +36,8 @@
 // is not older than Limits.Fresh; the turn comes by time alone, so the object is
 // looked at again just then. The address is input like any other: what cannot be a
 // pod (see addressProblem) is refused, or requests could be led to a node's own
-// services.
+// services; and so is that of an API server, or who may write a status could send
+// requests there as if they came from a node.
 //
 // Endpoints of a tunnel that is not connected stay, as not ready: connections to the
 // Services are refused at once. A tunnel that was not connected for Limits.Grace is
@@ -52,6 +53,6 @@
 // cannot change. Endpoints objects of API v1 only with Limits.WriteEndpoints, for
 // clusters in which something reads nothing else: with the label that keeps
 // Kubernetes from mirroring them into further slices. When that is switched off
-// again those that were made stay until their member goes: we may not even read
-// them then.
+// again the next leader deletes those that were made, as it starts (leftover.go): only
+// then are they read past the cache.
 package externalworkload

@@ -3,10 +3,12 @@ package externalworkload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -14,15 +16,18 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// gather reads all that counts for an external workload from the cache. Lists are
-// not copied, so nothing of the Input may be changed.
+// gather reads all that counts for an external workload from the cache, but for where API
+// servers are. Lists are not copied, so nothing of the Input may be changed.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
-func gather(ctx context.Context, c client.Reader, w *crdv1.SignadotExternalWorkload, limits Limits, now time.Time) (Input, error) {
+func gather(ctx context.Context, c, live client.Reader, w *crdv1.SignadotExternalWorkload, limits Limits, now time.Time) (Input, error) {
 	in := Input{Workload: w, Limits: limits, Now: now}
 	if err := in.gatherOwn(ctx, c); err != nil {
+		return in, err
+	}
+	if err := in.gatherServers(ctx, live); err != nil {
 		return in, err
 	}
 	if !in.takesRequests() || !acceptBaseline(w).IsYes() {
@@ -43,9 +48,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.SignadotExternalWorkl
 // gatherOwn reads what was made for the external workload.
 func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 	var services corev1.ServiceList
-	var slices discoveryv1.EndpointSliceList
+	var leading discoveryv1.EndpointSliceList
 	var endpoints oldEndpointsList
-	lists := []client.ObjectList{&services, &slices}
+	lists := []client.ObjectList{&services, &leading}
 	if in.Limits.WriteEndpoints {
 		lists = append(lists, &endpoints)
 	}
@@ -56,6 +61,33 @@ func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 			return fmt.Errorf("list what SignadotExternalWorkload %s/%s has made: %w", in.Workload.Namespace, in.Workload.Name, err)
 		}
 	}
-	in.Services, in.Slices, in.Endpoints = services.Items, slices.Items, endpoints.Items
+	in.Services, in.Slices, in.Endpoints = services.Items, leading.Items, endpoints.Items
 	return nil
+}
+
+// gatherServers reads where API servers are, as they say themselves, when a tunnel is told
+// of to which nothing of ours leads yet: where something does, it was asked before.
+func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
+	tunnel := in.Workload.Status.Tunnel
+	if tunnel == nil || tunnel.Info == nil || slices.ContainsFunc(in.Slices, func(s discoveryv1.EndpointSlice) bool {
+		return apply.IsOwned(&s, in.Workload.UID) && slices.Contains(addressesOf(s), tunnel.Info.TunnelProxyPodIP)
+	}) {
+		return nil
+	}
+	var servers discoveryv1.EndpointSlice
+	err := live.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, &servers)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read where API servers are, to which no tunnel may lead: %w", err)
+	}
+	in.Servers = addressesOf(servers)
+	return nil
+}
+
+// addressesOf gives all addresses of an EndpointSlice.
+func addressesOf(s discoveryv1.EndpointSlice) []string {
+	var out []string
+	for _, e := range s.Endpoints {
+		out = append(out, e.Addresses...)
+	}
+	return out
 }

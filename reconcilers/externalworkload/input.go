@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -65,6 +66,9 @@ type Input struct {
 	Services  []corev1.Service
 	Slices    []discoveryv1.EndpointSlice
 	Endpoints []oldEndpoints
+	// Servers are the addresses of API servers. They are not looked for while the endpoints
+	// that were made lead to where the tunnel ends.
+	Servers []string
 	// Injected are the images of sidecars that pods get now, where that is known.
 	Injected coverage.Images
 	// Limits say when a tunnel counts as connected.
@@ -81,6 +85,11 @@ type (
 	oldAddress       = corev1.EndpointAddress //nolint:staticcheck // As above.
 	oldPort          = corev1.EndpointPort    //nolint:staticcheck // As above.
 )
+
+// oldEndpointsKind is its kind.
+func oldEndpointsKind() schema.GroupVersionKind {
+	return corev1.SchemeGroupVersion.WithKind("Endpoints")
+}
 
 // takesRequests says whether there is a baseline whose requests are diverted.
 func (in Input) takesRequests() bool {

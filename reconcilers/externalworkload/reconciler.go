@@ -23,6 +23,8 @@ type Config struct {
 	// Limits say when a tunnel counts as connected, and what is written for it; zero for
 	// the defaults.
 	Limits Limits
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
 }
 
 // Reconciler keeps what leads to external workloads. Make one with New.
@@ -54,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if goOn, err := r.ending.Begin(ctx, req.NamespacedName, w); err != nil || !goOn {
 		return apply.Again(err)
 	}
-	in, err := gather(ctx, r.config.Client, w, r.config.Limits, r.config.Now())
+	in, err := gather(ctx, r.config.Client, r.config.Live, w, r.config.Limits, r.config.Now())
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -1,12 +1,15 @@
 package externalworkload
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -30,6 +33,8 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.O
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
 	if r.config.Limits.WriteEndpoints {
 		b = b.Owns(&oldEndpoints{})
+	} else if err := mgr.Add(manager.RunnableFunc(r.clearEndpoints)); err != nil {
+		return fmt.Errorf("add what deletes former endpoints: %w", err)
 	}
 	return b.Complete(r)
 }

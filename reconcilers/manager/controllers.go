@@ -62,7 +62,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	externals, err := externalworkload.New(externalworkload.Config{Needs: needs, Limits: p.ExternalWorkloads})
+	externals, err := externalworkload.New(externalworkload.Config{Needs: needs, Limits: p.ExternalWorkloads, Namespaces: p.Namespaces})
 	if err != nil {
 		return err
 	}

@@ -157,9 +157,11 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c.reports(w, "10.1.2.4", true, 2*time.Minute, 2*time.Minute)
 	c.condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
 	c.leads(ns, name, "10.1.2.4", false)
-	c.reports(w, "127.0.0.1", true, 0, 0)
-	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
-	c.leads(ns, name, "", false)
+	for _, refused := range []string{"127.0.0.1", c.apiServer()} {
+		c.reports(w, refused, true, 0, 0)
+		c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
+		c.leads(ns, name, "", false)
+	}
 
 	// It was connected, and now that is long ago: the tunnel is forgotten, and the external
 	// workload stays, as it belongs to somebody.
@@ -235,10 +237,28 @@ func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
 	c.nothingLeads(ns, name)
 }
 
+// apiServer gives the address that the API server tells of itself.
+func (c *cluster) apiServer() string {
+	c.t.Helper()
+	var address string
+	c.eventually("the API server says where it is", func() error {
+		var s discoveryv1.EndpointSlice
+		if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &s); err != nil {
+			return err
+		}
+		if len(s.Endpoints) == 0 {
+			return errors.New("it has no address")
+		}
+		address = s.Endpoints[0].Addresses[0]
+		return nil
+	})
+	return address
+}
+
 func TestATunnelWithoutBaselineIsReachedThroughAService(t *testing.T) {
 	const ns, name = "tunnel-free", "sb-free"
 	c := world(t, ns)
-	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
+	stop := c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
 	w := &crdv1.SignadotExternalWorkload{}
 	c.create(w, `
 metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: sb}, `+owned+`}
@@ -271,13 +291,23 @@ spec:
 	if fact := c.log.fact(member.Key(crdv1.KindExternalWorkload, ns, name)); fact != nil {
 		t.Errorf("it takes nobody's requests, and the log says %v", fact)
 	}
+	// Nobody asks for them any more. What others made stays.
+	stop()
+	foreign := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "foreign", Labels: map[string]string{crdv1.LabelExternalWorkload: name}}} //nolint:staticcheck // As above.
+	if err := c.client.Create(c.ctx, foreign); err != nil {
+		t.Fatal(err)
+	}
+	stop = c.manage(manager.Config{})
+	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: service.Name}} //nolint:staticcheck // As above.
+	c.gone(endpoints)
+	if err := errors.Join(c.client.Get(c.ctx, key, service), c.client.Get(c.ctx, client.ObjectKeyFromObject(foreign), foreign)); err != nil {
+		t.Error(err)
+	}
+
+	stop()
+	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
+	c.eventually("they are there again", func() error { return c.client.Get(c.ctx, key, endpoints) })
 	c.remove(w)
-	c.eventually("its Service and endpoints go", func() error {
-		for _, o := range []client.Object{service, &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: service.Name}}} { //nolint:staticcheck // As above.
-			if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%T is there: %w", o, errors.Join(err))
-			}
-		}
-		return nil
-	})
+	c.gone(service)
+	c.gone(endpoints)
 }
