@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,7 +53,9 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	var out []Finding
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
-			same := func(g Finding) bool { return g.Reason == f.Reason && g.Message == f.Message }
+			same := func(g Finding) bool {
+				return g.Reason == f.Reason && (strings.Contains(f.Message, g.Message) || strings.Contains(g.Message, f.Message))
+			}
 			if !slices.ContainsFunc(out, same) {
 				out = append(out, f)
 			}

@@ -121,6 +121,9 @@ func TestADryRunGoesByTheOperatorsConfiguration(t *testing.T) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 			for _, says := range c.says {
+				if strings.Count(out+errs, "("+says+")") > 1 {
+					t.Errorf("%s is said more than once:\n%s", says, out)
+				}
 				if !strings.Contains(out+errs, says) {
 					t.Errorf("without %q:\n%s%s", says, out, errs)
 				}
