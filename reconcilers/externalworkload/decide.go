@@ -71,7 +71,7 @@ func Decide(in Input) Decision {
 		d.Services = ofTunnel(in, m)
 	case in.Baseline == nil:
 		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonBaselineNotFound,
-			in.baselineName()+" does not exist: create it, or name another one in the sandbox")
+			in.baselineName()+" does not exist: create it, or name another one")
 		d.asItIs(in)
 	case in.Baseline.Problem != "":
 		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)

@@ -159,7 +159,7 @@ func (in Input) adds(names []string) finding.Finding {
 // when the baseline is made again everything is right at once.
 func withoutBaseline(in Input) finding.Findings {
 	missing := finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-		"%s does not exist: create it, or name another one in the sandbox%s", in.baselineName(), in.stillRunning()))
+		"%s does not exist: create it, or name another one%s", in.baselineName(), in.stillRunning()))
 	if in.Baseline != nil {
 		missing = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem+in.stillRunning())
 	}

@@ -76,7 +76,7 @@ func found(in Input, accepted finding.Finding) finding.Finding {
 		return finding.Open(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")
 	case in.Baseline == nil:
 		return finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-			"%s does not exist: create it, or name another one in the sandbox", baseline.Describe(ref)))
+			"%s does not exist: create it, or name another one", baseline.Describe(ref)))
 	case in.Baseline.Problem != "":
 		return finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 	}
