@@ -14,8 +14,8 @@ import (
 
 // Trap is a course of events that does harm when a guard is missing.
 type Trap struct {
-	// Name says what happens.
-	Name string
+	// Short names it in a figure, and Name says what happens.
+	Short, Name string
 	// Guard is what keeps it from doing harm; empty when that cannot be taken away.
 	Guard wire.Guard
 	// run makes the scenario, and the snapshot with which its second manager begins.
@@ -25,11 +25,11 @@ type Trap struct {
 // Traps gives one for each guard.
 func Traps() []Trap {
 	return []Trap{
-		{"an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
-		{"an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
-		{"objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
-		{"an old cache shows a sandbox that is gone, and nothing of what it had made", wire.LiveReads, goneAgain},
-		{"an old cache shows somebody else with the key of a sandbox", "", hadBefore},
+		{"lives-again", "an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
+		{"goes-unseen", "an old cache does not show what a sandbox that goes has made", wire.LiveReads, goesUnseen},
+		{"goes-unnoticed", "objects go while no manager runs", wire.Withdrawals, goesUnnoticed},
+		{"gone-again", "an old cache shows a sandbox that is gone, and nothing of what it had made", wire.LiveReads, goneAgain},
+		{"had-before", "an old cache shows somebody else with the key of a sandbox", "", hadBefore},
 	}
 }
 
