@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -92,7 +91,7 @@ func (s settings) missing(ctx context.Context, w *sweep.World) error {
 		if err != nil {
 			return err
 		}
-		name := "guard-" + cmp.Or(string(trap.Guard), "burial")
+		name := "trap-" + trap.Short
 		figures.Told(os.Stdout, name+"-findings-with", len(with), "findings", "0: "+trap.Name, len(with) == 0)
 		if trap.Guard == "" {
 			continue
