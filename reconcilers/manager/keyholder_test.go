@@ -10,8 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // notWithdrawn fails the test when any key was withdrawn after the first n facts.
@@ -36,7 +35,7 @@ func TestAnOlderObjectTakesNoKeyFromWhoHasIt(t *testing.T) {
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	edit(c, older, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "held-key" })
-	c.says(c.condition(older, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotSandbox held-s, which had it first")
+	c.says(c.condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox held-s, which had it first")
 	c.silent("held-other") // It does not keep what it does not ask for.
 	n := c.log.count()
 	c.quiet()
@@ -68,7 +67,7 @@ func TestAKeyThatSomebodyWaitsForIsNeverUnknown(t *testing.T) {
 	}
 	first, next := made("waited-a"), made("waited-b")
 	c.condition(first, crdv1.ConditionPublished, "True", "Published")
-	c.condition(next, crdv1.ConditionPublished, "False", routingconfig.ReasonRoutingKeyTaken)
+	c.condition(next, crdv1.ConditionPublished, "False", routingkey.ReasonTaken)
 
 	n := c.log.count()
 	c.remove(first)

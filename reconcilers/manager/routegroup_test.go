@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/sidecars/devmesh"
 )
@@ -204,10 +205,10 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	older := c.group("pot-a", "pot-key", "pot-0")
-	c.says(c.condition(older, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotSandbox pot-0", "choose another spec.routingKey")
-	c.condition(older, crdv1.ConditionRoutingReady, "False", sandbox.ReasonRoutingKeyTaken)
+	c.says(c.condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox pot-0", "choose another spec.routingKey")
+	c.condition(older, crdv1.ConditionRoutingReady, "False", routingkey.ReasonTaken)
 	younger := c.group("pot-b", "pot-key")
-	c.condition(younger, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken)
+	c.condition(younger, crdv1.ConditionReady, "False", routingkey.ReasonTaken)
 	c.reaches(ns, "pot-key", "pot-0 one")
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 
@@ -216,11 +217,11 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	c.gone(s)
 	c.reaches(ns, "pot-key")
 	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
-	c.says(c.condition(younger, crdv1.ConditionAccepted, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
+	c.says(c.condition(younger, crdv1.ConditionAccepted, "False", routingkey.ReasonTaken), "SignadotRouteGroup pot-a")
 
 	// A new sandbox waits for both of them.
 	again := c.sandbox("pot-z", forkOf("pot-key", ns, "one"))
-	c.says(c.condition(again, crdv1.ConditionReady, "False", sandbox.ReasonRoutingKeyTaken), "SignadotRouteGroup pot-a")
+	c.says(c.condition(again, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotRouteGroup pot-a")
 	c.remove(older)
 	c.condition(younger, crdv1.ConditionAccepted, "True", "Accepted")
 	edit(c, younger, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "pot-other" })

@@ -53,11 +53,11 @@ func accept(in Input) finding.Finding {
 		return finding.No(baseline.ReasonInvalidSpec, "spec.routingKey "+problem)
 	}
 	if h := in.holder(); h.UID != in.Group.UID {
-		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which had it first: choose another spec.routingKey", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Group.UID) {
-		return finding.No(sandbox.ReasonRoutingKeyTaken, fmt.Sprintf(
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by RoutingConfig %s, which %s: choose another spec.routingKey, or delete that object",
 			key, c.Name, madeBy(c)))
 	}
@@ -66,7 +66,7 @@ func accept(in Input) finding.Finding {
 			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
 	}
 	message := fmt.Sprintf("The spec is right, and routing key %q is held by this group.", key)
-	if rivals := sandbox.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
+	if rivals := routingkey.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
 		message += " " + rivals
 	}
 	return finding.Yes("Accepted", message)

@@ -12,11 +12,11 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Reasons of conditions of a RoutingConfig.
 const (
-	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
 	ReasonInvalidSpec       = "InvalidSpec"
 	ReasonWorkloadsNotFound = "WorkloadsNotFound"
 	ReasonLogUnavailable    = publish.ReasonLogUnavailable
@@ -50,7 +50,7 @@ func Decide(in Input) Decision {
 func accept(in Input) finding.Finding {
 	key := in.Config.RoutingKey()
 	if h := in.holder(); h.UID != in.Config.UID {
-		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by RoutingConfig %s, which had it first: choose another key, in annotation %s",
 			key, h.Name, crdv1.AnnotationRoutingKey))
 	}

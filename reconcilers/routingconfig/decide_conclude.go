@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Published is what became of the declaration.
@@ -87,7 +88,7 @@ func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
 func published(in Input, d Decision, p Published) finding.Finding {
 	switch {
 	case d.Declaration == nil:
-		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
 		return finding.No(publish.ReasonFactRefused, fmt.Sprintf(

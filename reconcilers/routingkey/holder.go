@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,30 @@ func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 // other arguments are those of Holder.
 func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
 	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID))
+}
+
+// ReasonTaken is the reason of a condition of who claims a key and has not got it.
+const ReasonTaken = "RoutingKeyTaken"
+
+// shownRivals is how many of those are named that claim a key which another one has.
+const shownRivals = 3
+
+// Rivals says, to the people of the one that has a routing key, who else claims it;
+// empty when nobody does. own may be among the claims.
+func Rivals(own Claim, claims []Claim) string {
+	var names []string
+	for _, c := range claims {
+		if c.UID != own.UID {
+			names = append(names, c.String())
+		}
+	}
+	if more := len(names) - shownRivals; more > 0 {
+		names = append(names[:shownRivals], fmt.Sprintf("%d more", more))
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "Its routing key is claimed, and not got, by " + strings.Join(names, ", ") + "."
 }
 
 // Look gives who claims the key that own claims, and the RoutingConfig with the name of

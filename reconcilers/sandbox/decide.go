@@ -16,7 +16,6 @@ import (
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
 const (
-	ReasonRoutingKeyTaken   = "RoutingKeyTaken"
 	ReasonRoutingNotReady   = "RoutingNotReady"
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good. Clients stop to wait.
@@ -128,11 +127,11 @@ func accept(in Input, all []entry) finding.Finding {
 		return finding.No(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
 	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
-		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which had it first: choose another spec.id", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
-		return finding.No(ReasonRoutingKeyTaken, fmt.Sprintf(
+		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which this sandbox did not make: choose another spec.id, or delete that object", key, maker(c)))
 	}
 	for _, e := range all {
@@ -150,7 +149,7 @@ func accept(in Input, all []entry) finding.Finding {
 	if len(all) == 0 {
 		remarks = append(remarks, nothing)
 	}
-	if rivals := Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
+	if rivals := routingkey.Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
 		remarks = append(remarks, rivals)
 	}
 	return finding.Yes("Accepted", strings.Join(append(remarks, idle(in, all)...), " "))
@@ -167,27 +166,6 @@ func leftOut(all []entry) finding.Finding {
 		}
 	}
 	return finding.Yes("Accepted", "Every workload that is named has its place.")
-}
-
-// shownRivals is how many of those are named that claim a key which another one has.
-const shownRivals = 3
-
-// Rivals says, to the people of the one that has a routing key, who else claims it;
-// empty when nobody does. own may be among the claims.
-func Rivals(own routingkey.Claim, claims []routingkey.Claim) string {
-	var names []string
-	for _, c := range claims {
-		if c.UID != own.UID {
-			names = append(names, c.String())
-		}
-	}
-	if more := len(names) - shownRivals; more > 0 {
-		names = append(names[:shownRivals], fmt.Sprintf("%d more", more))
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "Its routing key is claimed, and not got, by " + strings.Join(names, ", ") + "."
 }
 
 // maker names a RoutingConfig, and who made it.
