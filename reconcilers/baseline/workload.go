@@ -68,6 +68,10 @@ func Describe(ref crdv1.ObjectRef) string {
 	return ref.Kind + " " + ref.Namespace + "/" + ref.Name
 }
 
+// NameOf names a baseline as crdv1.AnnotationBaseline does on what is made for it. ref has
+// its namespace.
+func NameOf(ref crdv1.ObjectRef) string { return ref.Kind + "/" + ref.Namespace + "/" + ref.Name }
+
 // Same says whether two references name the same workload; the version of the API
 // does not count.
 func Same(a, b crdv1.ObjectRef) bool {

@@ -105,8 +105,12 @@ func (in Input) baselineName() string {
 }
 
 // asItIs leaves the Services as they are: those that the status tells of. They still
-// lead to where the tunnel ends now.
+// lead to where the tunnel ends now. Those of another baseline go: nobody has asked that
+// its requests be led anywhere.
 func (d *Decision) asItIs(in Input) {
+	if !in.reached() {
+		return
+	}
 	d.Services, d.Standing = member.AsStated(in.Workload.Status.RoutingConfig, in.Workload, in.Services)
 	for i := range d.Services {
 		m := &d.Services[i]

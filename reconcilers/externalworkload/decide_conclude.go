@@ -42,10 +42,11 @@ type Made struct {
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotExternalWorkload {
 	w := in.Workload.DeepCopy()
 	w.Status.ObservedGeneration = w.Generation
-	if in.Baseline != nil {
-		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
-	} else if !in.takesRequests() {
+	switch {
+	case !in.takesRequests(), !in.reached():
 		w.Status.Baseline = nil
+	case in.Baseline != nil:
+		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	if d.Collect {
 		w.Status.Tunnel.Info = nil
@@ -73,10 +74,9 @@ func sidecars(in Input, services []crdv1.ServiceMapping) finding.Finding {
 	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 }
 
-// routingInfo says how traffic can reach the workstation; nil as long as no baseline
-// was ever seen where there is to be one.
+// routingInfo says how traffic can reach the workstation; nil as long as that is not known.
 func routingInfo(in Input, services []crdv1.ServiceMapping, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
-	if in.takesRequests() && in.Baseline == nil && in.Workload.Status.RoutingConfig == nil {
+	if !in.reached() {
 		return nil
 	}
 	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: in.takesRequests() && sidecar.IsYes(), Services: services}
@@ -153,8 +153,16 @@ func reservations(in Input, d Decision) string {
 	} else if len(d.Unled) > 0 {
 		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."
 	}
-	if staying := listed(d.Services, func(m member.Mapping) []int32 { return m.Staying }); staying != "" {
-		message += " Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: " + staying + "."
+	staying := func(some bool) string {
+		return listed(d.Services, func(m member.Mapping) []int32 {
+			return slices.DeleteFunc(slices.Clone(m.Staying), func(p int32) bool { return slices.Contains(m.Missing, p) == some })
+		})
+	}
+	if all := staying(false); all != "" {
+		message += " Requests to these ports stay at the baseline, because spec.tunnel.baselineToLocals does not list them: " + all + "."
+	}
+	if some := staying(true); some != "" {
+		message += " Requests to these ports stay at pods that listen at a number which spec.tunnel.baselineToLocals does not list: " + some + "."
 	}
 	unknown := listed(d.Services, func(m member.Mapping) []int32 {
 		return slices.DeleteFunc(slices.Clone(m.Missing), func(p int32) bool {

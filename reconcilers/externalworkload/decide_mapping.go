@@ -3,6 +3,7 @@ package externalworkload
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,6 +55,14 @@ func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
 		m.right[e.BaselinePort] = problem == ""
 	}
 	return m
+}
+
+// among gives those of the container ports that are to go through the tunnel.
+func (m *mapping) among(ports []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(ports), func(p int32) bool {
+		_, diverted := m.right[p]
+		return !diverted
+	})
 }
 
 // refuse notes what is wrong, unless something was before.

@@ -40,7 +40,8 @@ func TestAServiceBesideThatOfTheBaseline(t *testing.T) {
 		t.Errorf("it is called %s", s.Name)
 	}
 	labels := map[string]string{crdv1.LabelExternalWorkload: "sb-a-1", crdv1.LabelSandbox: "sb"}
-	annotations := map[string]string{crdv1.AnnotationSandboxName: "sb", crdv1.AnnotationRoutingKey: "key", crdv1.AnnotationBaselineService: "ns/a"}
+	annotations := map[string]string{crdv1.AnnotationSandboxName: "sb", crdv1.AnnotationRoutingKey: "key", crdv1.AnnotationBaselineService: "ns/a",
+		crdv1.AnnotationBaseline: "Deployment/ns/a"}
 	if diff := cmp.Diff(labels, s.Labels) + cmp.Diff(annotations, s.Annotations); diff != "" {
 		t.Error(diff)
 	}

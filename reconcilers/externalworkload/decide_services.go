@@ -17,10 +17,10 @@ import (
 // ofBaseline gives a Mapping for each Service that leads to the baseline, sorted by
 // name, and the ports that are asked for and no Service leads to.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
-	led := map[int32]bool{}
+	led, live := map[int32]bool{}, in.forms()
 	for i := range in.Neighbours {
 		s := &in.Neighbours[i]
-		if !baseline.Selects(s, in.Baseline.Template) {
+		if !live.Selected(s) {
 			continue
 		}
 		m := mapService(in, s, asked)
@@ -40,30 +40,42 @@ func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 
 // mapService makes the Mapping of one Service of the baseline. Ports that nobody has asked
 // for stay there, and so do those that are not TCP, which is all that a tunnel carries.
+// While pods of several forms are there a port may lead to several of theirs: those that
+// are asked for go to the workstation as one, that of new pods if it is among them.
 func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
-		target, known := baseline.ListensOn(in.Baseline.Template.Spec, p)
-		_, diverted := asked.right[target]
-		if !known || !diverted || baseline.ProtocolOf(p.Protocol) != corev1.ProtocolTCP {
+		targets := in.forms().ListenOn(p)
+		diverted := asked.among(targets)
+		if baseline.ProtocolOf(p.Protocol) != corev1.ProtocolTCP {
+			diverted = nil
+		}
+		if len(diverted) < len(targets) {
+			m.Staying = append(m.Staying, p.Port)
+		}
+		if len(diverted) == 0 {
 			m.Missing = append(m.Missing, p.Port)
-			if known {
-				m.Staying = append(m.Staying, p.Port)
-			}
 			continue
+		}
+		target := diverted[0]
+		if newest, ok := baseline.ListensOn(in.Baseline.Template.Spec, p); ok && slices.Contains(diverted, newest) {
+			target = newest
 		}
 		ports = append(ports, corev1.ServicePort{
 			Name: p.Name, Protocol: corev1.ProtocolTCP, AppProtocol: p.AppProtocol, Port: p.Port, TargetPort: intstr.FromInt32(target),
 		})
-		m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+		for _, live := range diverted {
+			m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: live})
+		}
 	}
-	slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+	slices.SortStableFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 	slices.Sort(m.Missing)
 	slices.Sort(m.Staying)
 	if len(ports) > 0 {
 		m.Service = service(in, s.Name, ports)
 		m.Service.Annotations[crdv1.AnnotationBaselineService] = s.Namespace + "/" + s.Name
+		m.Service.Annotations[crdv1.AnnotationBaseline] = baseline.NameOf(in.Baseline.Ref)
 	}
 	return m
 }

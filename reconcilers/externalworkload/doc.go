@@ -22,7 +22,12 @@
 // A listed port that neither a Service leads to nor a container declares was
 // probably taken for another; that is said instead of called ready, because requests
 // would reach the baseline. While the baseline is gone, or is a Rollout of which nobody
-// knows what its pods are made from, everything stays as the status has it.
+// knows what its pods are made from, everything stays as the status has it; at first sight
+// of such a one, and when the spec names another that is not there, nothing is stated, and
+// what led requests of the former one goes.
+//
+// While a baseline is rolled out, a Service may lead to a listed port of old pods and to
+// another of new ones: each that is listed is diverted, as long as pods have it.
 //
 // Without a baseline, or with a fake one, no request is diverted. There is one
 // Service through which the workstation is reached (status.routingConfig.services,

@@ -9,16 +9,13 @@ import (
 )
 
 // Stated gives the fact about an external workload; w has the status that Conclude
-// gave. One without baseline takes no requests, and of one whose baseline was never seen
-// there is nothing to say: they are gone from the log, where a former one of the name may
-// be. False while a Service that is wanted has no address yet (member.Made.Pairs).
+// gave. One without baseline takes no requests, and of one of whose baseline it is not
+// known what its pods are there is nothing to say: they are gone from the log, where a
+// former one of the name, or what held for a former baseline, may be. False while a Service that is wanted has no address yet (member.Made.Pairs).
 func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
-	if !ok {
+	if !ok || w.Status.RoutingConfig == nil {
 		return member.Withdrawn(w), true
-	}
-	if w.Status.RoutingConfig == nil {
-		return event.Fact{}, false
 	}
 	fact.Ready = d.Tunnel.Connected.IsYes()
 	fact.Tunnel = &factv1.Tunnel{Connected: d.Tunnel.Connected.IsYes()}

@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/coverage"
 )
 
@@ -95,4 +96,25 @@ func oldEndpointsKind() schema.GroupVersionKind {
 func (in Input) takesRequests() bool {
 	_, ok := in.Workload.BaselineRef()
 	return ok
+}
+
+// known says whether the baseline is there, and what its pods are.
+func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
+
+// reached says whether it is known how requests are diverted: there is nothing to divert,
+// or the baseline is known, or it was, and the status tells of it.
+func (in Input) reached() bool {
+	status := in.Workload.Status
+	return !in.takesRequests() || in.known() ||
+		status.RoutingConfig != nil && member.TellsOfBaseline(in.Workload, status.ObservedGeneration, in.ownServices())
+}
+
+// ownServices gives the Services that this external workload made.
+func (in Input) ownServices() []*corev1.Service {
+	return member.SurplusServices(in.Services, in.Workload.UID, nil)
+}
+
+// forms gives the forms that the pods of a baseline that is known have.
+func (in Input) forms() baseline.Forms {
+	return baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}
 }

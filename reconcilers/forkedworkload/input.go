@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/member"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/coverage"
@@ -71,21 +72,9 @@ func (in Input) reached() bool {
 }
 
 // tellsOfBaseline says whether the status tells of the baseline that the spec names, and
-// not of one that it has named before. What we made says of which; without it a spec that
-// has changed is taken for one that names another.
+// not of one that it has named before.
 func (in Input) tellsOfBaseline() bool {
-	ref, _ := in.Workload.BaselineRef()
-	ofAnother := false
-	for _, o := range in.ownForks() {
-		switch o.GetAnnotations()[crdv1.AnnotationBaseline] {
-		case fork.NameOf(ref):
-			return true
-		case "":
-		default:
-			ofAnother = true
-		}
-	}
-	return !ofAnother && in.Workload.Status.ObservedGeneration == in.Workload.Generation
+	return member.TellsOfBaseline(in.Workload, in.Workload.Status.ObservedGeneration, in.Forks)
 }
 
 // neighbours gives the Services of the namespace that are not of a fork.

@@ -10,6 +10,7 @@
 //
 //	Get, OwnedBy        members, by name or by who made them           member.go
 //	Observed, Recorded  their facts, and whether the log has them      member.go
+//	TellsOfBaseline     whether a status is of the spec's baseline     told.go
 //	Groups              the route groups that lead to a sandbox        groups.go
 //	Ending              what a member leaves behind, and its old form  ending.go
 //	State               what a member says on the log                  state.go

@@ -31,8 +31,9 @@ type Mapping struct {
 	// in Ports as well was asked for: its requests fail instead of being served by the
 	// baseline.
 	Missing []int32
-	// Staying are those of Missing whose requests stay at the baseline on purpose: nobody
-	// has asked for them, or the member takes no such requests.
+	// Staying are ports whose requests stay at the baseline on purpose: nobody
+	// has asked for them, or the member takes no such requests. Of one that is in Ports, and
+	// not in Missing, those stay that reach pods of another form.
 	Staying []int32
 	// Uncarried are those of Missing whose requests fail for want of a tunnel that carries
 	// them.

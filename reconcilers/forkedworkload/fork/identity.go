@@ -24,10 +24,6 @@ type Identity struct {
 	RoutingKey string
 }
 
-// NameOf names a baseline as the annotation crdv1.AnnotationBaseline of its forks does. ref
-// has its namespace.
-func NameOf(ref crdv1.ObjectRef) string { return ref.Kind + "/" + ref.Namespace + "/" + ref.Name }
-
 // Selector gives the labels by which the fork's pods are found.
 func (id Identity) Selector() map[string]string {
 	return map[string]string{crdv1.LabelForkedWorkload: id.selectorValue()}
