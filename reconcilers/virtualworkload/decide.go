@@ -16,7 +16,8 @@ import (
 type Decision struct {
 	// Findings are those for Accepted, BaselineFound and SidecarsReady.
 	Findings finding.Findings
-	// Seen is what is known of the baseline; nil when it was never seen.
+	// Seen is what is known of the baseline; nil when it was never known what its pods
+	// are made from.
 	Seen *crdv1.WorkloadBaseline
 	// Services are those of the baseline with the ports that lead to it, sorted by
 	// name; as they were last seen when it is not there now, or nobody knows what its pods
@@ -32,32 +33,32 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:      accepted,
 		crdv1.ConditionBaselineFound: found(in, accepted),
 	}}
-	if in.Baseline != nil {
-		d.Seen = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
-	}
-	if in.Baseline != nil && in.Baseline.Problem == "" {
-		d.Services = services(in.Baseline.Template, in.Services)
-	} else if s := in.Workload.Status; accepted.IsYes() && s.ObservedGeneration == in.Workload.Generation {
-		// What was seen is of the baseline that the spec names, and of no other.
-		d.lastSeen(s)
+	switch s := in.Workload.Status; {
+	case in.known():
+		d.Seen = seen(in.Baseline)
+		d.Services = services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, in.Services)
+	case accepted.IsYes() && in.told():
+		if d.Seen = s.Baseline.DeepCopy(); in.Baseline != nil {
+			d.Seen = seen(in.Baseline)
+		}
+		d.Services = lastSeen(s.RoutingConfig)
 	}
 	d.Findings[baseline.ConditionSidecarsReady] = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
 	return d
 }
 
-// lastSeen takes from a status what it tells of the baseline, where nothing newer is
-// known.
-func (d *Decision) lastSeen(s crdv1.VirtualWorkloadStatus) {
-	if d.Seen == nil {
-		d.Seen = s.Baseline.DeepCopy()
+// seen says which life of a baseline was seen.
+func seen(b *baseline.Workload) *crdv1.WorkloadBaseline {
+	return &crdv1.WorkloadBaseline{WorkloadID: string(b.UID), Generation: b.Generation}
+}
+
+// lastSeen takes from a status the Services of the baseline, where nothing newer is known.
+func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
+	out := info.DeepCopy().Services
+	for i := range out {
+		out[i].To = "" // Nothing was made, whatever somebody has written.
 	}
-	if s.RoutingConfig == nil {
-		return
-	}
-	d.Services = s.RoutingConfig.DeepCopy().Services
-	for i := range d.Services {
-		d.Services[i].To = "" // Nothing was made, whatever somebody has written.
-	}
+	return out
 }
 
 // accept says whether the spec names something that a member can stand before.
@@ -83,27 +84,29 @@ func found(in Input, accepted finding.Finding) finding.Finding {
 	return finding.Yes("BaselineFound", baseline.Describe(ref)+" is there.")
 }
 
-// services gives the Services that lead to pods made from the template, with the TCP
-// ports that do, sorted.
-func services(template *corev1.PodTemplateSpec, neighbours []corev1.Service) []crdv1.ServiceMapping {
+// services gives the Services that lead to pods of any form of the baseline, with the TCP
+// ports that do, sorted; one that leads to several ports of theirs with each.
+func services(live baseline.Forms, neighbours []corev1.Service) []crdv1.ServiceMapping {
 	var out []crdv1.ServiceMapping
 	for i := range neighbours {
 		s := &neighbours[i]
-		if !baseline.Selects(s, template) {
+		if !live.Selected(s) {
 			continue
 		}
 		m := crdv1.ServiceMapping{From: s.Name}
 		for _, p := range s.Spec.Ports {
-			target, ok := baseline.ListensOn(template.Spec, p)
-			switch {
-			case !ok:
+			targets := live.ListenOn(p)
+			if len(targets) == 0 {
 				m.MissingPorts = append(m.MissingPorts, p.Port)
-			case baseline.ProtocolOf(p.Protocol) == corev1.ProtocolTCP:
-				m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+			}
+			for _, target := range targets {
+				if baseline.ProtocolOf(p.Protocol) == corev1.ProtocolTCP {
+					m.Ports = append(m.Ports, crdv1.MappedPort{Port: p.Port, TargetPort: target})
+				}
 			}
 		}
 		slices.Sort(m.MissingPorts)
-		slices.SortFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
+		slices.SortStableFunc(m.Ports, func(a, b crdv1.MappedPort) int { return int(a.Port) - int(b.Port) })
 		out = append(out, m)
 	}
 	slices.SortFunc(out, func(a, b crdv1.ServiceMapping) int { return strings.Compare(a.From, b.From) })

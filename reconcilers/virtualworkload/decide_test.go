@@ -163,6 +163,8 @@ func TestWhatTheStatusAndTheLogSay(t *testing.T) {
 	mapped := func(missing []int32, ports ...crdv1.MappedPort) []crdv1.ServiceMapping {
 		return []crdv1.ServiceMapping{{From: "cart", Ports: ports, MissingPorts: missing}}
 	}
+	// old is what a pod of the form before has beside its sidecar.
+	old := corev1.Container{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}
 	for _, tt := range []struct {
 		name     string
 		change   func(in *virtualworkload.Input)
@@ -198,6 +200,25 @@ func TestWhatTheStatusAndTheLogSay(t *testing.T) {
 		{"nobody knows what its pods are made from, and what was seen of it stays", func(in *virtualworkload.Input) {
 			in.Baseline.Template, in.Baseline.Problem = &corev1.PodTemplateSpec{}, "its Deployment does not exist"
 			before(in.Workload, 3)
+		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 8080}), true, 1},
+		{"nobody knows at first sight what its pods are made from", func(in *virtualworkload.Input) {
+			in.Baseline.Template, in.Baseline.Problem = &corev1.PodTemplateSpec{}, "its Deployment does not exist"
+		}, nil, nil, false, -1},
+		{"the spec names another baseline, of whose pods nobody knows what they are made from", func(in *virtualworkload.Input) {
+			in.Baseline.Template, in.Baseline.Problem = &corev1.PodTemplateSpec{}, "its Deployment does not exist"
+			before(in.Workload, 2)
+		}, nil, nil, false, -1},
+		{"a name that new pods do not have stands with its port as long as old pods have it", func(in *virtualworkload.Input) {
+			in.Baseline.Template.Spec.Containers[0].Ports[0].Name = "web"
+			in.Pods[0].Spec.Containers = append(in.Pods[0].Spec.Containers, old)
+		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 8080}), true, 1},
+		{"and a name that has moved with both", func(in *virtualworkload.Input) {
+			in.Baseline.Template.Spec.Containers[0].Ports[0].ContainerPort = 7070
+			in.Pods[0].Spec.Containers = append(in.Pods[0].Spec.Containers, old)
+		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 7070}, crdv1.MappedPort{Port: 80, TargetPort: 8080}), true, 1},
+		{"a Service that leads to old pods alone stands there", func(in *virtualworkload.Input) {
+			in.Services[0].Spec.Selector = map[string]string{"app": "cart", "track": "old"}
+			in.Pods[0].Labels = map[string]string{"app": "cart", "track": "old"}
 		}, seen, mapped(nil, crdv1.MappedPort{Port: 80, TargetPort: 8080}), true, 1},
 		{"the spec names another baseline, which is not there", func(in *virtualworkload.Input) {
 			in.Baseline, in.Workload.Spec.Baseline.Name = nil, "other"

@@ -11,10 +11,10 @@
 // # The fact
 //
 // WorkloadObserved is on the routing log as long as the baseline has been seen. It
-// names the Services of the baseline and their ports, and none that was made: nothing
-// is. So the routing table has a rule for the key that leads nowhere (table.Rule.Kept,
-// decision record 0015): everybody can say that the key is held, and by whom, and the
-// requests stay where they are.
+// names the Services of the baseline and their ports, those of old pods too while it is
+// rolled out, and none that was made: nothing is. So the routing table has a rule for the
+// key that leads nowhere (table.Rule.Kept, decision record 0015): everybody can say that
+// the key is held, and by whom, and the requests stay where they are.
 //
 // # The status
 //
@@ -25,7 +25,8 @@
 //
 // When the baseline goes, what was seen of it stays until it comes back: its requests
 // are still to go there. When the spec names another baseline that is not there, nothing
-// has been seen, and what was on the log is withdrawn.
+// has been seen, and what was on the log is withdrawn; a Rollout of which nobody knows what
+// its pods are made from has not been seen either.
 //
 // # What users owe
 //

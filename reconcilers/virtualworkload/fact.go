@@ -8,7 +8,8 @@ import (
 )
 
 // Observed gives the fact about a virtual workload with the status that Conclude gave:
-// that its key is held for the baseline, or, when that was never seen, that it is not.
+// that its key is held for the baseline, or, while it is not known what the pods of that
+// are, that it is not.
 func Observed(w *crdv1.VirtualWorkload) event.Fact {
 	fact, ok := member.Observed(w)
 	if !ok {

@@ -2,9 +2,11 @@ package virtualworkload
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/coverage"
 )
 
@@ -21,4 +23,14 @@ type Input struct {
 	Services []corev1.Service
 	// Injected are the images of sidecars that pods get now, where that is known.
 	Injected coverage.Images
+}
+
+// known says whether the baseline is there, and what its pods are.
+func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
+
+// told says whether the status tells of the baseline that the spec names. Nothing was made
+// that could say so of a spec that has changed.
+func (in Input) told() bool {
+	s := in.Workload.Status
+	return s.RoutingConfig != nil && member.TellsOfBaseline[metav1.Object](in.Workload, s.ObservedGeneration, nil)
 }
