@@ -83,8 +83,8 @@ func Decide(in Input) Decision {
 // wanted gives a member that there should be. Resources are for forks alone, and their
 // names are known before they are made; so all that a fork waits with is to start.
 // While resources are not ready a new one is made, and held: its key is known then, and
-// requests fail and do not reach the baseline. One that runs stays as it is, since with
-// its new form it would have to wait for what it did without until now.
+// requests fail and do not reach the baseline. One whose fork has started stays as it is,
+// since with its new form it would have to wait for what it did without until now.
 func wanted(in Input, e entry, provided bool) Wanted {
 	w := Wanted{Field: e.at, Object: e.object, paths: e.paths}
 	f, ok := e.object.(*crdv1.ForkedWorkload)
@@ -92,7 +92,7 @@ func wanted(in Input, e entry, provided bool) Wanted {
 		return w
 	}
 	w.WaitsFor = awaited(in)
-	if have := in.member(f); have != nil && !held(have) {
+	if have := in.member(f); have != nil && !held(have) && started(have) {
 		w.Stays = true
 		return w
 	}
@@ -104,6 +104,12 @@ func wanted(in Input, e entry, provided bool) Wanted {
 func held(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
+}
+
+// started says whether a member has a fork, as far as it has told.
+func started(m crdv1.Member) bool {
+	w, ok := m.(*crdv1.ForkedWorkload)
+	return ok && w.Status.Fork != nil
 }
 
 // surplus finds the members and RoutingConfigs that exist and are not wanted.

@@ -47,7 +47,10 @@ func TestAResourceKnowsItsPluginAndWhoGetsItsOutputs(t *testing.T) {
 func TestForksWaitForResources(t *testing.T) {
 	fresh := sandbox.Input{Sandbox: withResources("db"), OperatorNamespace: "operator"}
 	ready := engine(provided(fresh), "True", "Ready", "made")
-	live, _ := lived(ready)
+	unstarted, _ := lived(ready)
+	live := running(unstarted)
+	mended := unstarted
+	mended.Sandbox = with(live.Sandbox, func(s *crdv1.SignadotSandboxSpec) { s.ManagedResources[0].PluginName = "newer" })
 	phase := func(in sandbox.Input, phase string, generation int64) sandbox.Input {
 		in.Resources[0].Status = crdv1.ResourceStatus{Phase: phase, ObservedGeneration: generation}
 		return in
@@ -103,6 +106,8 @@ func TestForksWaitForResources(t *testing.T) {
 			waits, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"that a former form of it was ready says nothing, and forks that run stay as they are", changed,
 			stays, "Unknown", "ResourcesNotReady", "has changed", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"a member whose fork has not started takes its new form, and is held", mended,
+			waits, "Unknown", "ResourcesNotReady", "has changed", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"a resource that is added later stops nothing that runs; new forks are held, and other members made", more,
 			[]string{
 				"ForkedWorkload in ns for a waits for Resources db, cache, and stays as it is", "ForkedWorkload in n2 for b waits for Resources db, cache, and stays as it is",
