@@ -160,6 +160,13 @@ func TestAnOldCacheGivesNobodyAKeyThatIsHeld(t *testing.T) {
 	if len(log.put) > 0 {
 		t.Errorf("put on the log: %q", log.put)
 	}
+	var told crdv1.RoutingConfig
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "older"}, &told); err != nil {
+		t.Fatal(err)
+	}
+	if said := told.Status.Conditions; len(said) > 0 {
+		t.Errorf("the status says, of what the cache has only not heard of: %v", said)
+	}
 	reconciled(t, api, api, log, "older")
 	if diff := cmp.Diff([]string{"k of older"}, log.put); diff != "" {
 		t.Error(diff)

@@ -88,6 +88,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
+	if apierrors.IsConflict(p.Err) { // What was read is old, so nothing can be said of it.
+		return apply.Again(p.Err)
+	}
 	acknowledged, err := r.receipt(ctx, in, d, p)
 	if err != nil {
 		return apply.Again(errors.Join(p.Err, err))
