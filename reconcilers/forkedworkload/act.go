@@ -3,12 +3,14 @@ package forkedworkload
 import (
 	"context"
 	"errors"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -42,12 +44,13 @@ func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
 }
 
 // applyFork writes the workload of the fork. Where none is wanted, or it
-// fails, the one that is there stays.
+// fails, the one that is there stays, unless it is to go.
 func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {
-	if in.Fork != nil && apply.IsOwned(in.Fork, in.Workload.UID) {
-		m.Fork = in.Fork
-	} else if own := in.ownForks(); len(own) > 0 {
-		m.Fork = own[0]
+	goes := func(o fork.Object) bool { return slices.Contains(d.SurplusForks, o) }
+	if own := in.ownFork(); own != nil {
+		m.Fork = own
+	} else if staying := slices.DeleteFunc(in.ownForks(), goes); len(staying) > 0 {
+		m.Fork = staying[0]
 	}
 	var made client.Object
 	var err error

@@ -26,7 +26,7 @@ func (in Input) held(clone *fork.Fork) string {
 		return ""
 	}
 	until := "requests with the key fail and do not reach the baseline."
-	if len(in.ownForks()) > 0 {
+	if in.ownFork() != nil || clone == nil && len(in.ownForks()) > 0 { // With a clone, those of other baselines go.
 		until = "the fork that was made before keeps running as it is."
 	}
 	return fmt.Sprintf("The fork of %s waits for %s, as the annotation %s of ForkedWorkload %s/%s says: see what keeps that back, "+

@@ -2,6 +2,7 @@ package forkedworkload_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -143,8 +144,12 @@ func TestAForkThatWaitsIsNotStarted(t *testing.T) {
 		other.Name, w.in.Fork, w.in.Forks = "sb-other-x", nil, nil
 		w.in.Forks = append(w.in.Forks, other)
 		w.waits()
-		if d := forkedworkload.Decide(w.in); d.Fork != nil || len(d.SurplusForks) != 1 {
+		d := forkedworkload.Decide(w.in)
+		if d.Fork != nil || len(d.SurplusForks) != 1 {
 			t.Errorf("it writes %v and deletes %v", d.Fork, d.SurplusForks)
+		}
+		if !strings.Contains(d.Held, "requests with the key fail") {
+			t.Errorf("it says: %s", d.Held)
 		}
 	})
 }
