@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routegroup"
 )
 
@@ -148,9 +149,10 @@ type Finding struct {
 }
 
 // InTheWay says whether somebody has to change something before it works. Other
-// findings are remarks, or what shows only once it is tried.
+// findings are remarks, or what shows only once it is tried: sandboxes that are to be
+// ready, and what a fork waits for.
 func (f Finding) InTheWay() bool {
-	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady
+	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != forkedworkload.ReasonWaitsFor
 }
 
 // Scheme knows the kinds that a dry run reads, and asks the API server with.

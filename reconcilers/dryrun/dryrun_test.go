@@ -338,6 +338,11 @@ func TestThePlanOfASandboxWithResourcesEndsWithForksThatAreHeld(t *testing.T) {
 		"SignadotSandbox WorkloadsReady=Unknown ResourcesNotReady", "SignadotSandbox ResourcesReady=Unknown Pending",
 		"ForkedWorkload ForkAvailable=False WaitsFor", "ForkedWorkload ServicesReady=True ServicesReady",
 	})
+	for _, f := range p.Findings {
+		if f.InTheWay() {
+			t.Errorf("stands in the way, although nobody has tried it: %+v", f)
+		}
+	}
 	p = c.triedDeletion(s)
 	c.expect(p, []string{"delete ForkedWorkload", "delete Resource", "delete RoutingConfig", "delete Service", "delete SignadotSandbox"}, nil)
 }
