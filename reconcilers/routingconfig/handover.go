@@ -54,6 +54,30 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 	return err
 }
 
+// giveUp withdraws the key that the object declared before, unless another one has it. The
+// note of it is the only one, and goes next: so the cache is not believed that there is
+// such another one. It gives a conflict when that is gone, or has another key by now.
+func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
+	former, others := in.formerKey()
+	if former == "" {
+		return nil
+	}
+	for i := range others {
+		live, err := r.live(ctx, others[i].Name)
+		if err != nil {
+			return err
+		}
+		if live.UID == others[i].UID && live.RoutingKey() == former {
+			return nil
+		}
+	}
+	if len(others) > 0 {
+		return overtaken(in.Config.Name, "nobody has routing key "+former+" any more of those that the cache shows")
+	}
+	_, err := r.put(ctx, Withdrawn(in.Config, former))
+	return err
+}
+
 // forgo takes the note off an object that declares nothing: that it has declared another
 // key, which is withdrawn or somebody else's by now. Should it come back to that key, it
 // is not its holder.

@@ -190,3 +190,37 @@ func TestWhoGivesAKeyUpHasItNoMore(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Who gives up a key for which another one waits has the only note of it, and the cache
+// may still show one that waits no more.
+func TestTheNoteOfAKeyIsNotTakenOffForOneThatIsGone(t *testing.T) {
+	taken := declares(config("c", "l", 0), "l")
+	for _, tt := range []struct {
+		name string
+		have []crdv1.RoutingConfig
+		live []crdv1.RoutingConfig
+		want []string
+	}{
+		{"its new key is taken", []crdv1.RoutingConfig{declares(config("a", "l", 0), "k"), taken}, nil, []string{"no k"}},
+		{"its new key is free", []crdv1.RoutingConfig{declares(config("a", "l", 0), "k")}, nil, []string{"no k", "l of a"}},
+		{"it is going", []crdv1.RoutingConfig{going(declares(config("a", "l", 0), "k")), taken}, nil, []string{"no k"}},
+		{"who waited has another key", []crdv1.RoutingConfig{declares(config("a", "l", 0), "k"), taken},
+			[]crdv1.RoutingConfig{config("b", "other", 1)}, []string{"no k"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			waited := config("b", "k", 1)
+			api, log := holds(t, append(tt.have, waited)...), &facts{}
+			reconciled(t, api, holds(t, append(tt.have, tt.live...)...), log, "a")
+			if len(log.put) > 0 {
+				t.Errorf("put on the log while the cache is old: %q", log.put)
+			}
+			if err := api.Delete(t.Context(), &waited); err != nil { // Now it hears of that.
+				t.Fatal(err)
+			}
+			reconciled(t, api, api, log, "a")
+			if diff := cmp.Diff(tt.want, log.put); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -94,13 +94,13 @@ func (in Input) heir() *crdv1.RoutingConfig {
 // holds says whether the key is this object's.
 func (in Input) holds() bool { return in.holder().UID == in.Config.UID }
 
-// formerKey gives the key that has to be withdrawn: declared before, given up
-// now, and wanted by nobody else.
-func (in Input) formerKey() (string, bool) {
+// formerKey gives the key that was declared before and is given up now, and who else has
+// it; none when there is no such key.
+func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
 	former := in.Config.Annotations[AnnotationDeclaredKey]
 	if former == "" || former == in.Config.RoutingKey() {
-		return "", false
+		return "", nil
 	}
-	others := slices.ContainsFunc(in.FormerKey, func(c crdv1.RoutingConfig) bool { return c.UID != in.Config.UID })
-	return former, !others
+	itself := func(c crdv1.RoutingConfig) bool { return c.UID == in.Config.UID }
+	return former, slices.DeleteFunc(slices.Clone(in.FormerKey), itself)
 }

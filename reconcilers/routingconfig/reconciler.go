@@ -106,10 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // publish puts the declaration on the log, having noted first, on the object,
 // that it will be there.
 func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Published {
-	if former, ok := in.formerKey(); ok {
-		if _, err := r.put(ctx, Withdrawn(in.Config, former)); err != nil {
-			return Published{Err: err}
-		}
+	if err := r.giveUp(ctx, in); err != nil {
+		return Published{Err: err}
 	}
 	if d.Declaration == nil {
 		return Published{Err: r.forgo(ctx, in)}
@@ -131,10 +129,8 @@ func (r *Reconciler) delete(ctx context.Context, in Input) error {
 	if err := r.overtaken(ctx, in.Config); err != nil {
 		return err
 	}
-	if former, ok := in.formerKey(); ok {
-		if _, err := r.put(ctx, Withdrawn(in.Config, former)); err != nil {
-			return err
-		}
+	if err := r.giveUp(ctx, in); err != nil {
+		return err
 	}
 	if in.holds() {
 		if err := r.leave(ctx, in); err != nil {
