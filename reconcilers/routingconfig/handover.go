@@ -16,8 +16,10 @@ import (
 // leave ends what the holder of a key, which is being deleted, has declared: it declares
 // what the heir says in its place, or withdraws the key where there is none. The heir
 // would do so by itself later; until then the log would not know the key, and requests
-// with it would reach the baseline.
+// with it would reach the baseline. What it has declared is remembered here, too, since the
+// process that declared it may be another one: an heir that goes meanwhile leaves it to gone.
 func (r *Reconciler) leave(ctx context.Context, in Input) error {
+	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
 	if heir := in.heir(); heir != nil {
 		err := r.handOver(ctx, heir)
 		if !publish.Refused(err) {
