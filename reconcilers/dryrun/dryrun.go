@@ -21,8 +21,8 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/routegroup"
 )
 

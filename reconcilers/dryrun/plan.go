@@ -53,12 +53,7 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	var out []Finding
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
-			same := func(g Finding) bool {
-				return g.Reason == f.Reason && (strings.Contains(f.Message, g.Message) || strings.Contains(g.Message, f.Message))
-			}
-			if !slices.ContainsFunc(out, same) {
-				out = append(out, f)
-			}
+			out = saidOnce(out, f)
 		}
 	}
 	var wholes []client.Object
@@ -82,6 +77,24 @@ func (s *simulation) findings(subjects []identity) []Finding {
 		}
 	}
 	return out
+}
+
+// saidOnce adds a finding, unless what it says is said already. One that says more
+// than another does, of the same reason, gives that its message.
+func saidOnce(all []Finding, f Finding) []Finding {
+	says := func(g, f Finding) bool {
+		return g.Reason == f.Reason && f.Message != "" && strings.Contains(g.Message, f.Message)
+	}
+	for i, g := range all {
+		if says(g, f) {
+			return all
+		}
+		if says(f, g) {
+			all[i].Message = f.Message
+			return all
+		}
+	}
+	return append(all, f)
 }
 
 // now gives an object as it is in the end; nil when it does not exist.
