@@ -21,6 +21,7 @@ func TestWhatIsStatedOfABaselineThatIsNotKnown(t *testing.T) {
 	// begins lets the fork begin as one that is there and told of its baseline.
 	begins := func(w *world) {
 		w.deployment().Annotations = map[string]string{crdv1.AnnotationBaseline: "Deployment/ns/a"}
+		w.made.Services["a"].Annotations = forkedworkload.Decide(w.in).Services[0].Service.Annotations
 		w.remembers()
 	}
 	renames := func(w *world, to string) {
@@ -43,6 +44,19 @@ func TestWhatIsStatedOfABaselineThatIsNotKnown(t *testing.T) {
 		{"one that is gone", func(w *world) { begins(w); w.in.Baseline = nil }, "base"},
 		{"one that is gone, and the patches change", func(w *world) { begins(w); w.in.Baseline = nil; repatches(w) }, "base"},
 		{"one that is gone, of a fork that was never made", func(w *world) { begins(w); w.unmade(); w.in.Baseline = nil }, "base"},
+		{"one that is gone, and the patches change, of a fork that was never made", func(w *world) { begins(w); w.unmade(); w.in.Baseline = nil; repatches(w) }, "base"},
+		{"one whose pods were known, and the patches change, of a fork that was never made", func(w *world) { begins(w); w.unmade(); unread(w); repatches(w) }, "base"},
+		{"one that is gone, and the patches change, of a fork that does not say of which", func(w *world) {
+			begins(w)
+			w.deployment().Annotations, w.in.Baseline = nil, nil
+			repatches(w)
+		}, "base"},
+		{"one that is gone, and the patches change, of a Service that is not ours", func(w *world) {
+			begins(w)
+			w.unmade()
+			w.in.Baseline, w.in.Services[1].OwnerReferences = nil, nil
+			repatches(w)
+		}, ""},
 		{"another is named, which does not exist", func(w *world) { begins(w); w.in.Baseline = nil; renames(w, "b") }, ""},
 		{"another is named, of a fork that was never made", func(w *world) { begins(w); w.unmade(); w.in.Baseline = nil; renames(w, "b") }, ""},
 		{"another is named, whose pods are not known", func(w *world) { begins(w); unread(w); renames(w, "b") }, ""},

@@ -48,6 +48,7 @@ type Input struct {
 // by its own name.
 func (in Input) identity() fork.Identity {
 	w := in.Workload
+	ref, _ := w.BaselineRef()
 	name := w.Annotations[crdv1.AnnotationSandboxName]
 	if name == "" {
 		name = w.Name
@@ -56,6 +57,7 @@ func (in Input) identity() fork.Identity {
 		ForkedWorkload: w.Name,
 		Namespace:      w.Namespace,
 		Owner:          *metav1.NewControllerRef(w, crdv1.GroupVersion().WithKind(crdv1.KindForkedWorkload)),
+		Baseline:       ref,
 		SandboxName:    name,
 		SandboxLabel:   w.Labels[crdv1.LabelSandbox],
 		RoutingKey:     w.Annotations[crdv1.AnnotationRoutingKey],
@@ -72,9 +74,17 @@ func (in Input) reached() bool {
 }
 
 // tellsOfBaseline says whether the status tells of the baseline that the spec names, and
-// not of one that it has named before.
+// not of one that it has named before. A fork says so, and where there is none, because it
+// waits or its patches do not apply, the Services do.
 func (in Input) tellsOfBaseline() bool {
-	return member.TellsOfBaseline(in.Workload, in.Workload.Status.ObservedGeneration, in.Forks)
+	var made []metav1.Object
+	for _, o := range in.Forks {
+		made = append(made, o)
+	}
+	for i := range in.Services {
+		made = append(made, &in.Services[i])
+	}
+	return member.TellsOfBaseline(in.Workload, in.Workload.Status.ObservedGeneration, made)
 }
 
 // neighbours gives the Services of the namespace that are not of a fork.

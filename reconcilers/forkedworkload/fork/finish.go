@@ -43,7 +43,6 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFi
 		OwnerReferences: []metav1.OwnerReference{id.Owner},
 	}
 	id.mark(&own)
-	own.Annotations[crdv1.AnnotationBaseline] = baseline.NameOf(live.Ref)
 	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&own)
 	if err != nil {
 		return err

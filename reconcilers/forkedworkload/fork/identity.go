@@ -6,9 +6,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 )
 
-// Identity says whose fork it is. It is written on everything that is made.
+// Identity says whose fork it is, and of what. It is written on everything that is made.
 type Identity struct {
 	// ForkedWorkload is the name of the ForkedWorkload.
 	ForkedWorkload string
@@ -16,6 +17,8 @@ type Identity struct {
 	Namespace string
 	// Owner refers to the ForkedWorkload as the controller of what is made.
 	Owner metav1.OwnerReference
+	// Baseline is what is forked, with its namespace.
+	Baseline crdv1.ObjectRef
 	// SandboxName is the sandbox as its users know it.
 	SandboxName string
 	// SandboxLabel is the value of the sandbox's label; may be empty.
@@ -30,7 +33,7 @@ func (id Identity) Selector() map[string]string {
 }
 
 // DeploymentName names the clone, whatever its kind.
-func (id Identity) DeploymentName(baseline string) string { return id.name(baseline) }
+func (id Identity) DeploymentName(workload string) string { return id.name(workload) }
 
 // ServiceName names the Service that stands for a baseline Service.
 func (id Identity) ServiceName(baselineService string) string { return id.name(baselineService) }
@@ -58,6 +61,7 @@ func (id Identity) mark(o *metav1.ObjectMeta) {
 	if id.SandboxLabel != "" {
 		o.Labels[crdv1.LabelSandbox] = id.SandboxLabel
 	}
+	o.Annotations[crdv1.AnnotationBaseline] = baseline.NameOf(id.Baseline)
 	o.Annotations[crdv1.AnnotationSandboxName] = id.SandboxName
 	if id.RoutingKey != "" {
 		o.Annotations[crdv1.AnnotationRoutingKey] = id.RoutingKey

@@ -134,6 +134,7 @@ func setTemplate(t testing.TB, w *livebaseline.Workload, template *corev1.PodTem
 func cloneRollout(t testing.TB, live *livebaseline.Workload, plan fork.Plan) (*fork.Fork, map[string]any) {
 	t.Helper()
 	plan.Identity = identity()
+	plan.Identity.Baseline = live.Ref
 	got, problem := fork.Clone(live, plan)
 	if problem != nil {
 		t.Fatalf("unexpected problem %s: %s", problem.Reason, problem.Message)

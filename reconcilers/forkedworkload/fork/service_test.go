@@ -122,7 +122,7 @@ metadata:
   name: `+identity().ServiceName("customer")+`
   namespace: hotrod
   labels: {signadot.com/forked-workload: sb1-customer-0000aaaa, signadot.com/sandbox: sb1}
-  annotations: {signadot.com/routing-key: key1, signadot.com/sandbox-name: sb1, signadot.com/baseline-service: hotrod/customer}
+  annotations: {signadot.com/routing-key: key1, signadot.com/sandbox-name: sb1, signadot.com/baseline: Deployment/hotrod/customer, signadot.com/baseline-service: hotrod/customer}
   ownerReferences: [{apiVersion: signadot.com/v1, kind: ForkedWorkload, name: sb1-customer-0000aaaa, uid: fw-uid}]
 spec:
   type: ClusterIP

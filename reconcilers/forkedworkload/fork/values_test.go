@@ -81,6 +81,7 @@ func identity() fork.Identity {
 		ForkedWorkload: "sb1-customer-0000aaaa",
 		Namespace:      "hotrod",
 		Owner:          metav1.OwnerReference{APIVersion: "signadot.com/v1", Kind: "ForkedWorkload", Name: "sb1-customer-0000aaaa", UID: "fw-uid"},
+		Baseline:       crdv1.ObjectRef{Kind: "Deployment", Namespace: "hotrod", Name: "customer"},
 		SandboxName:    "sb1",
 		SandboxLabel:   "sb1",
 		RoutingKey:     "key1",
