@@ -2,6 +2,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -16,6 +17,18 @@ import (
 
 // Name is the word that asks the program for draining.
 const Name = "drain"
+
+// ExitStopped is how the program ends when a signal has stopped it before it was done, as
+// a shell says it of SIGTERM. Nothing has failed then: the Job makes its pod again.
+const ExitStopped = 143
+
+// ExitCode gives how the program ends with an error of Main.
+func ExitCode(err error) int {
+	if errors.Is(err, context.Canceled) {
+		return ExitStopped
+	}
+	return 1
+}
 
 // Settings are what the command is told.
 type Settings struct {

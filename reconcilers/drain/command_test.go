@@ -1,10 +1,14 @@
 package drain_test
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"switchyard.dev/reconcilers/drain"
 )
@@ -26,6 +30,27 @@ func TestArgumentsOfTheCommand(t *testing.T) {
 			got, err := drain.ParseSettings(tt.args, io.Discard)
 			if got != tt.want || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestWhatWasStoppedEndsOtherwiseThanWhatFailed(t *testing.T) {
+	nowhere := &rest.Config{Host: "http://127.0.0.1:1"}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		want int
+	}{
+		{"by a signal", stopped, drain.ExitStopped},
+		{"since nobody answers", t.Context(), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := drain.Settings{Force: time.Nanosecond}.Drain(tt.ctx, nowhere, slog.New(slog.DiscardHandler))
+			if got := drain.ExitCode(err); got != tt.want {
+				t.Errorf("it ends with %d: %v", got, err)
 			}
 		})
 	}

@@ -56,7 +56,7 @@ func TestTheDrainingJobEndsOnceItsProgramHasFailed(t *testing.T) {
 		}
 	}
 	pod := job.Spec.Template.Spec
-	if !slices.Equal(ends, []int32{1}) || pod.RestartPolicy != corev1.RestartPolicyNever || pod.Containers[0].TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+	if !slices.Equal(ends, []int32{int32(drain.ExitCode(errors.New("it failed")))}) || pod.RestartPolicy != corev1.RestartPolicyNever || pod.Containers[0].TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		t.Errorf("exit codes that end it are %v; restart policy %s; message %s", ends, pod.RestartPolicy, pod.Containers[0].TerminationMessagePolicy)
 	}
 	if log := job.Annotations["helm.sh/hook-output-log-policy"]; log != "hook-failed" {

@@ -24,7 +24,7 @@ func main() {
 	err := run(ctrl.SetupSignalHandler(), os.Args[1:])
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		slog.Error("the program ended", "error", err)
-		os.Exit(1)
+		os.Exit(drain.ExitCode(err))
 	}
 }
 
