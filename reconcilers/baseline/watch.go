@@ -156,17 +156,28 @@ func (m Members) byRollout(ctx context.Context, o client.Object) []reconcile.Req
 	return m.named(ctx, o.GetNamespace(), o.GetName())
 }
 
-// byService leads from a Service to the members whose baseline it selects. Of a change
-// both sides are asked about.
+// byService leads from a Service to the members whose baseline it selects, in any of its
+// forms (Forms). Of a change both sides are asked about.
 func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*corev1.Service)
 	if !ok || madeForMember(o) {
 		return nil
 	}
+	leads, seen := ledTo(s), map[reconcile.Request]bool{}
+	out := append(m.byTemplates(ctx, s.Namespace, leads), m.byPods(ctx, s.Namespace, leads)...)
+	return slices.DeleteFunc(out, func(r reconcile.Request) bool {
+		again := seen[r]
+		seen[r] = true
+		return again
+	})
+}
+
+// byTemplates leads to the members of those baselines whose new pods have labels that a
+// Service leads to.
+func (m Members) byTemplates(ctx context.Context, namespace string, leads func(pod map[string]string) bool) []reconcile.Request {
 	var out []reconcile.Request
-	leads := ledTo(s)
 	var deployments appsv1.DeploymentList
-	m.list(ctx, &deployments, client.InNamespace(s.Namespace), client.MatchingFields{indexNotOfMember: "true"})
+	m.list(ctx, &deployments, client.InNamespace(namespace), client.MatchingFields{indexNotOfMember: "true"})
 	for i := range deployments.Items {
 		if d := &deployments.Items[i]; leads(d.Spec.Template.Labels) {
 			out = append(out, m.byDeployment(ctx, d)...)
@@ -176,12 +187,29 @@ func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Req
 		return out
 	}
 	rollouts := NewRolloutList()
-	m.list(ctx, rollouts, client.InNamespace(s.Namespace))
+	m.list(ctx, rollouts, client.InNamespace(namespace))
 	for i := range rollouts.Items {
 		u := &rollouts.Items[i]
 		pod, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
 		if !madeForMember(u) && leads(pod) {
-			out = append(out, m.named(ctx, u.GetNamespace(), u.GetName())...)
+			out = append(out, m.named(ctx, namespace, u.GetName())...)
+		}
+	}
+	return out
+}
+
+// byPods leads to the members of those baselines that have pods which a Service leads to.
+// While a baseline is rolled out some are of a form that its template is no more.
+func (m Members) byPods(ctx context.Context, namespace string, leads func(pod map[string]string) bool) []reconcile.Request {
+	var out []reconcile.Request
+	var pods corev1.PodList
+	m.list(ctx, &pods, client.InNamespace(namespace))
+	asked := map[string]bool{}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if name := workloadOf(p); leads(p.Labels) && !asked[name] && !madeForMember(p) {
+			asked[name] = true
+			out = append(out, m.byPod(ctx, p)...)
 		}
 	}
 	return out

@@ -1,0 +1,93 @@
+package baseline
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// podOf gives a pod of the form hash of a workload.
+func podOf(workload, hash string, labels map[string]string) *corev1.Pod {
+	yes := true
+	labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "ns", Name: workload + "-" + hash + "-" + labels["n"], Labels: labels,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: workload + "-" + hash, UID: "rs", Controller: &yes}},
+	}}
+}
+
+// A Service leads to a baseline by all forms of its pods (Forms), so an event about it has
+// to lead there by all of them, too.
+func TestWhichMembersAServiceIsAbout(t *testing.T) {
+	template := func(name string, labels map[string]string) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		d.Spec.Template.Labels = labels
+		return d
+	}
+	elsewhere := podOf("a", "old", map[string]string{"version": "v1"})
+	elsewhere.Namespace = "other"
+	objects := []client.Object{
+		template("a", map[string]string{"app": "a", "version": "v2"}),
+		template("b", map[string]string{"app": "b", "version": "v2"}),
+		podOf("a", "old", map[string]string{"app": "a", "version": "v1", "n": "1"}),
+		podOf("a", "old", map[string]string{"app": "a", "version": "v1", "n": "2"}),
+		podOf("a", "new", map[string]string{"app": "a", "version": "v2"}),
+		podOf("b", "fork", map[string]string{"app": "b", "version": "v1", crdv1.LabelForkedWorkload: "of-b"}),
+		elsewhere,
+	}
+	for _, name := range []string{"a", "b"} {
+		w := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "of-" + name}}
+		w.Spec.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: KindDeployment, Name: name}
+		objects = append(objects, w)
+	}
+	for name, c := range map[string]struct {
+		selector map[string]string
+		want     []string
+	}{
+		"one that selects pods by the template":           {map[string]string{"app": "b"}, []string{"of-b"}},
+		"one that selects the old pods of a roll-out":     {map[string]string{"app": "a", "version": "v1"}, []string{"of-a"}},
+		"one that selects old and new pods, and the fork": {map[string]string{"app": "a"}, []string{"of-a"}},
+		"one that selects pods of several baselines":      {map[string]string{"version": "v2"}, []string{"of-a", "of-b"}},
+		"one that selects pods of a fork alone":           {map[string]string{"app": "b", "version": "v1"}, nil},
+		"one that selects nobody":                         {map[string]string{"app": "x"}, nil},
+		"one without a selector":                          {nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, r := range members(t, objects).byService(t.Context(), &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Selector: c.selector},
+			}) {
+				got = append(got, r.Name)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("it leads to %v, not to %v", got, c.want)
+			}
+		})
+	}
+}
+
+// members gives the ForkedWorkloads among the objects, as a cache with indexes has them.
+func members(t *testing.T, objects []client.Object) Members {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithIndex(&appsv1.Deployment{}, indexNotOfMember, func(client.Object) []string { return []string{"true"} }).
+		WithIndex(&crdv1.ForkedWorkload{}, indexBaseline, byName).Build()
+	return Members{Client: c, List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}
+}
