@@ -23,8 +23,8 @@ func objectsAreInOurNamespace(t *testing.T, all objects) {
 		if slices.Contains(scopeless, o.GetKind()) {
 			want = ""
 		}
-		// The bindings of allowedNamespaces are an exception, and the right to tell of
-		// objects without a namespace, whose events are in default.
+		// The bindings of allowedNamespaces are an exception, and the rights in default: to
+		// tell of objects without a namespace, and to read where API servers are.
 		if o.GetKind() == "RoleBinding" && o.GetName() == "signadot-manager-namespaced" || o.GetName() == "signadot-manager-events" {
 			continue
 		}
