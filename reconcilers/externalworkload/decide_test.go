@@ -160,6 +160,8 @@ func TestTheTunnel(t *testing.T) {
 		{"its address is that of an API server of IPv6", func(w *world) {
 			w.tunnel().Info.TunnelProxyPodIP, w.in.Servers = "fd00::3", []string{"fd00:0::3"}
 		}, c, "False", refused, "is that of an API server"},
+		{"nobody may say which addresses are those of API servers", func(w *world) { w.in.ServersRefused = "forbidden: no rule" },
+			c, "False", refused, "the right to get EndpointSlice default/kubernetes is lacking (forbidden: no rule)"},
 		{"its address is loopback", at("127.0.0.2"), c, "False", refused, "is a loopback address"},
 		{"its address is loopback of IPv6", at("::1"), c, "False", refused, "is a loopback address"},
 		{"its address is link-local", at("169.254.169.254"), c, "False", refused, "is a link-local address"},

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/finding"
 )
 
@@ -37,8 +38,8 @@ type Tunnel struct {
 	// PortsProblem says what is wrong with the ports that were told; empty: nothing.
 	// Those are not in Ports.
 	PortsProblem string
-	// Turns is when Connected changes, or the tunnel is to be collected, although
-	// nobody writes anything. Zero: never.
+	// Turns is when Connected changes or may change, or the tunnel is to be collected,
+	// although nobody writes anything. Zero: never.
 	Turns time.Time
 }
 
@@ -52,7 +53,7 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 	if t = noTunnel(status.Health); status.Info == nil {
 		return t, false
 	}
-	t = heldBy(*status.Info, in.Servers)
+	t = heldBy(*status.Info, in)
 	if t.Connected.IsYes() {
 		t.Connected, t.Turns = t.judge(status.Health, in)
 	}
@@ -82,25 +83,44 @@ func noTunnel(h *crdv1.TunnelHealth) Tunnel {
 }
 
 // heldBy reads where a tunnel ends, which may be at none of the API servers.
-func heldBy(info crdv1.TunnelInfo, servers []string) Tunnel {
+func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
 	t := Tunnel{Connected: finding.Yes("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
-	address, err := netip.ParseAddr(info.TunnelProxyPodIP)
-	problem := "is no address"
-	if err == nil {
-		problem = addressProblem(address)
-	}
-	if problem == "" && slices.ContainsFunc(servers, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Unmap() == address }) {
+	end, problem := endOf(info)
+	todo := "it has to be the address of the pod that holds the tunnel"
+	switch {
+	case problem != "":
+	case among(in.Servers, end):
 		problem = "is that of an API server"
+	case in.ServersRefused != "":
+		problem, todo = "may be that of an API server", fmt.Sprintf(
+			"the right to get EndpointSlice default/kubernetes is lacking (%s): grant it to the controller manager, as the chart does", in.ServersRefused)
+		t.Turns = in.Now.Add(apply.RefusedAgain)
 	}
 	if problem != "" {
 		t.Connected = finding.No(ReasonTunnelAddressRefused, fmt.Sprintf(
-			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is led there: it has to be the address of the pod that holds the tunnel",
-			info.TunnelProxyPodIP, problem))
+			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is led there: %s", info.TunnelProxyPodIP, problem, todo))
 		return t
 	}
-	t.Address = address
+	t.Address = end
 	t.Ports, t.PortsProblem = portsOf(info)
 	return t
+}
+
+// endOf gives the address at which a tunnel ends, or why it cannot be a pod's.
+func endOf(info crdv1.TunnelInfo) (end netip.Addr, problem string) {
+	end, err := netip.ParseAddr(info.TunnelProxyPodIP)
+	if err != nil {
+		return end, "is no address"
+	}
+	return end, addressProblem(end)
+}
+
+// among says whether an address is one of those, however they are written.
+func among(all []string, one netip.Addr) bool {
+	return slices.ContainsFunc(all, func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err == nil && a.Unmap() == one.Unmap()
+	})
 }
 
 // neverPods are addresses at which no pod of a network is: this network, the

@@ -42,7 +42,8 @@
 // looked at again just then. The address is input like any other: what cannot be a
 // pod (see addressProblem) is refused, or requests could be led to a node's own
 // services; and so is that of an API server, or who may write a status could send
-// requests there as if they came from a node.
+// requests there as if they came from a node. Without the right to read where those are,
+// every address is refused.
 //
 // Endpoints of a tunnel that is not connected stay, as not ready: connections to the
 // Services are refused at once. A tunnel that was not connected for Limits.Grace is

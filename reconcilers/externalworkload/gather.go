@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,16 +67,25 @@ func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 }
 
 // gatherServers reads where API servers are, as they say themselves, when a tunnel is told
-// of to which nothing of ours leads yet: where something does, it was asked before.
+// of to which nothing of ours leads yet: where something does, it was asked before, and
+// what can be no pod's address is refused anyway.
 func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 	tunnel := in.Workload.Status.Tunnel
-	if tunnel == nil || tunnel.Info == nil || slices.ContainsFunc(in.Slices, func(s discoveryv1.EndpointSlice) bool {
-		return apply.IsOwned(&s, in.Workload.UID) && slices.Contains(addressesOf(s), tunnel.Info.TunnelProxyPodIP)
+	if tunnel == nil || tunnel.Info == nil {
+		return nil
+	}
+	end, problem := endOf(*tunnel.Info)
+	if problem != "" || slices.ContainsFunc(in.Slices, func(s discoveryv1.EndpointSlice) bool {
+		return apply.IsOwned(&s, in.Workload.UID) && among(addressesOf(s), end)
 	}) {
 		return nil
 	}
 	var servers discoveryv1.EndpointSlice
 	err := live.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, &servers)
+	if apierrors.IsForbidden(err) {
+		in.ServersRefused = err.Error()
+		return nil
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read where API servers are, to which no tunnel may lead: %w", err)
 	}

@@ -70,6 +70,9 @@ type Input struct {
 	// Servers are the addresses of API servers. They are not looked for while the endpoints
 	// that were made lead to where the tunnel ends.
 	Servers []string
+	// ServersRefused is what the API server said when Servers may not be read; empty: they
+	// may.
+	ServersRefused string
 	// Injected are the images of sidecars that pods get now, where that is known.
 	Injected coverage.Images
 	// Limits say when a tunnel counts as connected.
