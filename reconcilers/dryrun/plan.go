@@ -50,10 +50,10 @@ func actionOf(before, after client.Object) (Action, bool) {
 // their parts, and of others that were changed by it. What a part says and its
 // owner repeats is said once.
 func (s *simulation) findings(subjects []identity) []Finding {
-	var out []Finding
+	var all []told
 	about := func(id identity, o client.Object) {
 		for _, f := range findingsOf(id.object(), o) {
-			out = saidOnce(out, f)
+			all = saidOnce(all, f)
 		}
 	}
 	var wholes []client.Object
@@ -76,25 +76,37 @@ func (s *simulation) findings(subjects []identity) []Finding {
 			about(id, o)
 		}
 	}
+	var out []Finding
+	for _, t := range all {
+		out = append(out, t.Finding)
+	}
 	return out
 }
 
-// saidOnce adds a finding, unless what it says is said already. One that says more
-// than another does, of the same reason, gives that its message.
-func saidOnce(all []Finding, f Finding) []Finding {
-	says := func(g, f Finding) bool {
-		return g.Reason == f.Reason && f.Message != "" && strings.Contains(g.Message, f.Message)
-	}
-	for i, g := range all {
-		if says(g, f) {
+// told is a finding with what others may say more about.
+type told struct {
+	Finding
+	// core is the message that it came with.
+	core string
+}
+
+// saidOnce adds a finding, unless one of the same reason says the same. Where that says
+// less, it is given the longer message.
+func saidOnce(all []told, f Finding) []told {
+	for i := range all {
+		t := &all[i]
+		switch {
+		case t.Reason != f.Reason, t.core == "", f.Message == "":
+		case strings.Contains(t.Message, f.Message):
+			return all
+		case strings.Contains(f.Message, t.core):
+			if len(f.Message) > len(t.Message) {
+				t.Message = f.Message
+			}
 			return all
 		}
-		if says(f, g) {
-			all[i].Message = f.Message
-			return all
-		}
 	}
-	return append(all, f)
+	return append(all, told{f, f.Message})
 }
 
 // now gives an object as it is in the end; nil when it does not exist.
