@@ -49,12 +49,12 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	if err == nil {
 		first := max(1, c.Count/10)
 		if err = c.cycle(ctx, w, 0, first); err == nil {
-			out.Before = heap()
+			out.Before = w.heap()
 			err = c.cycle(ctx, w, first, c.Count)
 		}
 	}
 	if err == nil {
-		out.After = heap()
+		out.After = w.heap()
 		err = every(ctx, lookPause, w.patience, "look at what is left", func() error {
 			var err error
 			if out.Left, err = w.ours(ctx); err == nil && len(out.Left) > 0 {
@@ -70,8 +70,9 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	return out, errors.Join(err, w.wipe(ctx))
 }
 
-// heap gives how much is in use, in MiB.
-func heap() float64 {
+// heap gives how much is in use, in MiB, without what is noted here of every object.
+func (w *World) heap() float64 {
+	w.ledger.Forget()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

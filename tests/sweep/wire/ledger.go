@@ -50,6 +50,13 @@ func NewLedger() *Ledger {
 	return &Ledger{objects: map[string]Lives{}, stated: map[event.Key][]Statement{}}
 }
 
+// Forget forgets all that was noted.
+func (l *Ledger) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.objects, l.stated = map[string]Lives{}, map[event.Key][]Statement{}
+}
+
 // Objects gives what became of every object, by the path of its URL.
 func (l *Ledger) Objects() map[string]Lives {
 	l.mu.Lock()
