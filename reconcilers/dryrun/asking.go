@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -125,10 +126,7 @@ func (w *world) accepted(ctx context.Context, doc *unstructured.Unstructured) er
 
 // tell notes what could not be found out, once.
 func (w *world) tell(what string) {
-	for _, said := range w.unknown {
-		if said == what {
-			return
-		}
+	if !slices.Contains(w.unknown, what) {
+		w.unknown = append(w.unknown, what)
 	}
-	w.unknown = append(w.unknown, what)
 }

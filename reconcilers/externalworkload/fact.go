@@ -11,7 +11,8 @@ import (
 // Stated gives the fact about an external workload; w has the status that Conclude
 // gave. One without baseline takes no requests, and of one of whose baseline it is not
 // known what its pods are there is nothing to say: they are gone from the log, where a
-// former one of the name, or what held for a former baseline, may be. False while a Service that is wanted has no address yet (member.Made.Pairs).
+// former one of the name, or what held for a former baseline, may be. False while a
+// Service that is wanted has no address yet (member.Made.Pairs).
 func Stated(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact, bool) {
 	fact, ok := member.Observed(w)
 	if !ok || w.Status.RoutingConfig == nil {

@@ -10,8 +10,9 @@
 // leader, comes to the same answer; who has no key makes nothing, and loses what it has
 // made. That is why Look believes a cache only where it says that the asker has the key.
 //
-// What users owe: Look for what Holder is given, Index before the cache starts, and to look again at each claimant of
-// a key when one comes, changes its key or goes (see Claimants).
+// What users owe: Look for what Holder is given, Index before the cache starts, and to
+// look again at each claimant of a key when one comes, changes its key or goes (see
+// Claimants).
 package routingkey
 
 import (

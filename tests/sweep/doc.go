@@ -15,8 +15,8 @@
 //	Cycles     sandboxes come and go, and leave nothing                cycles.go
 //
 // What a run is held against: after each step of the scenario the State is that of
-// the golden run; nothing was made that the golden run did not make; and of what is
-// wanted everything was made once, nothing was deleted, and no key was withdrawn.
+// the golden run; nothing was made that the golden run did not make, nor oftener; and of
+// what is wanted nothing was deleted, and no key was taken back.
 //
 // Short forms run as tests, all of it with `make sweep`. Whatever is random follows
 // from a seed that is printed.
