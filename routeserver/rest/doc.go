@@ -12,6 +12,11 @@
 // Failures are plain text with a status of 400 and up, never JSON: clients that
 // do not look at the status would read a JSON object as "no rules".
 //
+// A query parameter that is not known is passed over, for clients of later editions
+// send some, unless its name is a misspelling of a known one: that is 400, and the
+// answer names the right one. To pass that over would give everybody's rules to a
+// client that asked for a few (decision record 0024).
+//
 // Beside it stands our own API (routeserver/api), below /api/switchyard/v1/: the
 // generated gateway turns requests into calls of a gRPC server inside this
 // process, so both ways in give the same answers. Its failures are

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -153,26 +155,46 @@ type strictQuery struct{}
 
 // Parse implements runtime.QueryParameterParser.
 func (strictQuery) Parse(to proto.Message, values url.Values, filter *utilities.DoubleArray) error {
-	for name := range values {
-		if !known(to.ProtoReflect().Descriptor(), strings.Split(name, ".")) {
-			return fmt.Errorf("there is no parameter %q: GET /openapi.json lists them", name)
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := checkParameter(to.ProtoReflect().Descriptor(), name); err != nil {
+			return err
 		}
 	}
 	return (&runtime.DefaultQueryParser{}).Parse(to, values, filter)
 }
 
-func known(message protoreflect.MessageDescriptor, path []string) bool {
-	field := message.Fields().ByName(protoreflect.Name(path[0]))
-	if field == nil {
-		field = message.Fields().ByJSONName(path[0])
+// checkParameter says what is wrong with the name of a parameter, the path of a field
+// with dots. It suggests the path whose first unknown name is spelt right.
+func checkParameter(message protoreflect.MessageDescriptor, name string) error {
+	path := strings.Split(name, ".")
+	for i, part := range path {
+		fields := fieldsOf(message)
+		field := fields[part]
+		if field == nil {
+			hint := ""
+			if meant := misspelt(part, maps.Keys(fields)); meant != "" {
+				path[i] = fields[meant].JSONName()
+				hint = fmt.Sprintf("did you mean %s? ", strings.Join(path, "."))
+			}
+			return fmt.Errorf("there is no parameter %q: %sGET /openapi.json lists them", name, hint)
+		}
+		message = field.Message()
 	}
-	switch {
-	case field == nil:
-		return false
-	case len(path) == 1:
-		return true
+	return nil
+}
+
+// fieldsOf returns the fields of a message by each of their names; none for the nil
+// message of a field that has no fields.
+func fieldsOf(message protoreflect.MessageDescriptor) map[string]protoreflect.FieldDescriptor {
+	out := map[string]protoreflect.FieldDescriptor{}
+	if message == nil {
+		return out
 	}
-	return field.Message() != nil && known(field.Message(), path[1:])
+	for i := range message.Fields().Len() {
+		f := message.Fields().Get(i)
+		out[string(f.Name())], out[f.JSONName()] = f, f
+	}
+	return out
 }
 
 // answerError answers with the status as JSON. One that says when to try again

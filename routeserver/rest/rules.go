@@ -3,8 +3,10 @@ package rest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
@@ -72,29 +74,41 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 
 const notWhole = "the routing table is not whole yet: try again"
 
-// filterOf reads the query. Parameters that are not known do not matter. One
-// that cannot be read, or stands there twice, does: leaving it out would give
-// rules that the caller did not ask for, and callers act on what they get.
+// parameters returns the fields of a filter by their names in a query.
+func parameters(f *published.Filter) map[string]*string {
+	return map[string]*string{
+		"baselineKind":           &f.Kind,
+		"baselineNamespace":      &f.Namespace,
+		"baselineName":           &f.Name,
+		"routingKey":             &f.RoutingKey,
+		"destinationSandboxName": &f.Sandbox,
+	}
+}
+
+// filterOf reads the query. It refuses a parameter that cannot be read, one that is
+// given twice, and one whose name is a misspelling of a known one: to leave any of
+// these out would give rules that the caller did not ask for, and callers act on what
+// they get. It passes over every other name, which a later edition of the API may have.
 func filterOf(u *url.URL) (published.Filter, error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
 		return published.Filter{}, fmt.Errorf("the query cannot be read: %w", err)
 	}
 	var f published.Filter
-	for name, field := range map[string]*string{
-		"baselineKind":           &f.Kind,
-		"baselineNamespace":      &f.Namespace,
-		"baselineName":           &f.Name,
-		"routingKey":             &f.RoutingKey,
-		"destinationSandboxName": &f.Sandbox,
-	} {
+	known := parameters(&f)
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		field, ok := known[name]
+		if !ok {
+			if meant := misspelt(name, maps.Keys(known)); meant != "" {
+				return published.Filter{}, fmt.Errorf("there is no query parameter %q: did you mean %s?", name, meant)
+			}
+			continue
+		}
 		values := query[name]
 		if len(values) > 1 {
 			return published.Filter{}, fmt.Errorf("query parameter %s is given %d times: give it once", name, len(values))
 		}
-		if len(values) == 1 {
-			*field = values[0]
-		}
+		*field = values[0]
 	}
 	return f, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -220,6 +221,39 @@ func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 		var anything any
 		if status != want || json.Unmarshal(body, &anything) == nil {
 			t.Errorf("%s: %d %s, want %d and no JSON", path, status, body, want)
+		}
+	}
+}
+
+// A poller builds its query by hand: the published examples write
+// "?baselineKind=…&routingKey=…" into a URL. A parameter with a typo in its name that is
+// passed over answers with the rules of everybody, and a consumer that takes every key
+// it is given (the published mq examples do, in a sandbox) takes messages of others.
+// Clients of later editions send parameters that are not known here
+// (enableVirtualWorkloads), and must be served.
+func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	m, _ := serve(t, w.log, anyPort)
+	w.settle(m)
+	for _, path := range []string{"/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"} {
+		ask := func(name string) (int, []byte) {
+			return get(t, "http://"+m.RESTAddress()+path+"?"+url.QueryEscape(name)+"=x")
+		}
+		for _, name := range parameters {
+			for _, typo := range []string{strings.ToLower(name), name + "s", name[1:], name[:3] + "_" + name[4:], name[:4] + name[5:6] + name[4:5] + name[6:]} {
+				status, body := ask(typo)
+				var anything any
+				if status != http.StatusBadRequest || !strings.Contains(string(body), "did you mean "+name+"?") || json.Unmarshal(body, &anything) == nil {
+					t.Errorf("%s?%s: %d %s, want 400 with %s, and no JSON", path, typo, status, body, name)
+				}
+			}
+		}
+		for _, name := range []string{"enableVirtualWorkloads", "baseline", "sandbox", "namespace", "key", "limit", "v", "routingKeyPrefix"} {
+			if status, body := ask(name); status != http.StatusOK {
+				t.Errorf("%s?%s: %d %s, want 200", path, name, status, body)
+			}
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 		code               codes.Code
 		says               string
 	}{
-		"a parameter that is misspelt":      {"GET", "table?filter.routingkey=k1", "", 400, codes.InvalidArgument, `no parameter \"filter.routingkey\"`},
+		"a parameter that is misspelt":      {"GET", "table?filter.routingkey=k1", "", 400, codes.InvalidArgument, `no parameter \"filter.routingkey\": did you mean filter.routingKey?`},
 		"a parameter below a plain one":     {"GET", "lookup?routingKey.x=k1", "", 400, codes.InvalidArgument, "no parameter"},
 		"a parameter given twice":           {"GET", "lookup?routingKey=k1&routingKey=k2", "", 400, codes.InvalidArgument, "too many values"},
 		"a number that is none":             {"GET", "table?pageSize=many", "", 400, codes.InvalidArgument, "page_size"},
