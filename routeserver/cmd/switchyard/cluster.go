@@ -52,6 +52,9 @@ func plan(ctx context.Context, access *rest.Config, ask cli.PlanRequest) (cli.Pl
 	if err != nil {
 		return cli.Plan{}, fmt.Errorf("%w: %w", cli.ErrUsage, err)
 	}
+	if len(objects) == 0 {
+		return cli.Plan{Unknown: passed}, nil // Nothing of ours would change.
+	}
 	config := dryrun.Config{Reader: c, Client: c, OperatorNamespace: ask.Operator}
 	assumed, err := configured(ctx, c, &config)
 	if err != nil {

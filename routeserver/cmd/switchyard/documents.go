@@ -19,25 +19,20 @@ import (
 // mostObjects bounds how many objects one dry run is about.
 const mostObjects = 100
 
-// ours gives the objects of a file that are of our kinds, in order. When there are
-// some, others are passed over, and named in sentences.
+// ours returns the objects of a file that are of our kinds, in order. All others are
+// passed over, and named in sentences.
 func ours(text []byte) (objects []client.Object, passed []string, err error) {
 	all, err := documents(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	var others []client.Object
 	for _, u := range all {
 		if u.GroupVersionKind().Group == crdv1.GroupVersion().Group {
 			objects = append(objects, u)
 			continue
 		}
-		others = append(others, u)
 		passed = append(passed, fmt.Sprintf("%s %s of the file was passed over: a dry run is about objects of %s, in the cluster as it is",
 			u.GetKind(), u.GetName(), crdv1.Group))
-	}
-	if len(objects) == 0 {
-		return others, nil, nil // What is wrong with them is said of each kind.
 	}
 	return objects, passed, nil
 }

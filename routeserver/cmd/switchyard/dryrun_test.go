@@ -153,6 +153,33 @@ func TestADryRunTakesEachDocumentOfAFileInOrder(t *testing.T) {
 	}
 }
 
+// A pipeline runs the dry run on each file that a commit touches, as it runs
+// "kubectl diff -f": a file with a Deployment alone is no reason to stop, neither is one
+// with a Deployment beside a sandbox.
+func TestADryRunOfObjectsOfOthersSaysThatNothingOfOursWouldChange(t *testing.T) {
+	args := shop(t, "dry-others", "{}")
+	const others = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: customer}\n"
+	for name, text := range map[string]string{"alone": others, "beside one of ours": others + "---\n" + sandbox} {
+		for _, flags := range [][]string{nil, {"--exit-code"}, {"--delete"}} {
+			if name != "alone" && flags != nil {
+				continue // Something of ours would change.
+			}
+			code, out, errs := ask(t, append(append(args, "-f", file(t, text)), flags...)...)
+			if code != cli.ExitOK || errs != "" {
+				t.Errorf("%s, %v: exit code %d\n%s%s", name, flags, code, out, errs)
+			}
+			for _, want := range []string{"not known:\n", "  ConfigMap other of the file was passed over", "  Deployment customer of the file was passed over"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%s, %v: without %q:\n%s", name, flags, want, out)
+				}
+			}
+			if says := strings.Contains(out, "no object would be written") && strings.Contains(out, "no decision would become another one"); says != (name == "alone") {
+				t.Errorf("%s, %v: whether anything would change is wrong:\n%s", name, flags, out)
+			}
+		}
+	}
+}
+
 func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
 	args := shop(t, "dry-refuse", "{}")
 	long := file(t, strings.Replace(sandbox, "k7q2m9x4v1tz8", strings.Repeat("k", 300), 1))
@@ -164,7 +191,7 @@ func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
 
 func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
 	args := shop(t, "dry-ask", "{}")
-	none, pods := file(t, "kind: [\n"), file(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+	none, jobs := file(t, "kind: [\n"), file(t, "apiVersion: signadot.com/v1\nkind: Job\nmetadata: {name: j}\n")
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -173,7 +200,7 @@ func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
 		"no object":                      {[]string{"-f", none}, "does not read as objects"},
 		"one without a kind":             {[]string{"-f", file(t, "a: b\n")}, "says no apiVersion or no kind"},
 		"an empty file":                  {[]string{"-f", os.DevNull}, "holds no object"},
-		"objects of others only":         {[]string{"-f", pods}, "not supported"},
+		"a kind of ours that is not run": {[]string{"-f", jobs}, "not supported"},
 		"an object that is not there":    {[]string{"--delete", "sandbox", "none"}, "there is no such object"},
 		"a kind that cannot be asked":    {[]string{"--delete", "pod", "shop/x"}, "a pod cannot be asked about"},
 		"a fork without its namespace":   {[]string{"--delete", "forkedworkload", "x"}, "has to have a namespace"},
