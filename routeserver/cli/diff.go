@@ -19,7 +19,7 @@ func (a *app) diffCommand() *cobra.Command {
 		Short: "Show which decisions differ between two versions, and what made it so",
 		Long: `Show which decisions differ between two versions of the table: for which baseline,
 key and ports, from what to what, and the events that made it so. TO is the
-newest version when it is left out.`,
+newest version when it is left out. A FROM before the log began means its start.`,
 		Example: `  switchyard diff 15m
   switchyard diff 14:03 14:10 --workload deployment/shop/customer
   switchyard diff 4y2kq7m9x1v3tz8b/120 now -o json`,
@@ -61,6 +61,9 @@ func (a *app) diff(ctx context.Context, client routingv1.RoutingClient, req *rou
 	ctx, cancel := context.WithTimeout(ctx, a.flags.patience)
 	defer cancel()
 	got, err := client.Diff(ctx, req)
+	if err != nil {
+		got, err = a.sinceStart(ctx, client, req, err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
+)
+
+// beganAnew is the reason of the first Complete of a log that took the place of
+// another one, whose history is lost (fact.proto).
+const beganAnew = "epoch"
+
+// reasonOf returns the reason that the routing API gives for an error, or "".
+func reasonOf(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == api.Domain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// sinceStart asks for a difference again, from the start of the log, when it was refused
+// because its first moment is older than the log. A moment whose history was forgotten or
+// lost stays refused: whatever the log begins with then was there before.
+func (a *app) sinceStart(ctx context.Context, client routingv1.RoutingClient, req *routingv1.DiffRequest, refused error) (*routingv1.DiffResponse, error) {
+	if reasonOf(refused) != api.ReasonGone || req.GetFrom().GetTime() == nil {
+		return nil, refused
+	}
+	start, err := startOf(ctx, client)
+	if err != nil || start == nil || !req.GetFrom().GetTime().AsTime().Before(start.GetRecorded().AsTime()) {
+		return nil, refused
+	}
+	req.From = &routingv1.At{Version: &routingv1.At_Position{Position: start.GetPosition()}}
+	got, err := client.Diff(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(a.Err, "the log begins at %s, later than the moment asked for: this is the difference since then\n", a.clock(start.GetRecorded()))
+	return got, nil
+}
+
+// startOf returns the oldest version of a log that has no history before it: its first
+// event is still kept, and it did not take the place of another log. Otherwise nil.
+func startOf(ctx context.Context, client routingv1.RoutingClient) (*routingv1.Version, error) {
+	kept, err := client.Kept(ctx, &routingv1.KeptRequest{})
+	if err != nil || kept.GetFloor().GetSequence() != 1 {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	oldest := kept.GetOldest().GetPosition()
+	read := &routingv1.ReadLogRequest{}
+	if seq := oldest.GetSequence(); seq > 1 {
+		read.Behind = &routingv1.Position{Epoch: oldest.GetEpoch(), Sequence: seq - 1}
+	}
+	stream, err := client.ReadLog(ctx, read)
+	if err != nil {
+		return nil, err
+	}
+	first, err := (&logReader{stream: stream}).next()
+	if err != nil {
+		return nil, err
+	}
+	complete, err := event.Open(first)
+	if err != nil {
+		return nil, err
+	}
+	if c, ok := complete.Fact.Data.(*factv1.Complete); !ok || c.GetReason() == beganAnew {
+		return nil, nil
+	}
+	return kept.GetOldest(), nil
+}
