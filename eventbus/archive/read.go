@@ -18,7 +18,8 @@ const maxLine = 16 * eventbus.MaxEvent
 
 // Error is what is wrong with a line of an archive.
 type Error struct {
-	// Line counts from 1, which is the line that says what the archive is.
+	// Line counts from 1, which is the line that says what the archive is. An error
+	// there means that the file is no archive, or none that this version reads.
 	Line uint64
 	// Reason is why it does not read.
 	Reason error
@@ -61,7 +62,8 @@ func OpenFile(path string) (*Reader, error) {
 	var in io.Reader = f
 	if strings.HasSuffix(path, ".gz") {
 		if in, err = gzip.NewReader(f); err != nil {
-			return nil, errors.Join(fmt.Errorf("%s is not compressed as its name says: %w", path, err), f.Close())
+			err = &Error{Line: 1, Reason: fmt.Errorf("the file is not compressed, as its name says: %w", err)}
+			return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 		}
 	}
 	a, err := NewReader(in)

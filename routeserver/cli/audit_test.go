@@ -61,6 +61,37 @@ func TestAuditNamesTheFirstEventThatIsWrong(t *testing.T) {
 	}
 }
 
+// Somebody gives audit verify the file at hand: a manifest, an empty file, an archive
+// that a copy has cut off in its first line. To run audit verify on it is no advice.
+func TestAFileThatIsNoArchiveIsNotToBeAudited(t *testing.T) {
+	for name, c := range map[string]struct{ file, text, says string }{
+		"a manifest":            {"sandbox.yaml", "apiVersion: signadot.com/v1\nkind: SignadotSandbox\n", "this is not the archive of a routing log"},
+		"an empty file":         {"log.jsonl", "", "the file is empty"},
+		"cut off at once":       {"log.jsonl", `{"switchyard":"log","ver`, "it is cut short"},
+		"not compressed":        {"log.jsonl.gz", "this was never compressed\n", "the file is not compressed, as its name says: gzip: invalid header"},
+		"compressed, unnamed":   {"log.jsonl", "\x1f\x8b\x08\n", "this is not the archive of a routing log"},
+		"of a later version":    {"log.jsonl", `{"switchyard":"log","version":2}` + "\n", "use a newer one"},
+		"a log of another kind": {"log.jsonl", `{"level":"info","msg":"hello"}` + "\n", "this is not the archive of a routing log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), c.file)
+			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range [][]string{{"audit", "verify", path}, {"replay", path}, {"bisect", path, "--", "true"}, {"table", "--archive", path}} {
+				got := client().run(t.Context(), args...)
+				if got.code != cli.ExitFailed || !strings.Contains(got.err, path) || !strings.Contains(got.err, c.says) {
+					t.Errorf("%v: exit code %d, without %q:\n%s%s", args, got.code, c.says, got.out, got.err)
+				}
+				if strings.Contains(got.err, "audit verify") || !strings.HasSuffix(got.err, "\nswitchyard log export FILE writes an archive of the log\n") {
+					t.Errorf("%v: the advice is wrong:\n%s", args, got.err)
+				}
+			}
+		})
+	}
+}
+
 func TestAuditAgainstAMark(t *testing.T) {
 	events := stored(t)
 	path := save(t, "log.jsonl", events)

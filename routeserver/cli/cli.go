@@ -115,7 +115,7 @@ func Main(ctx context.Context, cfg Config, args []string) int {
 		return ExitInterrupted
 	}
 	if err != nil {
-		if text := tell(err); text != "" {
+		if text := a.tell(err); text != "" {
 			_, _ = io.WriteString(cfg.Err, cfg.Name+": "+text+"\n")
 		}
 	}

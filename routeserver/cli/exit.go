@@ -112,16 +112,19 @@ func codeOf(err error) int {
 	return ExitFailed
 }
 
-// tell gives the text of an error for people; empty when all has been said.
-func tell(err error) string {
+// tell returns the text of an error for people; empty when all has been said.
+func (a *app) tell(err error) string {
 	var e *exit
 	if errors.As(err, &e) && e.err == nil {
 		return ""
 	}
 	text := err.Error()
 	var line *archive.Error
-	if errors.As(err, &line) {
-		return text + "\nthe file is damaged; audit verify says where the log in it was changed"
+	switch {
+	case errors.As(err, &line) && line.Line == 1:
+		return fmt.Sprintf("%s\n%s log export FILE writes an archive of the log", strings.TrimSpace(plain(text)), a.Name)
+	case line != nil:
+		return fmt.Sprintf("%s\nthe file is damaged; %s audit verify says where the log in it was changed", strings.TrimSpace(plain(text)), a.Name)
 	}
 	var path *fs.PathError
 	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown && !errors.As(err, &path) {

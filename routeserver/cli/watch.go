@@ -65,7 +65,7 @@ func (a *app) watch(ctx context.Context, client routingv1.RoutingClient, req *ro
 		case !told || !again(err):
 			return err
 		}
-		fmt.Fprintf(a.Err, "%s: the watch was interrupted and goes on: %s\n", a.Name, tell(err))
+		fmt.Fprintf(a.Err, "%s: the watch was interrupted and goes on: %s\n", a.Name, a.tell(err))
 		if codeOf(err) == ExitGone {
 			req.Behind = nil // the log has begun again: so does the watch
 		}
