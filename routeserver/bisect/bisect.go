@@ -104,6 +104,37 @@ func Find(good, bad uint64, probe func(version uint64) (Outcome, error)) (Result
 	}
 }
 
+// Seek looks for a good version from first up to bad, where none is known. It tries
+// those just before bad, each time twice as far away, and then others, spread evenly,
+// but no more than most. It probes bad first: ErrNotBad when that is not so. False when
+// none that it tried is good.
+func Seek(first, bad uint64, most int, probe func(version uint64) (Outcome, error)) (good uint64, found bool, err error) {
+	if first >= bad {
+		return 0, false, fmt.Errorf("%w: %d and %d were given", ErrBounds, first, bad)
+	}
+	got, err := probe(bad)
+	if err != nil {
+		return 0, false, err
+	}
+	if got != Bad {
+		return 0, false, fmt.Errorf("%w: version %d: %s", ErrNotBad, bad, got)
+	}
+	tried := map[uint64]bool{}
+	for away := uint64(1); len(tried) < most; {
+		v, left := bad-away, away <= bad-first
+		if left {
+			away *= 2
+		} else if v, left = between(first-1, bad, tried); !left {
+			break
+		}
+		tried[v] = true
+		if got, err := probe(v); err != nil || got == Good {
+			return v, err == nil, err
+		}
+	}
+	return 0, false, nil
+}
+
 // between picks the next version to probe: the middle one, or, when that cannot
 // be told, the middle of either half, and so on, so that a stretch that cannot be
 // told is left in few steps. False when none is left.

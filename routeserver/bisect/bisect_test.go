@@ -35,6 +35,48 @@ func TestTheFirstBadVersionIsFound(t *testing.T) {
 	})
 }
 
+func TestAGoodVersionIsSoughtWhereNoneIsKnown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		first := rapid.Uint64Range(0, 1000).Draw(t, "first")
+		bad := first + rapid.Uint64Range(1, 300).Draw(t, "stretch")
+		begins := rapid.Uint64Range(first, bad).Draw(t, "good from")
+		ends := rapid.Uint64Range(begins, bad).Draw(t, "good until")
+		most := rapid.IntRange(0, 400).Draw(t, "most")
+		seen := map[uint64]bool{}
+		got, found, err := bisect.Seek(first, bad, most, func(v uint64) (bisect.Outcome, error) {
+			if seen[v] || v < first || v > bad {
+				t.Fatalf("version %d of %d to %d was probed, or probed twice", v, first, bad)
+			}
+			seen[v] = true
+			if begins <= v && v < ends {
+				return bisect.Good, nil
+			}
+			return bisect.Bad, nil
+		})
+		tries := len(seen) - 1 // without bad
+		switch {
+		case err != nil || tries > most:
+			t.Fatalf("%d tries, at most %d were allowed; %v", tries, most, err)
+		case found && (got < begins || got >= ends):
+			t.Fatalf("version %d is not good; from %d until %d is", got, begins, ends)
+		case !found && begins < ends && tries < most:
+			t.Fatalf("after %d tries it gives up, and %d is good", tries, begins)
+		case !found && begins < ends && ends == bad && most >= 1:
+			t.Fatalf("the version before the bad one is good, and it is not found")
+		}
+	})
+}
+
+func TestSeekWantsAVersionThatIsBad(t *testing.T) {
+	good := func(uint64) (bisect.Outcome, error) { return bisect.Good, nil }
+	if _, _, err := bisect.Seek(1, 5, 9, good); !errors.Is(err, bisect.ErrNotBad) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := bisect.Seek(5, 5, 9, good); !errors.Is(err, bisect.ErrBounds) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestVersionsThatCannotBeToldAreWalkedRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bad := rapid.Uint64Range(1, 300).Draw(t, "bad")

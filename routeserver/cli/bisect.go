@@ -24,8 +24,16 @@ type bisection struct {
 	*app
 	log       *archive.Log
 	good, bad uint64
-	command   []string
+	// sought: good is only where the log begins, and not known to be good.
+	sought  bool
+	command []string
+	// outcomes are those of the versions that were probed.
+	outcomes map[uint64]bisect.Outcome
 }
+
+// mostSought is how many versions are tried to find one at which the command succeeds,
+// where --good names none.
+const mostSought = 64
 
 func (a *app) bisectCommand() *cobra.Command {
 	var live bool
@@ -46,12 +54,14 @@ code 0 of the command says that the version is good, 125 that it cannot tell, an
 other that it is bad. The output of the command goes to standard error.
 
 The version at --good must be good and that at --bad bad; both are tried first.
+Without --good it is the first version of the log, and where the command fails there
+already, one at which it succeeds is sought, from the bad version backwards.
 Exit code 0 when the event was found, 1 when not.`,
 		Example: `  switchyard bisect log.jsonl.gz -- switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8
   switchyard bisect --live --good 14:03 -- ./smoke-test.sh`,
 	}
 	c.Flags().BoolVar(&live, "live", false, "bisect the log that is served now instead of a file")
-	c.Flags().StringVar(&good, "good", "", "a `version` that is good; the first whole one")
+	c.Flags().StringVar(&good, "good", "", "a `version` that is good; the first one, or one that is sought")
 	c.Flags().StringVar(&bad, "bad", "", "a `version` that is bad; the last one")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		dash := c.ArgsLenAtDash()
@@ -66,7 +76,7 @@ Exit code 0 when the event was found, 1 when not.`,
 		if err != nil {
 			return err
 		}
-		b := &bisection{app: a, log: log, command: args[dash:]}
+		b := &bisection{app: a, log: log, sought: good == "", command: args[dash:], outcomes: map[uint64]bisect.Outcome{}}
 		if b.good, err = a.versionIn(log, good, first); err != nil {
 			return err
 		}
@@ -84,8 +94,10 @@ func (b *bisection) run(ctx context.Context) error {
 			return err
 		}
 	}
-	found, err := bisect.Find(b.good, b.bad, func(v uint64) (bisect.Outcome, error) { return b.probe(ctx, v) })
+	found, err := b.find(func(v uint64) (bisect.Outcome, error) { return b.probe(ctx, v) })
 	switch {
+	case errors.Is(err, bisect.ErrBounds) && b.sought:
+		return &exit{ExitNo, fmt.Errorf("not found: there is no version before %d, so no event of this log can have broken it", b.bad)}
 	case errors.Is(err, bisect.ErrBounds):
 		return usage("--good must be a version before --bad, not %d and %d", b.good, b.bad)
 	case errors.Is(err, bisect.ErrNotGood):
@@ -95,11 +107,34 @@ func (b *bisection) run(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
+	found.Probes = len(b.outcomes)
 	return b.show(ctx, found)
 }
 
-// probe runs the command against a version.
+// find finds the event, with a good version that it seeks itself where none was named
+// and the log begins with one that is not.
+func (b *bisection) find(probe func(uint64) (bisect.Outcome, error)) (bisect.Result, error) {
+	found, err := bisect.Find(b.good, b.bad, probe)
+	if !b.sought || !errors.Is(err, bisect.ErrNotGood) {
+		return found, err
+	}
+	fmt.Fprintf(b.Err, "the command does not succeed at version %d, where the log begins: looking for a version at which it does\n", b.good)
+	good, ok, err := bisect.Seek(b.good, b.bad, mostSought, probe)
+	if err != nil {
+		return found, err
+	}
+	if !ok {
+		return found, &exit{ExitNo, fmt.Errorf("not found: the command succeeds at none of %s that were tried, from %d to %d; name one with --good, or see whether the command works",
+			many(len(b.outcomes), "version"), b.good, b.bad)}
+	}
+	return bisect.Find(good, b.bad, probe)
+}
+
+// probe runs the command against a version, once.
 func (b *bisection) probe(ctx context.Context, version uint64) (bisect.Outcome, error) {
+	if known, ok := b.outcomes[version]; ok {
+		return known, nil
+	}
 	server, err := b.serve(ctx, b.log.Until(version))
 	if err != nil {
 		return 0, err
@@ -132,6 +167,7 @@ func (b *bisection) probe(ctx context.Context, version uint64) (bisect.Outcome, 
 	case ended.ExitCode() < 0:
 		return 0, fmt.Errorf("the command was ended at version %d: %w", version, err)
 	}
+	b.outcomes[version] = outcome
 	fmt.Fprintf(b.Err, "version %d: %s (%s)\n", version, outcome, b.Now().Sub(began).Round(time.Millisecond))
 	return outcome, nil
 }

@@ -2,10 +2,15 @@ package cli_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
 )
 
@@ -31,7 +36,7 @@ func TestBisectFindsTheEventThatBrokeIt(t *testing.T) {
 			args := append([]string{"bisect", file, "--", self(t, c.as)}, strings.Fields(c.args)...)
 			got := client().run(t.Context(), args...)
 			if c.want == "bisect-none.txt" {
-				if got.code != cli.ExitNo || !strings.Contains(got.err, "does not succeed at version 3 already") {
+				if got.code != cli.ExitNo || !strings.Contains(got.err, "does not fail at version 9, which should be bad") {
 					t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 				}
 				return
@@ -41,6 +46,59 @@ func TestBisectFindsTheEventThatBrokeIt(t *testing.T) {
 			}
 			golden(t, c.want, got.out)
 		})
+	}
+}
+
+// youngLog is the log of an operator that was installed a moment ago: an empty table,
+// then the first sandbox, whose route somebody takes away.
+func youngLog(t *testing.T, name string) string {
+	t.Helper()
+	facts := []event.Fact{
+		{Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first"}},
+		declared("alice", "sb-alice", "fork-alice", "kubectl-client-side-apply"), observed("fork-alice", "", false),
+		observed("fork-alice", "10.96.0.11", true), withdrawn("alice", "sb-alice"),
+		declared("bob", "sb-bob", "fork-bob", "argocd"), observed("fork-bob", "10.96.0.12", true),
+	}
+	return save(t, name, sealed(t, facts))
+}
+
+// Somebody who has just installed the operator runs the line of the README with a smoke
+// test of the sandbox they made: it fails at the start of the log, where there was no
+// sandbox yet, and at its end.
+func TestTheBisectOfTheREADMEWorksOnAYoungLog(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^switchyard (bisect .*?)\s*(#.*)?$`).FindSubmatch(readme)
+	if line == nil {
+		t.Fatal("the README has no line with switchyard bisect")
+	}
+	args := strings.Fields(string(line[1]))
+	log := youngLog(t, filepath.Base(args[1]))
+	script := fmt.Sprintf("#!/bin/sh\nexec %s alice\n", self(t, "routes"))
+	t.Chdir(filepath.Dir(log))
+	if err := os.WriteFile(args[len(args)-1], []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	got := client().run(t.Context(), args...)
+	if got.code != cli.ExitOK || !strings.Contains(got.out, "the command fails from event 5 on") || !strings.Contains(got.out, "written by kubectl-delete") {
+		t.Errorf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
+	}
+	if strings.Count(got.err, "version 7: bad") != 1 {
+		t.Errorf("version 7 was not tried once:\n%s", got.err)
+	}
+}
+
+func TestBisectSeeksNoGoodVersionWhereOneIsNamed(t *testing.T) {
+	log := youngLog(t, "log.jsonl")
+	got := client().run(t.Context(), "bisect", log, "--good", "1", "--", self(t, "routes"), "alice")
+	if got.code != cli.ExitNo || !strings.Contains(got.err, "does not succeed at version 1 already") || strings.Contains(got.err, "version 7") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+	got = client().run(t.Context(), "bisect", log, "--bad", "1", "--", self(t, "routes"), "alice")
+	if got.code != cli.ExitNo || !strings.Contains(got.err, "there is no version before 1") {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
 

@@ -110,7 +110,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"a file that is not there":          {"replay NONE", cli.ExitFailed, "no such file"},
 		"a file that is no archive":         {"audit verify /dev/null", cli.ExitFailed, "the file is empty"},
 		"a command that is not there":       {"bisect LOG -- NONE", cli.ExitFailed, "the command cannot be run"},
-		"a command that never succeeds":     {"bisect LOG -- false", cli.ExitNo, "does not succeed at version 3 already"},
+		"a command that never succeeds":     {"bisect LOG -- false", cli.ExitNo, "succeeds at none of 7 versions that were tried"},
 		"a command that never fails":        {"bisect LOG -- true", cli.ExitNo, "does not fail at version 9"},
 		"bounds the wrong way round":        {"bisect LOG --good 8 --bad 4 -- true", cli.ExitUsage, "--good must be a version before --bad"},
 		"an export to nowhere":              {"log export NONE/log.jsonl --server LIVE", cli.ExitFailed, "no such file or directory"},
