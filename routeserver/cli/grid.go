@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -59,35 +61,70 @@ func plain(s string) string {
 	return b.String()
 }
 
-// forPeople gives a copy of an answer with all its text made plain.
+// longestKey is how many characters of a routing key people are shown. It takes in
+// every key that people or tools make: names, UUIDs, trace contexts.
+const longestKey = 64
+
+// shortened returns a routing key as people are shown it: a longer one would break every
+// table, and is cut in its middle.
+func shortened(key string) string {
+	runes := []rune(key)
+	if len(runes) <= longestKey {
+		return key
+	}
+	const tail = longestKey / 3
+	return string(runes[:longestKey-1-tail]) + "…" + string(runes[len(runes)-tail:])
+}
+
+// forPeople returns a copy of an answer with all its text made plain, and long routing
+// keys cut wherever they stand.
 func forPeople[M proto.Message](m M) M {
 	out := proto.CloneOf(m)
-	clean(out.ProtoReflect())
+	var long []string
+	edit(out.ProtoReflect(), func(f protoreflect.FieldDescriptor, s string) string {
+		text := strings.ReplaceAll(plain(s), "\n", `\n`)
+		if f.Name() == "routing_key" && shortened(text) != text {
+			quoted := strconv.Quote(s) // as sentences have it
+			long = append(long, text, quoted[1:len(quoted)-1])
+		}
+		return text
+	})
+	if len(long) == 0 {
+		return out
+	}
+	// The longest first, since one may begin another.
+	slices.SortFunc(long, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, key := range long {
+		pairs = append(pairs, key, shortened(key))
+	}
+	cut := strings.NewReplacer(pairs...)
+	edit(out.ProtoReflect(), func(_ protoreflect.FieldDescriptor, s string) string { return cut.Replace(s) })
 	return out
 }
 
-func clean(m protoreflect.Message) {
+// edit changes every text of a message, and of those in it.
+func edit(m protoreflect.Message, change func(protoreflect.FieldDescriptor, string) string) {
+	edited := func(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
+		switch f.Kind() {
+		case protoreflect.StringKind:
+			return protoreflect.ValueOfString(change(f, v.String()))
+		case protoreflect.MessageKind:
+			edit(v.Message(), change)
+		}
+		return v
+	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
 		case f.IsMap() || f.Kind() == protoreflect.BytesKind:
 		case f.IsList():
 			list := v.List()
 			for i := range list.Len() {
-				list.Set(i, cleaned(f, list.Get(i)))
+				list.Set(i, edited(f, list.Get(i)))
 			}
 		default:
-			m.Set(f, cleaned(f, v))
+			m.Set(f, edited(f, v))
 		}
 		return true
 	})
-}
-
-func cleaned(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
-	switch f.Kind() {
-	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(strings.ReplaceAll(plain(v.String()), "\n", `\n`))
-	case protoreflect.MessageKind:
-		clean(v.Message())
-	}
-	return v
 }

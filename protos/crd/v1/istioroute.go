@@ -8,13 +8,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=istioroutes,singular=istioroute,shortName=sdir,scope=Cluster,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key are routed."
 // +kubebuilder:printcolumn:name="Service",type=string,JSONPath=`.spec.managed.targetService`,description="The baseline Service."
 // +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.managed.namespace`,description="Its namespace."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key are routed."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.spec.managed.mappings[0].toService`,description="Where requests with the key go, on the first port.",priority=1
 // +kubebuilder:printcolumn:name="Virtual-Service",type=string,JSONPath=`.status.matchedVirtualServices[0].name`,description="The first VirtualService that carries the routes.",priority=1

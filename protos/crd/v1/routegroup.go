@@ -7,13 +7,13 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=signadotroutegroups,singular=signadotroutegroup,shortName=sdrg,scope=Cluster,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key reach every sandbox of the group."
 // +kubebuilder:printcolumn:name="Sandboxes",type=integer,JSONPath=`.status.totalSandboxes`,description="Sandboxes in the group."
 // +kubebuilder:printcolumn:name="Sandboxes-Ready",type=integer,JSONPath=`.status.readySandboxes`,description="Those of them that are ready."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.spec.routingKey`,description="Requests that carry this key reach every sandbox of the group."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 type SignadotRouteGroup struct {
 	metav1.TypeMeta   `json:",inline"`

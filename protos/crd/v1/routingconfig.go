@@ -9,12 +9,12 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=routingconfigs,singular=routingconfig,shortName=sdrc,scope=Cluster,categories={signadot,switchyard}
-// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.metadata.annotations.signadot\.com/routing-key`,description="Requests that carry this key reach it."
 // +kubebuilder:printcolumn:name="Workload",type=string,JSONPath=`.spec.sandboxedWorkloads[0].name`,description="The first member reachable under the key."
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Since",type=date,JSONPath=`.status.conditions[?(@.type=="Ready")].lastTransitionTime`,description="How long Ready has been what it is."
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Routing-Key",type=string,JSONPath=`.metadata.annotations.signadot\.com/routing-key`,description="Requests that carry this key reach it."
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`,priority=1
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.routeServer.routes[0].from.host`,description="The first baseline host that is routed.",priority=1
 // +kubebuilder:printcolumn:name="To",type=string,JSONPath=`.status.routeServer.routes[0].to.host`,description="Where requests with the key go instead.",priority=1

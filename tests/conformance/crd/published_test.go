@@ -195,6 +195,32 @@ func TestEveryKindSaysInATableWhetherItIsReadyAndSinceWhen(t *testing.T) {
 	}
 }
 
+// The published schema bounds no routing key but that of a sandbox, and kubectl makes a
+// column as wide as its widest cell: one key of 1,000 bytes made every row of "kubectl get"
+// as long. Behind the last column it pads nothing, so there a key lengthens its own row only.
+func TestAnUnboundedRoutingKeyIsTheLastColumnOfATable(t *testing.T) {
+	keyed := 0
+	for kind, c := range renderAll(t, nil) {
+		var shown []string // without -o wide
+		for _, column := range c.Spec.Versions[0].AdditionalPrinterColumns {
+			if column.Priority == 0 {
+				shown = append(shown, column.Name)
+			}
+		}
+		i := slices.Index(shown, "Routing-Key")
+		if i < 0 || kind == "SignadotSandbox" { // spec.id has 32 characters at most
+			continue
+		}
+		keyed++
+		if i != len(shown)-1 {
+			t.Errorf("%s shows %v behind the routing key", kind, shown[i+1:])
+		}
+	}
+	if keyed != 4 {
+		t.Errorf("%d kinds show an unbounded routing key, want 4", keyed)
+	}
+}
+
 func TestCRDsCarryTheCommonLabelsAndAnnotationsOfTheChart(t *testing.T) {
 	// Values files say 4711 and true without quotes; labels are texts all the same.
 	labels := map[string]string{"team": "payments", "cost-centre": "4711", "shared": "true"}
