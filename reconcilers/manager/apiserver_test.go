@@ -125,7 +125,10 @@ func (c *cluster) manage(config manager.Config) (stop func()) {
 	config.Log = c.log
 	config.WithoutWebhook, config.SeveralInProcess = true, true
 	config.MetricsAddress, config.HealthAddress = "0", "0"
-	config.Namespace, config.Logger = c.operator(), quiet
+	config.Namespace = c.operator()
+	if config.Logger == nil {
+		config.Logger = quiet
+	}
 	ctx, cancel := context.WithCancel(c.ctx)
 	main, err := manager.New(ctx, config)
 	if err != nil {

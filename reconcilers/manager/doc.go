@@ -16,7 +16,7 @@
 // leader that cannot renew its lease ends its process (Run gives an error) and
 // comes back as one of the others. What a former leader may still be writing is
 // fenced: the log compares with what the writer has seen, and objects are
-// written by UID.
+// written by UID. Every replica logs which pod leads (leader.go).
 //
 // # The routing log
 //

@@ -1,15 +1,22 @@
 package manager_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -130,6 +137,68 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	c.eventually("the second leads", second.LogReady)
 	s := c.sandbox("led", `{id: led}`)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+}
+
+// "kubectl logs deployment/signadot-controller-manager" picks a replica, which may not
+// lead and then says nothing about sandboxes. Its log names the one to ask.
+func TestEveryReplicaLogsWhoLeads(t *testing.T) {
+	c := world(t, "leader-log")
+	var first, second lines
+	stop := c.manage(manager.Config{LeaderElect: true, Logger: first.logger()})
+	c.eventually("the first leads", func() error { return c.main.LogReady() })
+	c.manage(manager.Config{LeaderElect: true, Logger: second.logger()})
+	// leader waits until a log has so many lines about leaders, the last one with the pod
+	// that holds the lease.
+	leader := func(of *lines, times int) {
+		c.eventually(fmt.Sprintf("the leader is logged %d times", times), func() error {
+			lease := &unstructured.Unstructured{}
+			lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
+			if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: c.operator(), Name: "42470b05.signadot.com"}, lease); err != nil {
+				return err
+			}
+			holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+			pod, _, _ := strings.Cut(holder, "_")
+			said := of.with(" leader=")
+			if host, err := os.Hostname(); err != nil || pod != host { // which is the name of a pod
+				return fmt.Errorf("%q holds the lease on host %s, %v", pod, host, err)
+			}
+			if len(said) != times || !strings.Contains(said[times-1], "leader="+pod+" ") {
+				return fmt.Errorf("%q holds the lease, and it says %q", pod, said)
+			}
+			return nil
+		})
+	}
+	leader(&first, 1)
+	leader(&second, 1)
+	stop()
+	leader(&second, 2)
+}
+
+// lines is a log, by its lines.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// Write implements io.Writer.
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+// with returns the lines that have some text.
+func (l *lines) with(text string) (out []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			out = append(out, line)
+		}
+	}
+	return out
 }
 
 // BenchmarkRoutingConfigToLog tells how long it takes from the making of a

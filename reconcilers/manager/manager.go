@@ -158,6 +158,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := m.manager.Add(m.rollouts); err != nil {
 		return nil, fmt.Errorf("add what finds Argo Rollouts: %w", err)
 	}
+	if err := m.addLeaderLog(); err != nil {
+		return nil, err
+	}
 	if err := m.addControllers(ctx); err != nil {
 		return nil, err
 	}
@@ -210,6 +213,21 @@ func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, 
 		return nil, err
 	}
 	return rollouts.Client{Client: beneath, Rollouts: m.rollouts}, nil
+}
+
+// addLeaderLog adds what logs who leads, where that is not always this process.
+func (m *Main) addLeaderLog() error {
+	if !m.config.LeaderElect {
+		return nil
+	}
+	err := m.manager.Add(leaderLog{
+		reader: m.manager.GetAPIReader(), logger: m.config.Logger,
+		lease: client.ObjectKey{Namespace: m.config.Namespace, Name: leaderID},
+	})
+	if err != nil {
+		return fmt.Errorf("add what logs the leader: %w", err)
+	}
+	return nil
 }
 
 // addControllers adds the publisher and the controllers that state facts with
