@@ -32,16 +32,35 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 	@$(GO) build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
+# What make test runs, in this order: what needs no minutes of preparation first.
+TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
+
 .PHONY: test
-test: preflight parts build ## everything: what continuous integration runs
-	$(call say,vet and the rules of the house)
+test: preflight ## everything: what continuous integration runs; goes on after a group that failed
+	@MAKE='$(MAKE)' tools/keep-going $(TEST_GROUPS)
+
+.PHONY: vet
+vet: ## go vet
+	$(call say,vet)
 	$(GO) vet ./...
-	$(call say,generated files are fresh)
-	@$(MAKE) --no-print-directory gen-check
+
+.PHONY: test-units
+test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of the house
+	$(call say,the rules of the house and unit tests)
+	$(GO) test $(UNIT)
+
+.PHONY: test-packages
+test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
 	$(GO) test -p 2 -timeout 15m $$(go list ./... | grep -v '^switchyard.dev/tests/e2e')
-	$(call say,tests of the tools)
-	@for module in $(MODULES); do (cd $$module && go vet ./... && go test -timeout 10m ./...); done
+
+.PHONY: $(MODULES:%=test-in-%)
+$(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
+	$(call say,tests of $*)
+	cd $* && go vet ./... && go test -timeout 10m ./...
+
+.PHONY: test-cluster
+test-cluster: ## tests on a real cluster
 	$(call say,tests on a real cluster)
 	$(GO) test -count=1 -v -timeout 20m ./tests/e2e
 
@@ -53,6 +72,7 @@ check: ## the inner loop: formatting, vet, the rules of the house and unit tests
 
 .PHONY: build
 build: ## compile every program
+	$(call say,every program)
 	$(GO) build ./...
 
 # Where make cli puts the command-line client: a folder on your PATH.
@@ -82,6 +102,7 @@ gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code
 
 .PHONY: gen-check
 gen-check: ## fail when anything generated is stale
+	$(call say,generated files are fresh)
 	go run -C tools/gen . --check
 
 .PHONY: lint
