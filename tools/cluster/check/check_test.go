@@ -226,6 +226,7 @@ func TestARunningNode(t *testing.T) {
 	}
 	t.Run("is found by the next up, and by two at a time", with(isFound))
 	t.Run("runs a command as if it were run without it", with(execIsTheCommandItself))
+	t.Run("keeps what kubectl remembers of its API server to itself", with(kubectlRemembersThisNode))
 	t.Run("gives out a volume again that nobody claims any more", with(reusesVolumes))
 	t.Run("says which image file is not there", with(func(s subject) {
 		if out, err := s.run("load", "/no/such.tar"); err == nil || !strings.Contains(out, "/no/such.tar") {
@@ -264,6 +265,27 @@ func execIsTheCommandItself(s subject) {
 	out, err = command("kubectl get --raw=/readyz && getent hosts kubernetes.default.svc.cluster.local").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "10.96.0.1") {
 		s.t.Errorf("kubectl and the cluster's names: %v: %s", err, out)
+	}
+}
+
+// kubectlRemembersThisNode runs kubectl as somebody who has just worked with
+// another node. kubectl files the kinds of objects that it found under the API
+// server's address, which all nodes share, and takes them from there for six hours.
+func kubectlRemembersThisNode(s subject) {
+	home := s.t.TempDir()
+	others := filepath.Join(home, ".kube", "cache", "discovery", "10.77.0.1_6443")
+	if err := os.MkdirAll(others, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	nothing := `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`
+	if err := os.WriteFile(filepath.Join(others, "servergroups.json"), []byte(nothing), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if out, err := s.run("exec", "--", "env", "HOME="+home, "kubectl", "get", "deployments,storageclasses"); err != nil {
+		s.t.Errorf("kubectl took another node's kinds for this one's: %v: %s", err, out)
+	}
+	if made := found(s.t, filepath.Join(home, ".kube", "cache", "*")); len(made) != 1 {
+		s.t.Errorf("kubectl keeps %v where another node would find it", made)
 	}
 }
 

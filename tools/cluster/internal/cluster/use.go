@@ -20,7 +20,8 @@ import (
 
 // Exec replaces this process by a command in the node's network. The command
 // finds kubectl, helm and the other programs first in its PATH, the cluster in
-// KUBECONFIG, and the cluster's names in its /etc/resolv.conf.
+// KUBECONFIG, a cache for kubectl that no other cluster uses in KUBECACHEDIR, and
+// the cluster's names in its /etc/resolv.conf.
 func (c Cluster) Exec(argv []string) error {
 	if len(argv) == 0 {
 		return errors.New("no command to run: say `cluster exec -- COMMAND ARGUMENTS`")
@@ -29,8 +30,9 @@ func (c Cluster) Exec(argv []string) error {
 		return err
 	}
 	set := map[string]string{
-		"PATH":       c.Node.Bin() + string(os.PathListSeparator) + os.Getenv("PATH"),
-		"KUBECONFIG": c.Node.Kubeconfig(),
+		"PATH":         c.Node.Bin() + string(os.PathListSeparator) + os.Getenv("PATH"),
+		"KUBECONFIG":   c.Node.Kubeconfig(),
+		"KUBECACHEDIR": c.Node.KubectlCache(),
 	}
 	for key, value := range set {
 		if err := os.Setenv(key, value); err != nil {

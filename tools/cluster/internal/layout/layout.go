@@ -128,6 +128,10 @@ func (n Node) Bin() string { return filepath.Join(n.Cache, "bin", "current") }
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (n Node) Kubeconfig() string { return n.Dir("admin.kubeconfig") }
 
+// KubectlCache is the folder in which kubectl and Helm keep what kinds of objects
+// there are. They file it by the API server's address, which all nodes share.
+func (n Node) KubectlCache() string { return n.Dir("kubectl-cache") }
+
 // NetNS is the path that names the network namespace, where `ip netns` looks too.
 func (n Node) NetNS() string { return filepath.Join("/run/netns", n.Name) }
 
