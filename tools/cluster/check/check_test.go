@@ -85,6 +85,18 @@ func (s subject) pids() map[string]int {
 	return pids
 }
 
+// running lists the node's processes that run a program.
+func (s subject) running(program string) []int {
+	s.t.Helper()
+	var pids []int
+	for _, pid := range withArgument(s.t, s.state+"/") {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil && filepath.Base(target) == program {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
 // kill kills without a word and waits until the process has ended.
 func (s subject) kill(pid int) {
 	s.t.Helper()
@@ -309,27 +321,37 @@ func reusesVolumes(s subject) {
 	}
 }
 
+// TestAnUpThatWasCutOffIsContinued kills `up` as soon as one of the last parts
+// runs, before it can have written anything down about it.
 func TestAnUpThatWasCutOffIsContinued(t *testing.T) {
 	s := newSubject(t)
+	before := look(t, s)
 	up := exec.Command(s.program, "-name", s.name, "-state", s.state, "up")
 	if err := up.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pid := filepath.Join(s.state, "node", "pids", "kube-proxy.json")
+	var first []int
 	eventually(t, "kube-proxy, one of the last, is started", func() error {
-		_, err := os.Stat(pid)
-		return err
+		if first = s.running("kube-proxy"); len(first) == 0 {
+			return errors.New("it does not run")
+		}
+		return nil
 	})
 	if err := up.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = up.Wait() // it was killed, and says so
-	before := read(t, pid)
 	out := s.must("up")
-	if diff := cmp.Diff(before, read(t, pid)); diff != "" {
+	if diff := cmp.Diff(first, s.running("kube-proxy")); diff != "" {
 		t.Errorf("what had been started was started again (-before +after):\n%s\n%s", diff, out)
 	}
-	s.must("status")
+	if pid := s.pids()["kube-proxy"]; pid != first[0] {
+		t.Errorf("status names process %d as kube-proxy, want %d", pid, first[0])
+	}
+	s.must("down")
+	if diff := cmp.Diff(before, look(t, s)); diff != "" {
+		t.Errorf("the machine is not as it was (-before +after):\n%s", diff)
+	}
 }
 
 func TestANamespaceOfAnotherProgramIsLeftAlone(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"switchyard.dev/tools/cluster/internal/atomicfile"
 )
 
 // Before is what the machine was like before the node came.
@@ -72,13 +74,14 @@ func Observe() Before {
 	return b
 }
 
-// Save writes the observation to path.
+// Save writes the observation to path, as a whole: what a part of one does not
+// tell is never put back.
 func (b Before) Save(path string) error {
 	content, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return fmt.Errorf("writing down what the machine was like: %w", err)
 	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
+	if err := atomicfile.Write(path, content, 0o644); err != nil {
 		return fmt.Errorf("writing down what the machine was like: %w", err)
 	}
 	return nil

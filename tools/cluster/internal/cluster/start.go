@@ -55,7 +55,7 @@ func (s starter) part(ctx context.Context, p node.Part) error {
 	if err := s.cluster.endStrays(ctx, p.Name); err != nil {
 		return err
 	}
-	_, ended, err := node.Start(n, p)
+	ended, err := node.Start(n, p)
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,10 @@ func (s starter) await(ctx context.Context, p node.Part, patience time.Duration,
 			return fmt.Errorf("%s is not well after %v: %w", p.Name, patience, err)
 		case <-time.After(askAgain):
 		}
-		if _, ok := node.Find(s.cluster.Node, p.Name); !ok && ended == nil {
+		if ended != nil {
+			continue
+		}
+		if _, ok := node.Find(s.cluster.Node, p.Name); !ok {
 			return fmt.Errorf("%s: %w", p.Name, errNotRunning)
 		}
 	}

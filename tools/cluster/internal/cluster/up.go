@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/tools/cluster/internal/atomicfile"
 	"switchyard.dev/tools/cluster/internal/cleanup"
 	"switchyard.dev/tools/cluster/internal/host"
 	"switchyard.dev/tools/cluster/internal/kube"
@@ -192,7 +193,7 @@ func (c Cluster) prepare(ctx context.Context, s *progress.Steps) error {
 		return err
 	}
 	n := c.Node
-	for _, dir := range []string{"", "logs", "logs/pods", "pids", "cni", "volumes"} {
+	for _, dir := range []string{"", "logs", "logs/pods", "cni", "volumes"} {
 		if err := os.MkdirAll(n.Dir(dir), 0o755); err != nil {
 			return fmt.Errorf("making the node's directory: %w", err)
 		}
@@ -248,7 +249,7 @@ func writeFiles(n layout.Node) error {
 		if old, err := os.ReadFile(n.Dir(place)); err == nil && bytes.Equal(old, content) {
 			continue // parts watch their files, and some end when one is written
 		}
-		if err := os.WriteFile(n.Dir(place), content, 0o644); err != nil {
+		if err := atomicfile.Write(n.Dir(place), content, 0o644); err != nil {
 			return fmt.Errorf("writing the node's settings: %w", err)
 		}
 	}

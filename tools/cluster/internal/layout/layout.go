@@ -145,9 +145,6 @@ func (n Node) Containerd() string { return n.Dir("containerd.sock") }
 // Log is the path of the log of one part.
 func (n Node) Log(part string) string { return n.Dir("logs", part+".log") }
 
-// Pid is the path of the pid file of one part.
-func (n Node) Pid(part string) string { return n.Dir("pids", part+".json") }
-
 // APIServer is the URL of the API server inside the network namespace.
 func (n Node) APIServer() string { return "https://" + n.Address.String() + ":6443" }
 

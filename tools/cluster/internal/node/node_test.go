@@ -7,9 +7,11 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,16 +109,22 @@ func TestFilesFollowTheLayout(t *testing.T) {
 	}
 }
 
-// running starts a real process as a part of a node with a namespace of its own.
-func running(t *testing.T, args ...string) (layout.Node, Part, <-chan error) {
+// prepared makes a node with a network namespace of its own, and a part that says
+// hello and runs until it is killed.
+func prepared(t *testing.T) (layout.Node, Part) {
 	t.Helper()
 	n := planned(t, layout.Config{Name: fmt.Sprintf("node-test-%d", os.Getpid()), State: t.TempDir(), Cache: t.TempDir()})
-	for _, dir := range []string{n.Dir("logs"), n.Dir("pids"), n.Bin()} {
+	for _, dir := range []string{n.Dir("logs"), n.Bin()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("/bin/sh", filepath.Join(n.Bin(), "part")); err != nil {
+	for _, name := range []string{"part", "another"} {
+		if out, err := exec.Command("cp", "/usr/bin/tail", filepath.Join(n.Bin(), name)).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if err := os.WriteFile(n.Dir("greeting"), []byte("hello\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := netns.Create(n.NetNS()); err != nil {
@@ -127,19 +135,29 @@ func running(t *testing.T, args ...string) (layout.Node, Part, <-chan error) {
 			t.Error(err)
 		}
 	})
-	p := Part{Name: "part", Args: args}
-	_, ended, err := Start(n, p)
-	if err != nil {
+	return n, Part{Name: "part", Args: []string{"-f", n.Dir("greeting")}}
+}
+
+func kill(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	return n, p, ended
 }
 
 func TestAStartedPartIsFoundUntilItEnds(t *testing.T) {
-	n, p, ended := running(t, "-c", "echo hello; exec sleep 600")
+	n, p := prepared(t)
+	before := time.Now()
+	ended, err := Start(n, p)
+	if err != nil {
+		t.Fatal(err)
+	}
 	found, ok := Find(n, p.Name)
 	if !ok {
 		t.Fatal("the part is not found")
+	}
+	if took := found.Since.Sub(before); took < -time.Second || took > time.Minute || found.Program != filepath.Join(n.Bin(), "part") {
+		t.Errorf("found %+v, want the part, begun at %v", found, before)
 	}
 	deadline := time.Now().Add(time.Minute)
 	for LogTail(n, p.Name, 1) != "hello" && time.Now().Before(deadline) {
@@ -148,13 +166,7 @@ func TestAStartedPartIsFoundUntilItEnds(t *testing.T) {
 	if got := LogTail(n, p.Name, 1); got != "hello" {
 		t.Errorf("its log ends with %q", got)
 	}
-	process, err := os.FindProcess(found.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	kill(t, found.PID)
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("it ended with %v, want killed", err)
 	}
@@ -163,29 +175,50 @@ func TestAStartedPartIsFoundUntilItEnds(t *testing.T) {
 	}
 }
 
-func TestAPidFileOfAnotherProcessFindsNothing(t *testing.T) {
-	n, p, ended := running(t, "-c", "exit 0")
-	if err := <-ended; err != nil {
+// TestAPartIsFoundWhateverBecameOfItsStarter: whoever starts a part can be killed
+// at any moment after that, and its disk can be full. The next `up` must find the
+// part, or it starts a second one.
+func TestAPartIsFoundWhateverBecameOfItsStarter(t *testing.T) {
+	n, p := prepared(t)
+	if err := os.MkdirAll(n.Dir("pids", p.Name+".json"), 0o755); err != nil { // no record can be written
 		t.Fatal(err)
 	}
-	own, err := startTicks(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
+	_, _ = Start(n, p) // what it returns never reaches a program that was killed
+	found, ok := Find(n, p.Name)
+	if !ok {
+		t.Fatal("the part runs and is not found")
 	}
-	for name, stale := range map[string]Process{
-		"the number is used again":                 {PID: os.Getpid(), Ticks: own + 1},
-		"the process is not in the node's network": {PID: os.Getpid(), Ticks: own},
+	kill(t, found.PID)
+}
+
+func TestOnlyThePartIsFound(t *testing.T) {
+	n, p := prepared(t)
+	leader := &syscall.SysProcAttr{Setsid: true}
+	inside := func(start func() error) error { return netns.Do(n.NetNS(), start) }
+	outside := func(start func() error) error { return start() }
+	elsewhere := t.TempDir()
+	for name, c := range map[string]struct {
+		program, file string
+		attributes    *syscall.SysProcAttr
+		in            func(func() error) error
+		want          bool
+	}{
+		"the part":                               {"part", n.Dir("greeting"), leader, inside, true},
+		"a child that has not yet become itself": {"part", n.Dir("greeting"), nil, inside, false},
+		"one that works for somebody else":       {"part", elsewhere, leader, inside, false},
+		"one in another network":                 {"part", n.Dir("greeting"), leader, outside, false},
+		"another program":                        {"another", n.Dir("greeting"), leader, inside, false},
 	} {
-		content, err := json.Marshal(stale)
-		if err != nil {
+		cmd := exec.Command(filepath.Join(n.Bin(), c.program), "-f", c.file)
+		cmd.SysProcAttr = c.attributes
+		if err := c.in(cmd.Start); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(n.Pid(p.Name), content, 0o600); err != nil {
-			t.Fatal(err)
+		if _, got := Find(n, p.Name); got != c.want {
+			t.Errorf("%s: found: %v, want %v", name, got, c.want)
 		}
-		if found, ok := Find(n, p.Name); ok {
-			t.Errorf("%s: found %+v", name, found)
-		}
+		kill(t, cmd.Process.Pid)
+		_ = cmd.Wait() // it was killed, and says so
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Part is one program of a node.
 type Part struct {
-	// Name is the program's name, also of its log and its pid file.
+	// Name is the program's name, also of its log.
 	Name string
 	// Args are its arguments, without the program itself.
 	Args []string

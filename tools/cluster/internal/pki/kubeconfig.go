@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"switchyard.dev/tools/cluster/internal/atomicfile"
 )
 
 // Kubeconfig writes a kubeconfig for the owner of a certificate to path. It
@@ -38,7 +40,7 @@ contexts:
     user: %[4]q
 current-context: %[1]s
 `, cluster, server, data[0], leaf.User, data[1], data[2])
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+	if err := atomicfile.Write(path, []byte(content), 0o600); err != nil {
 		return fmt.Errorf("writing a kubeconfig for %s: %w", leaf.User, err)
 	}
 	return nil

@@ -22,6 +22,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"switchyard.dev/tools/cluster/internal/atomicfile"
 )
 
 // lifetime of every certificate. A node lives for a day, not for a year.
@@ -168,13 +170,9 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	return writePEM(path+".key", "EC PRIVATE KEY", der, 0o600)
 }
 
-// writePEM writes beside the place and renames, so that no half file is ever found.
 func writePEM(path, kind string, der []byte, mode os.FileMode) error {
 	content := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-	if err := os.WriteFile(path+".new", content, mode); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := atomicfile.Write(path, content, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
