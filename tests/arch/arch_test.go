@@ -26,7 +26,7 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 	files := load(t)
 	var findings []string
 	for _, f := range files {
-		for _, rule := range []func(File) []string{Direction, Impurities, Sizes, Names, Undocumented} {
+		for _, rule := range []func(File) []string{Direction, Impurities, Torn, Sizes, Names, Undocumented} {
 			findings = append(findings, rule(f)...)
 		}
 	}
@@ -97,6 +97,10 @@ func TestEachRuleSeesItsBreach(t *testing.T) {
 			"eventbus/event/x.go", "package event\n\nfunc f() { go f() }\n", "goroutine", Impurities},
 		"a decision that takes a context": {
 			"reconcilers/sandbox/decide.go", "package sandbox\n\nimport _ \"context\"\n", "imports context", Impurities},
+		"a state file that is written in place": {
+			"eventbus/x/x.go", "package x\n\nimport \"os\"\n\nfunc f() { _ = os.WriteFile(\"state\", nil, 0o600) }\n", "in place (os.WriteFile)", Torn},
+		"a state file that is cut off before it is written": {
+			"eventbus/x/x.go", "package x\n\nimport \"os\"\n\nfunc f() { _, _ = os.OpenFile(\"state\", os.O_WRONLY|os.O_TRUNC, 0o600) }\n", "in place (os.O_TRUNC)", Torn},
 		"a function that is too long": {"xds/fold.go", long, "at most 60", Sizes},
 		"a reconciler that is too long": {
 			"reconcilers/a/reconciler.go", "package a\n" + strings.Repeat("\n", maxReconcilerLines) + "var _ = 1\n", "at most 200", Sizes},

@@ -144,6 +144,43 @@ func Impurities(f File) []string {
 	return broken
 }
 
+// Torn reports functions that write a file in place. Who is killed while he writes
+// leaves a part of it, which the next program reads: a file is written beside its
+// place and renamed, in one function. Tests are free to write as they like.
+func Torn(f File) []string {
+	if f.Test() || f.Room() == "tests" {
+		return nil
+	}
+	var broken []string
+	for _, decl := range f.Syntax.Decls {
+		fn, ok := decl.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		written, renamed := "", false
+		ast.Inspect(fn, func(n ast.Node) bool {
+			sel, _ := n.(*ast.SelectorExpr)
+			if sel == nil {
+				return true
+			}
+			if pkg, _ := sel.X.(*ast.Ident); pkg == nil || pkg.Name != "os" {
+				return true
+			}
+			switch sel.Sel.Name {
+			case "WriteFile", "Create", "O_TRUNC":
+				written = "os." + sel.Sel.Name
+			case "Rename":
+				renamed = true
+			}
+			return true
+		})
+		if written != "" && !renamed {
+			broken = append(broken, fmt.Sprintf("%s: %s writes a file in place (%s): write it beside its place and rename it", f.Path, fn.Name.Name, written))
+		}
+	}
+	return broken
+}
+
 func impure(imported string) bool {
 	if slices.Contains(pureWithin, imported) {
 		return false

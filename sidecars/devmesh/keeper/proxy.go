@@ -43,7 +43,7 @@ func newProxy(c Config) (*proxy, error) {
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
 		late: &late{httpSocket: c.Proxy.LateHTTPSocket(), logger: c.Logger},
 	}
-	if err := os.WriteFile(p.bootstrap, written, 0o600); err != nil {
+	if err := replace(p.bootstrap, written); err != nil {
 		return nil, fmt.Errorf("write the bootstrap: %w", err)
 	}
 	p.admin = &http.Client{Timeout: time.Second, Transport: &http.Transport{

@@ -3,11 +3,9 @@ package keeper
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
@@ -33,31 +31,7 @@ func (s store) save(r translate.Resource) error {
 		return fmt.Errorf("the routes have %d bytes and only %d are kept", len(body), maxStored)
 	}
 	sum := sha256.Sum256(body)
-	f, err := os.CreateTemp(filepath.Dir(s.path), ".routes-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails when all went well
-	_, err = f.Write(append(sum[:], body...))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), s.path); err != nil {
-		return err
-	}
-	return syncFolder(filepath.Dir(s.path))
-}
-
-// syncFolder makes a new name in a folder outlast a loss of power.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return replace(s.path, append(sum[:], body...))
 }
 
 // load gives what was saved, if it is whole and has this name.

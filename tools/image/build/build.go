@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -152,6 +153,11 @@ func (c Config) one(ctx context.Context, image catalog.Image) (outcome string, e
 	if err != nil {
 		return "", err
 	}
+	// Whoever is cut off below leaves an archive without a mark, never one with the
+	// mark of the archive before.
+	if err := os.Remove(markFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
 	if err := pack.Write(archive, reference, built); err != nil {
 		return "", err
 	}
@@ -159,7 +165,7 @@ func (c Config) one(ctx context.Context, image catalog.Image) (outcome string, e
 	if err != nil {
 		return "", err
 	}
-	return "packed, " + size(info), os.WriteFile(markFile, []byte(mark), 0o644)
+	return "packed, " + size(info), pack.Replace(markFile, []byte(mark))
 }
 
 func size(info os.FileInfo) string { return fmt.Sprintf("%d MB", (info.Size()+1<<19)>>20) }

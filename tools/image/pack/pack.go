@@ -106,6 +106,15 @@ func Write(archive, reference string, image v1.Image) error {
 	return os.Rename(partial, archive)
 }
 
+// Replace writes a file, whole or not at all.
+func Replace(path string, content []byte) error {
+	partial := path + ".partial"
+	if err := os.WriteFile(partial, content, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(partial, path)
+}
+
 // writeLayer writes files and their folders in order of path, all of the same
 // time, owner and mode.
 func writeLayer(to io.Writer, files []File) error {
