@@ -87,7 +87,7 @@ cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyar
 
 .PHONY: parts
 parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts
-	$(call say,Kubernetes and its tools from pinned modules (about ten minutes the first time))
+	$(call say,Kubernetes and its tools from pinned modules (about six minutes the first time))
 	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path

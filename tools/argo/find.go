@@ -68,7 +68,7 @@ func compile(ctx context.Context, pinned, to string) error {
 		return fmt.Errorf("make room for Argo Rollouts in the cache: %w", err)
 	}
 	half := fmt.Sprintf("%s.%d", to, os.Getpid())
-	if _, err := command(ctx, pinned, "build", "-trimpath", "-ldflags=-s -w", "-o", half, program); err != nil {
+	if err := build(ctx, pinned, "-trimpath", "-ldflags=-s -w", "-o", half, program); err != nil {
 		return fmt.Errorf("compile Argo Rollouts: %w", err)
 	}
 	return os.Rename(half, to)

@@ -45,7 +45,7 @@ func Prepare(ctx context.Context, c Config) error {
 		name string
 		run  func(context.Context, Config) error
 	}{
-		{"a Kubernetes node (the first time it is compiled: about ten minutes)", func(ctx context.Context, c Config) error { return c.Cluster.Up(ctx) }},
+		{"a Kubernetes node (the first time it is compiled: about six minutes)", bringUp},
 		{"images of our programs, Envoy and HotROD", loadImages},
 		{"Switchyard, from charts/operator, into namespace signadot", installChart},
 		{"HotROD, four services, into namespace hotrod", installHotROD},
@@ -56,6 +56,15 @@ func Prepare(ctx context.Context, c Config) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
+	return nil
+}
+
+// bringUp makes the cluster, and says how to look at it while the rest is built.
+func bringUp(ctx context.Context, c Config) error {
+	if err := c.Cluster.Up(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("the cluster can be looked at already, in another terminal: %s\n", c.Cluster.Enter())
 	return nil
 }
 

@@ -12,13 +12,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"switchyard.dev/tools/cluster/internal/lock"
 )
 
-// heartbeat is how often a running build says that it is alive.
+// heartbeat is how often a running build says how far it is.
 const heartbeat = 20 * time.Second
 
 // Builder compiles groups of one recipe into the cache.
@@ -29,6 +28,8 @@ type Builder struct {
 	Groups []Group
 	// Dir is the directory of the recipe's programs: CACHE/bin/HASH.
 	Dir string
+
+	heartbeat time.Duration
 }
 
 // Open reads the pins below source and says where their programs belong in cache.
@@ -49,7 +50,7 @@ func Open(source, cache string) (*Builder, error) {
 		return nil, err
 	}
 	dir := filepath.Join(cache, "bin", Hash(pins, groups, runtime.Version()))
-	return &Builder{Source: source, Groups: groups, Dir: dir}, nil
+	return &Builder{Source: source, Groups: groups, Dir: dir, heartbeat: heartbeat}, nil
 }
 
 // Missing returns those of the groups that still have a program to be built.
@@ -80,8 +81,13 @@ func (b *Builder) Build(ctx context.Context, groups []Group, note func(format st
 	if err := os.MkdirAll(b.Dir, 0o755); err != nil {
 		return fmt.Errorf("making the cache directory: %w", err)
 	}
-	for _, g := range b.Missing(groups) {
-		if err := b.group(ctx, g, note); err != nil {
+	missing := b.Missing(groups)
+	far, err := b.count(ctx, missing, note)
+	if err != nil {
+		return err
+	}
+	for _, g := range missing {
+		if err := b.group(ctx, g, far, note); err != nil {
 			return err
 		}
 	}
@@ -90,25 +96,19 @@ func (b *Builder) Build(ctx context.Context, groups []Group, note func(format st
 
 // group compiles one group beside its place and moves the finished programs
 // there, so that a build that was cut off never leaves half of a program.
-func (b *Builder) group(ctx context.Context, g Group, note func(string, ...any)) error {
+func (b *Builder) group(ctx context.Context, g Group, far *tally, note func(string, ...any)) error {
 	temp, err := os.MkdirTemp(b.Dir, ".building-")
 	if err != nil {
 		return fmt.Errorf("making a build directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // what stays is empty, or of a build that failed
-	args := append([]string{"build", "-v", "-o", temp + "/"}, g.Flags...)
 	var names []string
 	for _, p := range g.Programs {
-		args, names = append(args, p.Package), append(names, p.Name)
+		names = append(names, p.Name)
 	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = filepath.Join(b.Source, g.Module)
-	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
-	cmd.Env = append(cmd.Env, g.Env...)
+	cmd := b.command(ctx, g, "build", "-v", "-o", temp+"/")
 	start := time.Now()
-	if err := run(cmd, func(compiled int) {
-		note("%s: %d packages compiled after %.0f s", strings.Join(names, ", "), compiled, time.Since(start).Seconds())
-	}); err != nil {
+	if err := b.run(cmd, far.take, func() { note("%s: %v", strings.Join(names, ", "), far) }); err != nil {
 		return fmt.Errorf("compiling %s in %s: %w", strings.Join(names, ", "), cmd.Dir, err)
 	}
 	note("built %s in %.0f s", strings.Join(names, ", "), time.Since(start).Seconds())
@@ -120,10 +120,22 @@ func (b *Builder) group(ctx context.Context, g Group, note func(string, ...any))
 	return nil
 }
 
-// run runs a `go build -v`, which writes one line per compiled package, and
-// calls beat with their number now and then. What the compiler says beside
-// those lines becomes part of the error.
-func run(cmd *exec.Cmd, beat func(compiled int)) error {
+// command is the go command with the given arguments, for the packages of a group.
+func (b *Builder) command(ctx context.Context, g Group, args ...string) *exec.Cmd {
+	args = append(args, g.Flags...)
+	for _, p := range g.Programs {
+		args = append(args, p.Package)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Join(b.Source, g.Module)
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-buildvcs=false", "GOOS=", "GOARCH=")
+	cmd.Env = append(cmd.Env, g.Env...)
+	return cmd
+}
+
+// run runs a go command and calls beat now and then. What the command says, but
+// for the lines that take takes, becomes part of the error.
+func (b *Builder) run(cmd *exec.Cmd, take func(line string) bool, beat func()) error {
 	pipe, err := cmd.StderrPipe()
 	if err != nil {
 		return fmt.Errorf("connecting to the compiler: %w", err)
@@ -131,20 +143,19 @@ func run(cmd *exec.Cmd, beat func(compiled int)) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the Go compiler: %w", err)
 	}
-	var compiled atomic.Int64
 	stop := make(chan struct{})
 	go func() {
-		for tick := time.NewTicker(heartbeat); ; {
+		for tick := time.NewTicker(b.heartbeat); ; {
 			select {
 			case <-stop:
 				tick.Stop()
 				return
 			case <-tick.C:
-				beat(int(compiled.Load()))
+				beat()
 			}
 		}
 	}()
-	said := collect(pipe, &compiled)
+	said := collect(pipe, take)
 	close(stop)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(said))
@@ -152,17 +163,13 @@ func run(cmd *exec.Cmd, beat func(compiled int)) error {
 	return nil
 }
 
-// collect counts the lines that are bare import paths and returns all others,
-// at most the last 40.
-func collect(r io.Reader, compiled *atomic.Int64) string {
+// collect returns the lines that take does not take, at most the last 40.
+func collect(r io.Reader, take func(line string) bool) string {
 	var said []string
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
-		line := lines.Text()
-		if line != "" && !strings.ContainsAny(line, " :#\t") {
-			compiled.Add(1)
-		} else if !strings.HasPrefix(line, "go: downloading ") {
+		if line := lines.Text(); !take(line) {
 			said = append(said, line)
 		}
 	}

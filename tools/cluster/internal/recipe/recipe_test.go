@@ -2,10 +2,15 @@ package recipe
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
+	"time"
 )
 
 // repository is the folder of the program, seen from this test.
@@ -130,9 +135,64 @@ func TestABrokenBuildSaysWhatTheCompilerSaid(t *testing.T) {
 }
 
 func TestCollectCountsPackagesAndKeepsFaults(t *testing.T) {
-	var n atomic.Int64
-	said := collect(bytes.NewBufferString("a.b/c\ngo: downloading x v1\n# a.b/d\nd.go:3:1: undefined: x\nfmt\n"), &n)
-	if n.Load() != 2 || said != "# a.b/d\nd.go:3:1: undefined: x" {
-		t.Errorf("counted %d, kept %q", n.Load(), said)
+	var far tally
+	said := collect(bytes.NewBufferString("a.b/c\ngo: downloading x v1\n# a.b/d\nd.go:3:1: undefined: x\nfmt\n"), far.take)
+	if far.done.Load() != 2 || said != "# a.b/d\nd.go:3:1: undefined: x" {
+		t.Errorf("counted %d, kept %q", far.done.Load(), said)
+	}
+}
+
+func TestLeft(t *testing.T) {
+	for want, c := range map[string]struct {
+		done, total int
+		elapsed     time.Duration
+	}{
+		"0 of about 2847 packages compiled":                             {0, 2847, time.Second},
+		"99 of about 2847 packages compiled":                            {99, 2847, time.Minute},
+		"949 of about 2847 packages compiled, about 4 min left":         {949, 2847, 2 * time.Minute},
+		"2800 of about 2847 packages compiled, less than a minute left": {2800, 2847, 6 * time.Minute},
+		"every package compiled, linking":                               {2847, 2847, 6 * time.Minute},
+	} {
+		if got := left(c.done, c.total, c.elapsed); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestABuildSaysHowMuchIsLeft compiles a small program with an empty build cache:
+// who waits for minutes wants to know for how many.
+func TestABuildSaysHowMuchIsLeft(t *testing.T) {
+	t.Setenv("GOCACHE", t.TempDir())
+	b := opened(t)
+	b.heartbeat = 10 * time.Millisecond
+	pause, err := Choose(b.Groups, "pause")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var notes []string
+	note := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		notes = append(notes, fmt.Sprintf(format, args...))
+	}
+	if err := b.Build(t.Context(), pause, note); err != nil {
+		t.Fatal(err)
+	}
+	told := regexp.MustCompile(`^pause: (\d+) of about (\d+) packages compiled$`)
+	seen := map[string]bool{}
+	most := 0
+	for _, n := range notes {
+		if m := told.FindStringSubmatch(n); m != nil {
+			done, _ := strconv.Atoi(m[1])
+			most = max(most, done)
+			seen[m[2]] = true
+		}
+	}
+	if len(seen) != 1 || most < 10 {
+		t.Errorf("%d packages were told as compiled, of %v, want one number throughout:\n%s", most, seen, strings.Join(notes, "\n"))
+	}
+	if !slices.Contains(notes, "pause: every package compiled, linking") {
+		t.Errorf("what was counted before was never all compiled:\n%s", strings.Join(notes, "\n"))
 	}
 }
