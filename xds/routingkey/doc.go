@@ -70,6 +70,12 @@
 // alike. HTTP/3 is not listened for: only TCP is redirected to the proxy, and
 // what the workload serves over UDP never meets it.
 //
-// Package keytest has these as requests, in all combinations; tests send them
+// # What a key may be
+//
+// Check says which header forms cannot carry a key, and why; it follows from the above.
+// No form carries an empty key, one with a comma, with white space at its ends, or with a
+// control character other than a tab. Baggage does not carry one with a semicolon.
+//
+// Package keytest has the answers as requests, in all combinations; tests send them
 // through a real Envoy and through Of.
 package routingkey

@@ -16,8 +16,8 @@ type Extraction struct {
 const (
 	ows = `[ \t]*`
 	// A value: neither empty nor with white space at its ends.
-	baggageValue    = `[^;, \t](?:[^;,]*[^;, \t])?`
-	tracestateValue = `[^, \t](?:[^,]*[^, \t])?`
+	baggageValue    = `[^` + property + separator + ` \t](?:[^` + property + separator + `]*[^` + property + separator + ` \t])?`
+	tracestateValue = `[^` + separator + ` \t](?:[^` + separator + `]*[^` + separator + ` \t])?`
 	wholeValue      = tracestateValue
 	pair            = ows + Member + ows + `=` + ows
 )

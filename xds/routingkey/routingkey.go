@@ -12,13 +12,17 @@ const (
 	Tracestate = "tracestate"
 	// MaxLength bounds a key: one of so many bytes or more is none.
 	MaxLength = 8192
+
+	// separator ends a value in every form, property in baggage only.
+	separator = ","
+	property  = ";"
 )
 
 // Of gives the routing key of a request, or "" when it has none. The function
 // lines gives the values of all header lines of a name (lower case), in order,
 // with or without white space at their ends; custom lists further headers whose whole value is a key, by precedence.
 func Of(lines func(name string) []string, custom []string) string {
-	if key := last(members(lines(Baggage), ";")); key != "" {
+	if key := last(members(lines(Baggage), property)); key != "" {
 		return key
 	}
 	if key := first(members(lines(Tracestate), "")); key != "" {
@@ -34,8 +38,8 @@ func Of(lines func(name string) []string, custom []string) string {
 
 // single gives the value of a header that is no list, "" when there are several.
 func single(lines []string) string {
-	value := strings.Join(lines, ",")
-	if strings.Contains(value, ",") {
+	value := strings.Join(lines, separator)
+	if strings.Contains(value, separator) {
 		return ""
 	}
 	return trim(value)
@@ -45,7 +49,7 @@ func single(lines []string) string {
 // stop, when that is not empty.
 func members(lines []string, stop string) []string {
 	var values []string
-	for member := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+	for member := range strings.SplitSeq(strings.Join(lines, separator), separator) {
 		if stop != "" {
 			member, _, _ = strings.Cut(member, stop)
 		}
