@@ -227,6 +227,9 @@ func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 	c := start(t, "dry-wrong")
 	c.deployment("quiet") // No Service leads to it.
 	c.baseline("taken")
+	group := func(name, key string) *crdv1.SignadotRouteGroup {
+		return &crdv1.SignadotRouteGroup{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: crdv1.SignadotRouteGroupSpec{RoutingKey: key}}
+	}
 	badPatch := c.sandbox("dry-bad-patch", "dry-bad-patch", "taken")
 	badPatch.Spec.Customization.Patches[0].Strategic.Raw = []byte(`{"spec":{"template":{"spec":{"containers":"none"}}}}`)
 	elsewhere := c.sandbox("dry-elsewhere", "dry-elsewhere", "a")
@@ -245,6 +248,8 @@ func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 		{"no Service selects the baseline", c.sandbox("dry-quiet", "dry-quiet", "quiet"), []string{
 			"ForkedWorkload ServicesReady=True ServicesReady",
 		}},
+		{"no header can carry the key", group("dry-comma", "dry,comma"), []string{"SignadotRouteGroup Accepted=False InvalidSpec"}},
+		{"one header cannot carry the key", group("dry-semicolon", "dry;semicolon"), []string{"SignadotRouteGroup Accepted=True AcceptedWithWarning"}},
 		{"a patch does not apply", badPatch, []string{"SignadotSandbox Accepted=False PatchFailed"}},
 	}
 	for _, tt := range tests {

@@ -13,6 +13,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // plan gives what came of it all.
@@ -130,7 +131,7 @@ func findingsOf(of Object, o client.Object) []Finding {
 		f := Finding{Object: of, Type: c.Type, Reason: c.Reason, Status: c.Status, Message: c.Message}
 		switch {
 		case c.Type == crdv1.ConditionReady, c.Reason == forkedworkload.ReasonForkProgressing:
-		case c.Status == string(metav1.ConditionFalse), isRemark(o, c.Type):
+		case c.Status == string(metav1.ConditionFalse), isRemark(o, c):
 			no = append(no, f)
 		case c.Status == string(metav1.ConditionUnknown):
 			open = append(open, f)
@@ -142,11 +143,15 @@ func findingsOf(of Object, o client.Object) []Finding {
 	return no
 }
 
-// isRemark says whether a condition that is so tells something all the same: a
-// member that no Service leads to, or some of whose ports lead nowhere.
-func isRemark(o client.Object, conditionType string) bool {
+// isRemark reports whether a condition that is True says something that people should
+// know: a warning about the routing key, a member that no Service leads to, or some of
+// whose ports lead nowhere.
+func isRemark(o client.Object, c crdv1.StatusCondition) bool {
+	if c.Reason == routingkey.ReasonWarning {
+		return true
+	}
 	m, ok := o.(crdv1.Member)
-	if !ok || conditionType != crdv1.ConditionServicesReady || m.RoutingInfo() == nil {
+	if !ok || c.Type != crdv1.ConditionServicesReady || m.RoutingInfo() == nil {
 		return false
 	}
 	services := m.RoutingInfo().Services

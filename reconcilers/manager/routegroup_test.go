@@ -258,7 +258,7 @@ func TestAGroupThatIsMadeAgainHasItsKeyAgain(t *testing.T) {
 func TestKeysOfAllSorts(t *testing.T) {
 	const ns = "keys"
 	c := start(t, ns)
-	for i, key := range []string{"UPPER", "a b", "日本語", "-", "..", "a/b", "a\nb", `"`, strings.Repeat("é", 500)} {
+	for i, key := range []string{"UPPER", "a b", "日本語", "-", "..", "a/b", "a\tb", "a;b", `"`, strings.Repeat("é", 500)} {
 		g := c.group(fmt.Sprintf("keys-%d", i), key)
 		c.condition(g, crdv1.ConditionReady, "True", "Ready")
 		c.reaches(ns, key)
@@ -270,6 +270,25 @@ func TestKeysOfAllSorts(t *testing.T) {
 		c.says(c.condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "give it")
 		c.remove(g)
 	}
+	// A request with such a key would reach the baseline: baggage and tracestate end a value
+	// at a comma, readers take spaces off its ends, and HTTP allows no newline.
+	for i, key := range []string{"a,b", " a", "a ", "a\nb", "a\x7fb"} {
+		g := c.group(fmt.Sprintf("uncarried-%d", i), key)
+		c.says(c.condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "no header can carry it (baggage, tracestate, custom headers)")
+		c.remove(g)
+		if fact := c.log.fact(event.RoutingKey(key)); fact != nil {
+			t.Errorf("key %q: the log says %v", key, fact)
+		}
+	}
+	g := c.group("semicolon", "semi;colon")
+	c.says(c.condition(g, crdv1.ConditionReady, "True", "Ready"), "cannot carry it in baggage")
+	c.says(c.condition(g, crdv1.ConditionAccepted, "True", routingkey.ReasonWarning), "cannot carry it in baggage")
+	byHand := &crdv1.RoutingConfig{ObjectMeta: named("by-hand"), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
+	byHand.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "by,hand"}
+	if err := c.client.Create(c.ctx, byHand); err != nil {
+		t.Fatal(err)
+	}
+	c.says(c.condition(byHand, crdv1.ConditionAccepted, "False", baseline.ReasonInvalidSpec), `"by,hand" contains ","`, crdv1.AnnotationRoutingKey)
 }
 
 func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {

@@ -30,6 +30,12 @@ func conditions(t *testing.T, g *crdv1.SignadotRouteGroup) string {
 	return strings.Join(out, ", ")
 }
 
+// keyed gives the group of the input another routing key.
+func keyed(key string, in routegroup.Input) routegroup.Input {
+	in.Group.Spec.RoutingKey = key
+	return in
+}
+
 func TestWhatIsSaidOfAGroup(t *testing.T) {
 	const all = "Ready=T Ready, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts"
 	a, b := sandboxOf("a", fork("a-1", "one")), sandboxOf("b", fork("b-2", "two"))
@@ -51,6 +57,11 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 		says    []string
 	}{
 		{"all is well", of(group("a", "b"), a, b), nil, all, "2/2", []string{`"key"`, "2 sandboxes"}},
+		{"one header cannot carry the key", keyed("a;b", of(group("a", "b"), a, b)), nil,
+			strings.Replace(all, "Accepted=T Accepted", "Accepted=T AcceptedWithWarning", 1), "2/2", []string{`"a;b" contains ";"`, "cannot carry it in baggage"}},
+		{"no header can carry the key", keyed("a,b", of(group("a", "b"), a, b)), nil,
+			"Ready=F InvalidSpec, Accepted=F InvalidSpec, SandboxesReady=T SandboxesReady, RoutingReady=F InvalidSpec, NoConflicts=T NoConflicts",
+			"2/2", []string{`spec.routingKey "a,b" contains ","`, "baggage, tracestate, custom headers", "Choose another key"}},
 		{"a sandbox does not exist", of(group("a", "nobody"), a), nil,
 			"Ready=F SandboxesNotFound, Accepted=T Accepted, SandboxesReady=F SandboxesNotFound, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
 			"1/2", []string{"nobody", "create it"}},

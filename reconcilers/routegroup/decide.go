@@ -69,7 +69,7 @@ func accept(in Input) finding.Finding {
 	if rivals := routingkey.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
 		message += " " + rivals
 	}
-	return finding.Yes("Accepted", message)
+	return routingkey.Accepted(key, message)
 }
 
 // madeBy says who made a RoutingConfig that this group did not make.

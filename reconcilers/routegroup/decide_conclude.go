@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 )
 
@@ -66,6 +67,9 @@ func isReady(in Input, f finding.Findings) finding.Finding {
 	well := fmt.Sprintf("Requests with routing key %q are led to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
 	if len(in.names()) == 0 {
 		well = nothing
+	}
+	if warning := routingkey.Warning(in.Group.Spec.RoutingKey); warning != "" {
+		well += " " + warning
 	}
 	types := []string{crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady, routingconfig.ConditionNoConflicts, crdv1.ConditionRoutingReady}
 	ready := f.Ready(well, types...)

@@ -27,7 +27,8 @@ type Decision struct {
 	// Findings are those for Accepted, WorkloadsFound, SidecarsReady, NoConflicts and
 	// MiddlewaresApplied.
 	Findings finding.Findings
-	// Declaration is what goes on the log; nil when another object has the key.
+	// Declaration is what goes on the log; nil when another object has the key, or no
+	// request can carry it.
 	Declaration *factv1.RoutingDeclared
 }
 
@@ -46,9 +47,13 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept says whether the key is free and every member is named.
+// accept says whether the key is one that requests can carry, and free, and every member
+// is named.
 func accept(in Input) finding.Finding {
 	key := in.Config.RoutingKey()
+	if problem := routingkey.Problem(key); problem != "" {
+		return finding.No(ReasonInvalidSpec, "The routing key "+problem+", in annotation "+crdv1.AnnotationRoutingKey)
+	}
 	if h := in.holder(); h.UID != in.Config.UID {
 		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by RoutingConfig %s, which had it first: choose another key, in annotation %s",
@@ -60,7 +65,11 @@ func accept(in Input) finding.Finding {
 				"spec.sandboxedWorkloads[%d] lacks kind, namespace or name, and is left out: name a workload", i))
 		}
 	}
-	return finding.Yes("Accepted", fmt.Sprintf("Routing key %q is held by this object.", key))
+	message := fmt.Sprintf("Routing key %q is held by this object.", key)
+	if metav1.GetControllerOfNoCopy(in.Config) != nil { // Its owner has the warning.
+		return finding.Yes("Accepted", message)
+	}
+	return routingkey.Accepted(key, message)
 }
 
 // found says whether every member exists and says how it is reached.

@@ -81,12 +81,18 @@ func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
 	if contested := f[ConditionNoConflicts]; contested.IsNo() {
 		message += " " + contested.Message
 	}
+	if f[crdv1.ConditionAccepted].Reason == routingkey.ReasonWarning {
+		message += " " + routingkey.Warning(c.RoutingKey())
+	}
 	return message
 }
 
 // published says whether the declaration is on the log, and where.
 func published(in Input, d Decision, p Published) finding.Finding {
 	switch {
+	case !in.carried():
+		accepted := d.Findings[crdv1.ConditionAccepted]
+		return finding.No(accepted.Reason, accepted.Message)
 	case d.Declaration == nil:
 		return finding.No(routingkey.ReasonTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
 			in.Config.RoutingKey(), in.holder().Name))

@@ -160,6 +160,18 @@ func TestConditions(t *testing.T) {
 		{"all is well", nil, published, crdv1.ConditionReady, "True", "Ready", `"k"`},
 		{"nothing is routed, as for a sandbox that was refused", func(in *routingconfig.Input) { in.Config.Spec.SandboxedWorkloads = nil }, published,
 			crdv1.ConditionReady, "True", "Ready", `Routing key "k" leads to no workload: requests with it reach the baselines.`},
+		{"no header can carry the key", func(in *routingconfig.Input) {
+			in.Config.Annotations[crdv1.AnnotationRoutingKey] = "a,b"
+		}, published, crdv1.ConditionReady, "False", "InvalidSpec", `The routing key "a,b" contains ",", which ends a value, so no header can carry it (baggage, tracestate, custom headers).`},
+		{"so it is not declared", func(in *routingconfig.Input) {
+			in.Config.Annotations[crdv1.AnnotationRoutingKey] = " k"
+		}, published, crdv1.ConditionPublished, "False", "InvalidSpec", `begins with " "`},
+		{"one header cannot carry the key", func(in *routingconfig.Input) {
+			in.Config.Annotations[crdv1.AnnotationRoutingKey] = "a;b"
+		}, published, crdv1.ConditionAccepted, "True", "AcceptedWithWarning", `contains ";", which ends a value, so requests cannot carry it in baggage.`},
+		{"which Ready says, too", func(in *routingconfig.Input) {
+			in.Config.Annotations[crdv1.AnnotationRoutingKey] = "a;b"
+		}, published, crdv1.ConditionReady, "True", "Ready", "cannot carry it in baggage."},
 		{"the place in the log is told", nil, published, crdv1.ConditionPublished, "True", "Published", "e/9"},
 		{"the log cannot be written", nil, routingconfig.Published{Err: errors.New("away")},
 			crdv1.ConditionReady, "False", "LogUnavailable", "away"},

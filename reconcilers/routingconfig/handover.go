@@ -85,7 +85,7 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 // is not its holder.
 func (r *Reconciler) forgo(ctx context.Context, in Input) error {
 	noted := in.Config.Annotations[AnnotationDeclaredKey]
-	if noted == "" || noted == in.Config.RoutingKey() {
+	if noted == "" || noted == in.Config.RoutingKey() && in.carried() {
 		return nil
 	}
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationDeclaredKey: ""})

@@ -99,6 +99,29 @@ func reconciler(t *testing.T, api client.Client, live client.Reader, log *facts)
 	}
 }
 
+// An older version declared any key. One that no header can carry is withdrawn, once, and
+// neither declared again nor handed over.
+func TestAKeyThatNoHeaderCanCarryIsWithdrawn(t *testing.T) {
+	log := &facts{}
+	api := holds(t, declares(config("a", "k,", 0), "k,"), config("b", "k,", 1))
+	look := reconciler(t, api, api, log)
+	look("a", "b", "a", "b")
+	c := &crdv1.RoutingConfig{}
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "a"}, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.Delete(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	look("a", "b")
+	if diff := cmp.Diff([]string{"no k,"}, log.put); diff != "" {
+		t.Error(diff)
+	}
+	if accepted := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionAccepted); accepted == nil || accepted.Reason != "InvalidSpec" {
+		t.Errorf("%+v", accepted)
+	}
+}
+
 func TestAKeyThatSomebodyWaitsForIsHandedOver(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

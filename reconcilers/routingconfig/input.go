@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // AnnotationDeclaredKey on a RoutingConfig is the key for which it has put a
@@ -91,14 +92,17 @@ func (in Input) heir() *crdv1.RoutingConfig {
 	return out
 }
 
-// holds says whether the key is this object's.
-func (in Input) holds() bool { return in.holder().UID == in.Config.UID }
+// holds reports whether the key is this object's, and one that requests can carry.
+func (in Input) holds() bool { return in.carried() && in.holder().UID == in.Config.UID }
+
+// carried reports whether requests can carry the key. Nothing declares one that they cannot.
+func (in Input) carried() bool { return routingkey.Problem(in.Config.RoutingKey()) == "" }
 
 // formerKey gives the key that was declared before and is given up now, and who else has
 // it; none when there is no such key.
 func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
 	former := in.Config.Annotations[AnnotationDeclaredKey]
-	if former == "" || former == in.Config.RoutingKey() {
+	if former == "" || former == in.Config.RoutingKey() && in.carried() {
 		return "", nil
 	}
 	itself := func(c crdv1.RoutingConfig) bool { return c.UID == in.Config.UID }

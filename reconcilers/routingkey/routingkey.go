@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/finding"
+	headers "switchyard.dev/xds/routingkey"
 )
 
 // Indexes of those who claim keys, by key.
@@ -48,20 +51,56 @@ func ConfigName(key string) string {
 	return crdv1.ObjectName(crdv1.MaxObjectName, key)
 }
 
-// MaxLength is how many bytes a key may have: what its subject on the routing log and
-// the headers that carry it can hold, whatever characters it is of.
+// MaxLength is how many bytes a key may have: what its subject on the routing log can
+// hold, whatever characters it is of.
 const MaxLength = 1000
 
-// Problem says what is wrong with a key, and what to do about it; empty when nothing
-// is. Any text that is not too long will do.
+// Problem says what is wrong with a key that no object can have, and what to do about it,
+// in words that go on from the field it is in; empty when nothing is. The headers that
+// carry keys decide (see package xds/routingkey).
 func Problem(key string) string {
 	switch {
 	case key == "":
 		return "is empty: give it a routing key of its own"
 	case len(key) > MaxLength:
-		return fmt.Sprintf("has %d bytes, more than %d, which no header carries: give it a shorter one", len(key), MaxLength)
+		return fmt.Sprintf("has %d bytes, more than %d: give it a shorter one", len(key), MaxLength)
 	}
-	return ""
+	defects := headers.Check(key)
+	if len(defects) < len(headers.Forms()) {
+		return ""
+	}
+	return fmt.Sprintf("%q %s, so no header can carry it (%s). Choose another key", key, defects[0].Why, forms(defects))
+}
+
+// ReasonWarning is the reason of the condition Accepted of an object that is accepted with
+// a Warning.
+const ReasonWarning = "AcceptedWithWarning"
+
+// Accepted returns the finding that an object with this key is accepted: with the
+// Warning about the key, if there is one.
+func Accepted(key, message string) finding.Finding {
+	if warning := Warning(key); warning != "" {
+		return finding.Yes(ReasonWarning, message+" "+warning)
+	}
+	return finding.Yes("Accepted", message)
+}
+
+// Warning says which headers cannot carry a key that others can; empty when all can.
+func Warning(key string) string {
+	defects := headers.Check(key)
+	if len(defects) == 0 || Problem(key) != "" {
+		return ""
+	}
+	return fmt.Sprintf("Routing key %q %s, so requests cannot carry it in %s.", key, defects[0].Why, forms(defects))
+}
+
+// forms lists the header forms of some defects.
+func forms(defects []headers.Defect) string {
+	var out []string
+	for _, d := range defects {
+		out = append(out, string(d.Form))
+	}
+	return strings.Join(out, ", ")
 }
 
 // Claim is a sandbox or a route group that claims a key.

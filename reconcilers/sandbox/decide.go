@@ -132,6 +132,9 @@ func accept(in Input, all []entry) finding.Finding {
 	if key == "" {
 		return finding.No(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
 	}
+	if problem := routingkey.Problem(key); problem != "" {
+		return finding.No(baseline.ReasonInvalidSpec, "spec.id "+problem)
+	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
 		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which had it first: choose another spec.id", key, h))
@@ -158,7 +161,7 @@ func accept(in Input, all []entry) finding.Finding {
 	if rivals := routingkey.Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
 		remarks = append(remarks, rivals)
 	}
-	return finding.Yes("Accepted", strings.Join(append(remarks, idle(in, all)...), " "))
+	return routingkey.Accepted(key, strings.Join(append(remarks, idle(in, all)...), " "))
 }
 
 // nothing is what a sandbox without members comes to.
@@ -199,8 +202,8 @@ func idle(in Input, all []entry) []string {
 	return out
 }
 
-// mayHaveParts says whether the sandbox has its key, without which no part of
-// it could be reached.
+// mayHaveParts says whether the sandbox has its key, and requests can carry it: without
+// that no part of it could be reached.
 func mayHaveParts(in Input) bool {
-	return in.routingKey() != "" && routingkey.Has(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
+	return routingkey.Problem(in.routingKey()) == "" && routingkey.Has(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Made is what is there after the decision was acted on.
@@ -43,6 +44,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	well := "All desired workloads are available."
 	if len(d.Members) == 0 {
 		well = nothing
+	}
+	if warning := routingkey.Warning(in.routingKey()); warning != "" {
+		well += " " + warning
 	}
 	findings[crdv1.ConditionReady] = findings.Ready(well,
 		crdv1.ConditionAccepted, crdv1.ConditionResourcesReady, crdv1.ConditionWorkloadsReady, crdv1.ConditionRoutingReady)

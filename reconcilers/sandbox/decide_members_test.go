@@ -38,6 +38,8 @@ func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
 		says   string
 	}{
 		{"there is no id", sandbox.Input{Sandbox: with(asks(), func(s *crdv1.SignadotSandboxSpec) { s.ID = "" })}, "InvalidSpec", "spec.id is empty"},
+		{"no header can carry the id", sandbox.Input{Sandbox: with(asks(), func(s *crdv1.SignadotSandboxSpec) { s.ID = "a,b" })},
+			"InvalidSpec", `spec.id "a,b" contains ",", which ends a value, so no header can carry it (baggage, tracestate, custom headers). Choose another key`},
 		{"the id is the key of an older route group", sandbox.Input{Sandbox: asks(), Claims: []routingkey.Claim{routingkey.OfGroup(&group)}},
 			"RoutingKeyTaken", "SignadotRouteGroup g"},
 		{"the RoutingConfig of the key is somebody else's, who is named", sandbox.Input{Sandbox: asks(), KeyConfig: &crdv1.RoutingConfig{
