@@ -53,6 +53,7 @@ func decodeHeader(f *Fact, m Message) error {
 		UID:        r.text(headerCauseUID),
 		Generation: r.number(headerCauseGeneration),
 		Manager:    r.text(headerCauseManager),
+		Via:        r.text(headerCauseVia),
 		Trace:      r.text(headerTrace),
 	}
 	if r.err != nil {

@@ -11,7 +11,7 @@
 // turn one into the other:
 //
 //	ce-specversion  1.0
-//	ce-id           hash of everything else: the same statement has the same id
+//	ce-id           hash of all that is here but causevia: the same statement has the same id
 //	ce-source       switchyard.dev/reconcilers
 //	ce-type         dev.switchyard.routing.declared.v1
 //	ce-subject      the key: key/alice, workload/ForkedWorkload/shop/customer
@@ -20,7 +20,7 @@
 //	ce-recordedtime  when the log took it, for "the table at 14:03"
 //	ce-chain         checksum of this event and of all before it (Chain)
 //	ce-causekind, ce-causenamespace, ce-causename, ce-causeuid,
-//	ce-causegeneration, ce-causemanager, ce-traceparent   the Cause
+//	ce-causegeneration, ce-causemanager, ce-causevia, ce-traceparent   the Cause
 //
 // ce-recordedtime and ce-chain are added when the fact is recorded (Seal). They
 // make a log that can be audited: Check finds the first event that was

@@ -42,6 +42,7 @@ const (
 	headerCauseUID        = "ce-causeuid"
 	headerCauseGeneration = "ce-causegeneration"
 	headerCauseManager    = "ce-causemanager"
+	headerCauseVia        = "ce-causevia"
 	headerTrace           = "ce-traceparent"
 )
 
@@ -127,12 +128,15 @@ func header(f Fact, typ string, data []byte) map[string]string {
 		set(headerCauseGeneration, strconv.FormatInt(f.Cause.Generation, 10))
 	}
 	set(headerCauseManager, f.Cause.Manager)
+	set(headerCauseVia, f.Cause.Via)
 	set(headerTrace, f.Cause.Trace)
 	h[headerID] = id(h, data)
 	return h
 }
 
-// idOver lists what an event's id is made of, in order.
+// idOver lists what an event's id is made of, in order. It never changes: an older
+// reader would take the ids of newer events for wrong ones. What was added since, as
+// ce-causevia, is covered by the checksum of the log alone (Chain).
 var idOver = [...]string{
 	headerSource, headerType, headerSubject, headerTime, headerCauseKind, headerCauseNamespace, headerCauseName,
 	headerCauseUID, headerCauseGeneration, headerCauseManager, headerTrace,

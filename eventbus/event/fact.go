@@ -15,14 +15,19 @@ type Pos struct {
 	Seq uint64
 }
 
-// Cause says on whose behalf a fact was stated: one generation of one
-// Kubernetes object, and who wrote it last.
+// Cause says which object's change led to a fact: one generation of one Kubernetes
+// object, and who wrote it last.
 type Cause struct {
 	Kind, Namespace, Name string
 	UID                   string
 	Generation            int64
 	// Manager is the field manager or user that last wrote the object's spec.
 	Manager string
+	// Via names the objects through which the change of that object reached the one that
+	// the fact is about, nearest to the cause first: "SignadotRouteGroup/blue", with the
+	// namespace between kind and name if there is one, separated by commas. Empty when the
+	// fact's object was made for that object alone, or is that object.
+	Via string
 	// Trace is a W3C traceparent, or empty.
 	Trace string
 }

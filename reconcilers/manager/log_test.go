@@ -69,6 +69,13 @@ func (l *recordingLog) fact(key event.Key) proto.Message {
 	return l.newest[key].Fact.Data
 }
 
+// cause returns the cause of the newest fact of a key.
+func (l *recordingLog) cause(key event.Key) event.Cause {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.newest[key].Fact.Cause
+}
+
 // since gives the facts after the first n, as words.
 func (l *recordingLog) since(n int) []string {
 	l.mu.Lock()

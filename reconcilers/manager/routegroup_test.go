@@ -169,6 +169,54 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 	c.condition(b, crdv1.ConditionReady, "True", "Ready")
 }
 
+// bisect, diff and history name the cause of an event. Whoever looks for what took the
+// routes away must find the object that somebody changed, and not one that nobody touched.
+func TestTheCauseOfAGroupsRoutingIsWhatHasChanged(t *testing.T) {
+	const ns = "causes"
+	c := start(t, ns)
+	c.served(ns, "one")
+	c.served(ns, "two")
+	key := event.RoutingKey("causes-group")
+	caused := func(why string, by client.Object, kind, via string) {
+		t.Helper()
+		got := c.log.cause(key)
+		if got.Kind != kind || got.Name != by.GetName() || got.UID != string(by.GetUID()) || got.Manager == "" || got.Generation == 0 || got.Via != via {
+			t.Errorf("%s: caused by %+v", why, got)
+		}
+	}
+	a := c.sandbox("causes-a", forkOf("causes-a-key", ns, "one"))
+	b := c.sandbox("causes-b", forkOf("causes-b-key", ns, "two"))
+	c.forkFor(ns, "causes-a-key")
+	c.forkFor(ns, "causes-b-key")
+	g := c.group("causes", "causes-group", "causes-a", "causes-b", "causes-c")
+	c.reaches(ns, "causes-group", "causes-a one", "causes-b two")
+	caused("a group is made", g, crdv1.KindRouteGroup, "")
+
+	edit(c, b, func(s *crdv1.SignadotSandbox) { s.Spec.Customization.Patches = nil })
+	c.reaches(ns, "causes-group", "causes-a one")
+	caused("a sandbox forks nothing any more", b, crdv1.KindSandbox, "SignadotRouteGroup/causes")
+
+	late := c.sandbox("causes-c", forkOf("causes-c-key", ns, "two"))
+	c.reaches(ns, "causes-group", "causes-a one", "causes-c two")
+	caused("a sandbox comes", late, crdv1.KindSandbox, "SignadotRouteGroup/causes")
+
+	c.remove(a)
+	c.reaches(ns, "causes-group", "causes-c two")
+	caused("a sandbox is deleted", a, crdv1.KindSandbox, "SignadotRouteGroup/causes")
+
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
+	c.reaches(ns, "causes-group")
+	caused("the group names no sandbox any more", g, crdv1.KindRouteGroup, "")
+
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"causes-c"} })
+	c.reaches(ns, "causes-group", "causes-c two")
+	c.remove(late)
+	c.reaches(ns, "causes-group")
+	c.remove(g)
+	c.silent("causes-group")
+	caused("the group is deleted", g, crdv1.KindRouteGroup, "")
+}
+
 func TestASandboxLeavesItsGroupsBeforeItsForksGo(t *testing.T) {
 	const ns = "leaves"
 	c := start(t, ns)

@@ -2,7 +2,9 @@ package publish
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -10,11 +12,30 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// CauseOf says on whose behalf a fact about the object is stated: the object
-// itself and who wrote it last. An object that we made for another one has a
-// person behind that other one, so what AnnotationOnBehalf says counts there;
-// on an object that others have written it counts for nothing.
+// CauseOf returns the cause of a fact about the object: the object itself and who wrote
+// it last. An object that we made is what it is because of others, which
+// AnnotationOnBehalf names; on an object that others have written it counts for nothing.
 func CauseOf(kind string, o metav1.Object) event.Cause {
+	chain := causes(kind, o)
+	first := chain[0]
+	var via []string
+	for _, c := range chain[1:] {
+		via = append(via, path.Join(c.Kind, c.Namespace, c.Name))
+	}
+	first.Via = strings.Join(via, ",")
+	return first
+}
+
+// MakerOf returns the cause of the end of the object: the object that it was made for, or
+// the object itself. What changed it last has nothing to do with that.
+func MakerOf(kind string, o metav1.Object) event.Cause {
+	chain := causes(kind, o)
+	return chain[len(chain)-1]
+}
+
+// causes returns the object whose change made this one what it is, then those through
+// which that reached it, the object that it was made for last.
+func causes(kind string, o metav1.Object) []event.Cause {
 	own := event.Cause{
 		Kind:       kind,
 		Namespace:  o.GetNamespace(),
@@ -24,11 +45,11 @@ func CauseOf(kind string, o metav1.Object) event.Cause {
 		Manager:    lastManager(o.GetManagedFields()),
 	}
 	if said, ok := o.GetAnnotations()[crdv1.AnnotationOnBehalf]; ok && own.Manager == crdv1.FieldManager {
-		if behalf, ok := parse(said); ok {
-			return behalf
+		if chain := parse(said); len(chain) > 0 {
+			return chain
 		}
 	}
-	return own
+	return []event.Cause{own}
 }
 
 // behalf is a cause as an annotation says it.
@@ -39,23 +60,37 @@ type behalf struct {
 	UID        string `json:"uid,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
 	Manager    string `json:"manager,omitempty"`
+	// Through is what the cause reached the annotated object through.
+	Through *behalf `json:"through,omitempty"`
 }
 
-// OnBehalf writes a cause down for AnnotationOnBehalf.
-func OnBehalf(c event.Cause) string {
-	// Texts and a number: that cannot fail.
-	b, _ := json.Marshal(behalf{c.Kind, c.Namespace, c.Name, c.UID, c.Generation, c.Manager})
-	return string(b)
-}
-
-func parse(s string) (event.Cause, bool) {
-	var b behalf
-	if err := json.Unmarshal([]byte(s), &b); err != nil || b.Kind == "" || b.Name == "" {
-		return event.Cause{}, false
+// OnBehalf writes a cause down for AnnotationOnBehalf, and the objects through which it
+// reaches the annotated one, the one that it is made for last.
+func OnBehalf(c event.Cause, through ...event.Cause) string {
+	var b *behalf
+	for _, c := range slices.Backward(append([]event.Cause{c}, through...)) {
+		b = &behalf{c.Kind, c.Namespace, c.Name, c.UID, c.Generation, c.Manager, b}
 	}
-	return event.Cause{
-		Kind: b.Kind, Namespace: b.Namespace, Name: b.Name, UID: b.UID, Generation: b.Generation, Manager: b.Manager,
-	}, true
+	text, _ := json.Marshal(b) // Texts and numbers: that cannot fail.
+	return string(text)
+}
+
+// parse reads what OnBehalf wrote; nothing where it makes no sense.
+func parse(s string) []event.Cause {
+	var b *behalf
+	if err := json.Unmarshal([]byte(s), &b); err != nil {
+		return nil
+	}
+	var out []event.Cause
+	for ; b != nil; b = b.Through {
+		if b.Kind == "" || b.Name == "" {
+			return nil
+		}
+		out = append(out, event.Cause{
+			Kind: b.Kind, Namespace: b.Namespace, Name: b.Name, UID: b.UID, Generation: b.Generation, Manager: b.Manager,
+		})
+	}
+	return out
 }
 
 // lastManager gives who wrote the object last, its status apart: somebody else

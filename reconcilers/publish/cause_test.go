@@ -49,6 +49,9 @@ func TestWhatWeMadeForSomebodyIsCausedByHim(t *testing.T) {
 	if diff := cmp.Diff(sandbox, CauseOf("Pod", made)); diff != "" {
 		t.Error(diff)
 	}
+	if diff := cmp.Diff(sandbox, MakerOf("Pod", made)); diff != "" {
+		t.Error(diff)
+	}
 	// Who writes the object himself cannot put it on somebody else.
 	made.ManagedFields = append(made.ManagedFields, wrote("mallory", "", 2))
 	if got := CauseOf("Pod", made); got.Kind != "Pod" || got.Manager != "mallory" {
@@ -58,5 +61,22 @@ func TestWhatWeMadeForSomebodyIsCausedByHim(t *testing.T) {
 	made.Annotations[crdv1.AnnotationOnBehalf] = "{"
 	if got := CauseOf("Pod", made); got.Kind != "Pod" {
 		t.Errorf("with an annotation that does not read: %+v", got)
+	}
+}
+
+func TestACauseComesThroughWhatTheObjectWasMadeFor(t *testing.T) {
+	sandbox := event.Cause{Kind: "SignadotSandbox", Name: "s", UID: "u", Generation: 7, Manager: "kubectl"}
+	group := event.Cause{Kind: "SignadotRouteGroup", Name: "g", UID: "v", Generation: 1, Manager: "argocd"}
+	made := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", Annotations: map[string]string{crdv1.AnnotationOnBehalf: OnBehalf(sandbox, group)},
+		ManagedFields: []metav1.ManagedFieldsEntry{wrote(crdv1.FieldManager, "", 1)},
+	}}
+	want := sandbox
+	want.Via = "SignadotRouteGroup/g"
+	if diff := cmp.Diff(want, CauseOf("Pod", made)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(group, MakerOf("Pod", made)); diff != "" {
+		t.Errorf("the end of it: %s", diff)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
-	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 )
@@ -137,7 +136,8 @@ func configFor(in Input, listed []crdv1.SandboxedWorkload) *crdv1.RoutingConfig 
 			Labels: map[string]string{crdv1.LabelRouteGroup: crdv1.LabelValue(g.Name)},
 			Annotations: map[string]string{
 				crdv1.AnnotationRoutingKey: g.Spec.RoutingKey,
-				crdv1.AnnotationOnBehalf:   publish.OnBehalf(publish.CauseOf(crdv1.KindRouteGroup, g)),
+				crdv1.AnnotationOnBehalf:   onBehalf(in, listed),
+				AnnotationAsked:            asked(g),
 			},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(g, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))},
 		},

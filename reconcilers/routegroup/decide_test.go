@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/tests/fields"
 )
@@ -142,6 +143,50 @@ func TestTheConfigSaysWhoseItIs(t *testing.T) {
 	if owner == nil || owner.UID != "g-uid" || c.Labels[crdv1.LabelRouteGroup] != "g" || c.RoutingKey() != "key" ||
 		!strings.Contains(c.Annotations[crdv1.AnnotationOnBehalf], crdv1.KindRouteGroup) || c.Spec.SandboxedWorkloads == nil {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestTheConfigNamesWhatHasChanged changes one thing at a time behind a RoutingConfig.
+func TestTheConfigNamesWhatHasChanged(t *testing.T) {
+	world := func() routegroup.Input {
+		in := of(group("a", "b", "late"), sandboxOf("a", fork("a-1", "one")), sandboxOf("b", fork("b-2", "two")))
+		in.KeyConfig = routegroup.Decide(in).Config
+		return in
+	}
+	for name, tt := range map[string]struct {
+		change func(in *routegroup.Input)
+		want   string
+	}{
+		"nothing":                {func(*routegroup.Input) {}, "SignadotRouteGroup/g"},
+		"a sandbox is deleted":   {func(in *routegroup.Input) { in.Sandboxes["b"].Object.DeletionTimestamp = &then }, "SignadotSandbox/b for SignadotRouteGroup/g"},
+		"it is gone":             {func(in *routegroup.Input) { delete(in.Sandboxes, "b") }, "SignadotSandbox/b for SignadotRouteGroup/g"},
+		"a sandbox comes":        {func(in *routegroup.Input) { in.Sandboxes["late"] = sandboxOf("late", fork("l-3", "three")) }, "SignadotSandbox/late for SignadotRouteGroup/g"},
+		"it gets another member": {func(in *routegroup.Input) { in.Sandboxes["b"] = sandboxOf("b", fork("b-2", "two"), fork("b-3", "x")) }, "SignadotSandbox/b for SignadotRouteGroup/g"},
+		"it gets another name":   {func(in *routegroup.Input) { in.Sandboxes["b"].Object.Spec.Name = "x" }, "SignadotSandbox/b for SignadotRouteGroup/g"},
+		"the group drops it":     {func(in *routegroup.Input) { in.Group.Spec.SandboxNames = []string{"a"} }, "SignadotRouteGroup/g"},
+		"the group drops one that is deleted": {func(in *routegroup.Input) {
+			in.Group.Spec.SandboxNames = []string{"a"}
+			in.Sandboxes["b"].Object.DeletionTimestamp = &then
+		}, "SignadotRouteGroup/g"},
+		"the group is only counted, and one is deleted": {func(in *routegroup.Input) {
+			in.Group.Spec.SDRevision++
+			in.Sandboxes["b"].Object.DeletionTimestamp = &then
+		}, "SignadotSandbox/b for SignadotRouteGroup/g"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := world()
+			tt.change(&in)
+			c := routegroup.Decide(in).Config
+			c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: crdv1.FieldManager, Time: &then}}
+			cause, maker := publish.CauseOf(crdv1.KindRoutingConfig, c), publish.MakerOf(crdv1.KindRoutingConfig, c)
+			got := cause.Kind + "/" + cause.Name
+			if cause.Via != "" {
+				got += " for " + cause.Via
+			}
+			if got != tt.want || maker.Name != "g" {
+				t.Errorf("got %s, want %s; made for %s", got, tt.want, maker.Name)
+			}
+		})
 	}
 }
 

@@ -20,7 +20,7 @@ func Declared(c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) event.Fact {
 func Withdrawn(c *crdv1.RoutingConfig, key string) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(key),
-		Cause: publish.CauseOf(crdv1.KindRoutingConfig, c),
+		Cause: publish.MakerOf(crdv1.KindRoutingConfig, c),
 		Data:  &factv1.RoutingWithdrawn{RoutingKey: key},
 	}
 }

@@ -107,7 +107,7 @@ func eventOf(r event.Recorded) *routingv1.Event {
 		Position: positionOf(r.Pos), Key: string(r.Fact.Key), Statement: statementOf(r.Fact.Data),
 		Cause: &routingv1.Cause{
 			Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Uid: c.UID,
-			Generation: c.Generation, Manager: c.Manager, Trace: c.Trace,
+			Generation: c.Generation, Manager: c.Manager, Trace: c.Trace, Via: c.Via,
 		},
 	}
 	if !r.Fact.Time.IsZero() {

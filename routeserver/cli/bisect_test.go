@@ -102,6 +102,26 @@ func TestBisectSeeksNoGoodVersionWhereOneIsNamed(t *testing.T) {
 	}
 }
 
+// The sandbox of a route group is deleted: bisect names it, and the group through which
+// that reached the key.
+func TestBisectNamesTheSandboxThatLeftAGroup(t *testing.T) {
+	blue := declared("blue", "sb-alice", "fork-alice", "kubectl-client-side-apply")
+	blue.Cause = cause("SignadotRouteGroup", "", "blue", "argocd", 1)
+	left := declared("blue", "", "", "")
+	left.Data = &factv1.RoutingDeclared{RoutingKey: "blue"}
+	left.Cause = cause("SignadotSandbox", "", "sb-alice", "kubectl-client-side-apply", 2)
+	left.Cause.Via = "SignadotRouteGroup/blue"
+	file := save(t, "log.jsonl", sealed(t, []event.Fact{
+		blue, observed("fork-alice", "10.96.0.11", true),
+		{Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first", RoutingKeys: 1, Workloads: 1}}, left,
+	}))
+	got := client().run(t.Context(), "bisect", file, "--", self(t, "switchyard"), "explain", "deployment/shop/customer", "--key", "blue")
+	by := "key blue declared, for nobody\n               by SignadotSandbox sb-alice, generation 2, written by kubectl-client-side-apply, through SignadotRouteGroup blue\n"
+	if got.code != cli.ExitOK || !strings.Contains(got.out, by) {
+		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
+	}
+}
+
 func TestBisectByTimeAndInJSON(t *testing.T) {
 	file := save(t, "log.jsonl", stored(t))
 	got := client().run(t.Context(), "bisect", file, "--good", "2026-11-20T14:11:00Z", "--bad", "now", "-o", "json", "--", self(t, "routes"), "bob")

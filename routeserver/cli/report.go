@@ -84,7 +84,7 @@ func eventOf(s event.Stored) (*routingv1.Event, error) {
 	c := r.Fact.Cause
 	out := &routingv1.Event{
 		Position: positionOf(r.Pos), Key: string(r.Fact.Key), Recorded: timestamppb.New(r.At), Statement: says(r.Fact),
-		Cause: &routingv1.Cause{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Uid: c.UID, Generation: c.Generation, Manager: c.Manager, Trace: c.Trace},
+		Cause: &routingv1.Cause{Kind: c.Kind, Namespace: c.Namespace, Name: c.Name, Uid: c.UID, Generation: c.Generation, Manager: c.Manager, Trace: c.Trace, Via: c.Via},
 	}
 	if !r.Fact.Time.IsZero() {
 		out.Stated = timestamppb.New(r.Fact.Time)

@@ -85,7 +85,19 @@ func causeName(c *routingv1.Cause) string {
 	if c.GetManager() != "" {
 		out += ", written by " + c.GetManager()
 	}
+	if c.GetVia() != "" {
+		out += ", through " + via(c.GetVia())
+	}
 	return out
+}
+
+// via names the objects of a chain: "SignadotRouteGroup/blue" is SignadotRouteGroup blue.
+func via(chain string) string {
+	links := strings.Split(chain, ",")
+	for i, link := range links {
+		links[i] = strings.Replace(link, "/", " ", 1)
+	}
+	return strings.Join(links, " and ")
 }
 
 // destinations says where a mapping leads.

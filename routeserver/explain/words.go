@@ -52,10 +52,13 @@ func by(e event.Recorded) string {
 	if c.Namespace != "" {
 		object = c.Kind + " " + c.Namespace + "/" + c.Name
 	}
-	if c.Manager == "" {
-		return fmt.Sprintf(" (by %s)", object)
+	if c.Manager != "" {
+		object += ", last written by " + c.Manager
 	}
-	return fmt.Sprintf(" (by %s, last written by %s)", object, c.Manager)
+	if c.Via != "" {
+		object += ", through " + strings.ReplaceAll(c.Via, ",", " and ")
+	}
+	return " (by " + object + ")"
 }
 
 // asFarAsKept limits what is said of a key without a history.

@@ -227,9 +227,9 @@ func takenBack(all []wire.Statement) bool {
 	if len(stood) == 0 {
 		return false
 	}
-	present := stood[len(stood)-1].Cause.UID
+	present := stood[len(stood)-1].Owner
 	for i, s := range all {
-		if s.Withdrawn && i > 0 && !all[i-1].Withdrawn && all[i-1].Cause.UID == present {
+		if s.Withdrawn && i > 0 && !all[i-1].Withdrawn && all[i-1].Owner == present {
 			return true
 		}
 	}

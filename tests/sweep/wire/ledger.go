@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
 // Lives are the objects that there have been under one path, by UID.
@@ -32,8 +33,19 @@ type Statement struct {
 	Withdrawn bool
 	// Gate is where its manager is fenced in.
 	Gate *Gate
-	// Cause is on whose behalf it was stated.
+	// Cause is the object whose change led to it.
 	Cause event.Cause
+	// Owner is the UID of whom it stands for: the owner of a routing key, whoever changed
+	// what it leads to, and for other facts the cause.
+	Owner string
+}
+
+// ownerOf returns the UID of whom a fact stands for.
+func ownerOf(f event.Fact) string {
+	if d, ok := f.Data.(*factv1.RoutingDeclared); ok {
+		return d.GetOwner().GetUid()
+	}
+	return f.Cause.UID
 }
 
 // String says what was stated.

@@ -43,7 +43,7 @@ func (f fenced) Append(ctx context.Context, fact event.Fact, last uint64) (event
 	}
 	mark, err := f.Log.Append(ctx, fact, last)
 	if err == nil {
-		f.gate.ledger.state(fact.Key, Statement{fact.Tombstone(), f.gate, fact.Cause})
+		f.gate.ledger.state(fact.Key, Statement{fact.Tombstone(), f.gate, fact.Cause, ownerOf(fact)})
 	}
 	return mark, err
 }

@@ -820,8 +820,8 @@ func (x *Filter) GetSandbox() string {
 	return ""
 }
 
-// Cause says who made it so: one generation of a Kubernetes object, and the
-// field manager or user that wrote it last.
+// Cause says which object's change led to it: one generation of a Kubernetes object, and
+// the field manager or user that wrote it last.
 type Cause struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Kind       string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -831,7 +831,11 @@ type Cause struct {
 	Generation int64                  `protobuf:"varint,5,opt,name=generation,proto3" json:"generation,omitempty"`
 	Manager    string                 `protobuf:"bytes,6,opt,name=manager,proto3" json:"manager,omitempty"`
 	// W3C traceparent, or empty.
-	Trace         string `protobuf:"bytes,7,opt,name=trace,proto3" json:"trace,omitempty"`
+	Trace string `protobuf:"bytes,7,opt,name=trace,proto3" json:"trace,omitempty"`
+	// The objects through which that change reached the one that the event is about,
+	// nearest to the cause first: "SignadotRouteGroup/blue" or, with a namespace,
+	// "Kind/namespace/name", separated by commas. Empty when there are none between them.
+	Via           string `protobuf:"bytes,8,opt,name=via,proto3" json:"via,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -911,6 +915,13 @@ func (x *Cause) GetManager() string {
 func (x *Cause) GetTrace() string {
 	if x != nil {
 		return x.Trace
+	}
+	return ""
+}
+
+func (x *Cause) GetVia() string {
+	if x != nil {
+		return x.Via
 	}
 	return ""
 }
@@ -3113,7 +3124,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1f\n" +
 	"\vrouting_key\x18\x04 \x01(\tR\n" +
 	"routingKey\x12\x18\n" +
-	"\asandbox\x18\x05 \x01(\tR\asandbox\"\xaf\x01\n" +
+	"\asandbox\x18\x05 \x01(\tR\asandbox\"\xc1\x01\n" +
 	"\x05Cause\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -3123,7 +3134,8 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"generation\x18\x05 \x01(\x03R\n" +
 	"generation\x12\x18\n" +
 	"\amanager\x18\x06 \x01(\tR\amanager\x12\x14\n" +
-	"\x05trace\x18\a \x01(\tR\x05trace\"\xd6\x03\n" +
+	"\x05trace\x18\a \x01(\tR\x05trace\x12\x10\n" +
+	"\x03via\x18\b \x01(\tR\x03via\"\xd6\x03\n" +
 	"\tStatement\x12P\n" +
 	"\x10routing_declared\x18\x01 \x01(\v2#.switchyard.fact.v1.RoutingDeclaredH\x00R\x0froutingDeclared\x12S\n" +
 	"\x11routing_withdrawn\x18\x02 \x01(\v2$.switchyard.fact.v1.RoutingWithdrawnH\x00R\x10routingWithdrawn\x12S\n" +

@@ -1,0 +1,79 @@
+package routegroup
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"switchyard.dev/eventbus/event"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// AnnotationAsked, on the RoutingConfig of a group, is a hash of what the group itself asks
+// for. A change while it stays comes from a sandbox.
+const AnnotationAsked = "signadot.com/asked"
+
+// asked returns the hash of what a group itself asks for. The control plane's count of
+// changes asks for nothing.
+func asked(g *crdv1.SignadotRouteGroup) string {
+	spec := g.Spec
+	spec.SDRevision = 0
+	text, _ := json.Marshal(spec) // Texts and lists of them: that cannot fail.
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// onBehalf returns the object whose change makes the RoutingConfig of the group list these
+// members, as crdv1.AnnotationOnBehalf has it: the group when what it asks for has
+// changed, and else the first sandbox of which other members are listed than before.
+func onBehalf(in Input, listed []crdv1.SandboxedWorkload) string {
+	own := publish.CauseOf(crdv1.KindRouteGroup, in.Group)
+	have := in.KeyConfig
+	if have == nil || !apply.IsOwned(have, in.Group.UID) || have.Annotations[AnnotationAsked] != asked(in.Group) {
+		return publish.OnBehalf(own)
+	}
+	name, changed := changedSandbox(in, have.Spec.SandboxedWorkloads, listed)
+	if !changed { // The RoutingConfig stays what it is because of the same object.
+		if said := have.Annotations[crdv1.AnnotationOnBehalf]; said != "" {
+			return said
+		}
+		return publish.OnBehalf(own)
+	}
+	if s, ok := in.Sandboxes[name]; ok {
+		return publish.OnBehalf(publish.CauseOf(crdv1.KindSandbox, s.Object), own)
+	}
+	return publish.OnBehalf(event.Cause{Kind: crdv1.KindSandbox, Name: name}, own)
+}
+
+// changedSandbox returns the name of the first sandbox of the group of which other members
+// are listed than before. A sandbox that is gone is known by its name only: unless that is
+// what its users call it, the first one that is gone stands for all that are.
+func changedSandbox(in Input, before, now []crdv1.SandboxedWorkload) (string, bool) {
+	was, is := bySandbox(before), bySandbox(now)
+	gone := ""
+	for _, name := range in.names() {
+		shown := name
+		if s, ok := in.Sandboxes[name]; ok {
+			shown = s.Object.DisplayName()
+		} else if gone == "" {
+			gone = name
+		}
+		if !equality.Semantic.DeepEqual(was[shown], is[shown]) {
+			return name, true
+		}
+	}
+	return gone, gone != "" && !equality.Semantic.DeepEqual(was, is)
+}
+
+// bySandbox sorts members by what the users of their sandbox call it.
+func bySandbox(all []crdv1.SandboxedWorkload) map[string][]crdv1.SandboxedWorkload {
+	out := map[string][]crdv1.SandboxedWorkload{}
+	for _, m := range all {
+		out[m.SandboxName] = append(out[m.SandboxName], m)
+	}
+	return out
+}
