@@ -14,16 +14,17 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 )
 
-// supported are the kinds that have a controller, and so can be asked about.
+// supported are the kinds that a controller acts on, and so can be asked about.
 func supported() []string {
 	return append([]string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig}, crdv1.MemberKinds()...)
 }
 
 // controllersOn gives the real controllers, at work on a world, by the kind that they
-// look at. Resources have none in this version.
+// look at.
 func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]reconcile.Reconciler, error) {
 	access := apply.Access{Client: w, Live: w, Now: func() time.Time { return now }}
 	needs := member.Needs{Access: access, Publisher: facts}
@@ -54,8 +55,14 @@ func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[st
 	if err != nil {
 		return nil, err
 	}
-	return map[string]reconcile.Reconciler{
+	all := map[string]reconcile.Reconciler{
 		crdv1.KindSandbox: sandboxes, crdv1.KindRouteGroup: groups, crdv1.KindRoutingConfig: routes,
 		crdv1.KindForkedWorkload: forks, crdv1.KindExternalWorkload: externals, crdv1.KindVirtualWorkload: virtuals,
-	}, nil
+	}
+	for _, kind := range unsupported.Kinds() {
+		if all[kind.Name], err = unsupported.New(access, kind); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }

@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/reconcilers/settle"
+	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/coverage"
 )
@@ -95,6 +96,20 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	} {
 		if err := setup(); err != nil {
 			return fmt.Errorf("set up the controllers: %w", err)
+		}
+	}
+	return standIns(mgr, access)
+}
+
+// standIns makes the controllers of the kinds that nothing acts on part of the manager.
+func standIns(mgr ctrl.Manager, access apply.Access) error {
+	for _, kind := range unsupported.Kinds() {
+		standIn, err := unsupported.New(access, kind)
+		if err != nil {
+			return err
+		}
+		if err := standIn.Setup(mgr, options()); err != nil {
+			return fmt.Errorf("set up the controller of %s: %w", kind.Name, err)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/unsupported"
 )
 
 // The CRDs come with the chart that this program comes with, so at the first
@@ -54,8 +55,10 @@ func servesKinds(client discovery.DiscoveryInterface) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
-	missing := []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
-		crdv1.KindVirtualWorkload, crdv1.KindResource, crdv1.KindRoutingConfig}
+	missing := append([]string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
+		crdv1.KindVirtualWorkload, crdv1.KindResource, crdv1.KindRoutingConfig}, unsupported.Names()...)
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
 	if err == nil {
 		for _, resource := range served.APIResources {
 			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == resource.Kind })

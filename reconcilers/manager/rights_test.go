@@ -48,6 +48,11 @@ func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	c.gone(s)
 	c.nothingLeft(ns, "rights-key")
 
+	job := &crdv1.Job{}
+	c.create(job, `{metadata: {name: rights}, spec: {runnerGroup: {namespace: ci, name: runners}, content: {}, canceled: false}}`)
+	c.condition(job, crdv1.ConditionAccepted, "Unknown", "NotSupportedYet")
+	c.remove(job)
+
 	w := c.external(ns, "outside", "")
 	c.reports(w, "10.1.2.3", true, 0, 0)
 	c.leads(ns, "outside", "10.1.2.3", true)

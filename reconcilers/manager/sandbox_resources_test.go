@@ -178,8 +178,8 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	if !slices.Equal(db.Spec.OutputNamespaces, []string{ns}) || db.Spec.PluginName != "plugin" || len(db.Spec.OLM.PreStart) != 1 {
 		t.Errorf("%+v", db.Spec)
 	}
-	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "Pending"), `"db"`, db.Name, "nobody has looked at it", "does not run the workflows")
-	c.condition(s, crdv1.ConditionReady, "False", "Pending")
+	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"db"`, db.Name, "does not run the workflows of resource plugins", "No fork starts before")
+	c.condition(s, crdv1.ConditionReady, "False", "NotSupportedYet")
 	c.held(s, ns, "a", "Resource db")
 
 	c.makes(db)
@@ -197,7 +197,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	// A resource and a fork are added: what runs goes on, what is new waits.
 	c.becomes(s, withTemplate("res-order-key", ns, []string{"db", "cache"}, "a", "b"))
 	cache := c.resource("res-order", "cache")
-	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "Pending"), `"cache"`)
+	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"cache"`)
 	held := c.held(s, ns, "b", "Resources db, cache")
 	if now := c.forkOfBaseline(ns, "a"); now.Generation != a.Generation || !maps.Equal(now.Annotations, a.Annotations) || len(c.memberNames("res-order-key")) != 2 {
 		t.Errorf("the fork that runs was changed: %+v; held is %s; routed: %v", now.ObjectMeta, held.Name, c.memberNames("res-order-key"))

@@ -175,9 +175,10 @@ func resourceReady(in Input, name string) finding.Finding {
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {
 	case c == nil && have.Status.Phase == "":
-		return finding.Open(crdv1.ReasonPending, shown+" was made, and nobody has looked at it: this version of the operator "+
-			"does not run the workflows of resource plugins. No fork starts before another program reports it Ready; "+
-			"to start without it remove it from managedResources.")
+		return finding.Open(crdv1.ReasonPending, shown+" was written and has not been looked at yet.")
+	case c != nil && c.Reason == baseline.ReasonNotSupportedYet:
+		return finding.Open(c.Reason, shown+" is not provided: this version does not run the workflows of resource plugins. "+
+			"No fork starts before another program reports it Ready, or managedResources does not name it any more.")
 	case c == nil || c.ObservedGeneration < have.Generation:
 		return finding.Open(ReasonResourcesNotReady, shown+" has changed, and who makes it has not said yet that it is ready.")
 	case c.Status != string(metav1.ConditionTrue):

@@ -86,8 +86,10 @@ func TestForksWaitForResources(t *testing.T) {
 	}{
 		{"a sandbox without resources waits for nothing", sandbox.Input{Sandbox: withResources(), OperatorNamespace: "operator"},
 			all("", outside), "True", "NoResources", "no resources", nil},
-		{"nobody has looked at the Resource, and the message says that nobody will; all members are declared, and forks are held", fresh,
-			waits, "Unknown", "Pending", "does not run the workflows of resource plugins", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"nobody has looked at the Resource; all members are declared, and forks are held", fresh,
+			waits, "Unknown", "Pending", "has not been looked at yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"nothing acts on the Resource, and the message says what the forks wait for", engine(provided(fresh), "Unknown", "NotSupportedYet", "Nothing acts on it."),
+			waits, "Unknown", "NotSupportedYet", "does not run the workflows of resource plugins. No fork starts before another program", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it is at work", engine(provided(fresh), "False", "Creating", "step 1 of 2"),
 			waits, "False", "ResourcesNotReady", "Creating): step 1 of 2", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it says nothing of Ready yet", phase(provided(fresh), "Creating", 1),

@@ -32,18 +32,22 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 )
 
 //go:embed testdata/world.yaml
 var whole []byte
 
+//go:embed testdata/unsupported.yaml
+var unsupportedKinds []byte
+
 // document is one object as JSON.
 type document = map[string]any
 
-// documents gives the objects of the whole world.
-func documents() ([]document, error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(whole), 1<<16)
+// documents gives the objects of a world.
+func documents(world []byte) ([]document, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(world), 1<<16)
 	var out []document
 	for {
 		var d document
@@ -88,7 +92,10 @@ func newWorld(objects []document) (*world, error) {
 		builder.WithIndex(baseline.NewRollout(), name, extract)
 	}
 	builder.WithStatusSubresource(&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.ForkedWorkload{},
-		&crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{}, &crdv1.RoutingConfig{}, &crdv1.Resource{})
+		&crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{}, &crdv1.RoutingConfig{})
+	for _, kind := range unsupported.Kinds() {
+		builder.WithStatusSubresource(kind.New())
+	}
 	for _, d := range objects {
 		if o, ok := decode(scheme, d); ok {
 			builder.WithObjects(o)
@@ -141,7 +148,15 @@ func (w *world) addControllers() error {
 		crdv1.KindSandbox: sandboxes, crdv1.KindRouteGroup: groups, crdv1.KindForkedWorkload: forks,
 		crdv1.KindExternalWorkload: externals, crdv1.KindVirtualWorkload: virtuals, crdv1.KindRoutingConfig: routes,
 	}
-	return errors.Join(err1, err2, err3, err4, err5, err6)
+	errs := []error{err1, err2, err3, err4, err5, err6}
+	for _, kind := range unsupported.Kinds() {
+		if kind.Name == crdv1.KindResource {
+			continue // That of this world is provided by another program, which the fake client does not tell.
+		}
+		standIn, err := unsupported.New(access, kind)
+		w.controllers[kind.Name], errs = standIn, append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // log takes every fact that can be written.
@@ -168,6 +183,8 @@ func lists() map[string]client.ObjectList {
 		crdv1.KindSandbox: &crdv1.SignadotSandboxList{}, crdv1.KindRouteGroup: &crdv1.SignadotRouteGroupList{},
 		crdv1.KindForkedWorkload: &crdv1.ForkedWorkloadList{}, crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkloadList{},
 		crdv1.KindVirtualWorkload: &crdv1.VirtualWorkloadList{}, crdv1.KindRoutingConfig: &crdv1.RoutingConfigList{},
+		crdv1.KindJob: &crdv1.JobList{}, crdv1.KindJobRunnerGroup: &crdv1.JobRunnerGroupList{},
+		crdv1.KindLifecycleMethods: &crdv1.SignadotObjectLifecycleMethodsList{}, crdv1.KindIstioRoute: &crdv1.IstioRouteList{},
 	}
 }
 

@@ -1,0 +1,44 @@
+package unsupported
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+)
+
+// Conclude returns a copy of the object whose conditions are all Unknown and say that
+// nothing acts on it. It returns the object itself when it is being deleted, or when
+// another program writes its status. now is taken as the time of conditions that changed.
+func (k Kind) Conclude(o Object, now metav1.Time) Object {
+	if o.GetDeletionTimestamp() != nil || othersWriteStatus(o) {
+		return o
+	}
+	return k.conclude(o, now)
+}
+
+// othersWriteStatus reports whether a program other than this one has written to the
+// status of the object.
+func othersWriteStatus(o Object) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" && e.Manager != crdv1.FieldManager
+	})
+}
+
+// write makes every condition of the object Unknown, with the message.
+func write(o Object, message string, now metav1.Time) {
+	all := finding.Findings{}
+	for _, t := range o.ConditionTypes() {
+		all[t] = finding.Open(baseline.ReasonNotSupportedYet, message)
+	}
+	finding.Write(o, all, now)
+}
+
+// place returns the name of an object with its namespace, if it has one.
+func place(o Object) string {
+	return strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
+}
