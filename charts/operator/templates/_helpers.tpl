@@ -43,12 +43,14 @@ Empty when there is neither.
 {{/*
 The image of one component.
   root   the root context
-  of     the component's values; its key image, when set, is the whole answer
+  of     the component's values; its key image, when set, is the whole answer, and
+         its key imageTag comes before the tag of all
   name   the image's name in our registry
 */}}
 {{- define "operator.image" -}}
-{{- $tag := .root.Values.imageTag | default .root.Chart.AppVersion }}
-{{- .of.image | default (printf "%s/%s:%s" (trimSuffix "/" .root.Values.registry) .name $tag) }}
+{{- $tag := .of.imageTag | default .root.Values.imageTag | default .root.Chart.AppVersion }}
+{{- $path := compact (list (trimSuffix "/" .root.Values.registry) .root.Values.repository .name) | join "/" }}
+{{- .of.image | default (printf "%s:%s" $path $tag) }}
 {{- end }}
 
 {{/* An object as JSON text for an environment variable: empty when unset. */}}
@@ -68,13 +70,23 @@ them; an empty list means all.
 {{- toJson $list }}
 {{- end }}
 
+{{/* The cluster token, under its present or its former name; empty when none is given. */}}
+{{- define "operator.clusterToken" -}}
+{{- .Values.controlPlane.clusterToken | default (get (.Values.agent | default dict) "clusterToken") }}
+{{- end }}
+
+{{/* "true" when pods get DevMesh sidecars. */}}
+{{- define "operator.injects" -}}
+{{- if and .Values.devMesh.enabled (not .Values.disableSidecarInjector) }}true{{ end }}
+{{- end }}
+
 {{/*
 The Secret with the cluster token, as the pods mount it. A token given as a value
 is always the one that is mounted; without one, a Secret of old installations
 (cluster-agent) is still honoured.
 */}}
 {{- define "operator.tokenSecret" -}}
-{{- $old := and (not .Values.controlPlane.clusterToken) (lookup "v1" "Secret" "signadot" "cluster-agent") }}
+{{- $old := and (not (include "operator.clusterToken" .)) (lookup "v1" "Secret" "signadot" "cluster-agent") }}
 {{- .Values.controlPlane.tokenSecret | default (ternary "cluster-agent" "cluster-token" (not (empty $old))) }}
 {{- end }}
 

@@ -34,7 +34,11 @@ nodeSelector:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .of.affinity }}
+{{- $affinity := deepCopy (.of.affinity | default dict) }}
+{{- with .of.nodeAffinity }}
+{{- $affinity = merge $affinity (dict "nodeAffinity" .) }}
+{{- end }}
+{{- with $affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}

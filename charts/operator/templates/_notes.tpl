@@ -1,0 +1,46 @@
+{{/*
+What the notes tell of values that this version does nothing with.
+*/}}
+
+{{/*
+The names of all values that are set and have no effect, one on each line. What stands
+in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
+*/}}
+{{- define "operator.idleValues" -}}
+{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "ioContextServer" "ioInit" "ioSidecar" "istio" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "linkerd" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
+{{- $_ := set $all "agent" (omit (.Values.agent | default dict) "clusterToken") }}
+{{- $_ := set $all "controlPlane" (omit .Values.controlPlane "clusterToken" "tokenSecret") }}
+{{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
+{{- $_ := set $all "routeInit" (pick .Values.routeInit "legacy") }}
+{{- $_ := set $all "routeSidecar" (pick .Values.routeSidecar "legacy" "logLevel") }}
+{{- $defaults := dict
+      "allowOrphanedResources" "false"
+      "disableAgent" "false"
+      "istio.enabled" "false"
+      "istio.operator.podLabels" `{"sidecar.istio.io/inject":"true"}`
+      "linkerd.enabled" "false"
+      "linkerd.operator.podAnnotations" `{"linkerd.io/inject":"enabled"}`
+      "trafficCapture.enabled" "true"
+      "trafficManager.enabled" "true"
+}}
+{{- include "operator.setValues" (dict "values" $all "prefix" "" "defaults" $defaults) | trim }}
+{{- end }}
+
+{{/*
+The names of the values below a map that are neither empty nor the default.
+  values     the map
+  prefix     what stands before each of its keys
+  defaults   the defaults as JSON, by name
+*/}}
+{{- define "operator.setValues" -}}
+{{- $wholes := list "resources" "strategy" "nodeAffinity" "podLabels" "podAnnotations" "additionalLabels" "additionalAnnotations" }}
+{{- range $key, $value := .values }}
+{{- $name := print $.prefix $key }}
+{{- $json := toJson $value }}
+{{- if and (kindIs "map" $value) (not (has $key $wholes)) }}
+{{- include "operator.setValues" (dict "values" $value "prefix" (print $name ".") "defaults" $.defaults) }}
+{{- else if not (has $json (list "{}" "[]" "null" `""` (get $.defaults $name))) }}
+{{- print $name "\n" }}
+{{- end }}
+{{- end }}
+{{- end }}
