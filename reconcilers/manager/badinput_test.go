@@ -65,7 +65,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 			name:      "two-forms-in-one-patch",
 			spec:      `{id: forms, customization: {patches: [{` + target(ns, "a") + `, merge: {spec: {}}, strategic: {spec: {}}}]}}`,
 			condition: crdv1.ConditionAccepted, reason: "InvalidPatch",
-			says: []string{"set exactly one"},
+			says: []string{"set only one"},
 		},
 		{
 			name: "one-port-twice",

@@ -104,14 +104,14 @@ func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 	return ok && baseline.Same(w.Spec.Baseline, target)
 }
 
-// acceptForm says whether a patch is written in exactly one form. The fork is made
+// acceptForm reports whether a patch is written in at most one form. The fork is made
 // all the same: one that is there stays as it is, and requests for a new one fail
 // and do not reach the baseline.
 func acceptForm(index int, p crdv1.Patch) finding.Finding {
 	if err := fork.AcceptForm(p); err != nil {
 		return finding.No(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))
 	}
-	return finding.Yes("Accepted", "It is written in one form.")
+	return finding.Yes("Accepted", "It is written in one form at most.")
 }
 
 // externals gives the members outside the cluster.

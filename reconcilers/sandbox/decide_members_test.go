@@ -46,8 +46,6 @@ func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{
 				*metav1.NewControllerRef(&group, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))}}}},
 			"RoutingKeyTaken", "RoutingConfig key of SignadotRouteGroup g"},
-		{"a patch has no form", sandbox.Input{Sandbox: patched(crdv1.Patch{})}, "InvalidPatch", "customization.patches[1] sets none: set exactly one"},
-		{"a patch has a form that is null", sandbox.Input{Sandbox: patched(crdv1.Patch{Merge: raw("null")})}, "InvalidPatch", "sets none"},
 		{"a patch has two forms", sandbox.Input{Sandbox: patched(crdv1.Patch{Merge: raw("{}"), JSON: []runtime.RawExtension{*raw("{}")}})},
 			"InvalidPatch", "customization.patches[1] sets merge and json"},
 		{"a patch has three forms", sandbox.Input{Sandbox: patched(crdv1.Patch{Merge: raw("{}"), Strategic: raw("{}"), JSON: []runtime.RawExtension{*raw("{}")}})},
@@ -124,9 +122,35 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 }
 
 func TestAForkWithABadPatchIsStillTheSandboxs(t *testing.T) {
-	s := asks(crdv1.TargetedPatch{Target: workload("Deployment", "ns", "a")})
+	empty := &runtime.RawExtension{Raw: []byte("{}")}
+	bad := crdv1.Patch{Merge: empty, Strategic: empty}
+	s := asks(crdv1.TargetedPatch{Target: workload("Deployment", "ns", "a"), Patch: bad})
 	if d := sandbox.Decide(sandbox.Input{Sandbox: s}); len(d.Members) != 1 {
 		t.Errorf("%v: a fork that runs would be removed, and its requests go to the baseline", parts(d))
+	}
+}
+
+// The published client sends a fork without customizations as a patch with a target
+// alone.
+func TestAForkWithoutAPatchIsAccepted(t *testing.T) {
+	null := &runtime.RawExtension{Raw: []byte("null")}
+	for name, p := range map[string]crdv1.Patch{
+		"only a target":                {},
+		"an empty list of operations":  {JSON: []runtime.RawExtension{}},
+		"a form that is null":          {Merge: null},
+		"a template without a content": {Template: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := sandbox.Input{Sandbox: asks(crdv1.TargetedPatch{Target: workload("Deployment", "ns", "a"), Patch: p})}
+			d, after := decided(in)
+			if c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionAccepted); c.Status != "True" {
+				t.Errorf("%+v", *c)
+			}
+			if len(d.Members) != 1 {
+				t.Fatalf("members: %v", parts(d))
+			}
+			fieldsOf(t, in)
+		})
 	}
 }
 

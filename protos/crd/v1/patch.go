@@ -2,8 +2,9 @@ package v1
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// Patch changes the clone of a workload. Exactly one of strategic, merge and
-// json has to be set; the reconciler says so in a condition when it is not.
+// Patch changes the clone of a workload. At most one of strategic, merge and json may
+// be set; a condition reports a patch that sets more. A patch that sets none leaves the
+// clone a copy of its baseline.
 type Patch struct {
 	// Operations of a JSON patch (RFC 6902).
 	// +optional

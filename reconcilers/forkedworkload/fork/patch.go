@@ -24,21 +24,22 @@ const (
 	formJSON      = "json"
 )
 
-// patchForm is the form of one patch and its content as JSON.
+// patchForm is the form of one patch and its content as JSON; the zero value is a patch
+// that changes nothing.
 type patchForm struct {
 	name    string
 	content []byte
 }
 
 // formOf finds the form in which a patch of the plan is written, with variables
-// substituted where it is a template. Exactly one form has to be set.
+// substituted where it is a template.
 func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	patch := plan.Patches[i]
 	form, err := theForm(patch)
 	if err != nil {
 		return patchForm{}, problem(ReasonInvalidPatch, "%s %v", here, err)
 	}
-	if !patch.Template {
+	if !patch.Template || form.name == "" {
 		return form, nil
 	}
 	if form.content, err = substitute(form, variablesOf(plan)); err != nil {
@@ -47,14 +48,15 @@ func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	return form, nil
 }
 
-// AcceptForm says what is wrong with a patch that is not written in exactly one form, as
-// the end of a sentence about it.
+// AcceptForm returns an error when a patch is written in more than one form. Its text is
+// the end of a sentence about the patch.
 func AcceptForm(p crdv1.Patch) error {
 	_, err := theForm(p)
 	return err
 }
 
-// theForm gives the one form that is set.
+// theForm returns the one form that is set. A patch that sets none changes nothing: the
+// fork is a copy of its baseline. Published sandboxes ask for one in this way.
 func theForm(p crdv1.Patch) (patchForm, error) {
 	var forms []patchForm
 	if p.Strategic != nil && isSet(p.Strategic.Raw) {
@@ -70,16 +72,17 @@ func theForm(p crdv1.Patch) (patchForm, error) {
 		}
 		forms = append(forms, patchForm{formJSON, ops})
 	}
-	if len(forms) == 1 {
+	switch len(forms) {
+	case 0:
+		return patchForm{}, nil
+	case 1:
 		return forms[0], nil
 	}
-	names := "none"
-	for i, f := range forms {
-		if names += " and " + f.name; i == 0 {
-			names = f.name
-		}
+	names := forms[0].name
+	for _, f := range forms[1:] {
+		names += " and " + f.name
 	}
-	return patchForm{}, fmt.Errorf("sets %s: set exactly one of strategic, merge and json", names)
+	return patchForm{}, fmt.Errorf("sets %s: set only one of strategic, merge and json", names)
 }
 
 // isSet says whether free-form content is there at all; a written null is not.
@@ -97,6 +100,8 @@ func (f patchForm) apply(k kind, document []byte) (patched []byte, err error) {
 		}
 	}()
 	switch f.name {
+	case "":
+		return document, nil
 	case formStrategic:
 		if err := isObject(f.content); err != nil {
 			return nil, err

@@ -80,6 +80,41 @@ func TestPatchesThatApply(t *testing.T) {
 	}
 }
 
+// Of 59 published sandboxes 22 fork a workload without a patch: the published client
+// sends "patches: [{target: ...}]" for a fork without customizations, also with an empty
+// list of JSON operations, and expects a copy of the baseline.
+func TestAPatchWithoutAFormMakesACopyOfTheBaseline(t *testing.T) {
+	for _, s := range subjects() {
+		live := s.live(t, func(*corev1.PodTemplateSpec) {})
+		want, problem := fork.Clone(live, fork.Plan{Identity: identity()})
+		if problem != nil {
+			t.Fatal(problem.Message)
+		}
+		for _, text := range []string{
+			`[{}]`, `[{json: []}]`, `[{json: null}]`, `[{merge: null}]`, `[{strategic: null, json: []}]`, `[{template: true}]`, `[{}, {}]`, `[{merge: {}}]`,
+		} {
+			t.Run(s.kind+" "+text, func(t *testing.T) {
+				got, problem := fork.Clone(live, fork.Plan{Identity: identity(), Patches: patches(t, text)})
+				if problem != nil {
+					t.Fatal(problem.Message)
+				}
+				if diff := cmp.Diff(want.Object, got.Object); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+		t.Run(s.kind+" beside a patch that changes something", func(t *testing.T) {
+			got, problem := fork.Clone(live, fork.Plan{Identity: identity(), Patches: append(patches(t, `[{}]`), patches(t, patchImage)...)})
+			if problem != nil {
+				t.Fatal(problem.Message)
+			}
+			if image := got.Template.Spec.Containers[0].Image; image != "customer:2" {
+				t.Errorf("the fork runs %s", image)
+			}
+		})
+	}
+}
+
 func TestPatchesThatDoNotApply(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -87,12 +122,6 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 		reason  string
 		says    []string
 	}{
-		{
-			name:    "none of the forms is set",
-			patches: `[{template: false}]`,
-			reason:  fork.ReasonInvalidPatch,
-			says:    []string{"patch 1 of 1", "Deployment hotrod/customer", "set exactly one"},
-		},
 		{
 			name:    "two of the forms are set",
 			patches: `[{merge: {spec: {replicas: 1}}}, {merge: {spec: {replicas: 1}}, strategic: {spec: {replicas: 1}}}]`,
