@@ -145,11 +145,16 @@ func TestConditions(t *testing.T) {
 			crdv1.ConditionAccepted, "False", "PatchFailed", "keeps running"},
 		{"a patch misspells a container", func(w *world) {
 			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"mian","env":[]}]}}}}`)}
-		}, crdv1.ConditionReady, "False", "PatchFailed", `gives container "mian" no image: the baseline has the container main`},
-		{"a patch adds a container, which may be misspelt as well", func(w *world) { w.adds("mian") },
-			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (mian) to those of the baseline (main)"},
-		{"and who looks whether it is ready reads it", func(w *world) { w.adds("mian") },
-			crdv1.ConditionReady, "True", "Ready", "is available. The spec is right and its patches apply. They add containers (mian)"},
+		}, crdv1.ConditionReady, "False", "PatchFailed", `names container "mian", which is not there: did you mean "main"?`},
+		{"a patch misspells a container and gives it an image", func(w *world) { w.adds("mian") },
+			crdv1.ConditionReady, "False", "PatchFailed", `did you mean "main"? To add a new container, give it a name that is less alike`},
+		{"a patch names a container that is not there, without an image", func(w *world) {
+			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"proxy","env":[]}]}}}}`)}
+		}, crdv1.ConditionReady, "False", "PatchFailed", `gives container "proxy" no image: the baseline has the container main`},
+		{"a patch adds a container", func(w *world) { w.adds("proxy") },
+			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of the baseline (main)"},
+		{"and who looks whether it is ready reads it", func(w *world) { w.adds("proxy") },
+			crdv1.ConditionReady, "True", "Ready", "is available. The spec is right and its patches apply. They add containers (proxy)"},
 		{"the API server refuses the fork", func(w *world) {
 			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
 		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},

@@ -125,8 +125,14 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 		if err != nil {
 			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
+		if p := checkNames(form.name, before.template.Spec, next.template.Spec, here); p != nil {
+			return nil, p
+		}
 		if p := checkPatched(k, next, first, here); p != nil {
 			return nil, p
+		}
+		if next, err = withConfinement(k, next, before, first); err != nil {
+			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
 		if c := book.enter(i, before.template.Spec, next.template.Spec); c != nil {
 			return nil, problem(ReasonPortConflict, "%s: container port %s is given by %s and again by %s: give it in one of them only",

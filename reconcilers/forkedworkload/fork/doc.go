@@ -5,6 +5,7 @@
 //	Clone       the fork, or what is wrong with what was asked for   clone.go
 //	            what one kind does in its own way                    kind.go, deployment.go, rollout.go
 //	            patches, their variables, who may do what by them    patch.go, template.go, power*.go
+//	            containers that a patch misspells or adds            misspelt.go, inherit.go
 //	            what is the fork's own, and who may not know it      finish.go, labels.go, ports.go
 //	WithNotesOf what is noted on the baseline, and no change of it   notes.go
 //	Writable    the fork as server-side apply takes it               writable.go
@@ -14,7 +15,8 @@
 //
 // A patch sees the baseline as kubectl get shows it, without status and
 // without what the API server keeps for itself, with one replica, and not
-// paused. Patches are applied in order. What the result says is kept, except:
+// paused. Patches are applied in order; without any, or with one that sets no form, the
+// fork is a copy. What the result says is kept, except:
 //
 //   - identity: name, owner, selector and the labels that say whose fork it is
 //     are ours, and a patch that changes name, namespace, kind or selector is
@@ -50,6 +52,20 @@
 // directories of the node and the like (Power). Containers are compared by name, and
 // one that is new with one in which nothing is set; but what confines every container of
 // the baseline has to confine that one as well. What the baseline has stays.
+//
+// # Containers that a patch adds
+//
+// A container that a patch adds inherits what confines every container of the baseline
+// alike, as if the pod said it: no escalation of privileges, dropped capabilities, user,
+// group, no root, and profiles. Only fields that the patch leaves open are set, and the
+// result has to pass the check of power like any other.
+//
+// A strategic patch finds containers by name, so one that names a container that is not
+// there may be a slip of the pen. Where the name is nearly that of a container that is
+// there, it is refused with a question, also when it has an image: the fork would run the
+// old image in the container that was meant. Names that differ in digits or in a whole
+// word, such as worker and worker2, are no slips. A container that has no image, in
+// whatever form of patch, cannot be new.
 //
 // # What can be wrong
 //

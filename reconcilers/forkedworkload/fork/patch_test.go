@@ -156,7 +156,13 @@ func TestPatchesThatDoNotApply(t *testing.T) {
 			name:    "a strategic patch misspells a container",
 			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: mian, env: []}]}}}}}]`,
 			reason:  fork.ReasonPatchFailed,
-			says:    []string{`container "mian"`, "the containers main, cache"},
+			says:    []string{`names container "mian"`, `did you mean "main"?`},
+		},
+		{
+			name:    "a strategic patch names a container that is not there and gives it no image",
+			patches: `[{strategic: {spec: {template: {spec: {containers: [{name: proxy, env: []}]}}}}}]`,
+			reason:  fork.ReasonPatchFailed,
+			says:    []string{`container "proxy"`, "the containers main, cache"},
 		},
 		{
 			name:    "a strategic patch misspells an init container",

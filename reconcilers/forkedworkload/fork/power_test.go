@@ -465,8 +465,10 @@ func TestANewContainerIsConfinedByWhatConfinesAll(t *testing.T) {
 	tests := []struct{ name, adds, refused string }{
 		{"what all have is enough", `{allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [net_raw, CHOWN]}}`, ""},
 		{"more than all have is enough", `{allowPrivilegeEscalation: false, runAsUser: 1000, capabilities: {drop: [ALL]}}`, ""},
-		{"nothing is not", `{}`, "allowPrivilegeEscalation"},
-		{"root is not", `{allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`, "runAsNonRoot"},
+		{"nothing is enough, since it is inherited", `{}`, ""},
+		{"a word that it may be root is not", `{runAsNonRoot: false}`, "runAsNonRoot"},
+		{"root by its number is not", `{runAsUser: 0}`, "runAsNonRoot"},
+		{"a list of no capabilities is not", `{capabilities: {drop: []}}`, "capabilities.drop[CHOWN]"},
 		{"one of the capabilities is not", `{allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: {drop: [NET_RAW]}}`, "capabilities.drop[CHOWN]"},
 	}
 	for _, tt := range tests {

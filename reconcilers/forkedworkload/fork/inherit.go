@@ -1,0 +1,171 @@
+package fork
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// withConfinement returns next with the containers that patches have added confined by
+// what confines every container of the baseline, first: as if the pod said it, which
+// containers inherit anyway. A field that a patch gives a value stays as it is; whether
+// that is allowed is for guardPowers to say, which looks at the result. before is the
+// draft before the patch.
+//
+// A read-only root file system is not inherited: leaving it out gives no power beyond the
+// container, and what is added may have to write.
+func withConfinement(k kind, next, before, first *draft) (*draft, error) {
+	changed := false
+	pod := at(next.fields, "spec", "template", "spec")
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, fields := range objects(pod, list) {
+			name, _ := fields["name"].(string)
+			if _, had := containerNamed(first.template.Spec, name); had {
+				continue
+			}
+			is, _ := containerNamed(next.template.Spec, name)
+			inherited, err := runtime.DefaultUnstructuredConverter.ToUnstructured(confining(&first.template, &next.template, is))
+			if err != nil {
+				return nil, err
+			}
+			for key, value := range inherited {
+				changed = true
+				if key == "capabilities" { // The patch may add some, and say nothing of drop.
+					at(fields, "securityContext", key)["drop"] = at(inherited, key)["drop"]
+					continue
+				}
+				at(fields, "securityContext")[key] = value
+			}
+		}
+	}
+	if !changed {
+		return next, nil
+	}
+	document, err := encode(next.fields)
+	if err != nil {
+		return nil, err
+	}
+	return k.read(document, before)
+}
+
+// confining returns the fields of a security context that the container is, new in the
+// template next, leaves open and every container of the template base has alike.
+func confining(base, next *corev1.PodTemplateSpec, is corev1.Container) *corev1.SecurityContext {
+	out, said := &corev1.SecurityContext{}, is.SecurityContext
+	if said == nil {
+		said = &corev1.SecurityContext{}
+	}
+	all := containers(base.Spec)
+	if len(all) == 0 {
+		return out
+	}
+	var had []confinement
+	for _, c := range all {
+		had = append(had, confinementOf(&base.Spec, c.Container))
+	}
+	if said.AllowPrivilegeEscalation == nil && !escalates(said) && every(had, func(c confinement) bool { return !c.escalation }) {
+		out.AllowPrivilegeEscalation = new(false)
+	}
+	if said.Capabilities == nil || said.Capabilities.Drop == nil {
+		if drop := droppedByAll(had); len(drop) > 0 {
+			out.Capabilities = &corev1.Capabilities{Drop: drop}
+		}
+	}
+	confiningUser(base, next, is, had, said, out)
+	confiningProfiles(base, next, is, said, out)
+	return out
+}
+
+// escalates reports whether a container has privileges with which the API server takes
+// no allowPrivilegeEscalation: false.
+func escalates(s *corev1.SecurityContext) bool {
+	return isTrue(s.Privileged) || capabilities(s)["SYS_ADMIN"]
+}
+
+// droppedByAll returns the capabilities that every one of the containers is without.
+func droppedByAll(all []confinement) []corev1.Capability {
+	var out []corev1.Capability
+	for _, name := range droppedByAny(all) {
+		if every(all, func(c confinement) bool { return c.without(name) }) {
+			out = append(out, corev1.Capability(name))
+		}
+	}
+	if slices.Contains(out, "ALL") {
+		return []corev1.Capability{"ALL"}
+	}
+	return out
+}
+
+// confiningUser writes the user into out, and that it may not be root.
+func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had []confinement, said, out *corev1.SecurityContext) {
+	have := userOf(&next.Spec, is)
+	var users, groups []*int64
+	for _, c := range containers(base.Spec) {
+		u := userOf(&base.Spec, c.Container)
+		users, groups = append(users, u.User), append(groups, u.Group)
+	}
+	if said.RunAsUser == nil {
+		if u := common(users); u != nil && *u != 0 && !equal(u, have.User) {
+			out.RunAsUser, have.User = u, u
+		}
+		if g := common(groups); g != nil && said.RunAsGroup == nil && !equal(g, have.Group) {
+			out.RunAsGroup = g
+		}
+	}
+	root := have.User != nil && *have.User == 0 // With runAsNonRoot it could not start.
+	if said.RunAsNonRoot == nil && !have.NonRoot && !root && every(had, func(c confinement) bool { return !c.root }) {
+		out.RunAsNonRoot = new(true)
+	}
+}
+
+// confiningProfiles writes the profiles into out that every container of base has, where
+// the container would have a weaker one. What is known from annotations only is left to
+// guardPowers: API servers that go by them do not know the fields.
+func confiningProfiles(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
+	have, noted := profilesOf(next, is), next.Annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+is.Name] != ""
+	var had []profiles
+	for _, c := range containers(base.Spec) {
+		p := podProfiles(base)
+		if s := c.SecurityContext; s != nil {
+			p = p.over(s.SeccompProfile, s.AppArmorProfile, s.SELinuxOptions)
+		}
+		had = append(had, p)
+	}
+	was := had[0]
+	if said.SeccompProfile == nil && was.seccomp.kind != "" && weaker(have.seccomp, was.seccomp, 1) &&
+		every(had, func(p profiles) bool { return p.seccomp == was.seccomp }) {
+		out.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileType(was.seccomp.kind), LocalhostProfile: was.seccomp.file()}
+	}
+	if said.AppArmorProfile == nil && !noted && was.appArmor.kind != "" && weaker(have.appArmor, was.appArmor, 0) &&
+		every(had, func(p profiles) bool { return p.appArmor == was.appArmor }) {
+		out.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileType(was.appArmor.kind), LocalhostProfile: was.appArmor.file()}
+	}
+	if said.SELinuxOptions == nil && have.seLinux != was.seLinux && every(had, func(p profiles) bool { return p.seLinux == was.seLinux }) {
+		out.SELinuxOptions = &was.seLinux
+	}
+}
+
+// file returns where a profile of the node is; nil for one of another kind.
+func (p profile) file() *string {
+	if p.name == "" {
+		return nil
+	}
+	return &p.name
+}
+
+// every reports whether all of a list are so.
+func every[T any](list []T, so func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(item T) bool { return !so(item) })
+}
+
+// common returns the number that all of a list are; nil when they differ or one is nil.
+func common(list []*int64) *int64 {
+	if every(list, func(n *int64) bool { return n != nil && equal(n, list[0]) }) {
+		return list[0]
+	}
+	return nil
+}
+
+// equal reports whether two numbers are the same, or neither is there.
+func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
