@@ -38,10 +38,10 @@ type Object[T any] interface {
 // Apply brings the object want into the cluster and gives it as it is then.
 // want has kind, name, and an owner of ours that is its controller; have is the copy
 // under that name that the caller holds, nil when there is none. It writes only
-// when have is not in line. The error is a *Refusal when trying again would not
-// help, and any other when it may: a conflict where the cache shows an owner that is
-// gone or going.
-func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, error) {
+// when have is not in line. left says which fields are left to others. The error is a
+// *Refusal when trying again would not help, and any other when it may: a conflict where
+// the cache shows an owner that is gone or going.
+func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left ...Left) (P, error) {
 	owner := metav1.GetControllerOf(want)
 	if owner == nil {
 		return nil, fmt.Errorf("apply %s: it has no controller", Describe(want))
@@ -62,6 +62,9 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, 
 		if !IsOwned(have, owner.UID) {
 			return nil, taken(want)
 		}
+		if err := keep(doc, have, left); err != nil {
+			return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
+		}
 		if ok, err := inLine(doc, have); err != nil || ok {
 			return have, err
 		}
@@ -69,7 +72,7 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P) (P, 
 	}
 	// With a UID the API server changes that very object or none.
 	doc.SetUID(uid)
-	return write[T, P](ctx, w, want, doc)
+	return write[T, P](ctx, w, want, doc, left)
 }
 
 // find gives the UID of the object of this name, or none when there is none.
@@ -111,9 +114,13 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 }
 
 // write applies the document and gives the answer in its type.
-func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstructured.Unstructured) (P, error) {
-	if err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner); err != nil {
-		err = refusalOf(want, err)
+func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstructured.Unstructured, left []Left) (P, error) {
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner)
+	if yield(doc, err, left) {
+		err = w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner)
+	}
+	if err != nil {
+		err = refusalOf(doc, err)
 		if errors.As(err, new(*Refusal)) {
 			return nil, err
 		}

@@ -82,12 +82,15 @@ func prune(value any) {
 	}
 }
 
-// InLine says whether Apply would find nothing to write: have is want already. want is
-// as for Apply, and have a copy of the object from the cache.
-func InLine(want, have client.Object) bool {
+// InLine reports whether have is want already, but for fields that are left to others. want
+// is as for Apply, and have a copy of the object from the cache.
+func InLine(want, have client.Object, left ...Left) bool {
 	doc, err := document(want)
 	if err != nil {
 		return false
+	}
+	for _, path := range paths(left) {
+		unstructured.RemoveNestedField(doc.Object, path...)
 	}
 	ok, err := inLine(doc, have)
 	return err == nil && ok

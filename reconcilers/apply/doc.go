@@ -13,7 +13,8 @@
 //
 //   - an object of that name exists that we did not make (NameTaken). Ours is
 //     what has our owner, by UID, as its controller; we adopt nothing;
-//   - another field manager owns a field that we want to set (FieldConflict);
+//   - another field manager has set a field that we want to set to something else
+//     (FieldConflict), unless that field yields (decision record 0021);
 //   - the API server does not take it: not valid, not allowed, or its namespace
 //     does not exist.
 //

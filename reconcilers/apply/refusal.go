@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,15 +52,14 @@ func taken(o client.Object) *Refusal {
 
 // refusalOf reads the answer of the API server; it gives an error of another
 // kind when trying again may help.
-func refusalOf(o client.Object, err error) error {
+func refusalOf(o *unstructured.Unstructured, err error) error {
 	switch {
 	case hasCause(err, isOtherObject):
 		// The copy that we held was of an object that is gone.
 		return apierrors.NewConflict(schema.GroupResource{Resource: Describe(o)}, o.GetName(),
 			errors.New("it is another object than the one that was seen"))
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
-		return &Refusal{ReasonFieldConflict, fmt.Sprintf(
-			"%s has fields that somebody else has set (%v): undo that change, or ask for it in the sandbox", Describe(o), err)}
+		return &Refusal{ReasonFieldConflict, conflictMessage(o, conflictsOf(err))}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):
 		return &Refusal{ReasonRejected, fmt.Sprintf("the API server does not take %s: %v", Describe(o), err)}
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):

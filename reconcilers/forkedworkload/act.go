@@ -56,9 +56,9 @@ func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decisi
 	var err error
 	switch want := d.Fork.(type) {
 	case *appsv1.Deployment:
-		made, err = applyWorkload(ctx, w, want, in.Fork)
+		made, err = applyWorkload(ctx, w, want, in.Fork, d.Left)
 	case *unstructured.Unstructured:
-		made, err = applyWorkload(ctx, w, want, in.Fork)
+		made, err = applyWorkload(ctx, w, want, in.Fork, d.Left)
 	default:
 		return nil
 	}
@@ -74,7 +74,7 @@ func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decisi
 
 // applyWorkload writes a workload of one type. have is the one of its name, nil when
 // there is none; one of another kind does not stand in its way.
-func applyWorkload[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, have client.Object) (client.Object, error) {
+func applyWorkload[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want P, have client.Object, left apply.Left) (client.Object, error) {
 	same, _ := have.(P)
-	return apply.Apply(ctx, w, want, same)
+	return apply.Apply(ctx, w, want, same, left)
 }

@@ -22,6 +22,7 @@ const (
 	ReasonForkMissing     = "ForkMissing"
 	ReasonForkFailed      = "ForkFailed"
 	ReasonScaledToZero    = "ScaledToZero"
+	ReasonForkPaused      = "ForkPaused"
 	ReasonServicesMissing = "ServicesMissing"
 	// ReasonWaitsFor: the fork may not be started yet, as crdv1.AnnotationWaitsFor says.
 	ReasonWaitsFor = "WaitsFor"
@@ -54,6 +55,10 @@ type Decision struct {
 	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
 	// they are.
 	Fork fork.Object
+	// Left are fields of Fork that are left to others.
+	Left apply.Left
+	// Replicas is how many pods patches ask for; nil when they leave it open.
+	Replicas *int32
 	// Services are the Services of the baseline with those that stand for them.
 	Services []member.Mapping
 	// Standing are Services that stay as they are, by the name of the baseline Service,
@@ -95,6 +100,9 @@ func Decide(in Input) Decision {
 		Neighbours:      in.neighbours(),
 		Budgets:         in.Budgets,
 	})
+	if clone != nil {
+		d.Left, d.Replicas = leftOf(clone), clone.Replicas
+	}
 	if clone != nil && len(clone.Added) > 0 {
 		d.Findings[crdv1.ConditionAccepted] = in.adds(clone.Added)
 	}
@@ -112,6 +120,9 @@ func Decide(in Input) Decision {
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
 }
+
+// leftOf returns the fields of a clone that are left to others.
+func leftOf(clone *fork.Fork) apply.Left { return apply.Left{Keeps: clone.Keeps, Yields: clone.Yields} }
 
 // keepingNotes gives the fork to write as it is, if all that has changed is what is noted
 // on the baseline: that is no reason to count it as one that is not ready. What the spec

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -103,7 +104,7 @@ func forkFinding(in Input, d Decision, made Made) finding.Finding {
 	why, troubled := troubleOf(newest(in.ForkPods))
 	switch {
 	case p.wanted == 0:
-		return finding.No(ReasonScaledToZero, p.name+" has 0 replicas: a patch says so; ask for at least 1")
+		return finding.No(ReasonScaledToZero, scaledToZero(d, made, p))
 	case !p.seen:
 		// Its pods are of a former form; in the same words as right after, when its
 		// controller has seen it, so that this is not written twice.
@@ -111,7 +112,9 @@ func forkFinding(in Input, d Decision, made Made) finding.Finding {
 	case made.Silent != "":
 		return finding.No(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
 	case p.complete():
-		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.", p.name, p.available, p.wanted))
+		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.%s", p.name, p.available, p.wanted, willPause(made, p)))
+	case p.paused && p.updated < p.wanted:
+		return finding.No(ReasonForkPaused, isPaused(d, made, p))
 	case p.refused != "":
 		return finding.No(ReasonPodsRefused, p.name+": "+p.refused)
 	case troubled && p.updated > 0: // Until then all pods are of a former form.
@@ -132,6 +135,42 @@ func progressing(in Input, made Made, p progress, ready int32) finding.Finding {
 	}
 	return finding.No(ReasonForkProgressing, message)
 }
+
+// scaledToZero says of a fork without pods who wants it so, and how it gets some.
+func scaledToZero(d Decision, made Made, p progress) string {
+	if d.Replicas != nil && *d.Replicas == 0 {
+		return p.name + " has 0 replicas: a patch says so; ask for at least 1"
+	}
+	return fmt.Sprintf("%s was scaled to 0 replicas by somebody, so requests with the key fail. To scale it up: kubectl scale --replicas=1 %s",
+		p.name, argument(made.Fork))
+}
+
+// isPaused says of a paused fork whose pods are not of its newest form how it is resumed.
+func isPaused(d Decision, made Made, p progress) string {
+	if want, ok := d.Fork.(*appsv1.Deployment); ok && want.Spec.Paused {
+		return p.name + " is paused: a patch says so; take spec.paused out of it"
+	}
+	return fmt.Sprintf("%s is paused, so its pods do not become what the sandbox asks for. To resume it: %s", p.name, resume(made.Fork))
+}
+
+// willPause is the end of a message about a paused fork whose pods are as they should be.
+func willPause(made Made, p progress) string {
+	if !p.paused {
+		return ""
+	}
+	return " It is paused: later changes reach its pods after " + resume(made.Fork)
+}
+
+// resume is the command that resumes a paused fork.
+func resume(o fork.Object) string {
+	if kindOf(o).Kind == baseline.KindRollout {
+		return fmt.Sprintf(`kubectl patch --type=merge -p '{"spec":{"paused":false}}' %s`, argument(o))
+	}
+	return "kubectl rollout resume " + argument(o)
+}
+
+// argument returns how a fork is named to kubectl.
+func argument(o fork.Object) string { return apply.Argument(kindOf(o), o) }
 
 // withoutArgo is the end of a message about a Rollout that nobody looks at.
 func (in Input) withoutArgo(o fork.Object) string {

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,6 +83,19 @@ func TestEveryFieldOfTheSpecCounts(t *testing.T) {
 		{"a JSON patch is a list of operations", func(w *crdv1.ForkedWorkload) {
 			w.Spec.Patches = []crdv1.Patch{patchOf("json", `{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"a:json"}`)}
 		}, func(t *testing.T, d any, _ *crdv1.ForkedWorkload) { image(t, d, "a:json") }},
+		{"a patch without a form changes nothing", func(w *crdv1.ForkedWorkload) {
+			w.Spec.Patches = []crdv1.Patch{{}, {JSON: []runtime.RawExtension{}}}
+		}, func(t *testing.T, d any, w *crdv1.ForkedWorkload) {
+			image(t, d, "a:1")
+			accepted(t, w, "True", "Accepted")
+		}},
+		{"a patch may give the replicas, which are left out else", func(w *crdv1.ForkedWorkload) {
+			w.Spec.Patches = []crdv1.Patch{patchOf("merge", `{"spec":{"replicas":2}}`)}
+		}, func(t *testing.T, d any, _ *crdv1.ForkedWorkload) {
+			if n := deployed(t, d).Spec.Replicas; n == nil || *n != 2 {
+				t.Errorf("replicas: %v", n)
+			}
+		}},
 		{"patches apply in the order of the list: the last one wins", func(w *crdv1.ForkedWorkload) {
 			for _, tag := range []string{"first", "last"} {
 				w.Spec.Patches = append(w.Spec.Patches, patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"a:`+tag+`"}]}}}}`))
@@ -280,6 +294,9 @@ func TestTheForkOfARollout(t *testing.T) {
 		{"Argo has never looked at it", nil, "False", "ForkProgressing", "see whether the controller of Argo Rollouts runs", ""},
 		{"observedGeneration, a text, is that of a former spec", up(func(s map[string]any) { s["observedGeneration"] = "1" }), "False", "ForkProgressing", "new pods ready", ""},
 		{"observedGeneration is a hash, as very old versions write", up(func(s map[string]any) { s["observedGeneration"] = "7f8b" }), "True", "ForkAvailable", "", ""},
+		{"it is paused, and Argo does not look at its newest form", up(func(s map[string]any) { s["observedGeneration"], s["paused"] = "1", true }),
+			"False", "ForkPaused", `To resume it: kubectl patch --type=merge -p '{"spec":{"paused":false}}' -n ns rollout.argoproj.io/sb-a-x`, "controller of Argo"},
+		{"it is paused, and its pods are as they should be", up(func(s map[string]any) { s["paused"] = true }), "True", "ForkAvailable", "It is paused", ""},
 		{"its pods start", up(func(s map[string]any) { s["availableReplicas"] = int64(0) }), "False", "ForkProgressing", "0 of 1", "controller of Argo"},
 		{"pods of its last form are there", up(func(s map[string]any) { s["replicas"] = int64(2) }), "False", "ForkProgressing", "", ""},
 		{"its spec is not valid", up(func(s map[string]any) {
@@ -298,6 +315,9 @@ func TestTheForkOfARollout(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
 			w.rollout(tt.status)
+			if paused := tt.status["paused"]; paused != nil {
+				w.made.Fork.(*unstructured.Unstructured).Object["spec"].(map[string]any)["paused"] = paused
+			}
 			_, after := w.decide(w.in.Workload)
 			checkCondition(t, after, crdv1.ConditionForkAvailable, tt.is, tt.reason, tt.says)
 			c := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionForkAvailable)

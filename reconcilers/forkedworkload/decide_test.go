@@ -173,8 +173,23 @@ func TestConditions(t *testing.T) {
 				Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Message: "timed out progressing",
 			}}
 		}, crdv1.ConditionForkAvailable, "False", "ForkFailed", "timed out progressing"},
-		{"a patch asks for no replica", func(w *world) { zero := int32(0); w.deployment().Spec.Replicas = &zero },
-			crdv1.ConditionReady, "False", "ScaledToZero", "at least 1"},
+		{"a patch asks for no replica", func(w *world) { w.patch(`{"spec":{"replicas":0}}`); w.deployment().Spec.Replicas = new(int32(0)) },
+			crdv1.ConditionReady, "False", "ScaledToZero", "a patch says so; ask for at least 1"},
+		{"somebody has scaled the fork to nothing", func(w *world) { w.deployment().Spec.Replicas = new(int32(0)) },
+			crdv1.ConditionReady, "False", "ScaledToZero", "by somebody, so requests with the key fail. To scale it up: kubectl scale --replicas=1 -n ns deployment.apps/sb-a-x"},
+		{"somebody has scaled the fork up", func(w *world) {
+			w.deployment().Spec.Replicas = new(int32(2))
+			w.deployment().Status.Replicas, w.deployment().Status.UpdatedReplicas, w.deployment().Status.AvailableReplicas = 2, 2, 2
+		}, crdv1.ConditionForkAvailable, "True", "ForkAvailable", "pods ready: 2 of 2"},
+		{"somebody has paused the fork, and its pods are of a former form", func(w *world) {
+			w.deployment().Spec.Paused, w.deployment().Status.UpdatedReplicas = true, 0
+		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused, so its pods do not become what the sandbox asks for. To resume it: kubectl rollout resume -n ns deployment.apps/sb-a-x"},
+		{"a patch pauses the fork", func(w *world) {
+			w.patch(`{"spec":{"paused":true}}`)
+			w.deployment().Spec.Paused, w.deployment().Status = true, appsv1.DeploymentStatus{ObservedGeneration: 2}
+		}, crdv1.ConditionReady, "False", "ForkPaused", "is paused: a patch says so; take spec.paused out of it"},
+		{"somebody has paused the fork, and its pods are as they should be", func(w *world) { w.deployment().Spec.Paused = true },
+			crdv1.ConditionForkAvailable, "True", "ForkAvailable", "It is paused: later changes reach its pods after kubectl rollout resume -n ns"},
 		{"a Service could not be made", func(w *world) {
 			w.made.Services = nil
 			w.made.ServiceRefusals["a"] = &apply.Refusal{Reason: apply.ReasonForbidden, Message: "quota"}

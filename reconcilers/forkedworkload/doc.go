@@ -63,6 +63,10 @@
 // The fork follows its baseline: Deployments, Rollouts, Services, PodDisruptionBudgets
 // and the pods of baselines are watched, and an event leads by indexes to those
 // ForkedWorkloads alone that it is about.
+// What people, autoscalers and controllers set on a fork with kubectl restart, scale, pause
+// and apply does not end that: decision record 0021 says which fields are theirs. A fork
+// that is paused while it should change is not available for ForkPaused, one that is
+// scaled to 0 for ScaledToZero, each with the command that ends it.
 // When a patch stops to apply, the fork keeps running as it was, and the
 // condition Accepted says so. When the baseline goes, the fork and its routing
 // stay until the ForkedWorkload goes.

@@ -22,7 +22,7 @@ func (in Input) waitsFor() string { return in.Workload.Annotations[crdv1.Annotat
 // fork is what the clone says already. clone is nil where there is none yet.
 func (in Input) held(clone *fork.Fork) string {
 	what := in.waitsFor()
-	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(fork.Writable(clone.Object), in.Fork) {
+	if what == "" || clone != nil && in.ownFork() != nil && apply.InLine(fork.Writable(clone.Object), in.Fork, leftOf(clone)) {
 		return ""
 	}
 	until := "requests with the key fail and do not reach the baseline."

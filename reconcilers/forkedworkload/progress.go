@@ -24,6 +24,8 @@ type progress struct {
 	// wanted is how many pods it is to have; replicas, how many it has; updated, those
 	// of its newest form; available, those that serve.
 	wanted, replicas, updated, available int32
+	// paused says that somebody has paused it: its pods stay of the form that they have.
+	paused bool
 	// seen says whether its controller has seen its newest form.
 	seen bool
 	// refused is why the API server takes no pod of it, failed what else its controller
@@ -57,7 +59,7 @@ func deploymentProgress(d *appsv1.Deployment) progress {
 	s := d.Status
 	p := progress{
 		name: baseline.KindDeployment + " " + d.Namespace + "/" + d.Name, wanted: 1, seen: s.ObservedGeneration >= d.Generation,
-		replicas: s.Replicas, updated: s.UpdatedReplicas, available: s.AvailableReplicas,
+		replicas: s.Replicas, updated: s.UpdatedReplicas, available: s.AvailableReplicas, paused: d.Spec.Paused,
 	}
 	if d.Spec.Replicas != nil {
 		p.wanted = *d.Spec.Replicas
@@ -98,6 +100,7 @@ func rolloutProgress(u *unstructured.Unstructured) progress {
 	if n, ok, _ := unstructured.NestedInt64(u.Object, "spec", "replicas"); ok {
 		p.wanted = int32(n)
 	}
+	p.paused, _, _ = unstructured.NestedBool(u.Object, "spec", "paused")
 	var s rolloutStatus
 	content, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status")
 	if status, ok := content.(map[string]any); ok {
@@ -109,6 +112,9 @@ func rolloutProgress(u *unstructured.Unstructured) progress {
 	p.replicas, p.updated, p.available = s.Replicas, s.UpdatedReplicas, s.AvailableReplicas
 	generation, err := strconv.ParseInt(s.ObservedGeneration, 10, 64)
 	p.seen = s.ObservedGeneration != "" && (err != nil || generation >= u.GetGeneration())
+	if p.paused && !p.seen { // Argo looks at no new form of a paused Rollout.
+		p.seen, p.updated = true, 0
+	}
 	for _, c := range s.Conditions {
 		p.read(c.Type, c.Status, c.Message, c.LastTransitionTime)
 		if c.Type == rolloutInvalidSpec && c.Status == corev1.ConditionTrue {

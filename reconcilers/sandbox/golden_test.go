@@ -196,7 +196,10 @@ func started(fork client.Object) client.Object {
 	if !ok {
 		return fork
 	}
-	n := *d.Spec.Replicas
+	n := int32(1) // As the API server makes it where nothing is said.
+	if d.Spec.Replicas != nil {
+		n = *d.Spec.Replicas
+	}
 	d.Status = appsv1.DeploymentStatus{Replicas: n, UpdatedReplicas: n, AvailableReplicas: n}
 	return d
 }

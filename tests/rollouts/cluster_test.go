@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -52,7 +53,6 @@ type cluster struct {
 	t      *testing.T
 	client client.Client
 	server *apiserver.Server
-	argo   argo.Argo
 	access string
 	log    facts
 	asked  *requests
@@ -64,13 +64,7 @@ type cluster struct {
 func start(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, log: facts{memory.New()}, asked: &requests{}, output: &output{}}
-	root, err := crd.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.argo, err = argo.Find(t.Context(), root); err != nil {
-		t.Fatal(err)
-	}
+	var err error
 	if c.server, err = apiserver.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -167,14 +161,22 @@ func (c *cluster) manage() {
 // installArgo installs the kinds of Argo and starts its controller.
 func (c *cluster) installArgo() {
 	c.t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.argo.Definitions, "*-crd.yaml"))
+	root, err := crd.Root()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	its, err := argo.Find(c.t.Context(), root)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(its.Definitions, "*-crd.yaml"))
 	if err != nil || len(files) == 0 {
 		c.t.Fatalf("definitions of Argo: %v (%v)", files, err)
 	}
 	if _, err := envtest.InstallCRDs(c.server.Config, envtest.CRDInstallOptions{Paths: files, MaxTime: patience}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.stopArgo = c.program(c.argo.Controller, "--kubeconfig", c.access, "--namespace", namespace, "--leader-elect=false",
+	c.stopArgo = c.program(its.Controller, "--kubeconfig", c.access, "--namespace", namespace, "--leader-elect=false",
 		"--metricsPort", "0", "--healthzPort", "0", "--loglevel", "warn")
 }
 
@@ -254,9 +256,15 @@ func (c *cluster) create(text string) {
 // fork makes a ForkedWorkload of a Rollout, with merge patches.
 func (c *cluster) fork(name, rollout string, patches ...string) *crdv1.ForkedWorkload {
 	c.t.Helper()
+	return c.forkOf(baseline.RolloutKind(), name, rollout, patches...)
+}
+
+// forkOf makes a ForkedWorkload of a workload of this kind, with merge patches.
+func (c *cluster) forkOf(kind schema.GroupVersionKind, name, workload string, patches ...string) *crdv1.ForkedWorkload {
+	c.t.Helper()
 	w := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	w.Spec.Baseline.APIVersion, w.Spec.Baseline.Kind = baseline.RolloutKind().ToAPIVersionAndKind()
-	w.Spec.Baseline.Name = rollout
+	w.Spec.Baseline.APIVersion, w.Spec.Baseline.Kind = kind.ToAPIVersionAndKind()
+	w.Spec.Baseline.Name = workload
 	for _, p := range patches {
 		w.Spec.Patches = append(w.Spec.Patches, crdv1.Patch{Merge: &runtime.RawExtension{Raw: json.RawMessage(p)}})
 	}

@@ -52,8 +52,14 @@ type Fork struct {
 	Object Object
 	// Template is what its pods are made from.
 	Template *corev1.PodTemplateSpec
-	// Replicas is how many pods it is to have; 0 is possible when a patch says so.
-	Replicas int32
+	// Replicas is how many pods patches ask for; nil when they leave it open.
+	Replicas *int32
+	// Yields are paths of fields that are left to whoever else sets them in the fork: its
+	// annotations that only the baseline gives.
+	Yields [][]string
+	// Keeps are paths of fields that are written when the fork is made, and stay then as
+	// they are: the replicas, where they are open and written at all.
+	Keeps [][]string
 	// Added are the names of containers that patches put beside those of the baseline.
 	Added []string
 }
@@ -77,7 +83,11 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 		return nil, p
 	}
 	first, last := drafts[0], drafts[len(drafts)-1]
-	k.finish(last.fields)
+	fork := &Fork{}
+	if last.sized && last.replicas != nil {
+		fork.Replicas = last.replicas
+	}
+	k.finish(last.fields, fork.Replicas == nil)
 	if err := finish(last, first, live, plan.Identity, keep); err != nil {
 		return nil, problem(ReasonPatchFailed, "the fork of %s cannot be written: %v", live, err)
 	}
@@ -88,11 +98,11 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	if p := guardLabels(template.Labels, live, plan); p != nil {
 		return nil, p
 	}
-	fork := &Fork{Object: object, Template: template, Replicas: 1} // As the API server takes a null.
-	if last.replicas != nil {
-		fork.Replicas = *last.replicas
+	fork.Object, fork.Template, fork.Added = object, template, added(first.template.Spec, template.Spec)
+	fork.Yields = yields(object, template, first)
+	if _, written := at(last.fields, "spec")["replicas"]; written && fork.Replicas == nil {
+		fork.Keeps = [][]string{{"spec", "replicas"}}
 	}
-	fork.Added = added(first.template.Spec, template.Spec)
 	return fork, nil
 }
 
@@ -134,6 +144,7 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 		if next, err = withConfinement(k, next, before, first); err != nil {
 			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
+		next.sized = before.sized || form.sizes()
 		if c := book.enter(i, before.template.Spec, next.template.Spec); c != nil {
 			return nil, problem(ReasonPortConflict, "%s: container port %s is given by %s and again by %s: give it in one of them only",
 				here, c.port, c.first, c.second)

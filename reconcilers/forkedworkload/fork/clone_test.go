@@ -50,9 +50,9 @@ func TestClone(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("has one replica", func(t *testing.T) {
-		if got := *clone(t, fork.Plan{}).Spec.Replicas; got != 1 {
-			t.Errorf("%d replicas", got)
+	t.Run("leaves the replicas to the API server, which makes them one, and to whoever scales it", func(t *testing.T) {
+		if got := clone(t, fork.Plan{}).Spec.Replicas; got != nil {
+			t.Errorf("%d replicas", *got)
 		}
 	})
 	t.Run("runs while the rollout of the baseline is paused", func(t *testing.T) {

@@ -38,6 +38,7 @@ func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 		Spec: *have.Spec.DeepCopy(),
 	}
 	maps.DeleteFunc(d.Annotations, isForeign)
+	delete(d.Spec.Template.Annotations, annotationRestarted)
 	one := int32(1)
 	d.Spec.Replicas, d.Spec.Paused = &one, false
 	document, err := json.Marshal(d)
@@ -81,8 +82,13 @@ func (deploymentKind) read(document []byte, _ *draft) (*draft, error) {
 // check has nothing to say: what a Deployment is, touches itself alone.
 func (deploymentKind) check(_, _ *draft) string { return "" }
 
-// finish has nothing to change.
-func (deploymentKind) finish(map[string]any) {}
+// finish leaves out the number of pods where it is open: the API server makes it 1, and
+// then it is whoever's scales the fork.
+func (deploymentKind) finish(fields map[string]any, open bool) {
+	if open {
+		delete(at(fields, "spec"), "replicas")
+	}
+}
 
 // object gives the Deployment.
 func (deploymentKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error) {

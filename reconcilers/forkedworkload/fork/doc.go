@@ -7,6 +7,7 @@
 //	            patches, their variables, who may do what by them    patch.go, template.go, power*.go
 //	            containers that a patch misspells or adds            misspelt.go, inherit.go
 //	            what is the fork's own, and who may not know it      finish.go, labels.go, ports.go
+//	            what is left to whoever else sets it in the fork     open.go
 //	WithNotesOf what is noted on the baseline, and no change of it   notes.go
 //	Writable    the fork as server-side apply takes it               writable.go
 //	Services    the Services beside the baseline's                   service.go
@@ -26,8 +27,10 @@
 //     a patch adds or changes stay. A clone that a Service, a PodDisruptionBudget
 //     or the workload of the baseline would still select is refused. Autoscalers name a workload,
 //     and count the pods that its selector selects, so that none of the baseline's knows the fork;
-//   - annotations of the baseline stay, but for those that are not true of a clone. Those
-//     that change later are there with the next change of something else (WithNotesOf);
+//   - the number of replicas is left open where no patch gives one;
+//   - annotations of the baseline stay, but for those that are not true of a clone, such as
+//     when it was last restarted. Those that change later are there with the next change of
+//     something else (WithNotesOf);
 //   - the request for a DevMesh sidecar is removed: only baselines get one;
 //   - every container, also those that only run at the start, gets
 //     SIGNADOT_SANDBOX_NAME and SIGNADOT_SANDBOX_ROUTING_KEY: those that migrate or

@@ -11,14 +11,19 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
+// annotationRestarted on a pod template is when kubectl rollout restart was last asked to
+// restart its pods, which says nothing of other workloads (decision record 0021).
+const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
+
 // foreignAnnotations are the beginnings of annotations that say something of
 // the baseline which is not true of its clone: how it was applied, at which
-// revision it is, whose release it belongs to, who leads, and who is told of its rollouts. A
+// revision it is and why, whose release it belongs to, who leads, and who is told of its rollouts. A
 // clone that kept the marks of a release would be pruned by the tools that set them.
 func foreignAnnotations() []string {
 	return []string{
 		corev1.LastAppliedConfigAnnotation,
 		"deployment.kubernetes.io/",
+		"kubernetes.io/change-cause",
 		"control-plane.alpha.kubernetes.io/",
 		"rollout.argoproj.io/",
 		"notifications.argoproj.io/",

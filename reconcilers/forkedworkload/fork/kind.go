@@ -23,8 +23,9 @@ type kind interface {
 	// check says what a patch did that is not possible with this kind, given what the
 	// workload was before all patches; empty when there is nothing.
 	check(next, first *draft) string
-	// finish changes what only this kind has, so that the clone stands alone.
-	finish(fields map[string]any)
+	// finish changes what only this kind has, so that the clone stands alone. open says
+	// that patches leave the number of pods open.
+	finish(fields map[string]any, open bool)
 	// object gives the clone to be written, and what its pods are made from.
 	object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error)
 }
@@ -51,6 +52,8 @@ type draft struct {
 	replicas         *int32
 	selector         *metav1.LabelSelector
 	template         corev1.PodTemplateSpec
+	// sized says that a patch has given the number of replicas.
+	sized bool
 	// unknown are fields of the pod template that this program does not know.
 	unknown map[string]bool
 }

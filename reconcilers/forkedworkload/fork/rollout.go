@@ -45,6 +45,11 @@ func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
 		delete(spec, key)
 	}
 	spec["replicas"] = int64(1)
+	if annotations, ok, _ := unstructured.NestedFieldNoCopy(spec, "template", "metadata", "annotations"); ok {
+		if annotations, ok := annotations.(map[string]any); ok {
+			delete(annotations, annotationRestarted)
+		}
+	}
 	metadata := map[string]any{"name": have.GetName(), "namespace": have.GetNamespace()}
 	if labels := have.GetLabels(); len(labels) > 0 {
 		metadata["labels"] = ofStrings(labels)
@@ -229,9 +234,13 @@ func firstAdded(wants, has any, path string) string {
 }
 
 // finish gives the Rollout a strategy of its own: a canary without steps goes up at
-// once, as a Deployment does.
-func (rolloutKind) finish(fields map[string]any) {
+// once, as a Deployment does. Where the number of pods is open it begins with one: the
+// API server fills nothing in, and autoscalers pass over a Rollout without a number.
+func (rolloutKind) finish(fields map[string]any, open bool) {
 	spec := at(fields, "spec")
+	if open {
+		spec["replicas"] = int64(1)
+	}
 	canary := map[string]any{}
 	if old, ok := at(spec, "strategy")["canary"].(map[string]any); ok {
 		for _, key := range ownStrategy() {

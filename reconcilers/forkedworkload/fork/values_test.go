@@ -29,6 +29,7 @@ metadata:
   annotations:
     kubectl.kubernetes.io/last-applied-configuration: '{"huge": true}'
     deployment.kubernetes.io/revision: "7"
+    kubernetes.io/change-cause: kubectl set image deployment/customer main=customer:1
     argocd.argoproj.io/tracking-id: shop:apps/Deployment:hotrod/customer
     note: kept
 spec:

@@ -1,0 +1,58 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// replicasField is the number of pods of a workload, as the API server names it.
+const replicasField = ".spec.replicas"
+
+// mostConflicts is how many fields a message names.
+const mostConflicts = 3
+
+// conflictsOf returns the fields that other field managers have set to something else, as
+// the API server names them in the error, each with its manager.
+func conflictsOf(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(status.Status().Details.Causes), func(c metav1.StatusCause) bool { return !isFieldConflict(c) })
+}
+
+// conflictMessage names the fields of an object that others have set, who has, and the
+// command that ends the conflict: it sets the number of pods that is asked for, or deletes
+// the object, which is made again at once.
+func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCause) string {
+	var fields []string
+	for _, c := range conflicts {
+		fields = append(fields, fmt.Sprintf("%s (by %s)", c.Field, strings.TrimPrefix(c.Message, "conflict with ")))
+	}
+	if more := len(fields) - mostConflicts; more > 0 {
+		fields = append(fields[:mostConflicts], fmt.Sprintf("and %d more", more))
+	}
+	command := "kubectl delete"
+	n, sized, _ := unstructured.NestedInt64(o.Object, strings.Split(replicasField, ".")[1:]...)
+	if sized && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool { return c.Field != replicasField }) {
+		command = fmt.Sprintf("kubectl scale --replicas=%d", n)
+	}
+	return fmt.Sprintf("%s has fields that were set to something else than the sandbox asks for: %s. Ask for that in the sandbox, or undo it: %s %s",
+		Describe(o), strings.Join(fields, ", "), command, Argument(o.GroupVersionKind(), o))
+}
+
+// Argument returns how an object of a kind is named to kubectl, namespace included.
+func Argument(gvk schema.GroupVersionKind, o metav1.Object) string {
+	resource := strings.ToLower(gvk.GroupKind().String()) // Such as deployment.apps.
+	if o.GetNamespace() == "" {
+		return resource + "/" + o.GetName()
+	}
+	return fmt.Sprintf("-n %s %s/%s", o.GetNamespace(), resource, o.GetName())
+}
