@@ -7,6 +7,8 @@
 //	Selects     whether a Service leads to the baseline              services.go  pure
 //	ListensOn   which port of the pod a port of a Service leads to   services.go  pure
 //	Forms       the same while pods of a former template are there   services.go  pure
+//	WithEndpoints  Services without a selector that lead to its pods  endpoints.go
+//	Paths       whether any Service leads to a workload              endpoints.go  pure
 //	Sidecars    whether requests to the baseline meet a sidecar      sidecars.go  pure
 //	Watch       which members an event is about                      watch.go
 //
@@ -23,4 +25,11 @@
 // does not read leads nowhere. Which ports those are is what the containers of the
 // pods were told; why they are, what the pod template says. As long as one port is
 // read the condition is true, and names those that are not.
+//
+// A baseline that no Service leads to needs no sidecar: the condition is true and says so
+// (NoService), no proxy of it is waited for, and package coverage counts its pods without
+// one as not_needed. Consumers of messages are such workloads. A Service that comes later
+// has everything judged again. A Service without a selector whose EndpointSlices name pods
+// of the baseline counts as one that selects them, and is routed as such. Services of other
+// namespaces do not count, nor do clients that know the addresses of pods.
 package baseline

@@ -10,11 +10,11 @@ import (
 )
 
 // PodsWithSidecar gives the pods of a member's baseline that have a proxy
-// (HasProxy), as namespace/name; none when there is no baseline. It reads by the
+// (HasProxy), as namespace/name; none when there is no baseline, or it needs none. It reads by the
 // selector of the baseline, best from a cache.
 func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]string, error) {
 	ref, ok := m.BaselineRef()
-	if !ok || !Accept("spec.baseline", ref, m.GetNamespace()).IsYes() {
+	if !ok || NeedsNone(m) || !Accept("spec.baseline", ref, m.GetNamespace()).IsYes() {
 		return nil, nil
 	}
 	w, err := Read(ctx, c, ref)

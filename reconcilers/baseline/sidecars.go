@@ -26,6 +26,8 @@ const (
 const (
 	ReasonNoPods          = "NoPods"
 	ReasonSomePortsUnread = "SomePortsUnread"
+	// ReasonNoService: no Service leads to the workload, so it needs no sidecar.
+	ReasonNoService = "NoService"
 )
 
 // ConditionSidecarsReady is a condition that we add to those of a
@@ -34,12 +36,25 @@ const (
 // is injected now serves as well, so it is said and is no reason against.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// Sidecars says whether requests to the baseline, led by these Services to ports of
+// Sidecars says whether the baseline has the sidecars that it needs, and whether every pod
+// has a ready one, needed or not. A baseline that no Service leads to needs none: no request
+// comes to it, and a consumer of messages asks the route server itself which are its own.
+// What the pods of the baseline are made from has to be known for that.
+func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) (f finding.Finding, present bool) {
+	f = meshed(w, pods, services, injected)
+	if w == nil || w.Problem != "" || len(services) > 0 {
+		return f, f.IsYes()
+	}
+	return finding.Yes(ReasonNoService, fmt.Sprintf("No Service leads to %s, so it needs no DevMesh sidecar: "+
+		"it is routed by what it asks the route server itself, as message consumers do. To route requests to it, create a Service.", w)), f.IsYes()
+}
+
+// meshed says whether requests to the baseline, led by these Services to ports of
 // its pods, meet a sidecar in every pod that reads them. Without any pod it is the
 // pod template that counts. injected are the images of sidecars that pods get now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
 // those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
-func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) finding.Finding {
+func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) finding.Finding {
 	if w == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
 	}
@@ -84,13 +99,21 @@ func startedOf(r coverage.Report) []string {
 }
 
 // Reservation is what SidecarsReady says although it is true: that there are no
-// pods yet, or which ports are not routed; empty when there is nothing such.
+// pods yet, that no Service leads to them, or which ports are not routed; empty when there
+// is nothing such.
 func Reservation(m crdv1.Conditioned) string {
 	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
-	if c == nil || c.Reason != ReasonNoPods && c.Reason != ReasonSomePortsUnread {
+	if c == nil || !slices.Contains([]string{ReasonNoPods, ReasonSomePortsUnread, ReasonNoService}, c.Reason) {
 		return ""
 	}
 	return c.Message
+}
+
+// NeedsNone reports whether the baseline of a member needs no sidecar, as SidecarsReady
+// says.
+func NeedsNone(m crdv1.Conditioned) bool {
+	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
+	return c != nil && c.Reason == ReasonNoService
 }
 
 // covered gives where the pods of the baseline stand, and which of the ports that

@@ -44,9 +44,49 @@ func TestPodsThatStartAreNotWaitedFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := baseline.Sidecars(baseline.OfDeployment(d), tt.pods, nil, coverage.Images{})
+			f, present := baseline.Sidecars(baseline.OfDeployment(d), tt.pods, []crdv1.ServiceMapping{{From: "cart"}}, coverage.Images{})
+			if present != (tt.status == "True") {
+				t.Errorf("present is %t", present)
+			}
 			if string(f.Status) != tt.status || f.Reason != tt.reason || !strings.Contains(f.Message, tt.says) {
 				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// The published demonstrations of message consumers (the driver of HotROD, the consumers of
+// the Kafka and Pub/Sub ones) have no Service and no annotation that asks for a sidecar: no
+// request comes to them, and they ask the route server which keys are their own.
+func TestABaselineThatNoServiceLeadsToNeedsNoSidecar(t *testing.T) {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "consumer"}}
+	plain := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "plain"}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	unknown := baseline.OfDeployment(d)
+	unknown.Problem = "its Deployment does not exist"
+	for name, tt := range map[string]struct {
+		workload *baseline.Workload
+		pods     []corev1.Pod
+		services []crdv1.ServiceMapping
+		status   string
+		reason   string
+		present  bool
+	}{
+		"without a sidecar":              {baseline.OfDeployment(d), []corev1.Pod{plain}, nil, "True", "NoService", false},
+		"without pods":                   {baseline.OfDeployment(d), nil, nil, "True", "NoService", false},
+		"with one that is not ready":     {baseline.OfDeployment(d), []corev1.Pod{withSidecar("p", corev1.PodRunning, false)}, nil, "True", "NoService", false},
+		"with one that is ready":         {baseline.OfDeployment(d), []corev1.Pod{withSidecar("p", corev1.PodRunning, true)}, nil, "True", "NoService", true},
+		"a Service leads to it":          {baseline.OfDeployment(d), []corev1.Pod{plain}, []crdv1.ServiceMapping{{From: "s"}}, "False", "SidecarAbsent", false},
+		"nobody knows what its pods are": {unknown, nil, nil, "False", "SidecarAbsent", false},
+		"it is not there":                {nil, nil, nil, "Unknown", "BaselineNotFound", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, present := baseline.Sidecars(tt.workload, tt.pods, tt.services, coverage.Images{})
+			if string(f.Status) != tt.status || f.Reason != tt.reason || present != tt.present {
+				t.Errorf("present: %t, %+v", present, f)
+			}
+			if tt.reason == "NoService" && !strings.Contains(f.Message,
+				"No Service leads to Deployment shop/consumer, so it needs no DevMesh sidecar: it is routed by what it asks the route server itself") {
+				t.Error(f.Message)
 			}
 		})
 	}

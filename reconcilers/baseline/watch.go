@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -45,6 +46,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	errs := []error{
 		indexer.IndexField(ctx, &corev1.Service{}, indexNotOfMember, notOfMember),
 		indexer.IndexField(ctx, &appsv1.Deployment{}, indexNotOfMember, notOfMember),
+		indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, byServiceName),
 	}
 	for _, kind := range crdv1.MemberKinds() {
 		member, _ := crdv1.NewMember(kind)
@@ -123,6 +125,7 @@ func Watch(b *builder.Builder, m Members) *builder.Builder {
 	return b.
 		Watches(&appsv1.Deployment{}, guard.Enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
 		Watches(&corev1.Service{}, guard.Enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
+		Watches(&discoveryv1.EndpointSlice{}, guard.Enqueue(m.bySlice), builder.WithPredicates(guard.Updates(sliceChanged))).
 		Watches(&corev1.Pod{}, guard.Enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
 }
 
@@ -163,8 +166,14 @@ func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Req
 	if !ok || madeForMember(o) {
 		return nil
 	}
-	leads, seen := ledTo(s), map[reconcile.Request]bool{}
-	out := append(m.byTemplates(ctx, s.Namespace, leads), m.byPods(ctx, s.Namespace, leads)...)
+	seen := map[reconcile.Request]bool{}
+	var out []reconcile.Request
+	if withoutSelector(s) {
+		out = m.byEndpoints(ctx, s)
+	} else {
+		leads := ledTo(s)
+		out = append(m.byTemplates(ctx, s.Namespace, leads), m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return leads(p.Labels) })...)
+	}
 	return slices.DeleteFunc(out, func(r reconcile.Request) bool {
 		again := seen[r]
 		seen[r] = true
@@ -198,16 +207,40 @@ func (m Members) byTemplates(ctx context.Context, namespace string, leads func(p
 	return out
 }
 
+// byEndpoints leads from a Service without a selector to the members of those baselines
+// whose pods its EndpointSlices name.
+func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile.Request {
+	all, err := slicesOf(ctx, m.Client, s)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find what an event is about")
+	}
+	var out []reconcile.Request
+	for i := range all {
+		out = append(out, m.bySlice(ctx, &all[i])...)
+	}
+	return out
+}
+
+// bySlice leads from an EndpointSlice to the members of those baselines whose pods it
+// names.
+func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
+	s, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok || madeForMember(o) {
+		return nil
+	}
+	return m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return namesPod(s, p) })
+}
+
 // byPods leads to the members of those baselines that have pods which a Service leads to.
 // While a baseline is rolled out some are of a form that its template is no more.
-func (m Members) byPods(ctx context.Context, namespace string, leads func(pod map[string]string) bool) []reconcile.Request {
+func (m Members) byPods(ctx context.Context, namespace string, leads func(*corev1.Pod) bool) []reconcile.Request {
 	var out []reconcile.Request
 	var pods corev1.PodList
 	m.list(ctx, &pods, client.InNamespace(namespace))
 	asked := map[string]bool{}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if name := workloadOf(p); leads(p.Labels) && !asked[name] && !madeForMember(p) {
+		if name := workloadOf(p); !asked[name] && !madeForMember(p) && leads(p) {
 			asked[name] = true
 			out = append(out, m.byPod(ctx, p)...)
 		}
@@ -289,7 +322,15 @@ func serviceChanged(before, after client.Object) bool {
 		!equality.Semantic.DeepEqual(b.Spec, a.Spec)
 }
 
-// podChanged passes over changes of a pod that do not touch its sidecar.
+// sliceChanged passes over changes of an EndpointSlice that lead to the same addresses.
+func sliceChanged(before, after client.Object) bool {
+	b, okB := before.(*discoveryv1.EndpointSlice)
+	a, okA := after.(*discoveryv1.EndpointSlice)
+	return !okA || !okB || !maps.Equal(b.Labels, a.Labels) ||
+		!equality.Semantic.DeepEqual(b.Endpoints, a.Endpoints) || !equality.Semantic.DeepEqual(b.Ports, a.Ports)
+}
+
+// podChanged passes over changes of a pod that touch neither its sidecar nor its addresses.
 func podChanged(before, after client.Object) bool {
 	b, okB := before.(*corev1.Pod)
 	a, okA := after.(*corev1.Pod)
@@ -297,5 +338,5 @@ func podChanged(before, after client.Object) bool {
 		return true
 	}
 	return coverage.PodOf(b) != coverage.PodOf(a) || counts(b) != counts(a) ||
-		!equality.Semantic.DeepEqual(b.Labels, a.Labels)
+		!equality.Semantic.DeepEqual(b.Labels, a.Labels) || !slices.Equal(b.Status.PodIPs, a.Status.PodIPs)
 }

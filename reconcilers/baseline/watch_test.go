@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -49,11 +50,22 @@ func TestWhichMembersAServiceIsAbout(t *testing.T) {
 		w.Spec.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: KindDeployment, Name: name}
 		objects = append(objects, w)
 	}
+	// What a Service without a selector leads to, by an address and by a name.
+	byAddress, named := podOf("a", "new", map[string]string{"app": "a", "version": "v3", "n": "3"}), "b-x-"
+	byAddress.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.7"}}
+	objects = append(objects, byAddress, podOf("b", "x", map[string]string{"version": "v4"}),
+		sliceOf("foreign", discoveryv1.Endpoint{Addresses: []string{"192.0.2.1"}}),
+		sliceOf("address", discoveryv1.Endpoint{Addresses: []string{"10.0.0.7"}}),
+		sliceOf("both", discoveryv1.Endpoint{Addresses: []string{"10.0.0.7"}},
+			discoveryv1.Endpoint{Addresses: []string{"10.0.0.8"}, TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: named}}))
 	for name, c := range map[string]struct {
 		selector map[string]string
 		want     []string
 	}{
-		"one that selects pods by the template":           {map[string]string{"app": "b"}, []string{"of-b"}},
+		"foreign":                               {nil, nil},
+		"address":                               {nil, []string{"of-a"}},
+		"both":                                  {nil, []string{"of-a", "of-b"}},
+		"one that selects pods by the template": {map[string]string{"app": "b"}, []string{"of-b"}},
 		"one that selects the old pods of a roll-out":     {map[string]string{"app": "a", "version": "v1"}, []string{"of-a"}},
 		"one that selects old and new pods, and the fork": {map[string]string{"app": "a"}, []string{"of-a"}},
 		"one that selects pods of several baselines":      {map[string]string{"version": "v2"}, []string{"of-a", "of-b"}},
@@ -64,7 +76,7 @@ func TestWhichMembersAServiceIsAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, r := range members(t, objects).byService(t.Context(), &corev1.Service{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "s"}, Spec: corev1.ServiceSpec{Selector: c.selector},
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.ServiceSpec{Selector: c.selector},
 			}) {
 				got = append(got, r.Name)
 			}
@@ -73,6 +85,14 @@ func TestWhichMembersAServiceIsAbout(t *testing.T) {
 				t.Errorf("it leads to %v, not to %v", got, c.want)
 			}
 		})
+	}
+}
+
+// sliceOf is an EndpointSlice of a Service.
+func sliceOf(service string, endpoints ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: service + "-1", Labels: map[string]string{discoveryv1.LabelServiceName: service}},
+		Endpoints:  endpoints,
 	}
 }
 
@@ -88,6 +108,7 @@ func members(t *testing.T, objects []client.Object) Members {
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithIndex(&appsv1.Deployment{}, indexNotOfMember, func(client.Object) []string { return []string{"true"} }).
+		WithIndex(&discoveryv1.EndpointSlice{}, indexService, byServiceName).
 		WithIndex(&crdv1.ForkedWorkload{}, indexBaseline, byName).Build()
 	return Members{Client: c, List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}
 }

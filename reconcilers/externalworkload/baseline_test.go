@@ -144,7 +144,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 		{"of which that of new pods is listed", rollsOut("http", 8080, old(7070)), []uint32{80, 8080}, 8080, "at a number which"},
 		{"pods of one form are mapped once", rollsOut("http", 8080, old(8080), old(8080)), []uint32{80, 8080}, 8080, "beside them: 1."},
 		{"a Service that leads to old pods alone stays", func(w *world) { relabelled(w); w.in.Pods = []corev1.Pod{canary} }, []uint32{80, 8080}, 8080, ""},
-		{"and goes with them", relabelled, nil, 0, "No Service selects"},
+		{"and goes with them", relabelled, nil, 0, "No Service leads to Deployment"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,8 +52,8 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 		w.Status.Tunnel.Info = nil
 	}
 	services := made.Mapped(d.Services)
-	sidecar := sidecars(in, services)
-	w.Status.RoutingConfig = routingInfo(in, services, sidecar)
+	sidecar, present := sidecars(in, services)
+	w.Status.RoutingConfig = routingInfo(in, services, present)
 	findings := finding.Findings{}
 	for t, f := range d.Findings {
 		findings[t] = f
@@ -66,20 +66,21 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	return w
 }
 
-// sidecars says whether requests to the baseline meet a sidecar.
-func sidecars(in Input, services []crdv1.ServiceMapping) finding.Finding {
+// sidecars says whether requests to the baseline meet a sidecar, and whether each of its
+// pods has a ready one.
+func sidecars(in Input, services []crdv1.ServiceMapping) (f finding.Finding, present bool) {
 	if !in.takesRequests() {
-		return finding.Yes(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed.")
+		return finding.Yes(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed."), false
 	}
 	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 }
 
 // routingInfo says how traffic can reach the workstation; nil as long as that is not known.
-func routingInfo(in Input, services []crdv1.ServiceMapping, sidecar finding.Finding) *crdv1.WorkloadRoutingInfo {
+func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1.WorkloadRoutingInfo {
 	if !in.reached() {
 		return nil
 	}
-	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: in.takesRequests() && sidecar.IsYes(), Services: services}
+	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 }
 
 // servicesFinding says whether there is a Service for each of the baseline's, and
@@ -148,7 +149,7 @@ func endpointsFinding(in Input, d Decision, made Made, count int) finding.Findin
 func reservations(in Input, d Decision) string {
 	var message string
 	if len(d.Services) == 0 {
-		message += fmt.Sprintf(" No Service selects the pods of %s (one with the annotation %s does not count): no request can be led to the workstation. Create a Service to route requests.",
+		message += fmt.Sprintf(" No Service leads to %s (one with the annotation %s does not count): no request can be led to the workstation. Create a Service to route requests.",
 			in.baselineName(), crdv1.AnnotationIgnore)
 	} else if len(d.Unled) > 0 {
 		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."

@@ -200,7 +200,7 @@ func TestTheServices(t *testing.T) {
 		{"a port has a target that no container has", add(corev1.ServicePort{Port: 82, TargetPort: intstr.FromString("none")}),
 			c, "True", "ServicesReady", "nobody answers there: a 82."},
 		{"no Service selects the baseline's pods", func(w *world) { w.in.Neighbours = nil },
-			c, "True", "ServicesReady", "No Service selects the pods of Deployment ns/a"},
+			c, "True", "ServicesReady", "No Service leads to Deployment ns/a"},
 		{"no Service leads to a port that a container declares", func(w *world) { w.maps(port(8080, "localhost:1"), port(9090, "localhost:2")) },
 			c, "True", "ServicesReady", "No Service leads to these ports, so no request to them goes to the workstation: 9090."},
 		{"a port of a Service is listed instead of the container's", func(w *world) { w.maps(port(80, "localhost:1")) },

@@ -42,7 +42,10 @@ func gather(ctx context.Context, c, live client.Reader, w *crdv1.SignadotExterna
 	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
 		return in, err
 	}
-	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
+	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
+		return in, err
+	}
+	in.Neighbours, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Neighbours)
 	return in, err
 }
 

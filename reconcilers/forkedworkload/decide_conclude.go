@@ -43,9 +43,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	}
 	w.Status.Fork = forkStatus(made.Fork)
 	services := made.Mapped(d.Services)
-	sidecar := baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
+	sidecar, present := baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 	if w.Status.RoutingConfig = nil; in.reached() {
-		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: sidecar.IsYes(), Services: services}
+		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 	}
 
 	findings := finding.Findings{}
@@ -209,7 +209,7 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 		return finding.No(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
 	}
 	if len(d.Services) == 0 {
-		return finding.Yes("ServicesReady", fmt.Sprintf("No Service selects the pods of %s (one with the annotation %s does not count): "+
+		return finding.Yes("ServicesReady", fmt.Sprintf("No Service leads to %s (one with the annotation %s does not count): "+
 			"no request can be led to the fork; consumers of queues use the rule without one. Create a Service to route requests.",
 			name, crdv1.AnnotationIgnore))
 	}

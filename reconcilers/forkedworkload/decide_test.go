@@ -200,7 +200,10 @@ func TestConditions(t *testing.T) {
 			w.in.Services[0].Spec.Ports = append(w.in.Services[0].Spec.Ports, corev1.ServicePort{Port: 81, TargetPort: intstr.FromString("none")})
 		}, crdv1.ConditionServicesReady, "True", "ServicesReady", "a 81"},
 		{"no Service selects the baseline's pods", func(w *world) { w.in.Services = nil },
-			crdv1.ConditionServicesReady, "True", "ServicesReady", "No Service selects the pods of "},
+			crdv1.ConditionServicesReady, "True", "ServicesReady", "No Service leads to Deployment ns/a "},
+		{"no Service leads to it, so no sidecar is needed", consumer,
+			baseline.ConditionSidecarsReady, "True", "NoService", "it is routed by what it asks the route server itself"},
+		{"one that no Service leads to is ready", consumer, crdv1.ConditionReady, "True", "Ready", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -226,6 +229,11 @@ func checkCondition(t *testing.T, w *crdv1.ForkedWorkload, conditionType string,
 	if c == nil || c.Status != string(status) || c.Reason != reason || !strings.Contains(c.Message, says) || c.ObservedGeneration != 3 {
 		t.Errorf("%s is %+v", conditionType, c)
 	}
+}
+
+// consumer makes the baseline one without Services and sidecars, as consumers of queues are.
+func consumer(w *world) {
+	w.in.Services, w.in.Pods, w.in.Baseline.Template.Annotations = nil, []corev1.Pod{pod("p")}, nil
 }
 
 func TestSidecars(t *testing.T) {

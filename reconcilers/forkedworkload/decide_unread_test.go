@@ -88,7 +88,7 @@ func TestAPortThatNoSidecarReadsIsNotCalledRouted(t *testing.T) {
 		{"some are unread, and the sidecar is not ready", []func(*world){serving(8080, 3306)},
 			[]corev1.Pod{told("p", "3306", "", false)}, "False", "SidecarNotReady", nil},
 		{"no Service leads to it", []func(*world){func(w *world) { w.in.Services = nil }},
-			[]corev1.Pod{told("p", "8080", "", true)}, "True", "SidecarsReady", nil},
+			[]corev1.Pod{told("p", "8080", "", true)}, "True", "NoService", nil},
 		{"a sidecar that was told nothing passes the registered ports", []func(*world){serving(3306)},
 			[]corev1.Pod{told("p", "", "", true)}, "False", "PortsUnread", []string{"port 3306"}},
 	}
@@ -108,7 +108,7 @@ func TestAPortThatNoSidecarReadsIsNotCalledRouted(t *testing.T) {
 				}
 			}
 			want := ""
-			if tt.reason == baseline.ReasonSomePortsUnread {
+			if tt.reason == baseline.ReasonSomePortsUnread || tt.reason == baseline.ReasonNoService {
 				want = c.Message
 			}
 			if diff := cmp.Diff(want, baseline.Reservation(after)); diff != "" {

@@ -39,6 +39,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
 		return in, err
 	}
+	if in.Services, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Services); err != nil {
+		return in, err
+	}
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := c.List(ctx, &budgets, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", w.Namespace, err)

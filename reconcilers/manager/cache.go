@@ -39,7 +39,7 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // CacheOptions say what is kept in memory: of pods only what tells whether they
-// have a sidecar, of endpoints only those that we made, and of everything no more of
+// have a sidecar, of endpoints only those that no selector of a Service has made, and of everything no more of
 // managedFields than who wrote it.
 // namespaces are those in which the operator may work; empty means all.
 func CacheOptions(namespaces []string) crcache.Options {
@@ -50,7 +50,7 @@ func CacheOptions(namespaces []string) crcache.Options {
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
 			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
 			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
-			&discoveryv1.EndpointSlice{}:    {Label: ofExternalWorkloads()},
+			&discoveryv1.EndpointSlice{}:    {Label: notOfSelectors()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
 	}
@@ -69,6 +69,17 @@ func ofExternalWorkloads() labels.Selector {
 	made, err := labels.NewRequirement(crdv1.LabelExternalWorkload, selection.Exists, nil)
 	if err != nil {
 		return labels.Nothing() // Never: the label is a constant.
+	}
+	return labels.NewSelector().Add(*made)
+}
+
+// notOfSelectors selects the EndpointSlices that Kubernetes has not made for the selector of
+// a Service: those of external workloads, and those of Services without a selector. There
+// are few of them, while each Service with a selector has some.
+func notOfSelectors() labels.Selector {
+	made, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.NotIn, []string{"endpointslice-controller.k8s.io"})
+	if err != nil {
+		return labels.Nothing() // Never: both are constants.
 	}
 	return labels.NewSelector().Add(*made)
 }
@@ -106,7 +117,8 @@ func keepNoBooks(o metav1.Object) {
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
 // up to, why one of a fork does not start,
 // what package coverage asks of it: the images of our own containers,
-// the ports whose connections they do not read, and why it has none; and, where a sidecar
+// the ports whose connections they do not read, and why it has none; the addresses that
+// Services without a selector may lead to; and, where a sidecar
 // leads requests, the ports that Services know by name.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
@@ -123,6 +135,10 @@ func keepSidecars(o metav1.Object) {
 	if p.Labels[crdv1.LabelForkedWorkload] != "" {
 		kept = func(string) bool { return true } // What keeps its own from starting is told.
 	}
+	addresses := p.Status.PodIPs
+	if p.Spec.HostNetwork || p.Labels[crdv1.LabelForkedWorkload] != "" {
+		addresses = nil // Those of the node are no way to know a pod by.
+	}
 	left := corev1.PodSpec{Containers: names(p.Spec.Containers, kept), InitContainers: names(p.Spec.InitContainers, kept)}
 	if p.Labels[crdv1.LabelForkedWorkload] == "" && len(left.Containers)+len(left.InitContainers) > 0 {
 		left.Containers = append(left.Containers, namedPorts(p.Spec)...)
@@ -130,6 +146,7 @@ func keepSidecars(o metav1.Object) {
 	p.Spec = left
 	p.Status = corev1.PodStatus{
 		Phase:                 p.Status.Phase,
+		PodIPs:                addresses,
 		ContainerStatuses:     readiness(p.Status.ContainerStatuses, kept),
 		InitContainerStatuses: readiness(p.Status.InitContainerStatuses, kept),
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,7 +25,7 @@ const scrapePatience = 5 * time.Second
 
 // devmeshPods is the metric of package coverage.
 var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
-	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, outdated, not_ready or missing.",
+	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
 // coverageMetrics count the pods of each workload that is concerned by how they
@@ -77,10 +79,14 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 	var pods corev1.PodList
 	var deployments appsv1.DeploymentList
 	var forks crdv1.ForkedWorkloadList
+	var services corev1.ServiceList
+	var endpoints discoveryv1.EndpointSliceList
 	rollouts := baseline.NewRolloutList()
 	if err := errors.Join(m.reader.List(ctx, &pods, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
@@ -89,18 +95,21 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 		ref, _ := forks.Items[i].BaselineRef()
 		forked[workloadOf(ref.Kind, ref.Namespace, ref.Name)] = true
 	}
-	known := map[inject.Workload]bool{}
-	note := func(o client.Object, kind string, pod map[string]string) {
-		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), coverage.Asks(pod)
+	known, labels := map[inject.Workload]bool{}, map[inject.Workload]map[string]string{}
+	note := func(o client.Object, kind string, pod metav1.ObjectMeta) {
+		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), coverage.Asks(pod.Annotations)
+		labels[w] = pod.Labels
 		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
 			known[w] = asks
 		}
 	}
 	for i := range deployments.Items {
-		note(&deployments.Items[i], baseline.KindDeployment, deployments.Items[i].Spec.Template.Annotations)
+		note(&deployments.Items[i], baseline.KindDeployment, deployments.Items[i].Spec.Template.ObjectMeta)
 	}
 	for i := range rollouts.Items {
-		pod, _, _ := unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "annotations")
+		var pod metav1.ObjectMeta
+		pod.Annotations, _, _ = unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "annotations")
+		pod.Labels, _, _ = unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "labels")
 		note(&rollouts.Items[i], baseline.KindRollout, pod)
 	}
 	each := func(yield func(*corev1.Pod) bool) {
@@ -110,7 +119,10 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 			}
 		}
 	}
-	return coverage.Reports(known, each, m.now, nil), nil
+	paths := baseline.NewPaths(services.Items, endpoints.Items)
+	return coverage.Reports(known, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
+		return paths.LeadTo(w.Namespace, labels[w], pods)
+	}), nil
 }
 
 // workloadOf names a workload as sidecars know it.

@@ -2,6 +2,7 @@ package routingconfig
 
 import (
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -57,12 +58,18 @@ func sidecars(in Input) finding.Finding {
 // is passed over.
 func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Finding {
 	var remarks []string
+	led, unled := 0, 0
 	for _, m := range members(in) {
 		have := in.member(m)
 		if have == nil || !takesRequests(have) {
 			continue
 		}
 		c := crdv1.FindCondition(*have.StatusConditions(), baseline.ConditionSidecarsReady)
+		if baseline.NeedsNone(have) {
+			unled++
+		} else {
+			led++
+		}
 		switch {
 		case c == nil:
 			return finding.Open(crdv1.ReasonPending, fmt.Sprintf(
@@ -77,12 +84,18 @@ func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Fin
 			return finding.Finding{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
 	}
-	message := "Every pod of every baseline has a ready DevMesh Sidecar."
+	var message string
+	switch {
+	case unled == 0:
+		message = "Every pod of every baseline has a ready DevMesh Sidecar."
+	case led > 0:
+		message = "Every pod of every baseline that a Service leads to has a ready DevMesh Sidecar."
+	}
 	for _, remark := range remarks[:min(len(remarks), shownMembers)] {
 		message += " " + remark
 	}
 	if n := len(remarks) - shownMembers; n > 0 {
 		message += fmt.Sprintf(" And %d more of this kind.", n)
 	}
-	return finding.Yes("SidecarsReady", message)
+	return finding.Yes("SidecarsReady", strings.TrimSpace(message))
 }

@@ -79,6 +79,14 @@ func told(m crdv1.Member, status, reason, message string) crdv1.Member {
 	return m
 }
 
+// unled makes a ForkedWorkload to whose baseline no Service leads.
+func unled(name string) *crdv1.ForkedWorkload {
+	w := fork(name, false)
+	w.Status.RoutingConfig.Services, w.Status.Conditions = nil, nil
+	told(w, "True", baseline.ReasonNoService, "No Service leads to it.")
+	return w
+}
+
 // virtual makes a VirtualWorkload that says what it stands before.
 func virtual(name, base string) *crdv1.VirtualWorkload {
 	v, _ := standing(crdv1.KindVirtualWorkload, "ns", name, "told", base, 1).(*crdv1.VirtualWorkload)
@@ -259,6 +267,17 @@ func TestConditions(t *testing.T) {
 		{"a member has no name", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(crdv1.KindForkedWorkload, "", ""))
 		}, published, crdv1.ConditionAccepted, "False", "InvalidSpec", "sandboxedWorkloads[1]"},
+		{"no Service leads to the baseline, which needs no sidecar", func(in *routingconfig.Input) {
+			in.Members = members(unled("f"))
+		}, published, crdv1.ConditionReady, "True", "Ready", ""},
+		{"no Service leads to the only baseline", func(in *routingconfig.Input) {
+			in.Members = members(unled("f"))
+		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady", "No Service leads to it."},
+		{"no Service leads to one of two baselines", func(in *routingconfig.Input) {
+			in.Members = members(unled("f"))
+			add(virtual("v", "other"))(in)
+		}, published, baseline.ConditionSidecarsReady, "True", "SidecarsReady",
+			"Every pod of every baseline that a Service leads to has a ready DevMesh Sidecar. No Service leads to it."},
 		{"the baseline has no sidecar", func(in *routingconfig.Input) { in.Members = members(fork("f", false)) }, published,
 			crdv1.ConditionReady, "False", "SidecarAbsent", "DevMesh Sidecar absent"},
 		{"it has no spec", func(in *routingconfig.Input) { in.Config.Spec = crdv1.RoutingConfigSpec{} }, published,

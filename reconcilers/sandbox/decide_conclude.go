@@ -195,7 +195,7 @@ func routing(d Decision, made Made) finding.Finding {
 	if f := routingconfig.Applied(made.Config); !f.IsYes() {
 		return f
 	}
-	return finding.Yes("RoutingReady", routed(d, made))
+	return finding.Yes("RoutingReady", routed(made))
 }
 
 // present gives the members that exist.
@@ -210,26 +210,20 @@ func present(made Made) []crdv1.Member {
 }
 
 // routed says that the key is routed, and what of it is not.
-func routed(d Decision, made Made) string {
+func routed(made Made) string {
 	if len(made.Members) == 0 {
 		return "The routing key is on the routing log, and has no rules: requests with it reach the baselines."
 	}
-	message := "The rules of the routing key are on the routing log, every baseline has its sidecars, and every proxy knows them."
+	message := "The rules of the routing key are on the routing log, every baseline has the sidecars it needs, and every proxy knows them."
 	if c := crdv1.FindCondition(made.Config.Status.Conditions, routingconfig.ConditionProxiesCurrent); c != nil && c.Reason == routingconfig.ReasonNotAwaited {
-		message = "The rules of the routing key are on the routing log, and every baseline has its sidecars."
+		message = "The rules of the routing key are on the routing log, and every baseline has the sidecars it needs."
 	}
-	for i, m := range made.Members {
+	for _, m := range made.Members {
 		if m == nil {
 			continue
 		}
 		if but := baseline.Reservation(m); but != "" {
 			message += " " + but
-		}
-		if info := m.RoutingInfo(); info == nil || len(info.Services) > 0 {
-			continue
-		}
-		if c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionServicesReady); c != nil {
-			message += " " + d.Members[i].here(c.Message) // that no Service leads to it
 		}
 	}
 	return message

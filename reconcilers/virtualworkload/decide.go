@@ -23,6 +23,8 @@ type Decision struct {
 	// name; as they were last seen when it is not there now, or nobody knows what its pods
 	// are made from.
 	Services []crdv1.ServiceMapping
+	// Meshed is true when every pod of the baseline has a ready sidecar.
+	Meshed bool
 }
 
 // Decide finds out what there is to say of a virtual workload that is not being
@@ -43,7 +45,7 @@ func Decide(in Input) Decision {
 		}
 		d.Services = lastSeen(s.RoutingConfig)
 	}
-	d.Findings[baseline.ConditionSidecarsReady] = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
+	d.Findings[baseline.ConditionSidecarsReady], d.Meshed = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
 	return d
 }
 

@@ -19,7 +19,7 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 	w.Status.Baseline, w.Status.RoutingConfig = d.Seen, nil
 	if d.Seen != nil {
 		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{
-			DevMeshSidecarPresent: d.Findings[baseline.ConditionSidecarsReady].IsYes(), Services: d.Services,
+			DevMeshSidecarPresent: d.Meshed, Services: d.Services,
 		}
 	}
 	ref, _ := w.BaselineRef()

@@ -23,6 +23,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Inp
 	if in.Services, err = baseline.Neighbours(ctx, c, w.Namespace); err != nil {
 		return in, err
 	}
-	in.Pods, err = baseline.Pods(ctx, c, in.Baseline)
+	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
+		return in, err
+	}
+	in.Services, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Services)
 	return in, err
 }

@@ -38,7 +38,8 @@ type WorkloadCoverage struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Asks: it asks for sidecars. Covered: every pod has a ready and current one.
+	// Asks: it asks for sidecars. Covered: every pod that needs one has a ready and current
+	// one.
 	Asks    bool `json:"asks"`
 	Covered bool `json:"covered"`
 	// Pods is how many it has. Below are the names of those in each state; Outdated
@@ -49,6 +50,8 @@ type WorkloadCoverage struct {
 	Behind   []string `json:"behind"`
 	NotReady []string `json:"notReady"`
 	Missing  []string `json:"missing"`
+	// NotNeeded are the pods without a sidecar of a workload that no Service leads to.
+	NotNeeded []string `json:"notNeeded"`
 	// ToDo says what is wrong and what to do, in sentences.
 	ToDo []string `json:"toDo"`
 }
@@ -65,8 +68,9 @@ many of its pods are
   behind     ready, but connected to no route server, or has not acknowledged its rules
   not ready  the sidecar is not ready
   missing    there is none
-and what to do about those that are not ok. It reads pods and Deployments with your
-kubeconfig, and asks a route server which sidecars are connected. What cannot be read
+  not needed there is none, and no Service leads to the workload: no request comes to it
+and what to do about those that are not ok. It reads pods, Deployments and
+Services with your kubeconfig, and asks a route server which sidecars are connected. What cannot be read
 is said, and shown as ?, and makes no workload uncovered. Exit code 1 when a workload
 is known not to be covered.`,
 		Example: `  switchyard coverage
@@ -134,10 +138,10 @@ func (a *app) connected(ctx context.Context, namespace string) (map[string]bool,
 func (a *app) coverageText(c Coverage) string {
 	var b strings.Builder
 	if len(c.Workloads) > 0 {
-		rows := grid{{"WORKLOAD", "PODS", "OK", "OUTDATED", "BEHIND", "NOT READY", "MISSING"}}
+		rows := grid{{"WORKLOAD", "PODS", "OK", "OUTDATED", "BEHIND", "NOT READY", "MISSING", "NOT NEEDED"}}
 		for _, w := range c.Workloads {
 			rows = append(rows, []string{plain(w.title()), strconv.Itoa(w.Pods), howMany(w.OK), howMany(w.Outdated),
-				howMany(w.Behind), howMany(w.NotReady), howMany(w.Missing)})
+				howMany(w.Behind), howMany(w.NotReady), howMany(w.Missing), howMany(w.NotNeeded)})
 		}
 		b.WriteString(rows.String() + "\n")
 	}

@@ -98,6 +98,21 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
+// unled looks whether a Service leads to the baseline at all. Without one no request comes
+// to it, and no sidecar is needed: what has the key is found out by the workload itself.
+func (c *inquiry) unled() bool {
+	o := c.observation()
+	if o == nil || len(o.GetServices()) > 0 {
+		return false
+	}
+	c.decisive()
+	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, to which no Service leads, so no request is routed to the sandbox: it is routed by what it asks the route server itself, as message consumers do.",
+			quoted(c.Rule.Sandbox), name(c.Target.Baseline)),
+		"If it consumes messages, it has to leave those with this key to the sandbox. To route requests, create a Service that leads to it.")
+	return true
+}
+
 // sidecar looks whether there is one to take the request elsewhere. Pods that
 // have one and are not known to be connected are for acknowledgement.
 func (c *inquiry) sidecar() bool {

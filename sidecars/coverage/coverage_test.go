@@ -99,24 +99,27 @@ func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
 	of := func(name string) inject.Workload {
 		return inject.Workload{Kind: "Deployment", Namespace: "shop", Name: name}
 	}
-	known := map[inject.Workload]bool{of("asks"): true, of("forked"): false, of("idle"): true}
+	known := map[inject.Workload]bool{of("asks"): true, of("forked"): false, of("idle"): true, of("consumer"): false}
 	end := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 	going := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	fork := func(p *corev1.Pod) { p.Labels[crdv1.LabelForkedWorkload] = "f" }
 	orphan := func(p *corev1.Pod) { p.OwnerReferences = nil }
 	rollout := func(p *corev1.Pod) { p.Labels = map[string]string{"rollouts-pod-template-hash": "h"} }
 	pods := []*corev1.Pod{
-		pod("other", "other-1"), pod("forked", "forked-1"),
+		pod("other", "other-1"), pod("consumer", "consumer-1"), pod("forked", "forked-1"),
 		pod("asks", "asks-2"), pod("asks", "asks-1", with("sidecar:1", "init:2", true)), pod("asks", "asks-3", with("sidecar:2", "init:2", true)),
 		pod("asks", "ended", end), pod("asks", "going", going), pod("asks", "fork", fork), pod("asks", "orphan", orphan),
 		pod("labelled", "labelled-1", with("sidecar:2", "init:2", false)), pod("labelled", "labelled-2"),
 		pod("refused", "refused-1", refused("the pod uses the node's network")),
 		pod("rolled", "rolled-1", rollout, with("sidecar:2", "init:2", true)),
 	}
+	led := func(w inject.Workload, pods []*corev1.Pod) bool {
+		return w.Name != "consumer" || len(pods) != 1 || pods[0].Name != "consumer-1"
+	}
 	var got []string
-	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil) {
+	for _, r := range coverage.Reports(known, slices.Values(pods), now, nil, led) {
 		line := r.Workload.Kind + " " + r.Workload.Name
-		for _, s := range []coverage.State{coverage.OK, coverage.Outdated, coverage.NotReady, coverage.Missing} {
+		for _, s := range []coverage.State{coverage.OK, coverage.Outdated, coverage.NotReady, coverage.Missing, coverage.NotNeeded} {
 			if names := r.Pods[s]; len(names) > 0 {
 				line += ", " + string(s) + ": " + strings.Join(names, " ")
 			}
@@ -125,6 +128,7 @@ func TestReportsAreOfWorkloadsThatAreConcerned(t *testing.T) {
 	}
 	want := []string{
 		"Deployment asks, ok: asks-3, outdated: asks-1, missing: asks-2",
+		"Deployment consumer, not_needed: consumer-1",
 		"Deployment forked, missing: forked-1",
 		"Deployment idle",
 		"Deployment labelled, not_ready: labelled-1, missing: labelled-2",
@@ -180,6 +184,19 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 			}
 		})
 	}
+	for name, pods := range map[string][]coverage.Pod{
+		"no sidecar": {{Name: "p"}}, "was refused one": {{Name: "p", Processed: "why"}}, "no pods": nil,
+		"one has a ready one": {{Name: "p"}, {Name: "q", Present: true, Ready: true}},
+	} {
+		unled := coverage.Of(coverage.Subject{Unled: true, Pods: pods}, coverage.Images{}, nil)
+		if !unled.Full() || len(unled.ToDo()) > 0 || unled.Count(coverage.Missing) > 0 {
+			t.Errorf("no Service leads to it, %s: %s, %q", name, unled.Counts(), unled.ToDo())
+		}
+	}
+	unled := coverage.Of(coverage.Subject{Unled: true, Pods: []coverage.Pod{{Name: "p", Present: true}}}, now, nil)
+	if unled.Full() || len(unled.ToDo()) == 0 {
+		t.Error("a sidecar that is there though not needed is looked at")
+	}
 	mended := coverage.Of(coverage.Subject{Asks: true, Pods: []coverage.Pod{{Name: "p", Processed: "annotation x: no port"}}}, now, nil)
 	if todo := strings.Join(mended.ToDo(), "\n"); strings.Contains(todo, "restart") {
 		t.Errorf("a changed annotation restarts the pods itself: %s", todo)
@@ -209,8 +226,9 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 			pods[i].Namespace, pods[i].Name = "shop", string(rune('a'+i))
 			connected["shop/"+pods[i].Name] = rapid.Bool().Draw(t, "connected")
 		}
+		unled := rapid.Bool().Draw(t, "unled")
 		of := func(pods []coverage.Pod) coverage.Report {
-			return coverage.Of(coverage.Subject{Asks: true, Pods: pods}, now, connected)
+			return coverage.Of(coverage.Subject{Asks: true, Unled: unled, Pods: pods}, now, connected)
 		}
 		r := of(pods)
 		var all []string

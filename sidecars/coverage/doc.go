@@ -7,7 +7,9 @@
 //
 // A pod is in one State:
 //
-//	missing    it has no sidecar: it is older than the wish for one, or was refused
+//	not_needed it has no sidecar, and no Service leads to its workload: no request
+//	           comes to it, as with consumers of queues
+//	missing    it has no sidecar and needs one: it is older than the wish for one, or was refused
 //	           one, which its annotation sidecar.signadot.com/processed then explains
 //	not_ready  its sidecar is not ready
 //	outdated   its sidecar is ready, of another image than would be injected now

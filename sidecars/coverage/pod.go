@@ -20,10 +20,12 @@ const (
 	Outdated State = "outdated"
 	NotReady State = "not_ready"
 	Missing  State = "missing"
+	// NotNeeded is the state of a pod without a sidecar that needs none.
+	NotNeeded State = "not_needed"
 )
 
 // States gives all of them, the best first.
-func States() []State { return []State{OK, Behind, Outdated, NotReady, Missing} }
+func States() []State { return []State{OK, NotNeeded, Behind, Outdated, NotReady, Missing} }
 
 // Pod is what counts of a pod. Two that are equal make the same Report.
 type Pod struct {

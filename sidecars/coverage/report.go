@@ -27,6 +27,9 @@ type Subject struct {
 	// Ports are the TCP ports of the workload that requests are led to, as far as
 	// that is known.
 	Ports []uint16
+	// Unled is true when no Service leads to the workload: no request comes to its pods,
+	// so none of them needs a sidecar.
+	Unled bool
 }
 
 // Report is where the pods of one workload stand.
@@ -35,6 +38,8 @@ type Report struct {
 	Workload inject.Workload
 	// Asks tells whether it asks for sidecars.
 	Asks bool
+	// Unled is true when no Service leads to it.
+	Unled bool
 	// Pods are the names of its pods in each state, sorted.
 	Pods map[State][]string
 	// Total is how many pods it has.
@@ -56,13 +61,16 @@ type Report struct {
 // Of gives the Report of one workload.
 func Of(s Subject, now Images, connected Connected) Report {
 	r := Report{
-		Workload: s.Workload, Asks: s.Asks, Total: len(s.Pods),
+		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Total: len(s.Pods),
 		Pods: map[State][]string{}, Refusals: map[string][]string{},
 		ImagesKnown: now.Known(), ConnectionsKnown: connected != nil,
 		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
 	}
 	for _, p := range s.Pods {
 		state := stateOf(p, now, connected)
+		if state == Missing && s.Unled {
+			state = NotNeeded
+		}
 		r.Pods[state] = append(r.Pods[state], p.Name)
 		if state == NotReady && p.Pending {
 			r.Pending = append(r.Pending, p.Name)
@@ -83,9 +91,13 @@ func Of(s Subject, now Images, connected Connected) Report {
 
 // Reports gives the Reports of the workloads that are concerned, sorted. known
 // says of workloads that ask for sidecars, and of those that have a fork, whether
-// they ask; pods are all pods, of which only those that count are looked at.
-func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Images, connected Connected) []Report {
-	subjects := map[inject.Workload]*Subject{}
+// they ask; pods are all pods, of which only those that count are looked at. led
+// reports whether some Service leads to a workload that has these pods; without it every
+// workload is taken to be led to.
+func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Images, connected Connected,
+	led func(w inject.Workload, pods []*corev1.Pod) bool,
+) []Report {
+	subjects, counted := map[inject.Workload]*Subject{}, map[inject.Workload][]*corev1.Pod{}
 	for w, asks := range known {
 		subjects[w] = &Subject{Workload: w, Asks: asks}
 	}
@@ -100,11 +112,13 @@ func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Ima
 		}
 		p := PodOf(pod)
 		subjects[w].Pods = append(subjects[w].Pods, p)
+		counted[w] = append(counted[w], pod)
 		concerned[w] = concerned[w] || p.Present || p.Processed != ""
 	}
 	var reports []Report
 	for w, s := range subjects {
 		if _, is := known[w]; is || concerned[w] {
+			s.Unled = led != nil && !led(w, counted[w])
 			reports = append(reports, Of(*s, now, connected))
 		}
 	}
@@ -137,16 +151,16 @@ func (r Report) Counts() string {
 	return fmt.Sprintf("%d %s: %s", r.Total, word, strings.Join(parts, ", "))
 }
 
-// Full says whether every pod has a ready and current sidecar, as far as that is
-// known. A workload that does not ask for sidecars, and has none, lacks nothing
-// but the wish: it is not full.
+// Full says whether every pod that needs a sidecar has a ready and current one, as far
+// as that is known. A workload that does not ask for sidecars, and has none, lacks nothing
+// but the wish: it is not full, unless it needs none.
 func (r Report) Full() bool {
-	return r.Count(OK) == r.Total && (r.Total > 0 || r.Asks)
+	return r.Count(OK)+r.Count(NotNeeded) == r.Total && (r.Total > 0 || r.Asks || r.Unled)
 }
 
-// Unwanted says that nobody asked for sidecars, and no pod has one.
+// Unwanted says that nobody asked for sidecars, though they are needed, and no pod has one.
 func (r Report) Unwanted() bool {
-	return !r.Asks && r.Count(Missing) == r.Total && len(r.Refusals) == 0
+	return !r.Asks && !r.Unled && r.Count(Missing) == r.Total && len(r.Refusals) == 0
 }
 
 // Restart is what a user types to have all pods made anew.

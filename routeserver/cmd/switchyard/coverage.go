@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/sidecars/coverage"
@@ -36,7 +39,7 @@ func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) 
 	if err != nil {
 		return cli.Coverage{}, fmt.Errorf("reach the cluster: %w", err)
 	}
-	s := survey{reader: reader, ask: ask}
+	s := survey{reader: reader, ask: ask, labels: map[inject.Workload]map[string]string{}}
 	var pods []corev1.Pod
 	if err := pages(ctx, reader, ask.Namespace, pageSize, func(l *corev1.PodList) { pods = append(pods, l.Items...) }); err != nil {
 		return cli.Coverage{}, mayNot("pods", ask.Namespace, err)
@@ -53,7 +56,7 @@ func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) 
 		}
 	}
 	var out cli.Coverage
-	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected) {
+	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected, s.led(ctx)) {
 		out.Workloads = append(out.Workloads, shown(r))
 	}
 	out.Unknown = s.unknown
@@ -64,6 +67,8 @@ func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) 
 type survey struct {
 	reader client.Reader
 	ask    cli.CoverageRequest
+	// labels are those that Deployments give their pods.
+	labels map[inject.Workload]map[string]string
 	// unknown are sentences about what could not be read.
 	unknown []string
 }
@@ -78,6 +83,7 @@ func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 			d := &l.Items[i]
 			annotations, w := d.Spec.Template.Annotations, deployment(d.Namespace, d.Name)
 			asks := coverage.Asks(annotations)
+			s.labels[w] = d.Spec.Template.Labels
 			if _, said := annotations[crdv1.AnnotationInject]; !said {
 				asks = asking[d.Namespace]
 			}
@@ -150,6 +156,22 @@ func (s *survey) injected(ctx context.Context) coverage.Images {
 	return now
 }
 
+// led returns what reports whether a Service leads to a workload; nil when Services or
+// EndpointSlices may not be read, so that nobody knows.
+func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) bool {
+	var services []corev1.Service
+	var endpoints []discoveryv1.EndpointSlice
+	if err := errors.Join(
+		pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *corev1.ServiceList) { services = append(services, l.Items...) }),
+		pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *discoveryv1.EndpointSliceList) { endpoints = append(endpoints, l.Items...) }),
+	); err != nil {
+		s.unknown = append(s.unknown, "nobody knows here which workloads no Service leads to, so that they need no sidecar: "+err.Error())
+		return nil
+	}
+	paths := baseline.NewPaths(services, endpoints)
+	return func(w inject.Workload, pods []*corev1.Pod) bool { return paths.LeadTo(w.Namespace, s.labels[w], pods) }
+}
+
 func deployment(namespace, name string) inject.Workload {
 	return inject.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
 }
@@ -196,7 +218,7 @@ func shown(r coverage.Report) cli.WorkloadCoverage {
 		Kind: r.Workload.Kind, Namespace: r.Workload.Namespace, Name: r.Workload.Name,
 		Asks: r.Asks, Covered: r.Full(), Pods: r.Total,
 		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.ImagesKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),
-		NotReady: pods(coverage.NotReady, true), Missing: pods(coverage.Missing, true),
+		NotReady: pods(coverage.NotReady, true), Missing: pods(coverage.Missing, true), NotNeeded: pods(coverage.NotNeeded, true),
 		ToDo: append([]string{}, r.ToDo()...),
 	}
 }

@@ -52,6 +52,7 @@ spec:
   template:
     metadata: {labels: {app: `+name+`}, annotations: {`+inject+`}}
     spec: {containers: [{name: main, image: m}]}`)
+		make(&corev1.Service{}, "{metadata: {name: "+name+", namespace: NS}, spec: {selector: {app: "+name+"}, ports: [{port: 80}]}}")
 		make(&corev1.Pod{}, podOf(name, name+"-none", ""))
 	}
 	ready := func(name, images string, is bool) {
@@ -89,8 +90,8 @@ func TestCoverageShowsEachPodAndWhatToDo(t *testing.T) {
 		api.Sidecar{Namespace: "market", Pod: "cart-lags", Baseline: cart, Acknowledged: "a", Due: "b"})
 	args := []string{"coverage", "-n", "market", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "market-operator"}
 	code, out, errs := ask(t, args...)
-	want := `WORKLOAD                PODS  OK  OUTDATED  BEHIND  NOT READY  MISSING
-Deployment market/cart  5     1   1         1       1          1
+	want := `WORKLOAD                PODS  OK  OUTDATED  BEHIND  NOT READY  MISSING  NOT NEEDED
+Deployment market/cart  5     1   1         1       1          1        0
 
 Deployment market/cart
   cart-none started before a sidecar was asked for, or while the operator was away: kubectl rollout restart -n market deployment/cart
@@ -109,6 +110,12 @@ Deployment market/cart
 	if code, out, _ = ask(t, args...); code != cli.ExitNo || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
+	// Without the Service it is a consumer of messages, as it were: it needs no sidecar.
+	must(t, c.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "plain"}}))
+	if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          0        1\n") ||
+		!strings.Contains(out, "2 workloads, 1 covered") {
+		t.Errorf("no Service leads to it:\n%s", out)
+	}
 	for _, gone := range []string{"plain-none", "cart-none", "cart-old", "cart-starting", "cart-lags"} {
 		must(t, c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: gone}}, client.GracePeriodSeconds(0)))
 	}
@@ -119,7 +126,7 @@ Deployment market/cart
 	none := []string{}
 	if diff := cmp.Diff(cli.Coverage{Unknown: none, Workloads: []cli.WorkloadCoverage{{
 		Kind: "Deployment", Namespace: "market", Name: "cart", Asks: true, Covered: true, Pods: 1, OK: []string{"cart-good"},
-		Outdated: none, Behind: none, NotReady: none, Missing: none, ToDo: none,
+		Outdated: none, Behind: none, NotReady: none, Missing: none, NotNeeded: none, ToDo: none,
 	}}}, got); diff != "" || code != cli.ExitOK {
 		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
 	}
@@ -145,7 +152,7 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 	config := as(t, "narrow", "")
 	code, out, errs := ask(t, "coverage", "-n", "narrow", "--kubeconfig", config, "--namespace-of-operator", "narrow-operator")
 	for _, says := range []string{
-		"Deployment narrow/cart  5     3   ?         ?       1          1",
+		"Deployment narrow/cart  5     3   ?         ?       1          1        0", "nobody knows here which workloads no Service leads to",
 		"nobody knows here which sidecars are outdated: ", "nobody knows here which sidecars are behind: no route server was reached",
 		"workloads for which only their namespace asks", "workloads that have a fork and no sidecar at all are not shown",
 		"0 covered as far as the cluster tells: whether their sidecars have their routes is not known",
