@@ -45,21 +45,24 @@ func shop(t *testing.T, operator, config string) []string {
 	must(t, err)
 	c, err := client.New(cluster, client.Options{Scheme: scheme})
 	must(t, err)
-	for object, text := range map[client.Object]string{
-		&corev1.Namespace{}: `metadata: {name: shop}`,
-		&appsv1.Deployment{}: `
+	for _, made := range []struct { // in this order: the namespace first
+		object client.Object
+		text   string
+	}{
+		{&corev1.Namespace{}, `metadata: {name: shop}`},
+		{&appsv1.Deployment{}, `
 metadata: {name: customer, namespace: shop, labels: {app: customer}}
 spec:
   selector: {matchLabels: {app: customer}}
   template:
     metadata: {labels: {app: customer}, annotations: {sidecar.signadot.com/inject: "true"}}
-    spec: {containers: [{name: main, image: "customer:1", ports: [{name: http, containerPort: 8080}]}]}`,
-		&corev1.Service{}: `
+    spec: {containers: [{name: main, image: "customer:1", ports: [{name: http, containerPort: 8080}]}]}`},
+		{&corev1.Service{}, `
 metadata: {name: customer, namespace: shop}
-spec: {selector: {app: customer}, ports: [{name: http, port: 80, targetPort: http}]}`,
+spec: {selector: {app: customer}, ports: [{name: http, port: 80, targetPort: http}]}`},
 	} {
-		must(t, yaml.UnmarshalStrict([]byte(text), object))
-		must(t, client.IgnoreAlreadyExists(c.Create(t.Context(), object)))
+		must(t, yaml.UnmarshalStrict([]byte(made.text), made.object))
+		must(t, client.IgnoreAlreadyExists(c.Create(t.Context(), made.object)))
 	}
 	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}}))
 	if config != "" {
