@@ -46,5 +46,9 @@ func Images() []Image {
 			Module: ".", Program: "./tools/demo/cmd/customer", Path: "/customer"},
 		{Name: "teller", Title: "What tests on a real cluster fork: it says who answers where",
 			Module: ".", Program: "./tests/e2e/cmd/teller", Path: "/teller"},
+		{Name: "consumer", Title: "What tests on a real cluster fork: a consumer of messages without a Service",
+			Module: ".", Program: "./tests/e2e/cmd/consumer", Path: "/consumer"},
+		{Name: "broker", Title: "The broker of the tests on a real cluster: nats-server, from its module",
+			Module: ".", Program: "github.com/nats-io/nats-server/v2", Path: "/broker"},
 	}
 }
