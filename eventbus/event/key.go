@@ -15,6 +15,10 @@ const Log Key = "log"
 // LogFloor is the key of facts about where the log may begin (Floor).
 const LogFloor Key = "floor"
 
+// KeyHeaders is the key of facts about which headers carry a routing key
+// (KeyHeadersDeclared).
+const KeyHeaders Key = "headers"
+
 // keyHead begins the key of a routing key. Routing keys are the only names that
 // may hold any character, a slash too.
 const keyHead = "key"

@@ -17,6 +17,8 @@ const (
 	TypeWorkloadWithdrawn = "dev.switchyard.workload.withdrawn.v1"
 	TypeComplete          = "dev.switchyard.log.complete.v1"
 	TypeFloor             = "dev.switchyard.log.floor.v1"
+
+	TypeKeyHeadersDeclared = "dev.switchyard.keyheaders.declared.v1"
 )
 
 // Type is the CloudEvents type of the fact, decided by its data; empty when
@@ -35,16 +37,21 @@ func (f Fact) Type() string {
 		return TypeComplete
 	case *factv1.Floor:
 		return TypeFloor
+	case *factv1.KeyHeadersDeclared:
+		return TypeKeyHeadersDeclared
 	}
 	return ""
 }
 
 // Tombstone says whether the fact ends what its key stood for. Tombstones stay
-// in the log, so that a reader who was away learns of the end.
+// in the log, so that a reader who was away learns of the end. A declaration of no
+// headers is one: a log that never had another needs none.
 func (f Fact) Tombstone() bool {
-	switch f.Data.(type) {
+	switch d := f.Data.(type) {
 	case *factv1.RoutingWithdrawn, *factv1.WorkloadWithdrawn:
 		return true
+	case *factv1.KeyHeadersDeclared:
+		return len(d.GetNames()) == 0
 	}
 	return false
 }
@@ -65,6 +72,8 @@ func newData(typ string) proto.Message {
 		return &factv1.Complete{}
 	case TypeFloor:
 		return &factv1.Floor{}
+	case TypeKeyHeadersDeclared:
+		return &factv1.KeyHeadersDeclared{}
 	}
 	return nil
 }
@@ -83,6 +92,8 @@ func keyOfData(data proto.Message) Key {
 		return keyOfObject(d.GetWorkload())
 	case *factv1.Floor:
 		return LogFloor
+	case *factv1.KeyHeadersDeclared:
+		return KeyHeaders
 	default:
 		return Log
 	}

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/xds/routingkey"
 )
 
 // Cluster is what the manager takes from the operator's configuration file,
@@ -82,6 +83,11 @@ func ParseCluster(content []byte) (Cluster, error) {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
 	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode}
+	for _, name := range c.CustomHeaders {
+		if err := routingkey.CheckHeader(name); err != nil {
+			return Cluster{}, fmt.Errorf("routing.customHeaders: %w", err)
+		}
+	}
 	if c.PatchPowers, err = fork.ParsePowers(f.Sandboxes.Patches.Allow); err != nil {
 		return Cluster{}, fmt.Errorf("%s: %w", fork.SettingPowers, err)
 	}

@@ -45,6 +45,8 @@ type Parts struct {
 	PatchPowers fork.Powers
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
 	Receipts routingconfig.Receipts
+	// KeyHeaders are the custom headers that carry routing keys, by precedence.
+	KeyHeaders []string
 	// Injected are the images of sidecars that pods get now; empty when not known.
 	Injected coverage.Images
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
@@ -73,6 +75,7 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	}
 	routes, err := routingconfig.New(routingconfig.Config{
 		Access: access, Publisher: p.Publisher, Namespaces: p.Namespaces, Receipts: p.Receipts,
+		KeyHeaders: publish.KeyHeaders(p.KeyHeaders, p.OperatorNamespace),
 	})
 	if err != nil {
 		return err

@@ -71,6 +71,8 @@ type Config struct {
 	PatchPowers fork.Powers
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
+	// KeyHeaders are the custom headers that carry routing keys, by precedence.
+	KeyHeaders []string
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
 	// WebhookAddress is host:port; ":9443" when it is empty.
@@ -264,7 +266,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	}
 	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
 		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
-		ExternalWorkloads: m.config.ExternalWorkloads}
+		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: m.config.KeyHeaders}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
 	}

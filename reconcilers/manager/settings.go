@@ -120,11 +120,11 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 		return Config{}, nil, err
 	}
 	injected := s.Inject
-	injected.CustomHeaders, injected.IptablesMode = cluster.CustomHeaders, cluster.IptablesMode
+	injected.IptablesMode = cluster.IptablesMode
 	return Config{
 		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
 		History: s.History, RouteServer: s.routeServer(), Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
-		PatchPowers: cluster.PatchPowers,
+		PatchPowers: cluster.PatchPowers, KeyHeaders: cluster.CustomHeaders,
 	}, conn, nil
 }

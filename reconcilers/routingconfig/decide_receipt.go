@@ -23,7 +23,8 @@ import (
 const ConditionProxiesCurrent = "ProxiesCurrent"
 
 // AnnotationAcknowledged on a RoutingConfig is the digest of what every
-// proxy that can see its key has acknowledged last.
+// proxy that can see its key has acknowledged last: that of its rules and, behind a
+// slash, that of the custom headers that carry keys, if there are any.
 const AnnotationAcknowledged = "signadot.com/acknowledged"
 
 // Reasons of the condition ProxiesCurrent, beside Pending.
@@ -139,9 +140,27 @@ func recorded(in Input) bool {
 	return true
 }
 
-// acknowledged says whether what is there now has been acknowledged.
+// toAcknowledge returns the digest of all that has to be acknowledged: the rules
+// and the headers that carry keys.
+func toAcknowledge(in Input) string {
+	if len(in.KeyHeaders) == 0 {
+		return digest(in)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(in.KeyHeaders, ",")))
+	return digest(in) + "/" + hex.EncodeToString(sum[:6])
+}
+
+// acknowledged reports whether what is there now has been acknowledged.
 func acknowledged(in Input) bool {
-	return in.Config.Annotations[AnnotationAcknowledged] == digest(in)
+	return in.Config.Annotations[AnnotationAcknowledged] == toAcknowledge(in)
+}
+
+// rulesAcknowledged reports whether the rules that are there now have been
+// acknowledged, with whichever headers. It is what an owner can tell: when the
+// headers change, the RoutingConfig's own controller takes the note away.
+func rulesAcknowledged(in Input) bool {
+	rules, _, _ := strings.Cut(in.Config.Annotations[AnnotationAcknowledged], "/")
+	return rules == digest(in)
 }
 
 // Known says, for whoever owns a RoutingConfig, whether every proxy that can see its
@@ -159,7 +178,7 @@ func known(in Input) finding.Finding {
 	switch {
 	case have == nil:
 		return getting(in)
-	case have.Reason == ReasonNotAwaited, idle(in), acknowledged(in):
+	case have.Reason == ReasonNotAwaited, idle(in), rulesAcknowledged(in):
 		return finding.Yes(have.Reason, have.Message)
 	case have.Status == string(metav1.ConditionTrue): // of what it meant before
 		return getting(in)

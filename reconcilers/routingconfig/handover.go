@@ -52,7 +52,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 		return err
 	}
 	r.declared.Store(live.Name, live.RoutingKey())
-	_, err = r.put(ctx, Declared(live, declaration(in)))
+	_, err = r.declare(ctx, live, declaration(in))
 	return err
 }
 

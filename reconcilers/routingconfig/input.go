@@ -25,6 +25,9 @@ type Input struct {
 	Members map[MemberName]crdv1.Member
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
+	// KeyHeaders are the custom headers that carry routing keys. Who owns a
+	// RoutingConfig does not know them.
+	KeyHeaders []string
 }
 
 // mayRead says whether the operator may work in a namespace. Of others the cache

@@ -24,7 +24,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 		}
 		return Receipt{}, r.outdate(ctx, in)
 	}
-	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: digest(in)}
+	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: toAcknowledge(in)}
 	for _, m := range members(in) {
 		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, in.member(m))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
@@ -27,6 +28,10 @@ type Config struct {
 	// Receipts tells who has acknowledged a declaration. Without it nobody is asked,
 	// and nothing waits for that.
 	Receipts Receipts
+	// KeyHeaders is the fact that says which custom headers carry routing keys. It is
+	// on the log before any declaration, and proxies acknowledge it with the rules of
+	// each key. The zero Fact: it is not known here, and not stated.
+	KeyHeaders event.Fact
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -82,6 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	in.KeyHeaders = r.keyHeaders()
 	if c.DeletionTimestamp != nil {
 		r.forget(c.Name)
 		return apply.Again(r.delete(ctx, in))
@@ -120,8 +126,25 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 		return Published{Err: err}
 	}
 	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
-	pos, err := r.put(ctx, Declared(in.Config, d.Declaration))
+	pos, err := r.declare(ctx, in.Config, d.Declaration)
 	return Published{Pos: pos, Err: err, Refused: publish.Refused(err)}
+}
+
+// declare states what a RoutingConfig declares, and before that which headers carry
+// routing keys: no sidecar may have the one without the other.
+func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) (event.Pos, error) {
+	if r.config.KeyHeaders.Data != nil {
+		if pos, err := r.put(ctx, r.config.KeyHeaders); err != nil {
+			return pos, err
+		}
+	}
+	return r.put(ctx, Declared(c, d))
+}
+
+// keyHeaders returns the custom headers that carry routing keys.
+func (r *Reconciler) keyHeaders() []string {
+	declared, _ := r.config.KeyHeaders.Data.(*factv1.KeyHeadersDeclared)
+	return declared.GetNames()
 }
 
 // delete withdraws what the object has declared, or hands it over, and lets it go.

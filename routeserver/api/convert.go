@@ -134,6 +134,8 @@ func statementOf(data proto.Message) *routingv1.Statement {
 		return &routingv1.Statement{Says: &routingv1.Statement_Complete{Complete: d}}
 	case *factv1.Floor:
 		return &routingv1.Statement{Says: &routingv1.Statement_Floor{Floor: d}}
+	case *factv1.KeyHeadersDeclared:
+		return &routingv1.Statement{Says: &routingv1.Statement_KeyHeadersDeclared{KeyHeadersDeclared: d}}
 	}
 	return nil
 }
@@ -153,6 +155,8 @@ func dataOf(s *routingv1.Statement) proto.Message {
 		return says.Complete
 	case *routingv1.Statement_Floor:
 		return says.Floor
+	case *routingv1.Statement_KeyHeadersDeclared:
+		return says.KeyHeadersDeclared
 	}
 	return nil
 }

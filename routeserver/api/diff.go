@@ -52,6 +52,15 @@ func (s *Server) Diff(ctx context.Context, req *routingv1.DiffRequest) (*routing
 		}
 		out.Changes = append(out.Changes, change)
 	}
+	if !slices.Equal(older.KeyHeaders(), newer.KeyHeaders()) {
+		declared, err := s.cfg.History.Of(ctx, event.KeyHeaders, newer.Pos())
+		if err != nil {
+			return nil, s.failed(ctx, err)
+		}
+		if n := len(declared); n > 0 {
+			out.KeyHeaders = eventOf(declared[n-1])
+		}
+	}
 	return out, nil
 }
 

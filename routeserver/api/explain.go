@@ -17,10 +17,11 @@ import (
 )
 
 // Keys takes the routing key out of a request and names the header that it was
-// taken from; "" and "" when the request has none. The function lines gives the
-// values of all header lines of a name, in order. It is the one of the sidecars:
-// xds/routingkey says what a request's key is.
-type Keys func(lines func(name string) []string) (key, header string)
+// taken from; "" and "" when the request has none. The function lines returns the
+// values of all header lines of a name, in order; custom are the custom headers that
+// carry keys, as the table has them. It is the one of the sidecars: xds/routingkey
+// says what a request's key is.
+type Keys func(lines func(name string) []string, custom []string) (key, header string)
 
 // Services lists the Services of the cluster.
 type Services interface {
@@ -81,7 +82,7 @@ func (s *Server) explainable(req *routingv1.ExplainRequest) error {
 func (s *Server) evidence(ctx context.Context, req *routingv1.ExplainRequest, t table.Table) (e explain.Evidence, from string, err error) {
 	e.Table, e.Key, e.Pod = t, req.GetRoutingKey(), req.GetPod()
 	if e.Key == "" {
-		e.Key, from, e.WhyNoKey = s.keyIn(req.GetHeaders())
+		e.Key, from, e.WhyNoKey = s.keyIn(req.GetHeaders(), t)
 	}
 	if err := s.targets(ctx, req, &e); err != nil {
 		return e, "", err
@@ -101,14 +102,15 @@ func asksForNewest(at *routingv1.At) bool {
 	return at.GetPosition() == nil && at.GetTime() == nil
 }
 
-// keyIn takes the key out of headers, or says why there is none.
-func (s *Server) keyIn(lines []*routingv1.Header) (key, from, why string) {
+// keyIn takes the key out of headers as sidecars do with the routes of a table, or
+// says why there is none.
+func (s *Server) keyIn(lines []*routingv1.Header, t table.Table) (key, from, why string) {
 	headers := make([]explain.Header, 0, len(lines))
 	for _, h := range lines {
 		headers = append(headers, explain.Header{Name: h.GetName(), Value: h.GetValue()})
 	}
 	if s.cfg.Keys != nil {
-		key, from = s.cfg.Keys(func(name string) []string { return explain.Lines(headers, name) })
+		key, from = s.cfg.Keys(func(name string) []string { return explain.Lines(headers, name) }, t.KeyHeaders())
 	}
 	if key == "" {
 		return "", "", explain.WhyNoKey(headers)

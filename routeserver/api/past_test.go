@@ -316,7 +316,7 @@ func TestHistoryOfAKeyAMemberAndABaseline(t *testing.T) {
 }
 
 func TestExplainRefusesQuestionsThatMakeNoSense(t *testing.T) {
-	r := newRig(t, api.Config{Keys: func(func(string) []string) (string, string) { return "", "" }}, observe(), declare("k1", "sb"))
+	r := newRig(t, api.Config{Keys: func(func(string) []string, []string) (string, string) { return "", "" }}, observe(), declare("k1", "sb"))
 	customer := &routingv1.ExplainRequest_Baseline{Baseline: &routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}}
 	headers := []*routingv1.Header{{Name: "baggage"}}
 	for what, req := range map[string]*routingv1.ExplainRequest{

@@ -48,7 +48,7 @@ newest version when it is left out. A FROM before the log began means its start.
 		if err != nil {
 			return err
 		}
-		if differs && len(got.GetChanges()) > 0 {
+		if differs && (len(got.GetChanges()) > 0 || got.GetKeyHeaders() != nil) {
 			return errNo
 		}
 		return nil
@@ -75,7 +75,11 @@ func (a *app) diffText(d *routingv1.DiffResponse) string {
 	for _, c := range d.GetChanges() {
 		b.WriteString(a.changeText(c))
 	}
-	if len(d.GetChanges()) > 0 {
+	if e := d.GetKeyHeaders(); e != nil {
+		lines := a.because(e)
+		fmt.Fprintf(&b, "%s\n  because of %s\n           %s\n", a.paint(bold, statement(e.GetStatement())), lines[0], lines[1])
+	}
+	if len(d.GetChanges()) > 0 || d.GetKeyHeaders() != nil {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "%s\n  from  %s\n  to    %s\n", differ(len(d.GetChanges())), a.versionLine(d.GetFrom()), a.versionLine(d.GetTo()))

@@ -107,6 +107,8 @@ func says(f event.Fact) *routingv1.Statement {
 		return &routingv1.Statement{Says: &routingv1.Statement_Complete{Complete: d}}
 	case *factv1.Floor:
 		return &routingv1.Statement{Says: &routingv1.Statement_Floor{Floor: d}}
+	case *factv1.KeyHeadersDeclared:
+		return &routingv1.Statement{Says: &routingv1.Statement_KeyHeadersDeclared{KeyHeadersDeclared: d}}
 	}
 	return &routingv1.Statement{}
 }

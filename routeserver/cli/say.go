@@ -165,6 +165,12 @@ func statement(s *routingv1.Statement) string {
 		return refName(d.WorkloadWithdrawn.GetWorkload()) + " gone"
 	case *routingv1.Statement_Complete:
 		return "the log is whole (" + d.Complete.GetReason() + ")"
+	case *routingv1.Statement_KeyHeadersDeclared:
+		names := d.KeyHeadersDeclared.GetNames()
+		if len(names) == 0 {
+			return "no custom header carries routing keys"
+		}
+		return "custom headers that carry routing keys: " + strings.Join(names, ", ")
 	case *routingv1.Statement_Floor:
 		return "from here on all is stated again (" + d.Floor.GetReason() + ")"
 	}

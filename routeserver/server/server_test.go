@@ -165,9 +165,6 @@ func TestSettings(t *testing.T) {
 		"so does a certificate of one's own": {args: []string{"-eventbus-cert-file=x", "-eventbus-key-file=y"}, want: func(s server.Settings) bool {
 			return s.Bus.CertFile == "x" && s.Bus.KeyFile == "y" && s.Bus.TokenFile == ""
 		}},
-		"the headers that sidecars are told of": {args: []string{"-key-headers=x-tenant,x-user"}, want: func(s server.Settings) bool {
-			return slices.Equal(s.KeyHeaders, []string{"x-tenant", "x-user"})
-		}},
 		"peers, and which one this is": {env: map[string]string{"POD_IPS": "10.0.0.1,fd00::1"}, args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, want: func(s server.Settings) bool {
 			return s.Peers == "routeserver-peers.signadot.svc:7777" && slices.Equal(s.Own, []string{"10.0.0.1", "fd00::1"}) && s.Name == "routeserver"
 		}},

@@ -30,9 +30,6 @@ type Settings struct {
 	Own   []string
 	// Name is what this route server is called.
 	Name string
-	// KeyHeaders are further request headers whose whole value is a routing key, by
-	// precedence: those that the sidecars are told of.
-	KeyHeaders []string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -52,10 +49,6 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
 	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to ask the others about their sidecars; empty when there is one only. POD_IPS in the environment says which one this is")
-	flags.Func("key-headers", "further request headers that hold a routing key, separated by commas, as the sidecars are told: Explain reads them", func(list string) error {
-		s.KeyHeaders = strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-		return nil
-	})
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err

@@ -55,6 +55,8 @@ func (f *folding) fold(rec event.Recorded) {
 		f.observe(rec.Pos.Seq, data.GetWorkload(), data)
 	case *factv1.WorkloadWithdrawn:
 		f.observe(rec.Pos.Seq, data.GetWorkload(), nil)
+	case *factv1.KeyHeadersDeclared:
+		f.declareHeaders(rec.Pos.Seq, data)
 	case *factv1.Complete:
 		f.whole = f.whole || data != nil
 	}

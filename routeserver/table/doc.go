@@ -1,5 +1,6 @@
 // Package table folds the facts of the routing log into the routing table:
-// which sandbox serves which baseline for which routing key.
+// which sandbox serves which baseline for which routing key, and which request
+// headers carry such keys.
 //
 // A Table is a value. Apply gives a new one and leaves the old one as it was;
 // both share all that did not change, so a version costs little to make and to
@@ -25,6 +26,9 @@
 //     requests that carry none. A fact whose subject is clear but whose value is
 //     unusable, such as an observed workload without a baseline, counts as the
 //     newest one of its key and makes no rule.
+//
+// Beside the rules a table holds which headers carry routing keys (KeyHeaders), as
+// the newest KeyHeadersDeclared says. They are no part of any rule, nor of HashOf.
 //
 // Of a VirtualWorkload there is a rule like of any other member, so that it can win or
 // lose a baseline, and everybody can say who holds the key; but it leads nowhere:

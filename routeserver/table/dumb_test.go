@@ -20,6 +20,7 @@ import (
 type dumb struct {
 	rules     []*Rule
 	conflicts []Conflict
+	headers   []string
 	whole     bool
 	pos       event.Pos
 }
@@ -28,6 +29,7 @@ func recompute(recs []event.Recorded) dumb {
 	var out dumb
 	declared := map[string]event.Recorded{}
 	observed := map[memberID]event.Recorded{}
+	var headers event.Recorded
 	for _, rec := range recs {
 		if rec.Pos.Seq > out.pos.Seq {
 			out.pos = rec.Pos
@@ -42,6 +44,15 @@ func recompute(recs []event.Recorded) dumb {
 			id := memberID{w.GetKind(), w.GetNamespace(), w.GetName()}
 			if id.name != "" && id.kind != "" && id.namespace != "" && rec.Pos.Seq > observed[id].Pos.Seq {
 				observed[id] = rec
+			}
+		case *factv1.KeyHeadersDeclared:
+			if rec.Pos.Seq > headers.Pos.Seq {
+				headers, out.headers = rec, nil
+				for _, name := range data.GetNames() {
+					if name = strings.ToLower(name); name != "" && !slices.Contains(out.headers, name) {
+						out.headers = append(out.headers, name)
+					}
+				}
 			}
 		case *factv1.Complete:
 			out.whole = true
@@ -172,7 +183,7 @@ func facts(t *rapid.T) []event.Recorded {
 
 func fact(t *rapid.T) event.Fact {
 	key := rapid.SampledFrom([]string{"", "k1", "k2", longKey}).Draw(t, "key")
-	switch rapid.IntRange(0, 11).Draw(t, "type") {
+	switch rapid.IntRange(0, 12).Draw(t, "type") {
 	case 0, 1, 2, 3:
 		d := &factv1.RoutingDeclared{RoutingKey: key}
 		for range rapid.IntRange(0, 4).Draw(t, "members") {
@@ -189,6 +200,9 @@ func fact(t *rapid.T) event.Fact {
 		return event.Fact{Data: &factv1.WorkloadWithdrawn{Workload: workloadRef(t)}}
 	case 6:
 		return event.Fact{Data: badData(t)}
+	case 7:
+		names := rapid.SliceOfN(rapid.SampledFrom([]string{"x-key", "X-Key", "x-team", ""}), 0, 3).Draw(t, "headers")
+		return event.Fact{Data: &factv1.KeyHeadersDeclared{Names: names}}
 	default:
 		return event.Fact{Data: observedFact(t)}
 	}
@@ -197,7 +211,7 @@ func fact(t *rapid.T) event.Fact {
 func badData(t *rapid.T) proto.Message {
 	return rapid.SampledFrom([]proto.Message{
 		nil, (*factv1.RoutingDeclared)(nil), (*factv1.WorkloadObserved)(nil), &factv1.WorkloadObserved{},
-		&factv1.WorkloadWithdrawn{}, &factv1.Complete{}, &factv1.Tunnel{},
+		&factv1.WorkloadWithdrawn{}, &factv1.Complete{}, &factv1.Tunnel{}, (*factv1.KeyHeadersDeclared)(nil),
 		&factv1.RoutingDeclared{RoutingKey: "k1", Members: []*factv1.Member{nil, {}}},
 		&factv1.WorkloadObserved{Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "ns1", Name: "w1"}},
 	}).Draw(t, "bad")

@@ -11,7 +11,8 @@ import (
 // SHA-256 of each rule. A sum does not depend on order, and one rule comes and
 // goes without looking at the others. Equal sets have equal hashes, on any
 // machine; different sets have different ones unless someone works hard for the
-// opposite. The hash of no rules is zero.
+// opposite. The hash of no rules is zero. The hash of a Table adds that of its
+// KeyHeaders, which is zero when there are none.
 type Hash [32]byte
 
 // String gives the hash in hexadecimal, 64 digits.

@@ -20,6 +20,7 @@ type state struct {
 	// What the log said: the newest fact of each of its keys.
 	keys    hamt.Index[hamt.Text, *Declaration]
 	members hamt.Index[memberID, *member]
+	headers *keyHeaders // nil when nothing was declared
 	// What follows from it.
 	rules     hamt.Map[ruleID, slot]
 	baselines hamt.Index[workloadID, *baseline]
@@ -45,8 +46,8 @@ func (t Table) Pos() event.Pos { return t.pos }
 // not whole.
 func (t Table) Whole() bool { return t.whole }
 
-// Hash is the hash of all rules. Two tables with the same rules have the same
-// hash, whatever the log they came from.
+// Hash is the hash of all rules and of the KeyHeaders. Two tables that route alike
+// have the same hash, whatever the log they came from.
 func (t Table) Hash() Hash { return t.hash }
 
 // HashOf is the hash of the rules of one baseline. It changes exactly when one

@@ -61,6 +61,10 @@ func agree(t *rapid.T, got Table, want dumb) {
 			t.Fatalf("%v is from facts %d and %d, want %d and %d", r, found.Declared, found.Observed, r.Declared, r.Observed)
 		}
 	}
+	if diff := cmp.Diff(want.headers, got.KeyHeaders()); diff != "" {
+		t.Fatalf("KeyHeaders (-want +got):\n%s", diff)
+	}
+	all = all.plus((&keyHeaders{names: want.headers}).contentHash())
 	if got.Hash() != all {
 		t.Fatalf("Hash is %v, want %v", got.Hash(), all)
 	}
@@ -108,6 +112,8 @@ func subject(rec event.Recorded) string {
 		return string(event.Workload(w.GetKind(), w.GetNamespace(), w.GetName()))
 	case *factv1.Complete:
 		return string(event.Log)
+	case *factv1.KeyHeadersDeclared:
+		return string(event.KeyHeaders)
 	}
 	return ""
 }
@@ -144,8 +150,9 @@ func TestDiffAgreesWithComparingEverything(t *testing.T) {
 				t.Fatalf("DiffOf(%v) (-want +got):\n%s", w, diff)
 			}
 		}
-		if same := older.Hash() == newer.Hash(); same != (len(Diff(older, newer)) == 0) {
-			t.Fatalf("equal hashes: %v, but Diff gives %v", same, Diff(older, newer))
+		alike := len(Diff(older, newer)) == 0 && slices.Equal(older.KeyHeaders(), newer.KeyHeaders())
+		if same := older.Hash() == newer.Hash(); same != alike {
+			t.Fatalf("equal hashes: %v, but Diff gives %v, of headers %q and %q", same, Diff(older, newer), older.KeyHeaders(), newer.KeyHeaders())
 		}
 	})
 }

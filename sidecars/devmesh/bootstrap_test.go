@@ -29,7 +29,6 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 	}
 	cases := map[string]devmesh.Config{
 		"with defaults":            {Workload: customer},
-		"with custom headers":      {Workload: customer, CustomHeaders: []string{"X-Team", "x-other"}},
 		"with IPv6":                {Workload: customer, ListenIPv6: true},
 		"with no plain ports":      {Workload: customer, PlainPorts: []uint32{}},
 		"with one plain port":      {Workload: customer, PlainPorts: []uint32{3306}},
@@ -59,7 +58,7 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 
 // Limits and hands-off settings are easily lost; the golden file shows each.
 func TestTheBootstrapIsTheOneThatWasReviewed(t *testing.T) {
-	bootstrap, err := devmesh.Bootstrap(devmesh.Config{Workload: customer, CustomHeaders: []string{"X-Team"}, ListenIPv6: true})
+	bootstrap, err := devmesh.Bootstrap(devmesh.Config{Workload: customer, ListenIPv6: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,9 +92,6 @@ func TestConfigurationThatCannotWorkIsRefusedWithTheReason(t *testing.T) {
 		want   string
 	}{
 		"no workload":                 {devmesh.Config{}, "WORKLOAD_KIND"},
-		"a list as a custom header":   {devmesh.Config{Workload: customer, CustomHeaders: []string{"Baggage"}}, "Baggage"},
-		"a pseudo header":             {devmesh.Config{Workload: customer, CustomHeaders: []string{":path"}}, ":path"},
-		"a header that is two":        {devmesh.Config{Workload: customer, CustomHeaders: []string{"a b"}}, "CUSTOM_HEADERS"},
 		"a port that is none":         {devmesh.Config{Workload: customer, PlainPorts: []uint32{70000}}, "70000"},
 		"a folder too long":           {devmesh.Config{Workload: customer, RunPath: "/" + strings.Repeat("x", 100)}, "too long"},
 		"a workload that is not text": {devmesh.Config{Workload: table.Workload{Kind: "\xff", Namespace: "a", Name: "b"}}, "not text"},

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/xds/routingkey"
 )
 
 // Config is what one sidecar's Envoy is made from.
@@ -29,9 +27,6 @@ type Config struct {
 	ListenIPv6 bool
 	// ListenPort is where redirected traffic arrives. Default ListenerPort.
 	ListenPort uint32
-	// CustomHeaders are further request headers whose whole value is a routing
-	// key, first in precedence first. Default none.
-	CustomHeaders []string
 	// PlainPorts are ports of the workload whose connections are passed on at
 	// once, without looking at what is in them: those of protocols in which the
 	// server speaks first. Default DefaultPlainPorts.
@@ -84,17 +79,6 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// A token of RFC 9110, as header names are.
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
-// Headers that are not whole-value carriers of a key: they have a form of their
-// own, or end at the next hop.
-var notCustom = []string{
-	routingkey.Baggage, routingkey.Tracestate, "host", "connection", "content-length", "transfer-encoding",
-	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
-	"cookie", // HTTP/2 sends it in pieces, joined otherwise
-}
-
 // Validate says what is wrong with the configuration, all of it at once, or nil.
 // Defaults count as given.
 func (c Config) Validate() error {
@@ -107,12 +91,6 @@ func (c Config) Validate() error {
 	for _, text := range []string{c.Workload.Kind, c.Workload.Namespace, c.Workload.Name, c.NodeID, c.RunPath} {
 		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
 			wrong = append(wrong, fmt.Errorf("%q is not text", text))
-		}
-	}
-	for _, name := range c.CustomHeaders {
-		if !headerName.MatchString(name) || slices.Contains(notCustom, strings.ToLower(name)) {
-			wrong = append(wrong, fmt.Errorf("custom header %q (%s) cannot carry a routing key: give the names of plain request headers",
-				name, EnvCustomHeaders))
 		}
 	}
 	for _, port := range append(slices.Clone(c.PlainPorts), c.ListenPort) {

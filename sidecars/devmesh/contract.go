@@ -41,9 +41,6 @@ const (
 	// EnvXDSAddress is host:port of the route server's xDS endpoint. Default
 	// DefaultXDSAddress.
 	EnvXDSAddress = "ROUTESERVER_XDS"
-	// EnvCustomHeaders lists further request headers whose whole value is a
-	// routing key, separated by commas, in order of precedence. Default none.
-	EnvCustomHeaders = "CUSTOM_HEADERS"
 	// EnvPlainPorts lists ports of the workload whose connections pass untouched and
 	// at once, because their server speaks first, separated by commas; "none" for
 	// none. Default: DefaultPlainPorts.

@@ -10,8 +10,9 @@
 // # What is static and what is not
 //
 // Bootstrap gives Envoy its listener, its filters, its clusters and its limits;
-// they do not change while the pod lives. Only the routes do: package keeper
-// brings them from the route server (see xds/translate for what they say).
+// they do not change while the pod lives. Only the routes do, and with them which
+// custom headers carry routing keys: package keeper brings them from the route server
+// (see xds/translate for what they say).
 //
 // A connection is looked at for what it speaks. HTTP/1.0, 1.1 and 2 without TLS
 // are routed, request by request; TLS and all else pass as bytes. One that says

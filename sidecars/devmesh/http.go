@@ -1,8 +1,6 @@
 package devmesh
 
 import (
-	"slices"
-
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
@@ -12,7 +10,6 @@ import (
 	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
 	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
-	headertometadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_to_metadata/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -21,12 +18,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/translate"
 )
-
-// keyName is where, in a request's metadata, its routing key is.
-const keyName = "key"
 
 // explainHeader asks for answers that say how the request was routed.
 const explainHeader = "sd-explain"
@@ -51,7 +44,8 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 			},
 		}},
 		HttpFilters: []*hcmv3.HttpFilter{
-			b.httpFilter("envoy.filters.http.header_to_metadata", keyToMetadata(b.CustomHeaders)),
+			// The routes bring the custom headers (package translate).
+			b.httpFilter(translate.KeyFilter, translate.KeyExtraction(nil)),
 			b.httpFilter("envoy.filters.http.set_filter_state", matchValueToState()),
 			b.httpFilter("signadot.com/explain", b.explain()),
 			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
@@ -76,33 +70,11 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 	}
 }
 
-// keyToMetadata takes the routing key out of the request. A later rule that
-// finds a key overwrites what an earlier one found, so the first in precedence
-// stands last; a rule that finds none writes nothing.
-func keyToMetadata(custom []string) *headertometadatav3.Config {
-	config := &headertometadatav3.Config{}
-	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
-		config.RequestRules = append(config.RequestRules, &headertometadatav3.Config_Rule{
-			Header: e.Header,
-			OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
-				MetadataNamespace: translate.MetadataNamespace,
-				Key:               keyName,
-				Type:              headertometadatav3.Config_STRING,
-				RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
-					Pattern:      &envoymatcherv3.RegexMatcher{Regex: e.Pattern},
-					Substitution: e.Substitution,
-				},
-			},
-		})
-	}
-	return config
-}
-
 // matchValueToState computes what routes are matched by: the port that the
 // connection wanted and the key, in the form of translate.MatchValue. It is done
 // once, before the route is looked for.
 func matchValueToState() *setfilterstatev3.Config {
-	const value = "%DOWNSTREAM_LOCAL_PORT%/%DYNAMIC_METADATA(" + translate.MetadataNamespace + ":" + keyName + ")%"
+	const value = "%DOWNSTREAM_LOCAL_PORT%/%DYNAMIC_METADATA(" + translate.MetadataNamespace + ":" + translate.KeyName + ")%"
 	return &setfilterstatev3.Config{
 		ClearRouteCache: true,
 		OnRequestHeaders: []*filterstatev3.FilterStateValue{{
@@ -138,7 +110,7 @@ func (b *builder) explain() *matchingv3.ExtensionWithMatcher {
 			TypedConfig: b.any(&headermutationv3.HeaderMutation{Mutations: &headermutationv3.Mutations{
 				ResponseMutations: []*mutationv3.HeaderMutation{
 					add(translate.RoutedHeader, "%ROUTE_NAME%"),
-					add(KeyHeader, "%DYNAMIC_METADATA("+translate.MetadataNamespace+":"+keyName+")%"),
+					add(KeyHeader, "%DYNAMIC_METADATA("+translate.MetadataNamespace+":"+translate.KeyName+")%"),
 					add(translate.TableHeader, "%METADATA(VIRTUAL_HOST:"+translate.MetadataNamespace+":"+translate.TableKey+")%"),
 				},
 			}}),

@@ -28,9 +28,6 @@ type Config struct {
 	// XDSAddress is host:port of the route server's xDS endpoint. Default:
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
-	// CustomHeaders are further request headers whose whole value is a routing
-	// key, in order of precedence.
-	CustomHeaders []string
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
 	// info, warn or error. Default: devmesh.DefaultLogLevel.
 	LogLevel string
@@ -120,11 +117,6 @@ func (c Config) Validate() error {
 	}
 	if _, err := spec.ParseMode(string(c.IptablesMode)); err != nil {
 		errs = append(errs, fmt.Errorf("iptables mode: %w", err))
-	}
-	for _, h := range c.CustomHeaders {
-		if h == "" || strings.ContainsAny(h, ", \t") {
-			errs = append(errs, fmt.Errorf("custom header %q is not the name of a header", h))
-		}
 	}
 	return errors.Join(errs...)
 }

@@ -45,9 +45,8 @@ func TestAConfigThatCannotWorkIsRefused(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]Config{
-		"a log level":     {LogLevel: "loud"},
-		"a custom header": {CustomHeaders: []string{"x-a,x-b"}},
-		"iptables mode":   {IptablesMode: "ebpf"},
+		"a log level":   {LogLevel: "loud"},
+		"iptables mode": {IptablesMode: "ebpf"},
 	} {
 		c.Sidecar.Image, c.Redirect.Image = "a", "b"
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(name, "a ")) {

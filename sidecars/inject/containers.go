@@ -85,7 +85,6 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 			{Name: devmesh.EnvWorkloadNamespace, Value: d.Workload.Namespace},
 			{Name: devmesh.EnvWorkloadName, Value: d.Workload.Name},
 			{Name: devmesh.EnvXDSAddress, Value: cfg.XDSAddress},
-			{Name: devmesh.EnvCustomHeaders, Value: strings.Join(cfg.CustomHeaders, ",")},
 			{Name: devmesh.EnvPlainPorts, Value: plainValue(d.Plain)},
 			{Name: devmesh.EnvLogLevel, Value: level},
 			fromPod(devmesh.EnvPodName, "metadata.name"),

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
@@ -62,9 +63,11 @@ func newControl(ctx context.Context, c *cluster, dir string) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
+	headers := event.Fact{Key: event.KeyHeaders, Data: &factv1.KeyHeadersDeclared{Names: []string{customHeader}}, Time: time.Now()}
 	return &control{
 		ctx: ctx, dir: dir, cluster: c, conn: conn, routing: routingv1.NewRoutingClient(conn),
-		objects: map[event.Key]event.Fact{}, asked: map[uint64]chan event.Pos{},
+		objects: map[event.Key]event.Fact{event.KeyHeaders: headers}, order: []event.Key{event.KeyHeaders},
+		asked: map[uint64]chan event.Pos{},
 	}, nil
 }
 

@@ -79,7 +79,7 @@ func (p *pod) startSidecar() error {
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"="+p.workload.Kind, devmesh.EnvWorkloadNamespace+"="+p.workload.Namespace, devmesh.EnvWorkloadName+"="+p.workload.Name,
 		devmesh.EnvXDSAddress+"="+net.JoinHostPort(p.net.Host.String(), xdsPort),
-		devmesh.EnvCustomHeaders+"="+customHeader, devmesh.EnvLogLevel+"=warn",
+		devmesh.EnvLogLevel+"=warn",
 		devmesh.EnvPodNamespace+"="+p.workload.Namespace, devmesh.EnvPodName+"="+p.name, devmesh.EnvPodIP+"="+p.net.IP.String(),
 		devmesh.EnvRunPath+"="+p.dir, devmesh.EnvTokenFile+"="+p.token,
 	)

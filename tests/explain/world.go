@@ -26,6 +26,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
@@ -126,7 +127,7 @@ func (w *World) openLog(ctx context.Context, dir string) error {
 // serve runs a route server, and gives a client of it.
 func (w *World) serve(ctx context.Context, log eventbus.Reader) (routingv1.RoutingClient, error) {
 	config := server.Config{
-		Log: log, Services: cluster{}, Sidecars: w, Keys: keys,
+		Log: log, Services: cluster{}, Sidecars: w, Keys: routingkey.Find,
 		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 	}
 	if log == eventbus.Reader(w.log) {
@@ -182,23 +183,6 @@ func workload(name string) table.Workload {
 	return table.Workload{Kind: "Deployment", Namespace: namespace, Name: name}
 }
 
-// keys reads the routing key as the program does, from baggage, tracestate and
-// one custom header.
-func keys(lines func(name string) []string) (key, header string) {
-	for _, name := range []string{routingkey.Baggage, routingkey.Tracestate, customHeader} {
-		only := func(asked string) []string {
-			if asked == name {
-				return lines(asked)
-			}
-			return nil
-		}
-		if key := routingkey.Of(only, []string{customHeader}); key != "" {
-			return key, name
-		}
-	}
-	return "", ""
-}
-
 const customHeader = "x-team-key"
 
 // cluster knows the Services of the baselines.
@@ -223,6 +207,9 @@ func addressOf(name string) string {
 // populate fills the log: sandboxes of others, and one sandbox for each baseline
 // that was there before.
 func (w *World) populate(ctx context.Context) error {
+	if _, err := w.state(ctx, publish.KeyHeaders([]string{customHeader}, "signadot")); err != nil {
+		return err
+	}
 	others := sandboxes.New(1)
 	for range 300 {
 		if _, err := w.state(ctx, others.Next()); err != nil {

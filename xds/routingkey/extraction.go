@@ -1,7 +1,5 @@
 package routingkey
 
-import "strings"
-
 // Extraction tells a proxy how to take the key out of one header: the whole
 // joined value is replaced by Substitution according to Pattern, an RE2
 // expression. The pattern matches every value there is, because a proxy leaves a
@@ -31,8 +29,8 @@ func Extractions(custom []string) []Extraction {
 		// Reluctant: the first.
 		{Tracestate, `^(?:(?:\C*?,)??` + pair + `(` + tracestateValue + `)` + ows + `(?:,\C*)?|\C*)$`, `\1`},
 	}
-	for _, name := range custom {
-		all = append(all, Extraction{strings.ToLower(name), `^(?:` + ows + `(` + wholeValue + `)` + ows + `|\C*)$`, `\1`})
+	for _, name := range usable(custom) {
+		all = append(all, Extraction{name, `^(?:` + ows + `(` + wholeValue + `)` + ows + `|\C*)$`, `\1`})
 	}
 	return all
 }

@@ -20,7 +20,8 @@ const (
 
 // Of gives the routing key of a request, or "" when it has none. The function
 // lines gives the values of all header lines of a name (lower case), in order,
-// with or without white space at their ends; custom lists further headers whose whole value is a key, by precedence.
+// with or without white space at their ends; custom lists further headers whose
+// whole value is a key, by precedence. Those that CheckHeader refuses do not count.
 func Of(lines func(name string) []string, custom []string) string {
 	if key := last(members(lines(Baggage), property)); key != "" {
 		return key
@@ -28,12 +29,30 @@ func Of(lines func(name string) []string, custom []string) string {
 	if key := first(members(lines(Tracestate), "")); key != "" {
 		return key
 	}
-	for _, name := range custom {
-		if key := sound(single(lines(strings.ToLower(name)))); key != "" {
+	for _, name := range usable(custom) {
+		if key := sound(single(lines(name))); key != "" {
 			return key
 		}
 	}
 	return ""
+}
+
+// Find returns the routing key of a request as Of does, and the name of the header
+// that holds it: the first, by precedence, that gives a key when it is looked at
+// alone. Both are empty when the request has none.
+func Find(lines func(name string) []string, custom []string) (key, header string) {
+	for _, name := range append([]string{Baggage, Tracestate}, usable(custom)...) {
+		only := func(asked string) []string {
+			if asked == name {
+				return lines(asked)
+			}
+			return nil
+		}
+		if key := Of(only, custom); key != "" {
+			return key, name
+		}
+	}
+	return "", ""
 }
 
 // single gives the value of a header that is no list, "" when there are several.

@@ -33,6 +33,47 @@ func TestTheRoutingKeyOfARequest(t *testing.T) {
 	}
 }
 
+func TestTheHeaderOfAKeyIsNamed(t *testing.T) {
+	custom := keytest.CustomHeaders()
+	for name, c := range keytest.Forms() {
+		lines := func(name string) (of []string) {
+			for _, line := range c.Lines {
+				if strings.EqualFold(line[0], name) {
+					of = append(of, line[1])
+				}
+			}
+			return of
+		}
+		key, header := routingkey.Find(lines, custom)
+		if want := routingkey.Of(lines, custom); key != want {
+			t.Errorf("%s: the key is %q, want %q", name, key, want)
+		}
+		if (key == "") != (header == "") || key != "" && len(lines(header)) == 0 {
+			t.Errorf("%s: the key %q comes from the header %q", name, key, header)
+		}
+	}
+}
+
+func TestHeadersThatCannotCarryAKeyAreRefused(t *testing.T) {
+	for _, name := range []string{"Baggage", "tracestate", ":path", "a b", "x-a,x-b", "", "Cookie", "x-é"} {
+		if routingkey.CheckHeader(name) == nil {
+			t.Errorf("%q is accepted", name)
+		}
+		lines := func(string) []string { return []string{"k1"} }
+		if key := routingkey.Of(lines, []string{name}); key != "" {
+			t.Errorf("%q carries the key %q", name, key)
+		}
+		if n := len(routingkey.Extractions([]string{name})); n != 2 {
+			t.Errorf("%q has an extraction", name)
+		}
+	}
+	for _, name := range []string{"X-Team", "x-other", "authorization-team", "x_key!"} {
+		if err := routingkey.CheckHeader(name); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // goSyntax turns an extraction's pattern into Go's dialect: there is no \C, but
 // "." matches bytes that are not UTF-8.
 var goSyntax = strings.NewReplacer(`\C`, `(?s:.)`)

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -140,19 +141,30 @@ func (f *follower) take(t table.Table) {
 // their workloads. The lock is held.
 func (f *follower) change(was, t table.Table) {
 	changes := table.Diff(was, t) // sorted by baseline
+	if !slices.Equal(was.KeyHeaders(), t.KeyHeaders()) {
+		for _, one := range f.byWorkload { // the head of each says them
+			f.update(one, was, t, changes)
+		}
+		return
+	}
 	for len(changes) > 0 {
 		n := 1
 		for n < len(changes) && changes[n].Baseline == changes[0].Baseline {
 			n++
 		}
-		one := f.byWorkload[changes[0].Baseline]
-		if one != nil {
-			one.supersede(was.Pos())
-			if _, unmade := f.unmade[one]; !unmade && !one.update(t, changes[:n]) {
-				f.unmade[one] = struct{}{} // tried again from scratch, and told of
-			}
+		if one := f.byWorkload[changes[0].Baseline]; one != nil {
+			f.update(one, was, t, changes[:n])
 		}
 		changes = changes[n:]
+	}
+}
+
+// update brings one translation to a table, given what changed, of other workloads
+// too. The lock is held.
+func (f *follower) update(one *translation, was, t table.Table, changes []table.Change) {
+	one.supersede(was.Pos())
+	if _, unmade := f.unmade[one]; !unmade && !one.update(t, changes) {
+		f.unmade[one] = struct{}{} // tried again from scratch, and told of
 	}
 }
 

@@ -66,3 +66,30 @@ func TestOfAClientThatHasLeftNothingIsKnown(t *testing.T) {
 		t.Errorf("after it left: due %q, reached %v", due, at)
 	}
 }
+
+// Every sidecar gets the custom headers, also that of a workload whose rules did not
+// change; one that has not accepted them has not reached where they were stated.
+func TestKeyHeadersReachEveryWorkload(t *testing.T) {
+	board := xdstest.NewBoard(t)
+	ruled := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+	plain := table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "driver"}
+	board.Declare(xdstest.Fork{Key: "k", Sandbox: "k", Baseline: ruled, Port: 8081})
+	board.Complete()
+	f := newFollower(board.View, slog.New(slog.DiscardHandler))
+	for _, w := range []table.Workload{ruled, plain} {
+		one := f.acquire(w)
+		defer f.release(one)
+		before := one.routes.Version()
+		was, _ := board.View.Current()
+		board.KeyHeaders("x-key")
+		now, _ := board.View.Current()
+		due, at := f.reached(one, before)
+		if due == before || at != was.Pos() {
+			t.Errorf("%s: version %s is due and was before; what it had reaches %v, want %v", w.Name, due, at, was.Pos())
+		}
+		if _, at := f.reached(one, due); at != now.Pos() {
+			t.Errorf("%s: the due version reaches %v, want %v", w.Name, at, now.Pos())
+		}
+		board.KeyHeaders()
+	}
+}

@@ -28,6 +28,10 @@
 //	rule that is kept           → cluster AppCluster, under a name of its own
 //	anything else               → cluster AppCluster: the baseline
 //
+// Where custom headers carry routing keys (table.KeyHeaders), the virtual host also
+// replaces the configuration of the proxy's KeyFilter, so that the proxy follows the
+// list.
+//
 // The proxy computes the match value once per request; the map is a hash map
 // over bytes. So the cost of a request does not grow with the number of rules,
 // and keys are neither folded nor taken for patterns. A port that a rule has no
@@ -35,9 +39,14 @@
 // VirtualWorkload) has an entry although its requests go where they would go without:
 // so an answer can say that the key is known, and whose it is.
 //
+// Where custom headers carry routing keys (table.Table.KeyHeaders), the virtual host
+// also replaces the configuration of the proxy's KeyFilter, so that the proxy follows
+// the list.
+//
 // # What users owe
 //
-// The proxy's listener must set the filter state FilterStateKey to MatchValue of
+// The proxy's listener must take the key with a filter of the name KeyFilter, made by
+// KeyExtraction, must set the filter state FilterStateKey to MatchValue of
 // the request, must not let a client's own DestinationHeader through, and must
 // have the two clusters. Bootstrap in sidecars/devmesh does all that.
 package translate

@@ -32,9 +32,9 @@ type Part struct {
 // Parts are those of one workload, each in its place; nil where there is none.
 type Parts [PartCount]*Part
 
-// newHead gives the head for a version of the table.
-func newHead(w table.Workload, tableVersion string) (*Head, error) {
-	host, err := headOf(tableVersion)
+// newHead returns the head of a workload's routes.
+func newHead(w table.Workload, says heading) (*Head, error) {
+	host, err := headOf(says)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ import (
 // plainly translates a table without splicing anything: messages are built whole
 // and written by the protobuf library. It is what all the rest must come to.
 func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, error) {
-	host, err := headOf(tableVersion(t, w))
+	host, err := headOf(headingOf(t, w))
 	if err != nil {
 		return nil, err
 	}

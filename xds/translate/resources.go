@@ -44,7 +44,7 @@ func Resources(t table.Table, w table.Workload) ([]Resource, error) {
 // sidecar that has never reached the control plane. Its answers, when asked,
 // name the version NoTable.
 func Baseline(w table.Workload) ([]Resource, error) {
-	routes, err := emptyRoutes(w, NoTable)
+	routes, err := emptyRoutes(w, heading{tableVersion: NoTable})
 	if err != nil {
 		return nil, fmt.Errorf("translate the routes of %s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
 	}

@@ -18,10 +18,26 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// headOf gives the virtual host of a workload without its map: what does not
-// depend on the rules but for the version, which is what answers say about them.
-func headOf(version string) (*routev3.VirtualHost, error) {
+// heading is what the head of a workload's routes says beside the way to the
+// baseline: the version of the rules, for answers, and the custom headers that
+// carry keys.
+type heading struct {
+	tableVersion string
+	keyHeaders   []string
+}
+
+// headingOf returns the heading of a workload's routes in a table.
+func headingOf(t table.Table, w table.Workload) heading {
+	return heading{t.HashOf(w).String()[:16], t.KeyHeaders()}
+}
+
+// headOf returns the virtual host of a workload without its map.
+func headOf(h heading) (*routev3.VirtualHost, error) {
 	baseline, err := onMatch(baselineRoute())
+	if err != nil {
+		return nil, err
+	}
+	filters, err := perHost(h.keyHeaders)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +46,9 @@ func headOf(version string) (*routev3.VirtualHost, error) {
 		Domains: []string{"*"},
 		Matcher: &matcherv3.Matcher{OnNoMatch: baseline},
 		Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
-			Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(version)},
+			Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(h.tableVersion)},
 		}}},
+		TypedPerFilterConfig: filters,
 	}, nil
 }
 

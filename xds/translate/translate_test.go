@@ -74,9 +74,36 @@ func TestTheRoutesOfAWorkload(t *testing.T) {
 	}
 }
 
+// The head says which custom headers carry keys, with a part and without.
+func TestTheRoutesSayWhichHeadersCarryKeys(t *testing.T) {
+	says := heading{tableVersion: "v1", keyHeaders: []string{"x-team", "baggage", "a b"}}
+	for name, rules := range map[string][]*table.Rule{"key-headers": {rule("k1", "feature", to(8081, "10.0.0.1"))}, "key-headers-alone": nil} {
+		routes, err := headed(says, rules...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole, err := routes.Whole()
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name, []Resource{whole})
+		plain, err := routesOf(rules...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain.Version() == routes.Version() {
+			t.Errorf("%s: the version is that of the routes without headers", name)
+		}
+	}
+}
+
 // routesOf translates rules, not in any table.
 func routesOf(rules ...*table.Rule) (Translation, error) {
-	empty, err := emptyRoutes(customer, "v1")
+	return headed(heading{tableVersion: "v1"}, rules...)
+}
+
+func headed(says heading, rules ...*table.Rule) (Translation, error) {
+	empty, err := emptyRoutes(customer, says)
 	if err != nil {
 		return Translation{}, err
 	}

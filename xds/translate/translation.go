@@ -22,7 +22,7 @@ type Translation struct {
 // Translate gives the routes of a workload. The table must be whole. The error
 // names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
 func Translate(t table.Table, w table.Workload) (Translation, error) {
-	empty, err := emptyRoutes(w, tableVersion(t, w))
+	empty, err := emptyRoutes(w, headingOf(t, w))
 	if err != nil {
 		return Translation{}, fmt.Errorf("translate the routes of %s %s/%s: %w", w.Kind, w.Namespace, w.Name, err)
 	}
@@ -39,7 +39,7 @@ func Translate(t table.Table, w table.Workload) (Translation, error) {
 // table.Diff gives for this workload, from the table of the old routes to t.
 // Only what changed is written anew.
 func (r Translation) Updated(t table.Table, changes []table.Change) (Translation, error) {
-	head, err := newHead(r.workload, tableVersion(t, r.workload))
+	head, err := newHead(r.workload, headingOf(t, r.workload))
 	if err != nil {
 		return Translation{}, err
 	}
@@ -75,8 +75,8 @@ func (r Translation) with(changed *edits) (Translation, error) {
 }
 
 // emptyRoutes lead everything to the baseline.
-func emptyRoutes(w table.Workload, tableVersion string) (Translation, error) {
-	head, err := newHead(w, tableVersion)
+func emptyRoutes(w table.Workload, says heading) (Translation, error) {
+	head, err := newHead(w, says)
 	if err != nil {
 		return Translation{}, err
 	}
@@ -92,9 +92,6 @@ func emptyRoutes(w table.Workload, tableVersion string) (Translation, error) {
 	r.version = versionOf(head, &r.parts)
 	return r, nil
 }
-
-// tableVersion is what answers say about the version of the workload's rules.
-func tableVersion(t table.Table, w table.Workload) string { return t.HashOf(w).String()[:16] }
 
 // Version is the version of the whole: that of Whole and of Head. It changes
 // exactly when one of them does, or a part.

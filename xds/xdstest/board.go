@@ -131,6 +131,12 @@ func (b *Board) Withdraw(key string) {
 	b.state(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
 }
 
+// KeyHeaders states which custom headers carry routing keys.
+func (b *Board) KeyHeaders(names ...string) {
+	b.t.Helper()
+	b.state(event.KeyHeaders, &factv1.KeyHeadersDeclared{Names: names})
+}
+
 func (b *Board) state(key event.Key, data proto.Message) {
 	b.t.Helper()
 	newest, _, err := b.log.Newest(b.t.Context(), key)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/xds/routingkey"
 )
 
 func main() {
@@ -36,7 +37,7 @@ func run(args []string) error {
 		return err
 	}
 	defer bus.Close()
-	config.Keys = keys(settings.KeyHeaders)
+	config.Keys = routingkey.Find
 	if err := serveCluster(&config, settings.XDSAddress, logger); err != nil {
 		return err
 	}

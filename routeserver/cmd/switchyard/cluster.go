@@ -21,7 +21,6 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/cli"
-	"switchyard.dev/xds/routingkey"
 )
 
 // silent takes what libraries would write between the lines of an answer.
@@ -145,20 +144,4 @@ func witness(ctx context.Context, access *rest.Config, namespace string) (event.
 	}
 	w, err := publish.Epochs{Reader: reader, Namespace: namespace}.Load(ctx)
 	return w.Mark, err
-}
-
-// keys reads the routing key of a request as the sidecars do.
-func keys(lines func(name string) []string) (key, header string) {
-	for _, name := range []string{routingkey.Baggage, routingkey.Tracestate} {
-		only := func(asked string) []string {
-			if strings.EqualFold(asked, name) {
-				return lines(asked)
-			}
-			return nil
-		}
-		if key := routingkey.Of(only, nil); key != "" {
-			return key, name
-		}
-	}
-	return "", ""
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/xds/routingkey"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func run(args []string) int {
 
 // wired gives the client what it needs of the controllers and the sidecars.
 func wired(name string) cli.Config {
-	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: keys}
+	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: routingkey.Find}
 }
 
 // called gives how the program was called, as its help should say it.

@@ -79,14 +79,3 @@ func TestTheProgramIsCalledByTwoNames(t *testing.T) {
 		}
 	}
 }
-
-func TestTheKeyOfARequestIsFoundAsSidecarsDo(t *testing.T) {
-	lines := map[string][]string{"baggage": {"a=b", "sd-routing-key=k1"}}
-	key, from := keys(func(name string) []string { return lines[strings.ToLower(name)] })
-	if key != "k1" || from != "baggage" {
-		t.Errorf("got %q from %q", key, from)
-	}
-	if key, from := keys(func(string) []string { return nil }); key != "" || from != "" {
-		t.Errorf("got %q from %q", key, from)
-	}
-}

@@ -7,7 +7,8 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Text writes a table down: a line for each rule, sorted, and the hash last.
+// Text writes a table down: a line for each rule, sorted, a line with the custom
+// headers that carry keys if there are any, and the hash last.
 // Equal tables have equal bytes on any machine. Names are quoted as Go does, so
 // that no name can look like another line.
 func Text(t table.Table) string {
@@ -23,6 +24,9 @@ func Text(t table.Table) string {
 			}
 		}
 		b.WriteByte('\n')
+	}
+	if names := t.KeyHeaders(); len(names) > 0 {
+		fmt.Fprintf(&b, "key headers %q\n", names)
 	}
 	fmt.Fprintf(&b, "hash %s\n", t.Hash())
 	return b.String()

@@ -104,9 +104,8 @@ func FromEnvironment(get func(string) string) (Config, error) {
 			Workload: table.Workload{
 				Kind: get(devmesh.EnvWorkloadKind), Namespace: get(devmesh.EnvWorkloadNamespace), Name: get(devmesh.EnvWorkloadName),
 			},
-			NodeID:        strings.Trim(get(devmesh.EnvPodNamespace)+"/"+get(devmesh.EnvPodName)+"/"+get(devmesh.EnvPodUID), "/"),
-			RunPath:       get(devmesh.EnvRunPath),
-			CustomHeaders: listed(get(devmesh.EnvCustomHeaders)),
+			NodeID:  strings.Trim(get(devmesh.EnvPodNamespace)+"/"+get(devmesh.EnvPodName)+"/"+get(devmesh.EnvPodUID), "/"),
+			RunPath: get(devmesh.EnvRunPath),
 		},
 		XDSAddress: get(devmesh.EnvXDSAddress),
 		TokenFile:  get(devmesh.EnvTokenFile),

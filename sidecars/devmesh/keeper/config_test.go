@@ -29,15 +29,12 @@ func environment(changes map[string]string) func(string) string {
 
 func TestTheEnvironmentOfTheContainer(t *testing.T) {
 	c, err := FromEnvironment(environment(map[string]string{
-		devmesh.EnvCustomHeaders: " x-team, ,X-Other,", devmesh.EnvLogLevel: "debug",
+		devmesh.EnvLogLevel:   "debug",
 		devmesh.EnvPlainPorts: "3306, 5432,3306", devmesh.EnvPodIP: "10.244.1.2",
 		devmesh.EnvPodNamespace: "hotrod", devmesh.EnvPodName: "customer-1", devmesh.EnvPodUID: "u",
 	}))
 	if err != nil {
 		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"x-team", "X-Other"}, c.Proxy.CustomHeaders); diff != "" {
-		t.Error(diff)
 	}
 	if diff := cmp.Diff([]uint32{3306, 5432}, c.Proxy.PlainPorts); diff != "" {
 		t.Error(diff)
@@ -49,7 +46,7 @@ func TestTheEnvironmentOfTheContainer(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for variable, value := range map[string]string{
-		devmesh.EnvWorkloadName: "", devmesh.EnvLogLevel: "loud", devmesh.EnvXDSAddress: "routeserver", devmesh.EnvCustomHeaders: "baggage",
+		devmesh.EnvWorkloadName: "", devmesh.EnvLogLevel: "loud", devmesh.EnvXDSAddress: "routeserver",
 		devmesh.EnvPlainPorts: "80,http", devmesh.EnvPodIP: "localhost",
 	} {
 		if _, err := FromEnvironment(environment(map[string]string{variable: value})); err == nil || !strings.Contains(err.Error(), variable) {

@@ -108,6 +108,7 @@ func newRig(t *testing.T) *rig {
 		t: t, run: run, Board: xdstest.NewBoard(t), pod: pod,
 		address: pod.IP.String(), node: pod.Host.String(), ipv6: pod.IP6.String(),
 	}
+	r.Board.KeyHeaders(keytest.CustomHeaders()...)
 	r.must(os.WriteFile(filepath.Join(run, "token"), []byte("pod@customer\n"), 0o600))
 	r.must(pod.Do(func() error {
 		_, err := redirect.Apply(spec.Spec{All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
@@ -188,7 +189,6 @@ func (r *rig) sidecar() *exec.Cmd {
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
 		devmesh.EnvXDSAddress+"="+net.JoinHostPort(r.node, xdsPort),
-		devmesh.EnvCustomHeaders+"="+strings.Join(keytest.CustomHeaders(), ", "),
 		devmesh.EnvPodNamespace+"=hotrod", devmesh.EnvPodName+"=pod", devmesh.EnvPodIP+"="+r.address,
 		devmesh.EnvRunPath+"="+r.run, devmesh.EnvTokenFile+"="+filepath.Join(r.run, "token"),
 	)

@@ -238,7 +238,10 @@ func TestEnvoyReadsRoutingKeysAsTheParserDoes(t *testing.T) {
 	}
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
-	facts := []event.Recorded{{Pos: event.Pos{Epoch: "e", Seq: 1}, Fact: event.Fact{Data: &factv1.Complete{}}}}
+	facts := []event.Recorded{
+		{Pos: event.Pos{Epoch: "e", Seq: 1}, Fact: event.Fact{Data: &factv1.Complete{}}},
+		{Pos: event.Pos{Epoch: "e", Seq: 2}, Fact: event.Fact{Data: &factv1.KeyHeadersDeclared{Names: keytest.CustomHeaders()}}},
+	}
 	for k := range keys {
 		if k == "" || !utf8.ValidString(k) {
 			continue // no rule has such a key

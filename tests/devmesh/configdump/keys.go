@@ -17,6 +17,9 @@ type extraction struct {
 type filters struct {
 	routes, state string
 	keys          []extraction
+	// keyFilter is the name of the filter that takes the keys, written where it
+	// puts them.
+	keyFilter, written string
 }
 
 // filtersOf reads a manager's filters: first the key goes into the metadata, then
@@ -34,6 +37,7 @@ func filtersOf(manager node) (f filters, err error) {
 			if f.keys, written, err = keysOf(config); err != nil {
 				return f, err
 			}
+			f.keyFilter, f.written = filter.at("name").text(), written
 		case config.is("set_filter_state.v3.Config") && written != "" && f.state == "":
 			if f.state, err = stateOf(config, written); err != nil {
 				return f, err
@@ -47,6 +51,25 @@ func filtersOf(manager node) (f filters, err error) {
 		return f, manager.wrong("puts nothing into the filter state that a route could be found by")
 	}
 	return f, nil
+}
+
+// filtersOfHost reads what the virtual host changes of the filters: from where the
+// key is taken, and nothing else.
+func (r *Reading) filtersOfHost(changes node) error {
+	for name, config := range changes.fields() {
+		if name != r.keyFilter || !config.is("header_to_metadata.v3.Config") {
+			return config.wrong("changes a filter that it should not")
+		}
+		keys, written, err := keysOf(config)
+		if err != nil {
+			return err
+		}
+		if written != r.written {
+			return config.wrong("puts the key elsewhere than the filter does")
+		}
+		r.keys = keys
+	}
+	return nil
 }
 
 // keysOf reads the extractions, in their order, and where the key is written, as a

@@ -15,7 +15,8 @@ type Reading struct {
 	Decisions map[Match]Decision
 	Otherwise Decision
 
-	keys []extraction
+	keys               []extraction
+	keyFilter, written string
 	// clusters are those that lead to an original destination: "" for where the
 	// connection wanted to go, or the header that says where to.
 	clusters map[string]string
@@ -55,6 +56,7 @@ func Read(dump []byte) (Reading, error) {
 			return r, manager.wrong("takes the key, or its routes, from elsewhere than another listener")
 		}
 		r.keys, state, r.Routes = of.keys, of.state, of.routes
+		r.keyFilter, r.written = of.keyFilter, of.written
 	}
 	found := 0
 	for _, dynamic := range parts["RoutesConfigDump"].at("dynamic_route_configs").list() {

@@ -68,6 +68,40 @@ func TestADumpIsReadAsWhatTheProxyDoes(t *testing.T) {
 	}
 }
 
+// hostWith gives the virtual host of a dump a configuration of its own for a filter.
+func hostWith(t *testing.T, filter, config string) string {
+	t.Helper()
+	const host = `"name": "requests",`
+	if !strings.Contains(dump(t), host) {
+		t.Fatal("the dump has no virtual host")
+	}
+	return strings.Replace(dump(t), host, host+` "typed_per_filter_config": {"`+filter+`": `+config+`},`, 1)
+}
+
+func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
+	const rule = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config", "request_rules": [{"header": "x-other",
+		"on_header_present": {"metadata_namespace": "signadot.com", "key": "key", "regex_value_rewrite": {"pattern": {"regex": "^(.*)$"}, "substitution": "\\1"}}}]}`
+	const filter = "envoy.filters.http.header_to_metadata"
+	r, err := Read([]byte(hostWith(t, filter, rule)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key := r.Key(with("x-other", "slow", "x-team-key", "feature")); key != "slow" {
+		t.Errorf("the key is %q, want that of x-other, which the virtual host names", key)
+	}
+	for name, bad := range map[string]string{
+		"another filter":   hostWith(t, "envoy.filters.http.lua", rule),
+		"another type":     hostWith(t, filter, strings.Replace(rule, "header_to_metadata.v3", "lua.v3", 1)),
+		"put elsewhere":    hostWith(t, filter, strings.Replace(rule, `"key": "key"`, `"key": "other"`, 1)),
+		"takes no key":     hostWith(t, filter, `{"@type": "x.header_to_metadata.v3.Config"}`),
+		"a rule with more": hostWith(t, filter, strings.Replace(rule, `"header": "x-other"`, `"header": "x-other", "remove": true`, 1)),
+	} {
+		if _, err := Read([]byte(bad)); err == nil {
+			t.Errorf("%s: it is taken for good", name)
+		}
+	}
+}
+
 func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
 	good := dump(t)
 	for name, c := range map[string]struct{ old, new, want string }{

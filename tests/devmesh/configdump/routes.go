@@ -39,7 +39,10 @@ func (r *Reading) routesOf(config node, state string) error {
 	if len(domains) != 1 || domains[0].text() != "*" {
 		return host.at("domains").wrong("does not take every request")
 	}
-	if err := host.only("name", "domains", "matcher", "metadata"); err != nil {
+	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config"); err != nil {
+		return err
+	}
+	if err := r.filtersOfHost(host.at("typed_per_filter_config")); err != nil {
 		return err
 	}
 	return r.matcher(host.at("matcher"), state)

@@ -747,6 +747,54 @@ func (x *WorkloadWithdrawn) GetWorkload() *ObjectRef {
 	return nil
 }
 
+// KeyHeadersDeclared: beside baggage and tracestate, these request headers carry a
+// routing key as their whole value. Without such a fact, or with no names in it,
+// no other header does. Key: headers.
+type KeyHeadersDeclared struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In order of precedence. Upper and lower case are not distinguished.
+	Names         []string `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyHeadersDeclared) Reset() {
+	*x = KeyHeadersDeclared{}
+	mi := &file_fact_v1_fact_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyHeadersDeclared) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyHeadersDeclared) ProtoMessage() {}
+
+func (x *KeyHeadersDeclared) ProtoReflect() protoreflect.Message {
+	mi := &file_fact_v1_fact_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyHeadersDeclared.ProtoReflect.Descriptor instead.
+func (*KeyHeadersDeclared) Descriptor() ([]byte, []int) {
+	return file_fact_v1_fact_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *KeyHeadersDeclared) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 // Complete: a fact for every object that existed when this log began is now in
 // it, so a table folded from here is whole. Key: the log itself.
 type Complete struct {
@@ -766,7 +814,7 @@ type Complete struct {
 
 func (x *Complete) Reset() {
 	*x = Complete{}
-	mi := &file_fact_v1_fact_proto_msgTypes[11]
+	mi := &file_fact_v1_fact_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +826,7 @@ func (x *Complete) String() string {
 func (*Complete) ProtoMessage() {}
 
 func (x *Complete) ProtoReflect() protoreflect.Message {
-	mi := &file_fact_v1_fact_proto_msgTypes[11]
+	mi := &file_fact_v1_fact_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +839,7 @@ func (x *Complete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Complete.ProtoReflect.Descriptor instead.
 func (*Complete) Descriptor() ([]byte, []int) {
-	return file_fact_v1_fact_proto_rawDescGZIP(), []int{11}
+	return file_fact_v1_fact_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Complete) GetReason() string {
@@ -834,7 +882,7 @@ type Floor struct {
 
 func (x *Floor) Reset() {
 	*x = Floor{}
-	mi := &file_fact_v1_fact_proto_msgTypes[12]
+	mi := &file_fact_v1_fact_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +894,7 @@ func (x *Floor) String() string {
 func (*Floor) ProtoMessage() {}
 
 func (x *Floor) ProtoReflect() protoreflect.Message {
-	mi := &file_fact_v1_fact_proto_msgTypes[12]
+	mi := &file_fact_v1_fact_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +907,7 @@ func (x *Floor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Floor.ProtoReflect.Descriptor instead.
 func (*Floor) Descriptor() ([]byte, []int) {
-	return file_fact_v1_fact_proto_rawDescGZIP(), []int{12}
+	return file_fact_v1_fact_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Floor) GetReason() string {
@@ -924,7 +972,9 @@ const file_fact_v1_fact_proto_rawDesc = "" +
 	"\tproxy_pod\x18\x02 \x01(\tR\bproxyPod\x12\x19\n" +
 	"\bproxy_ip\x18\x03 \x01(\tR\aproxyIp\"N\n" +
 	"\x11WorkloadWithdrawn\x129\n" +
-	"\bworkload\x18\x01 \x01(\v2\x1d.switchyard.fact.v1.ObjectRefR\bworkload\"y\n" +
+	"\bworkload\x18\x01 \x01(\v2\x1d.switchyard.fact.v1.ObjectRefR\bworkload\"*\n" +
+	"\x12KeyHeadersDeclared\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"y\n" +
 	"\bComplete\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12!\n" +
 	"\frouting_keys\x18\x02 \x01(\rR\vroutingKeys\x12\x1c\n" +
@@ -945,7 +995,7 @@ func file_fact_v1_fact_proto_rawDescGZIP() []byte {
 	return file_fact_v1_fact_proto_rawDescData
 }
 
-var file_fact_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_fact_v1_fact_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_fact_v1_fact_proto_goTypes = []any{
 	(*RoutingDeclared)(nil),       // 0: switchyard.fact.v1.RoutingDeclared
 	(*RoutingWithdrawn)(nil),      // 1: switchyard.fact.v1.RoutingWithdrawn
@@ -958,18 +1008,19 @@ var file_fact_v1_fact_proto_goTypes = []any{
 	(*PortPair)(nil),              // 8: switchyard.fact.v1.PortPair
 	(*Tunnel)(nil),                // 9: switchyard.fact.v1.Tunnel
 	(*WorkloadWithdrawn)(nil),     // 10: switchyard.fact.v1.WorkloadWithdrawn
-	(*Complete)(nil),              // 11: switchyard.fact.v1.Complete
-	(*Floor)(nil),                 // 12: switchyard.fact.v1.Floor
-	(*timestamppb.Timestamp)(nil), // 13: google.protobuf.Timestamp
+	(*KeyHeadersDeclared)(nil),    // 11: switchyard.fact.v1.KeyHeadersDeclared
+	(*Complete)(nil),              // 12: switchyard.fact.v1.Complete
+	(*Floor)(nil),                 // 13: switchyard.fact.v1.Floor
+	(*timestamppb.Timestamp)(nil), // 14: google.protobuf.Timestamp
 }
 var file_fact_v1_fact_proto_depIdxs = []int32{
 	5,  // 0: switchyard.fact.v1.RoutingDeclared.owner:type_name -> switchyard.fact.v1.ObjectRef
 	2,  // 1: switchyard.fact.v1.RoutingDeclared.members:type_name -> switchyard.fact.v1.Member
-	13, // 2: switchyard.fact.v1.RoutingDeclared.since:type_name -> google.protobuf.Timestamp
+	14, // 2: switchyard.fact.v1.RoutingDeclared.since:type_name -> google.protobuf.Timestamp
 	3,  // 3: switchyard.fact.v1.Member.middlewares:type_name -> switchyard.fact.v1.Middleware
 	4,  // 4: switchyard.fact.v1.Middleware.args:type_name -> switchyard.fact.v1.Argument
 	5,  // 5: switchyard.fact.v1.WorkloadObserved.workload:type_name -> switchyard.fact.v1.ObjectRef
-	13, // 6: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
+	14, // 6: switchyard.fact.v1.WorkloadObserved.created:type_name -> google.protobuf.Timestamp
 	5,  // 7: switchyard.fact.v1.WorkloadObserved.baseline:type_name -> switchyard.fact.v1.ObjectRef
 	7,  // 8: switchyard.fact.v1.WorkloadObserved.services:type_name -> switchyard.fact.v1.ServicePair
 	9,  // 9: switchyard.fact.v1.WorkloadObserved.tunnel:type_name -> switchyard.fact.v1.Tunnel
@@ -993,7 +1044,7 @@ func file_fact_v1_fact_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fact_v1_fact_proto_rawDesc), len(file_fact_v1_fact_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

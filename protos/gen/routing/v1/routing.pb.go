@@ -937,6 +937,7 @@ type Statement struct {
 	//	*Statement_WorkloadWithdrawn
 	//	*Statement_Complete
 	//	*Statement_Floor
+	//	*Statement_KeyHeadersDeclared
 	Says          isStatement_Says `protobuf_oneof:"says"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1033,6 +1034,15 @@ func (x *Statement) GetFloor() *v1.Floor {
 	return nil
 }
 
+func (x *Statement) GetKeyHeadersDeclared() *v1.KeyHeadersDeclared {
+	if x != nil {
+		if x, ok := x.Says.(*Statement_KeyHeadersDeclared); ok {
+			return x.KeyHeadersDeclared
+		}
+	}
+	return nil
+}
+
 type isStatement_Says interface {
 	isStatement_Says()
 }
@@ -1061,6 +1071,10 @@ type Statement_Floor struct {
 	Floor *v1.Floor `protobuf:"bytes,6,opt,name=floor,proto3,oneof"`
 }
 
+type Statement_KeyHeadersDeclared struct {
+	KeyHeadersDeclared *v1.KeyHeadersDeclared `protobuf:"bytes,7,opt,name=key_headers_declared,json=keyHeadersDeclared,proto3,oneof"`
+}
+
 func (*Statement_RoutingDeclared) isStatement_Says() {}
 
 func (*Statement_RoutingWithdrawn) isStatement_Says() {}
@@ -1073,11 +1087,13 @@ func (*Statement_Complete) isStatement_Says() {}
 
 func (*Statement_Floor) isStatement_Says() {}
 
+func (*Statement_KeyHeadersDeclared) isStatement_Says() {}
+
 // Event is one event of the log, read.
 type Event struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Position *Position              `protobuf:"bytes,1,opt,name=position,proto3" json:"position,omitempty"`
-	// What it is about: key/<routing key>, workload/<kind>/<namespace>/<name>.
+	// What it is about: key/<routing key>, workload/<kind>/<namespace>/<name>, headers.
 	Key   string `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
 	Cause *Cause `protobuf:"bytes,3,opt,name=cause,proto3" json:"cause,omitempty"`
 	// When the fact was stated, and when the log recorded it.
@@ -1887,10 +1903,13 @@ func (x *DiffRequest) GetFilter() *Filter {
 }
 
 type DiffResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	From          *Version               `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
-	To            *Version               `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
-	Changes       []*Change              `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	From    *Version               `protobuf:"bytes,1,opt,name=from,proto3" json:"from,omitempty"`
+	To      *Version               `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"`
+	Changes []*Change              `protobuf:"bytes,3,rep,name=changes,proto3" json:"changes,omitempty"`
+	// What declared the custom headers that carry routing keys in the newer version;
+	// unset where they are those of the older one.
+	KeyHeaders    *Event `protobuf:"bytes,4,opt,name=key_headers,json=keyHeaders,proto3" json:"key_headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1942,6 +1961,13 @@ func (x *DiffResponse) GetTo() *Version {
 func (x *DiffResponse) GetChanges() []*Change {
 	if x != nil {
 		return x.Changes
+	}
+	return nil
+}
+
+func (x *DiffResponse) GetKeyHeaders() *Event {
+	if x != nil {
+		return x.KeyHeaders
 	}
 	return nil
 }
@@ -3135,14 +3161,15 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"generation\x12\x18\n" +
 	"\amanager\x18\x06 \x01(\tR\amanager\x12\x14\n" +
 	"\x05trace\x18\a \x01(\tR\x05trace\x12\x10\n" +
-	"\x03via\x18\b \x01(\tR\x03via\"\xd6\x03\n" +
+	"\x03via\x18\b \x01(\tR\x03via\"\xb2\x04\n" +
 	"\tStatement\x12P\n" +
 	"\x10routing_declared\x18\x01 \x01(\v2#.switchyard.fact.v1.RoutingDeclaredH\x00R\x0froutingDeclared\x12S\n" +
 	"\x11routing_withdrawn\x18\x02 \x01(\v2$.switchyard.fact.v1.RoutingWithdrawnH\x00R\x10routingWithdrawn\x12S\n" +
 	"\x11workload_observed\x18\x03 \x01(\v2$.switchyard.fact.v1.WorkloadObservedH\x00R\x10workloadObserved\x12V\n" +
 	"\x12workload_withdrawn\x18\x04 \x01(\v2%.switchyard.fact.v1.WorkloadWithdrawnH\x00R\x11workloadWithdrawn\x12:\n" +
 	"\bcomplete\x18\x05 \x01(\v2\x1c.switchyard.fact.v1.CompleteH\x00R\bcomplete\x121\n" +
-	"\x05floor\x18\x06 \x01(\v2\x19.switchyard.fact.v1.FloorH\x00R\x05floorB\x06\n" +
+	"\x05floor\x18\x06 \x01(\v2\x19.switchyard.fact.v1.FloorH\x00R\x05floor\x12Z\n" +
+	"\x14key_headers_declared\x18\a \x01(\v2&.switchyard.fact.v1.KeyHeadersDeclaredH\x00R\x12keyHeadersDeclaredB\x06\n" +
 	"\x04says\"\xb6\x02\n" +
 	"\x05Event\x12;\n" +
 	"\bposition\x18\x01 \x01(\v2\x1f.switchyard.routing.v1.PositionR\bposition\x12\x10\n" +
@@ -3210,11 +3237,13 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\vDiffRequest\x12-\n" +
 	"\x04from\x18\x01 \x01(\v2\x19.switchyard.routing.v1.AtR\x04from\x12)\n" +
 	"\x02to\x18\x02 \x01(\v2\x19.switchyard.routing.v1.AtR\x02to\x125\n" +
-	"\x06filter\x18\x03 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\"\xab\x01\n" +
+	"\x06filter\x18\x03 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\"\xea\x01\n" +
 	"\fDiffResponse\x122\n" +
 	"\x04from\x18\x01 \x01(\v2\x1e.switchyard.routing.v1.VersionR\x04from\x12.\n" +
 	"\x02to\x18\x02 \x01(\v2\x1e.switchyard.routing.v1.VersionR\x02to\x127\n" +
-	"\achanges\x18\x03 \x03(\v2\x1d.switchyard.routing.v1.ChangeR\achanges\"\xa3\x02\n" +
+	"\achanges\x18\x03 \x03(\v2\x1d.switchyard.routing.v1.ChangeR\achanges\x12=\n" +
+	"\vkey_headers\x18\x04 \x01(\v2\x1c.switchyard.routing.v1.EventR\n" +
+	"keyHeaders\"\xa3\x02\n" +
 	"\x06Change\x12;\n" +
 	"\bbaseline\x18\x01 \x01(\v2\x1f.switchyard.routing.v1.WorkloadR\bbaseline\x12\x1f\n" +
 	"\vrouting_key\x18\x02 \x01(\tR\n" +
@@ -3395,6 +3424,7 @@ var file_routing_v1_routing_proto_goTypes = []any{
 	(*v1.WorkloadWithdrawn)(nil),  // 45: switchyard.fact.v1.WorkloadWithdrawn
 	(*v1.Complete)(nil),           // 46: switchyard.fact.v1.Complete
 	(*v1.Floor)(nil),              // 47: switchyard.fact.v1.Floor
+	(*v1.KeyHeadersDeclared)(nil), // 48: switchyard.fact.v1.KeyHeadersDeclared
 }
 var file_routing_v1_routing_proto_depIdxs = []int32{
 	1,  // 0: switchyard.routing.v1.At.position:type_name -> switchyard.routing.v1.Position
@@ -3412,96 +3442,98 @@ var file_routing_v1_routing_proto_depIdxs = []int32{
 	45, // 12: switchyard.routing.v1.Statement.workload_withdrawn:type_name -> switchyard.fact.v1.WorkloadWithdrawn
 	46, // 13: switchyard.routing.v1.Statement.complete:type_name -> switchyard.fact.v1.Complete
 	47, // 14: switchyard.routing.v1.Statement.floor:type_name -> switchyard.fact.v1.Floor
-	1,  // 15: switchyard.routing.v1.Event.position:type_name -> switchyard.routing.v1.Position
-	10, // 16: switchyard.routing.v1.Event.cause:type_name -> switchyard.routing.v1.Cause
-	41, // 17: switchyard.routing.v1.Event.stated:type_name -> google.protobuf.Timestamp
-	41, // 18: switchyard.routing.v1.Event.recorded:type_name -> google.protobuf.Timestamp
-	11, // 19: switchyard.routing.v1.Event.statement:type_name -> switchyard.routing.v1.Statement
-	4,  // 20: switchyard.routing.v1.LookupRequest.baseline:type_name -> switchyard.routing.v1.Workload
-	2,  // 21: switchyard.routing.v1.LookupRequest.at:type_name -> switchyard.routing.v1.At
-	3,  // 22: switchyard.routing.v1.LookupResponse.version:type_name -> switchyard.routing.v1.Version
-	6,  // 23: switchyard.routing.v1.LookupResponse.rule:type_name -> switchyard.routing.v1.Rule
-	4,  // 24: switchyard.routing.v1.ExplainRequest.baseline:type_name -> switchyard.routing.v1.Workload
-	16, // 25: switchyard.routing.v1.ExplainRequest.headers:type_name -> switchyard.routing.v1.Header
-	2,  // 26: switchyard.routing.v1.ExplainRequest.at:type_name -> switchyard.routing.v1.At
-	3,  // 27: switchyard.routing.v1.ExplainResponse.version:type_name -> switchyard.routing.v1.Version
-	0,  // 28: switchyard.routing.v1.ExplainResponse.verdict:type_name -> switchyard.routing.v1.Verdict
-	4,  // 29: switchyard.routing.v1.ExplainResponse.baseline:type_name -> switchyard.routing.v1.Workload
-	6,  // 30: switchyard.routing.v1.ExplainResponse.rule:type_name -> switchyard.routing.v1.Rule
-	12, // 31: switchyard.routing.v1.ExplainResponse.because:type_name -> switchyard.routing.v1.Event
-	5,  // 32: switchyard.routing.v1.ExplainResponse.holder:type_name -> switchyard.routing.v1.Member
-	39, // 33: switchyard.routing.v1.ExplainResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
-	2,  // 34: switchyard.routing.v1.GetTableRequest.at:type_name -> switchyard.routing.v1.At
-	9,  // 35: switchyard.routing.v1.GetTableRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 36: switchyard.routing.v1.GetTableResponse.version:type_name -> switchyard.routing.v1.Version
-	6,  // 37: switchyard.routing.v1.GetTableResponse.rules:type_name -> switchyard.routing.v1.Rule
-	20, // 38: switchyard.routing.v1.GetTableResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
-	4,  // 39: switchyard.routing.v1.Conflict.baseline:type_name -> switchyard.routing.v1.Workload
-	5,  // 40: switchyard.routing.v1.Conflict.holder:type_name -> switchyard.routing.v1.Member
-	5,  // 41: switchyard.routing.v1.Conflict.loser:type_name -> switchyard.routing.v1.Member
-	2,  // 42: switchyard.routing.v1.DiffRequest.from:type_name -> switchyard.routing.v1.At
-	2,  // 43: switchyard.routing.v1.DiffRequest.to:type_name -> switchyard.routing.v1.At
-	9,  // 44: switchyard.routing.v1.DiffRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 45: switchyard.routing.v1.DiffResponse.from:type_name -> switchyard.routing.v1.Version
-	3,  // 46: switchyard.routing.v1.DiffResponse.to:type_name -> switchyard.routing.v1.Version
-	23, // 47: switchyard.routing.v1.DiffResponse.changes:type_name -> switchyard.routing.v1.Change
-	4,  // 48: switchyard.routing.v1.Change.baseline:type_name -> switchyard.routing.v1.Workload
-	6,  // 49: switchyard.routing.v1.Change.old:type_name -> switchyard.routing.v1.Rule
-	6,  // 50: switchyard.routing.v1.Change.new:type_name -> switchyard.routing.v1.Rule
-	12, // 51: switchyard.routing.v1.Change.because:type_name -> switchyard.routing.v1.Event
-	11, // 52: switchyard.routing.v1.DryRunRequest.statements:type_name -> switchyard.routing.v1.Statement
-	3,  // 53: switchyard.routing.v1.DryRunResponse.version:type_name -> switchyard.routing.v1.Version
-	23, // 54: switchyard.routing.v1.DryRunResponse.changes:type_name -> switchyard.routing.v1.Change
-	20, // 55: switchyard.routing.v1.DryRunResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
-	5,  // 56: switchyard.routing.v1.HistoryRequest.member:type_name -> switchyard.routing.v1.Member
-	4,  // 57: switchyard.routing.v1.HistoryRequest.baseline:type_name -> switchyard.routing.v1.Workload
-	12, // 58: switchyard.routing.v1.HistoryResponse.events:type_name -> switchyard.routing.v1.Event
-	1,  // 59: switchyard.routing.v1.HistoryResponse.floor:type_name -> switchyard.routing.v1.Position
-	3,  // 60: switchyard.routing.v1.KeptResponse.oldest:type_name -> switchyard.routing.v1.Version
-	3,  // 61: switchyard.routing.v1.KeptResponse.newest:type_name -> switchyard.routing.v1.Version
-	1,  // 62: switchyard.routing.v1.KeptResponse.floor:type_name -> switchyard.routing.v1.Position
-	1,  // 63: switchyard.routing.v1.WatchRequest.behind:type_name -> switchyard.routing.v1.Position
-	9,  // 64: switchyard.routing.v1.WatchRequest.filter:type_name -> switchyard.routing.v1.Filter
-	3,  // 65: switchyard.routing.v1.WatchResponse.version:type_name -> switchyard.routing.v1.Version
-	23, // 66: switchyard.routing.v1.WatchResponse.changes:type_name -> switchyard.routing.v1.Change
-	1,  // 67: switchyard.routing.v1.ReadLogRequest.behind:type_name -> switchyard.routing.v1.Position
-	34, // 68: switchyard.routing.v1.ReadLogResponse.events:type_name -> switchyard.routing.v1.StoredEvent
-	1,  // 69: switchyard.routing.v1.StoredEvent.position:type_name -> switchyard.routing.v1.Position
-	40, // 70: switchyard.routing.v1.StoredEvent.header:type_name -> switchyard.routing.v1.StoredEvent.HeaderEntry
-	1,  // 71: switchyard.routing.v1.WaitRequest.position:type_name -> switchyard.routing.v1.Position
-	3,  // 72: switchyard.routing.v1.WaitResponse.version:type_name -> switchyard.routing.v1.Version
-	39, // 73: switchyard.routing.v1.WaitResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
-	9,  // 74: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
-	39, // 75: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
-	4,  // 76: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
-	1,  // 77: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
-	13, // 78: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
-	15, // 79: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
-	18, // 80: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
-	21, // 81: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
-	24, // 82: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
-	26, // 83: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
-	28, // 84: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
-	30, // 85: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
-	32, // 86: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
-	35, // 87: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
-	37, // 88: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
-	14, // 89: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
-	17, // 90: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
-	19, // 91: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
-	22, // 92: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
-	25, // 93: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
-	27, // 94: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
-	29, // 95: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
-	31, // 96: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
-	33, // 97: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
-	36, // 98: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
-	38, // 99: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
-	89, // [89:100] is the sub-list for method output_type
-	78, // [78:89] is the sub-list for method input_type
-	78, // [78:78] is the sub-list for extension type_name
-	78, // [78:78] is the sub-list for extension extendee
-	0,  // [0:78] is the sub-list for field type_name
+	48, // 15: switchyard.routing.v1.Statement.key_headers_declared:type_name -> switchyard.fact.v1.KeyHeadersDeclared
+	1,  // 16: switchyard.routing.v1.Event.position:type_name -> switchyard.routing.v1.Position
+	10, // 17: switchyard.routing.v1.Event.cause:type_name -> switchyard.routing.v1.Cause
+	41, // 18: switchyard.routing.v1.Event.stated:type_name -> google.protobuf.Timestamp
+	41, // 19: switchyard.routing.v1.Event.recorded:type_name -> google.protobuf.Timestamp
+	11, // 20: switchyard.routing.v1.Event.statement:type_name -> switchyard.routing.v1.Statement
+	4,  // 21: switchyard.routing.v1.LookupRequest.baseline:type_name -> switchyard.routing.v1.Workload
+	2,  // 22: switchyard.routing.v1.LookupRequest.at:type_name -> switchyard.routing.v1.At
+	3,  // 23: switchyard.routing.v1.LookupResponse.version:type_name -> switchyard.routing.v1.Version
+	6,  // 24: switchyard.routing.v1.LookupResponse.rule:type_name -> switchyard.routing.v1.Rule
+	4,  // 25: switchyard.routing.v1.ExplainRequest.baseline:type_name -> switchyard.routing.v1.Workload
+	16, // 26: switchyard.routing.v1.ExplainRequest.headers:type_name -> switchyard.routing.v1.Header
+	2,  // 27: switchyard.routing.v1.ExplainRequest.at:type_name -> switchyard.routing.v1.At
+	3,  // 28: switchyard.routing.v1.ExplainResponse.version:type_name -> switchyard.routing.v1.Version
+	0,  // 29: switchyard.routing.v1.ExplainResponse.verdict:type_name -> switchyard.routing.v1.Verdict
+	4,  // 30: switchyard.routing.v1.ExplainResponse.baseline:type_name -> switchyard.routing.v1.Workload
+	6,  // 31: switchyard.routing.v1.ExplainResponse.rule:type_name -> switchyard.routing.v1.Rule
+	12, // 32: switchyard.routing.v1.ExplainResponse.because:type_name -> switchyard.routing.v1.Event
+	5,  // 33: switchyard.routing.v1.ExplainResponse.holder:type_name -> switchyard.routing.v1.Member
+	39, // 34: switchyard.routing.v1.ExplainResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
+	2,  // 35: switchyard.routing.v1.GetTableRequest.at:type_name -> switchyard.routing.v1.At
+	9,  // 36: switchyard.routing.v1.GetTableRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 37: switchyard.routing.v1.GetTableResponse.version:type_name -> switchyard.routing.v1.Version
+	6,  // 38: switchyard.routing.v1.GetTableResponse.rules:type_name -> switchyard.routing.v1.Rule
+	20, // 39: switchyard.routing.v1.GetTableResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
+	4,  // 40: switchyard.routing.v1.Conflict.baseline:type_name -> switchyard.routing.v1.Workload
+	5,  // 41: switchyard.routing.v1.Conflict.holder:type_name -> switchyard.routing.v1.Member
+	5,  // 42: switchyard.routing.v1.Conflict.loser:type_name -> switchyard.routing.v1.Member
+	2,  // 43: switchyard.routing.v1.DiffRequest.from:type_name -> switchyard.routing.v1.At
+	2,  // 44: switchyard.routing.v1.DiffRequest.to:type_name -> switchyard.routing.v1.At
+	9,  // 45: switchyard.routing.v1.DiffRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 46: switchyard.routing.v1.DiffResponse.from:type_name -> switchyard.routing.v1.Version
+	3,  // 47: switchyard.routing.v1.DiffResponse.to:type_name -> switchyard.routing.v1.Version
+	23, // 48: switchyard.routing.v1.DiffResponse.changes:type_name -> switchyard.routing.v1.Change
+	12, // 49: switchyard.routing.v1.DiffResponse.key_headers:type_name -> switchyard.routing.v1.Event
+	4,  // 50: switchyard.routing.v1.Change.baseline:type_name -> switchyard.routing.v1.Workload
+	6,  // 51: switchyard.routing.v1.Change.old:type_name -> switchyard.routing.v1.Rule
+	6,  // 52: switchyard.routing.v1.Change.new:type_name -> switchyard.routing.v1.Rule
+	12, // 53: switchyard.routing.v1.Change.because:type_name -> switchyard.routing.v1.Event
+	11, // 54: switchyard.routing.v1.DryRunRequest.statements:type_name -> switchyard.routing.v1.Statement
+	3,  // 55: switchyard.routing.v1.DryRunResponse.version:type_name -> switchyard.routing.v1.Version
+	23, // 56: switchyard.routing.v1.DryRunResponse.changes:type_name -> switchyard.routing.v1.Change
+	20, // 57: switchyard.routing.v1.DryRunResponse.conflicts:type_name -> switchyard.routing.v1.Conflict
+	5,  // 58: switchyard.routing.v1.HistoryRequest.member:type_name -> switchyard.routing.v1.Member
+	4,  // 59: switchyard.routing.v1.HistoryRequest.baseline:type_name -> switchyard.routing.v1.Workload
+	12, // 60: switchyard.routing.v1.HistoryResponse.events:type_name -> switchyard.routing.v1.Event
+	1,  // 61: switchyard.routing.v1.HistoryResponse.floor:type_name -> switchyard.routing.v1.Position
+	3,  // 62: switchyard.routing.v1.KeptResponse.oldest:type_name -> switchyard.routing.v1.Version
+	3,  // 63: switchyard.routing.v1.KeptResponse.newest:type_name -> switchyard.routing.v1.Version
+	1,  // 64: switchyard.routing.v1.KeptResponse.floor:type_name -> switchyard.routing.v1.Position
+	1,  // 65: switchyard.routing.v1.WatchRequest.behind:type_name -> switchyard.routing.v1.Position
+	9,  // 66: switchyard.routing.v1.WatchRequest.filter:type_name -> switchyard.routing.v1.Filter
+	3,  // 67: switchyard.routing.v1.WatchResponse.version:type_name -> switchyard.routing.v1.Version
+	23, // 68: switchyard.routing.v1.WatchResponse.changes:type_name -> switchyard.routing.v1.Change
+	1,  // 69: switchyard.routing.v1.ReadLogRequest.behind:type_name -> switchyard.routing.v1.Position
+	34, // 70: switchyard.routing.v1.ReadLogResponse.events:type_name -> switchyard.routing.v1.StoredEvent
+	1,  // 71: switchyard.routing.v1.StoredEvent.position:type_name -> switchyard.routing.v1.Position
+	40, // 72: switchyard.routing.v1.StoredEvent.header:type_name -> switchyard.routing.v1.StoredEvent.HeaderEntry
+	1,  // 73: switchyard.routing.v1.WaitRequest.position:type_name -> switchyard.routing.v1.Position
+	3,  // 74: switchyard.routing.v1.WaitResponse.version:type_name -> switchyard.routing.v1.Version
+	39, // 75: switchyard.routing.v1.WaitResponse.lagging:type_name -> switchyard.routing.v1.Sidecar
+	9,  // 76: switchyard.routing.v1.SidecarsRequest.filter:type_name -> switchyard.routing.v1.Filter
+	39, // 77: switchyard.routing.v1.SidecarsResponse.sidecars:type_name -> switchyard.routing.v1.Sidecar
+	4,  // 78: switchyard.routing.v1.Sidecar.baseline:type_name -> switchyard.routing.v1.Workload
+	1,  // 79: switchyard.routing.v1.Sidecar.reached:type_name -> switchyard.routing.v1.Position
+	13, // 80: switchyard.routing.v1.Routing.Lookup:input_type -> switchyard.routing.v1.LookupRequest
+	15, // 81: switchyard.routing.v1.Routing.Explain:input_type -> switchyard.routing.v1.ExplainRequest
+	18, // 82: switchyard.routing.v1.Routing.GetTable:input_type -> switchyard.routing.v1.GetTableRequest
+	21, // 83: switchyard.routing.v1.Routing.Diff:input_type -> switchyard.routing.v1.DiffRequest
+	24, // 84: switchyard.routing.v1.Routing.DryRun:input_type -> switchyard.routing.v1.DryRunRequest
+	26, // 85: switchyard.routing.v1.Routing.History:input_type -> switchyard.routing.v1.HistoryRequest
+	28, // 86: switchyard.routing.v1.Routing.Kept:input_type -> switchyard.routing.v1.KeptRequest
+	30, // 87: switchyard.routing.v1.Routing.Watch:input_type -> switchyard.routing.v1.WatchRequest
+	32, // 88: switchyard.routing.v1.Routing.ReadLog:input_type -> switchyard.routing.v1.ReadLogRequest
+	35, // 89: switchyard.routing.v1.Routing.Wait:input_type -> switchyard.routing.v1.WaitRequest
+	37, // 90: switchyard.routing.v1.Routing.Sidecars:input_type -> switchyard.routing.v1.SidecarsRequest
+	14, // 91: switchyard.routing.v1.Routing.Lookup:output_type -> switchyard.routing.v1.LookupResponse
+	17, // 92: switchyard.routing.v1.Routing.Explain:output_type -> switchyard.routing.v1.ExplainResponse
+	19, // 93: switchyard.routing.v1.Routing.GetTable:output_type -> switchyard.routing.v1.GetTableResponse
+	22, // 94: switchyard.routing.v1.Routing.Diff:output_type -> switchyard.routing.v1.DiffResponse
+	25, // 95: switchyard.routing.v1.Routing.DryRun:output_type -> switchyard.routing.v1.DryRunResponse
+	27, // 96: switchyard.routing.v1.Routing.History:output_type -> switchyard.routing.v1.HistoryResponse
+	29, // 97: switchyard.routing.v1.Routing.Kept:output_type -> switchyard.routing.v1.KeptResponse
+	31, // 98: switchyard.routing.v1.Routing.Watch:output_type -> switchyard.routing.v1.WatchResponse
+	33, // 99: switchyard.routing.v1.Routing.ReadLog:output_type -> switchyard.routing.v1.ReadLogResponse
+	36, // 100: switchyard.routing.v1.Routing.Wait:output_type -> switchyard.routing.v1.WaitResponse
+	38, // 101: switchyard.routing.v1.Routing.Sidecars:output_type -> switchyard.routing.v1.SidecarsResponse
+	91, // [91:102] is the sub-list for method output_type
+	80, // [80:91] is the sub-list for method input_type
+	80, // [80:80] is the sub-list for extension type_name
+	80, // [80:80] is the sub-list for extension extendee
+	0,  // [0:80] is the sub-list for field type_name
 }
 
 func init() { file_routing_v1_routing_proto_init() }
@@ -3522,6 +3554,7 @@ func file_routing_v1_routing_proto_init() {
 		(*Statement_WorkloadWithdrawn)(nil),
 		(*Statement_Complete)(nil),
 		(*Statement_Floor)(nil),
+		(*Statement_KeyHeadersDeclared)(nil),
 	}
 	file_routing_v1_routing_proto_msgTypes[14].OneofWrappers = []any{
 		(*ExplainRequest_Destination)(nil),

@@ -1,0 +1,42 @@
+package routingkey
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A token of RFC 9110, as header names are.
+var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+
+// notCustom are headers that cannot carry a key as their whole value: they have a
+// form of their own, or end at the next hop.
+var notCustom = []string{
+	Baggage, Tracestate, "host", "connection", "content-length", "transfer-encoding",
+	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
+	"cookie", // HTTP/2 sends it in pieces, joined otherwise
+}
+
+// CheckHeader returns an error that says why the header of this name cannot carry
+// a routing key as its whole value, or nil.
+func CheckHeader(name string) error {
+	switch {
+	case !headerName.MatchString(name):
+		return fmt.Errorf("%q is not the name of a request header", name)
+	case slices.Contains(notCustom, strings.ToLower(name)):
+		return fmt.Errorf("header %q cannot carry a routing key: it has a meaning of its own; choose a plain request header", name)
+	}
+	return nil
+}
+
+// usable returns the custom headers that can carry a key, in lower case.
+func usable(custom []string) []string {
+	var names []string
+	for _, name := range custom {
+		if CheckHeader(name) == nil {
+			names = append(names, strings.ToLower(name))
+		}
+	}
+	return names
+}
