@@ -40,7 +40,7 @@ const ConditionSidecarsReady = "SidecarsReady"
 // has a ready one, needed or not. A baseline that no Service leads to needs none: no request
 // comes to it, and a consumer of messages asks the route server itself which are its own.
 // What the pods of the baseline are made from has to be known for that.
-func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) (f finding.Finding, present bool) {
+func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) (f finding.Finding, present bool) {
 	f = meshed(w, pods, services, injected)
 	if w == nil || w.Problem != "" || len(services) > 0 {
 		return f, f.IsYes()
@@ -51,10 +51,10 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 
 // meshed says whether requests to the baseline, led by these Services to ports of
 // its pods, meet a sidecar in every pod that reads them. Without any pod it is the
-// pod template that counts. injected are the images of sidecars that pods get now,
+// pod template that counts. injected is what pods get from their injection now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
 // those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
-func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) finding.Finding {
+func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) finding.Finding {
 	if w == nil {
 		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
 	}
@@ -81,8 +81,8 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
-		message += fmt.Sprintf(" In %d of %d it is of another version than is injected now (%s): restart them with %s",
-			len(names), r.Total, coverage.Some(names), r.Restart())
+		message += fmt.Sprintf(" In %d of %d it is OUTDATED (%s; injected with another %s than now): restart them with %s",
+			len(names), r.Total, coverage.Some(names), r.Differing(), r.Restart())
 	}
 	if len(r.Unread) > 0 {
 		return finding.Yes(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
@@ -118,7 +118,7 @@ func NeedsNone(m crdv1.Conditioned) bool {
 
 // covered gives where the pods of the baseline stand, and which of the ports that
 // the Services lead to are not read.
-func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected coverage.Images) coverage.Report {
+func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) coverage.Report {
 	s := coverage.Subject{
 		Workload: inject.Workload{Kind: RoutedKind(w.Ref), Namespace: w.Ref.Namespace, Name: w.Ref.Name},
 		Asks:     coverage.Asks(w.Template.Annotations),

@@ -10,8 +10,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
 )
 
 // withSidecar is a pod in a phase, whose sidecar is ready or not.
@@ -44,7 +44,7 @@ func TestPodsThatStartAreNotWaitedFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f, present := baseline.Sidecars(baseline.OfDeployment(d), tt.pods, []crdv1.ServiceMapping{{From: "cart"}}, coverage.Images{})
+			f, present := baseline.Sidecars(baseline.OfDeployment(d), tt.pods, []crdv1.ServiceMapping{{From: "cart"}}, inject.Settings{})
 			if present != (tt.status == "True") {
 				t.Errorf("present is %t", present)
 			}
@@ -80,7 +80,7 @@ func TestABaselineThatNoServiceLeadsToNeedsNoSidecar(t *testing.T) {
 		"it is not there":                {nil, nil, nil, "Unknown", "BaselineNotFound", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f, present := baseline.Sidecars(tt.workload, tt.pods, tt.services, coverage.Images{})
+			f, present := baseline.Sidecars(tt.workload, tt.pods, tt.services, inject.Settings{})
 			if string(f.Status) != tt.status || f.Reason != tt.reason || present != tt.present {
 				t.Errorf("present: %t, %+v", present, f)
 			}

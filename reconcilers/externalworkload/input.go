@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Limits say when a tunnel counts as connected, and what is written for it.
@@ -73,8 +73,8 @@ type Input struct {
 	// ServersRefused is what the API server said when Servers may not be read; empty: they
 	// may.
 	ServersRefused string
-	// Injected are the images of sidecars that pods get now, where that is known.
-	Injected coverage.Images
+	// Injected is what pods get from their injection now, where that is known.
+	Injected inject.Settings
 	// Limits say when a tunnel counts as connected.
 	Limits Limits
 	// Now is the time, to which the last check of the tunnel is compared.

@@ -21,8 +21,8 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
 )
 
 // now is the time of all decisions here.
@@ -274,7 +274,7 @@ func TestSidecars(t *testing.T) {
 		{"a pod was refused one", asked, []corev1.Pod{ready, refused}, "False", "SidecarAbsent",
 			"1 of 2 pods got none (refused): the pod uses the node's network"},
 		{"one is of another version", asked, []corev1.Pod{ready, old}, "True", "SidecarsReady",
-			"In 1 of 2 it is of another version than is injected now (old): restart them with kubectl rollout restart -n ns deployment/a"},
+			"In 1 of 2 it is OUTDATED (old; injected with another image of the sidecar than now): restart them with kubectl rollout restart -n ns deployment/a"},
 		{"one is of another version, and one is absent", asked, []corev1.Pod{plain, old}, "False", "SidecarAbsent", "baseline ns/a (2 pods: 1 outdated, 1 missing): 1 of 2 pods started without it (plain)"},
 		{"a namespace asked for it, not the template", unasked, []corev1.Pod{ready}, "True", "SidecarsReady", ""},
 		{"one is there and not ready", asked, []corev1.Pod{unready}, "False", "SidecarNotReady", "1 of 1 pods (unready)"},
@@ -286,7 +286,7 @@ func TestSidecars(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld()
-			w.in.Pods, w.in.Injected = tt.pods, coverage.Images{Sidecar: "sidecar:2", Redirect: "init:2"}
+			w.in.Pods, w.in.Injected = tt.pods, inject.Settings{Sidecar: "sidecar:2", Redirect: "init:2"}
 			if !tt.asked {
 				w.in.Baseline.Template.Annotations = nil
 			}

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Input is what counts when the fork of one workload is worked out. Nothing in
@@ -40,8 +40,8 @@ type Input struct {
 	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.
 	Powers fork.Powers
-	// Injected are the images of sidecars that pods get now, where that is known.
-	Injected coverage.Images
+	// Injected is what pods get from their injection now, where that is known.
+	Injected inject.Settings
 }
 
 // identity gives whose fork it is. A ForkedWorkload that no sandbox made goes

@@ -116,9 +116,10 @@ func keepNoBooks(o metav1.Object) {
 
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are
 // up to, why one of a fork does not start,
-// what package coverage asks of it: the images of our own containers,
-// the ports whose connections they do not read, and why it has none; the addresses that
-// Services without a selector may lead to; and, where a sidecar
+// what package coverage asks of it: what our own containers have from their
+// injection (inject.SettingsOf), the ports whose connections they do not read, and
+// why it has none; the addresses that Services without a selector may lead to; and,
+// where a sidecar
 // leads requests, the ports that Services know by name.
 func keepSidecars(o metav1.Object) {
 	p, ok := o.(*corev1.Pod)
@@ -142,6 +143,9 @@ func keepSidecars(o metav1.Object) {
 	left := corev1.PodSpec{Containers: names(p.Spec.Containers, kept), InitContainers: names(p.Spec.InitContainers, kept)}
 	if p.Labels[crdv1.LabelForkedWorkload] == "" && len(left.Containers)+len(left.InitContainers) > 0 {
 		left.Containers = append(left.Containers, namedPorts(p.Spec)...)
+	}
+	if len(left.Containers)+len(left.InitContainers) > 0 && p.Spec.Resources != nil {
+		left.Resources = &corev1.ResourceRequirements{} // Ours have none of their own then.
 	}
 	p.Spec = left
 	p.Status = corev1.PodStatus{
@@ -175,8 +179,8 @@ func isInjected(name string) bool {
 	return name == devmesh.ContainerName || name == devmesh.InitContainerName
 }
 
-// names leaves the names of those containers that are kept, and of ours the images,
-// and the ports whose connections the sidecar does not read.
+// names leaves the names of those containers that are kept, and of ours what they
+// have from their injection.
 func names(in []corev1.Container, kept func(name string) bool) []corev1.Container {
 	var out []corev1.Container
 	for _, c := range in {
@@ -185,18 +189,21 @@ func names(in []corev1.Container, kept func(name string) bool) []corev1.Containe
 		}
 		of := corev1.Container{Name: c.Name}
 		if isInjected(c.Name) {
-			of.Image, of.Env = c.Image, unread(c.Env)
+			of.Image, of.Env = c.Image, injectedEnv(c.Env)
+			of.Resources = corev1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits}
 		}
 		out = append(out, of)
 	}
 	return out
 }
 
-// unread leaves of the environment which ports pass a sidecar, or bypass it.
-func unread(in []corev1.EnvVar) []corev1.EnvVar {
+// injectedEnv leaves of the environment which ports pass a sidecar, or bypass it, and
+// what was set when it was injected.
+func injectedEnv(in []corev1.EnvVar) []corev1.EnvVar {
+	kept := []string{devmesh.EnvPlainPorts, devmesh.EnvXDSAddress, spec.EnvExcept, spec.EnvMode}
 	var out []corev1.EnvVar
 	for _, v := range in {
-		if v.Name == devmesh.EnvPlainPorts || v.Name == spec.EnvExcept {
+		if slices.Contains(kept, v.Name) {
 			out = append(out, corev1.EnvVar{Name: v.Name, Value: v.Value})
 		}
 	}

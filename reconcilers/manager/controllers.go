@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/reconcilers/settle"
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
-	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Parts are what the controllers need beside a manager. Publisher, Objects,
@@ -47,8 +47,8 @@ type Parts struct {
 	Receipts routingconfig.Receipts
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
 	KeyHeaders []string
-	// Injected are the images of sidecars that pods get now; empty when not known.
-	Injected coverage.Images
+	// Injected is what pods get from their injection now; empty fields are not known.
+	Injected inject.Settings
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
 }

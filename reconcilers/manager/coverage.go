@@ -37,13 +37,8 @@ type coverageMetrics struct {
 	reader client.Reader
 	// leads is closed once this process is the leader.
 	leads  <-chan struct{}
-	now    coverage.Images
+	now    inject.Settings
 	logger *slog.Logger
-}
-
-// injected gives the images that are put into pods.
-func injected(c inject.Config) coverage.Images {
-	return coverage.Images{Sidecar: c.Sidecar.Image, Redirect: c.Redirect.Image}
 }
 
 // Describe implements prometheus.Collector.

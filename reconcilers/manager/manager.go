@@ -259,7 +259,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.manager.Add(onLeader(m.publisher.Run)); err != nil {
 		return fmt.Errorf("add the publisher: %w", err)
 	}
-	now := injected(m.config.Inject)
+	now := m.config.Inject.Settings()
 	counted := coverageMetrics{reader: m.manager.GetClient(), leads: m.manager.Elected(), now: now, logger: m.config.Logger}
 	if err := m.config.Metrics.Register(counted); err != nil {
 		return fmt.Errorf("register the metric of pods with sidecars: %w", err)

@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Needs are what the controllers of members of every kind need. All fields but Injected
@@ -21,9 +21,9 @@ type Needs struct {
 	apply.Access
 	// Publisher puts facts on the routing log.
 	Publisher publish.Publisher
-	// Injected are the images of sidecars that pods get now; those that are empty are
-	// not known, and no pod is called outdated for them.
-	Injected coverage.Images
+	// Injected is what pods get from their injection now; what is empty is not known,
+	// and no pod is called outdated for it.
+	Injected inject.Settings
 }
 
 // Validate names what is missing.

@@ -7,7 +7,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Input is what counts for one virtual workload. Nothing in it may be changed: it is
@@ -21,8 +21,8 @@ type Input struct {
 	Pods []corev1.Pod
 	// Services are those of the namespace that were not made for a member.
 	Services []corev1.Service
-	// Injected are the images of sidecars that pods get now, where that is known.
-	Injected coverage.Images
+	// Injected is what pods get from their injection now, where that is known.
+	Injected inject.Settings
 }
 
 // known says whether the baseline is there, and what its pods are.

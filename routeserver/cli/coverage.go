@@ -52,6 +52,11 @@ type WorkloadCoverage struct {
 	Missing  []string `json:"missing"`
 	// NotNeeded are the pods without a sidecar of a workload that no Service leads to.
 	NotNeeded []string `json:"notNeeded"`
+	// Differ says of each outdated pod in which settings it differs from what a new
+	// pod would get.
+	Differ map[string][]string `json:"differ,omitempty"`
+	// Restart is the command that makes all pods anew.
+	Restart string `json:"restart,omitempty"`
 	// ToDo says what is wrong and what to do, in sentences.
 	ToDo []string `json:"toDo"`
 }
@@ -64,7 +69,7 @@ func (a *app) coverageCommand() *cobra.Command {
 		Long: `Say, for each workload that asks for DevMesh sidecars, has some, or has a fork, how
 many of its pods are
   ok         the sidecar is ready, and current
-  outdated   ready, of another image than is injected now
+  outdated   ready, injected with another image or setting than a new pod would get
   behind     ready, but connected to no route server, or has not acknowledged its rules
   not ready  the sidecar is not ready
   missing    there is none

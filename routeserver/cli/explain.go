@@ -22,6 +22,9 @@ and since when. DESTINATION is what a client calls, host:port of a Service or it
 cluster IP. With the headers of a request the routing key is taken out of them as
 a sidecar does; or name the key itself.
 
+With --pod the text also says whether that pod's sidecar is outdated, which the cluster
+tells; -o json has the route server's answer alone (coverage -o json has the other).
+
 Exit code 0 when the request is routed to the sandbox of its key, or stays at the
 baseline because that sandbox wants it so; 1 when not.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
@@ -34,7 +37,7 @@ baseline because that sandbox wants it so; 1 when not.`,
 	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
 	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
 	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
-	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`; all of them")
+	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
 	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
 		if req.Headers, err = headersOf(headers); err != nil {
@@ -75,7 +78,8 @@ func (a *app) explain(ctx context.Context, req *routingv1.ExplainRequest) error 
 	if err != nil {
 		return err
 	}
-	if err := print(a, got, a.explainText); err != nil {
+	text := func(e *routingv1.ExplainResponse) string { return a.explainText(e) + a.outdatedText(ctx, req) }
+	if err := print(a, got, text); err != nil {
 		return err
 	}
 	switch got.GetVerdict() {
@@ -131,4 +135,40 @@ func (a *app) explainText(e *routingv1.ExplainResponse) string {
 		add("to do", e.GetHint())
 	}
 	return b.String() + rows.String()
+}
+
+// outdatedText returns a line for people when the sidecar of the pod that is asked
+// about was injected with other settings than a new pod would get, or when nobody
+// knows. Only the cluster tells: an archive does not, and needs no line.
+func (a *app) outdatedText(ctx context.Context, req *routingv1.ExplainRequest) string {
+	namespace, _, named := strings.Cut(req.GetPod(), "/")
+	if !named || a.flags.archive != "" || req.GetAt().GetVersion() != nil {
+		return ""
+	}
+	unknown := func(err error) string {
+		return fmt.Sprintf("Whether the sidecar of pod %s is outdated is not known: %s\n", req.GetPod(), plain(err.Error()))
+	}
+	access, err := a.flags.cluster.Rest()
+	if err != nil {
+		return unknown(err)
+	}
+	got, err := a.Coverage(ctx, access, CoverageRequest{Namespace: namespace, Operator: a.flags.cluster.Namespace})
+	if err != nil {
+		return unknown(err)
+	}
+	return outdatedIn(got, req.GetPod())
+}
+
+// outdatedIn returns what a coverage says of a pod, namespace/name, whose sidecar is
+// outdated; empty when it is not.
+func outdatedIn(c Coverage, pod string) string {
+	for _, w := range c.Workloads {
+		for _, name := range w.Outdated {
+			if w.Namespace+"/"+name == pod {
+				return fmt.Sprintf("Pod %s is OUTDATED: it was injected with another %s than now. Restart it: %s\n",
+					pod, plain(strings.Join(w.Differ[name], ", ")), plain(w.Restart))
+			}
+		}
+	}
+	return ""
 }

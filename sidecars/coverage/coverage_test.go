@@ -15,9 +15,10 @@ import (
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
-var now = coverage.Images{Sidecar: "sidecar:2", Redirect: "init:2"}
+var now = inject.Settings{Sidecar: "sidecar:2", Redirect: "init:2", IptablesMode: "auto"}
 
 // pod makes a running pod of a Deployment, as changes say.
 func pod(deployment, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -44,6 +45,13 @@ func with(sidecar, redirect string, ready bool) func(*corev1.Pod) {
 	}
 }
 
+// redirectedIn sets the mode in which a pod's connections are redirected.
+func redirectedIn(mode string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.InitContainers[0].Env = []corev1.EnvVar{{Name: spec.EnvMode, Value: mode}}
+	}
+}
+
 func refused(why string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[crdv1.AnnotationProcessed] = why }
 }
@@ -66,7 +74,7 @@ func TestAPodIsInOneState(t *testing.T) {
 	everyone := coverage.Connected{"shop/p": true}
 	tests := map[string]struct {
 		pod       *corev1.Pod
-		now       coverage.Images
+		now       inject.Settings
 		connected coverage.Connected
 		want      coverage.State
 	}{
@@ -78,7 +86,9 @@ func TestAPodIsInOneState(t *testing.T) {
 		"not ready and of another image":        {pod("a", "p", with("sidecar:1", "init:2", false)), now, everyone, coverage.NotReady},
 		"with an older sidecar":                 {pod("a", "p", with("sidecar:1", "init:2", true)), now, everyone, coverage.Outdated},
 		"with an older init container":          {pod("a", "p", with("sidecar:2", "init:1", true), native), now, everyone, coverage.Outdated},
-		"with an older one and nobody knows":    {pod("a", "p", with("sidecar:1", "init:1", true)), coverage.Images{}, everyone, coverage.OK},
+		"redirected in another mode":            {pod("a", "p", with("sidecar:2", "init:2", true), redirectedIn("legacy")), now, everyone, coverage.Outdated},
+		"redirected in the mode of now":         {pod("a", "p", with("sidecar:2", "init:2", true), redirectedIn("auto")), now, everyone, coverage.OK},
+		"with an older one and nobody knows":    {pod("a", "p", with("sidecar:1", "init:1", true)), inject.Settings{}, everyone, coverage.OK},
 		"not connected":                         {pod("a", "p", with("sidecar:2", "init:2", true)), now, coverage.Connected{"shop/q": true}, coverage.Behind},
 		"connected, with older rules":           {pod("a", "p", with("sidecar:2", "init:2", true)), now, coverage.Connected{"shop/p": false}, coverage.Behind},
 		"nobody knows who is connected":         {pod("a", "p", with("sidecar:2", "init:2", true)), now, nil, coverage.OK},
@@ -161,7 +171,7 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 			[]string{"the sidecar has not started in p, which is Pending: kubectl describe pod -n shop p"}},
 		"one fails while its pod is Pending": {true, []*corev1.Pod{pod("a", "p", with("sidecar:2", "init:2", false), native, pending, failing)}, false,
 			[]string{"the sidecar is not ready in p: kubectl logs -n shop p -c sd-sidecar"}},
-		"outdated":            {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"of another version in p: " + restart}},
+		"outdated":            {true, []*corev1.Pod{pod("a", "p", with("sidecar:1", "init:2", true))}, false, []string{"OUTDATED in p (injected with another image of the sidecar than now): " + restart}},
 		"many":                {true, []*corev1.Pod{pod("a", "p4"), pod("a", "p3"), pod("a", "p2"), pod("a", "p1")}, false, []string{"p1, p2, p3, … started before"}},
 		"not marked, not had": {true, []*corev1.Pod{pod("a", "p", refused(inject.Injected))}, false, []string{"p started before"}},
 	}
@@ -188,7 +198,7 @@ func TestAReportSaysWhatToDo(t *testing.T) {
 		"no sidecar": {{Name: "p"}}, "was refused one": {{Name: "p", Processed: "why"}}, "no pods": nil,
 		"one has a ready one": {{Name: "p"}, {Name: "q", Present: true, Ready: true}},
 	} {
-		unled := coverage.Of(coverage.Subject{Unled: true, Pods: pods}, coverage.Images{}, nil)
+		unled := coverage.Of(coverage.Subject{Unled: true, Pods: pods}, inject.Settings{}, nil)
 		if !unled.Full() || len(unled.ToDo()) > 0 || unled.Count(coverage.Missing) > 0 {
 			t.Errorf("no Service leads to it, %s: %s, %q", name, unled.Counts(), unled.ToDo())
 		}
@@ -214,8 +224,11 @@ func TestEveryPodIsCountedOnce(t *testing.T) {
 		draw := rapid.Custom(func(t *rapid.T) coverage.Pod {
 			return coverage.Pod{
 				Present: rapid.Bool().Draw(t, "present"), Ready: rapid.Bool().Draw(t, "ready"),
-				Sidecar:   rapid.SampledFrom([]string{"sidecar:1", "sidecar:2"}).Draw(t, "sidecar"),
-				Redirect:  rapid.SampledFrom([]string{"init:1", "init:2"}).Draw(t, "init"),
+				Injected: inject.Settings{
+					Sidecar:      rapid.SampledFrom([]string{"sidecar:1", "sidecar:2"}).Draw(t, "sidecar"),
+					Redirect:     rapid.SampledFrom([]string{"init:1", "init:2"}).Draw(t, "init"),
+					IptablesMode: rapid.SampledFrom([]string{"", "auto", "nft"}).Draw(t, "mode"),
+				},
 				Pending:   rapid.Bool().Draw(t, "pending"),
 				Processed: rapid.SampledFrom([]string{"", "injected", "why", "because"}).Draw(t, "processed"),
 			}

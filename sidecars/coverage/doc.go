@@ -12,17 +12,18 @@
 //	missing    it has no sidecar and needs one: it is older than the wish for one, or was refused
 //	           one, which its annotation sidecar.signadot.com/processed then explains
 //	not_ready  its sidecar is not ready
-//	outdated   its sidecar is ready, of another image than would be injected now
+//	outdated   its sidecar is ready, and was injected with other settings than a new
+//	           pod would get (inject.Settings): an image, resources, iptables mode
 //	behind     its sidecar is ready, but connected to no route server, or has not
 //	           acknowledged the rules that it is to have
 //	ok         none of this
 //
-// The first that holds is the one. Who does not know which images are injected,
+// The first that holds is the one. Who does not know what is injected now,
 // or which sidecars are connected, leaves them out, and gets no pod that is
 // outdated or behind; the Report says that it is not known.
 //
-// Images are compared by their names as they stand in the pod. A cluster in which
-// another webhook rewrites the names of images makes all of them look outdated.
+// Images and resources are compared as they stand in the pod. A cluster in which
+// another webhook rewrites those of our containers makes all of them look outdated.
 //
 // A ready sidecar does not read all that comes: what is plain passes it untouched,
 // what is excluded bypasses it (package inject). Who says to which ports of the

@@ -7,6 +7,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
@@ -33,9 +34,8 @@ type Pod struct {
 	Namespace, Name string
 	// Present tells whether it has a sidecar, Ready whether that is ready.
 	Present, Ready bool
-	// Sidecar and Redirect are the images of its sidecar and of the init container
-	// that redirects.
-	Sidecar, Redirect string
+	// Injected is what it has from its injection.
+	Injected inject.Settings
 	// Plain lists the ports whose connections the sidecar passes on untouched, Except
 	// those whose connections bypass it, as the containers are given them.
 	Plain, Except string
@@ -56,15 +56,14 @@ func Counts(pod *corev1.Pod) bool {
 // PodOf takes what counts out of a pod. The sidecar is a container or, as a
 // native sidecar, an init container that keeps running.
 func PodOf(pod *corev1.Pod) Pod {
-	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Processed: pod.Annotations[crdv1.AnnotationProcessed]}
+	p := Pod{Namespace: pod.Namespace, Name: pod.Name, Processed: pod.Annotations[crdv1.AnnotationProcessed], Injected: inject.SettingsOf(pod)}
 	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
 			switch containers[i].Name {
 			case devmesh.ContainerName:
-				p.Present, p.Sidecar = true, containers[i].Image
+				p.Present = true
 				p.Plain = cmp.Or(valueOf(containers[i].Env, devmesh.EnvPlainPorts), defaultPlain())
 			case devmesh.InitContainerName:
-				p.Redirect = containers[i].Image
 				p.Except = valueOf(containers[i].Env, spec.EnvExcept)
 			}
 		}
@@ -97,29 +96,19 @@ func Asks(annotations map[string]string) bool {
 	return false
 }
 
-// Images are those that would be injected now. An empty one is not known.
-type Images struct {
-	// Sidecar and Redirect are whole names.
-	Sidecar, Redirect string
-}
-
-// Known says whether both are.
-func (i Images) Known() bool { return i.Sidecar != "" && i.Redirect != "" }
-
 // Connected says of each pod, by namespace/name, whose sidecar is connected to a
 // route server, whether it has acknowledged what it is to have. nil means that it
 // is not known who is connected.
 type Connected map[string]bool
 
 // stateOf says where a pod stands.
-func stateOf(p Pod, now Images, connected Connected) State {
-	other := func(image, present string) bool { return image != "" && present != "" && image != present }
+func stateOf(p Pod, now inject.Settings, connected Connected) State {
 	switch {
 	case !p.Present:
 		return Missing
 	case !p.Ready:
 		return NotReady
-	case other(p.Sidecar, now.Sidecar) || other(p.Redirect, now.Redirect):
+	case len(p.Injected.Outdated(now)) > 0:
 		return Outdated
 	case connected != nil && !connected[p.Namespace+"/"+p.Name]:
 		return Behind

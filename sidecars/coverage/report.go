@@ -46,6 +46,9 @@ type Report struct {
 	Total int
 	// Refusals are the pods that were refused a sidecar, by the reason.
 	Refusals map[string][]string
+	// Differ are the settings in which each outdated pod, by name, differs from what
+	// is injected now, as people call them.
+	Differ map[string][]string
 	// Pending are those of the pods that are not ready whose sidecar has not started,
 	// sorted.
 	Pending []string
@@ -53,17 +56,18 @@ type Report struct {
 	// some sidecar does not read.
 	Ports  int
 	Unread []Unread
-	// ImagesKnown and ConnectionsKnown tell whether it is known which pods are
+	// SettingsKnown and ConnectionsKnown tell whether it is known which pods are
 	// outdated, and which are behind.
-	ImagesKnown, ConnectionsKnown bool
+	SettingsKnown, ConnectionsKnown bool
 }
 
-// Of gives the Report of one workload.
-func Of(s Subject, now Images, connected Connected) Report {
+// Of gives the Report of one workload. now is what pods get from their injection now;
+// what is empty in it is not known.
+func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
 		Workload: s.Workload, Asks: s.Asks, Unled: s.Unled, Total: len(s.Pods),
-		Pods: map[State][]string{}, Refusals: map[string][]string{},
-		ImagesKnown: now.Known(), ConnectionsKnown: connected != nil,
+		Pods: map[State][]string{}, Refusals: map[string][]string{}, Differ: map[string][]string{},
+		SettingsKnown: now.Sidecar != "" && now.Redirect != "", ConnectionsKnown: connected != nil,
 		Unread: unread(s.Ports, s.Pods), Ports: len(spec.Normalize(slices.Clone(s.Ports))),
 	}
 	for _, p := range s.Pods {
@@ -72,6 +76,9 @@ func Of(s Subject, now Images, connected Connected) Report {
 			state = NotNeeded
 		}
 		r.Pods[state] = append(r.Pods[state], p.Name)
+		if state == Outdated {
+			r.Differ[p.Name] = p.Injected.Outdated(now)
+		}
 		if state == NotReady && p.Pending {
 			r.Pending = append(r.Pending, p.Name)
 		}
@@ -94,7 +101,7 @@ func Of(s Subject, now Images, connected Connected) Report {
 // they ask; pods are all pods, of which only those that count are looked at. led
 // reports whether some Service leads to a workload that has these pods; without it every
 // workload is taken to be led to.
-func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now Images, connected Connected,
+func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inject.Settings, connected Connected,
 	led func(w inject.Workload, pods []*corev1.Pod) bool,
 ) []Report {
 	subjects, counted := map[inject.Workload]*Subject{}, map[inject.Workload][]*corev1.Pod{}
@@ -200,13 +207,22 @@ func (r Report) ToDo() []string {
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	if names := r.Pods[Outdated]; len(names) > 0 {
-		todo = append(todo, fmt.Sprintf("the sidecar is of another version in %s: %s", Some(names), r.Restart()))
+		todo = append(todo, fmt.Sprintf("the sidecar is OUTDATED in %s (injected with another %s than now): %s",
+			Some(names), r.Differing(), r.Restart()))
 	}
 	if names := r.Pods[Behind]; len(names) > 0 {
 		todo = append(todo, fmt.Sprintf("the sidecar is connected to no route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	return todo
+}
+
+// Differing lists the settings in which some outdated pod differs from what is
+// injected now, sorted.
+func (r Report) Differing() string {
+	names := slices.Concat(slices.Collect(maps.Values(r.Differ))...)
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
 }
 
 // Unexplained are the pods without a sidecar and without a reason.

@@ -81,28 +81,41 @@ const (
 	configFile = "cluster_config.yaml"
 )
 
-// configured has a dry run go by the configuration of the operator that is in the
-// cluster. Where that cannot be read, the sentences say what was assumed instead.
-func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (assumed []string, err error) {
+// errNotRead says that the operator's configuration could not be read, so that
+// nobody knows what it says.
+var errNotRead = errors.New("the operator's configuration was not read")
+
+// configuration reads the operator's configuration from the cluster. The error is
+// errNotRead when it is not there or may not be read.
+func configuration(ctx context.Context, reader client.Reader, operator string) (manager.Cluster, error) {
 	var held corev1.ConfigMap
-	err = reader.Get(ctx, client.ObjectKey{Namespace: c.OperatorNamespace, Name: configName}, &held)
+	err := reader.Get(ctx, client.ObjectKey{Namespace: operator, Name: configName}, &held)
 	text, there := held.Data[configFile]
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return manager.Cluster{}, fmt.Errorf("%w (%w)", errNotRead, err)
 	case err != nil:
-		return nil, fmt.Errorf("read the operator's configuration: %w", err)
+		return manager.Cluster{}, fmt.Errorf("read the operator's configuration: %w", err)
 	case !there:
-		err = fmt.Errorf("ConfigMap %s/%s has no %s", c.OperatorNamespace, configName, configFile)
-	default:
-		cluster, err := manager.ParseCluster([]byte(text))
-		if err != nil {
-			return nil, fmt.Errorf("the operator's configuration, ConfigMap %s/%s, is not valid, so that it would not start: %w", c.OperatorNamespace, configName, err)
-		}
-		c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
-		return nil, nil
+		return manager.Cluster{}, fmt.Errorf("%w (ConfigMap %s/%s has no %s)", errNotRead, operator, configName, configFile)
 	}
-	return []string{fmt.Sprintf("the operator's configuration was not read (%v): it is assumed that it may work in all namespaces, "+
-		"and that patches may add no powers (%s)", err, fork.SettingPowers)}, nil
+	cluster, err := manager.ParseCluster([]byte(text))
+	if err != nil {
+		return manager.Cluster{}, fmt.Errorf("the operator's configuration, ConfigMap %s/%s, is not valid, so that it would not start: %w", operator, configName, err)
+	}
+	return cluster, nil
+}
+
+// configured has a dry run go by the configuration of the operator that is in the
+// cluster. Where that cannot be read, the sentences say what was assumed instead.
+func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (assumed []string, err error) {
+	cluster, err := configuration(ctx, reader, c.OperatorNamespace)
+	if errors.Is(err, errNotRead) {
+		return []string{fmt.Sprintf("%v: it is assumed that it may work in all namespaces, and that patches may add no powers (%s)",
+			err, fork.SettingPowers)}, nil
+	}
+	c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
+	return nil, err
 }
 
 func planOf(p dryrun.Plan) cli.Plan {

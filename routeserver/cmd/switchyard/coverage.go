@@ -135,25 +135,37 @@ func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
 	return asking
 }
 
-// injected gives the images that the operator injects now.
-func (s *survey) injected(ctx context.Context) coverage.Images {
-	var manager appsv1.Deployment
-	if err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.ask.Operator, Name: managerName}, &manager); err != nil {
+// injected returns what pods get from their injection now: the environment of the
+// manager's Deployment and the operator's configuration say it. What cannot be read
+// is left empty, and said.
+func (s *survey) injected(ctx context.Context) inject.Settings {
+	unknown := func(err error) inject.Settings {
 		s.unknown = append(s.unknown, "nobody knows here which sidecars are outdated: "+err.Error())
-		return coverage.Images{}
+		return inject.Settings{}
+	}
+	var deployed appsv1.Deployment
+	if err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.ask.Operator, Name: managerName}, &deployed); err != nil {
+		return unknown(err)
 	}
 	env := map[string]string{}
-	for i := range manager.Spec.Template.Spec.Containers {
-		for _, v := range manager.Spec.Template.Spec.Containers[i].Env {
+	for i := range deployed.Spec.Template.Spec.Containers {
+		for _, v := range deployed.Spec.Template.Spec.Containers[i].Env {
 			env[v.Name] = v.Value
 		}
 	}
-	now := coverage.Images{Sidecar: env["ROUTE_SIDECAR_IMAGE"], Redirect: env["SIDECAR_INIT_IMAGE"]}
-	if !now.Known() {
-		s.unknown = append(s.unknown, fmt.Sprintf("nobody knows here which sidecars are outdated: Deployment %s/%s does not name both images that it injects",
-			s.ask.Operator, managerName))
+	config, err := inject.FromEnv(func(name string) string { return env[name] })
+	if err != nil {
+		return unknown(fmt.Errorf("what Deployment %s/%s injects: %w", s.ask.Operator, managerName, err))
 	}
-	return now
+	cluster, err := configuration(ctx, s.reader, s.ask.Operator)
+	if err != nil {
+		s.unknown = append(s.unknown, "sidecars with another routing.iptablesMode than the operator's are not found: "+err.Error())
+		now := config.Settings()
+		now.IptablesMode = ""
+		return now
+	}
+	config.IptablesMode = cluster.IptablesMode
+	return config.Settings()
 }
 
 // led returns what reports whether a Service leads to a workload; nil when Services or
@@ -214,11 +226,15 @@ func shown(r coverage.Report) cli.WorkloadCoverage {
 		}
 		return append([]string{}, r.Pods[s]...)
 	}
-	return cli.WorkloadCoverage{
+	out := cli.WorkloadCoverage{
 		Kind: r.Workload.Kind, Namespace: r.Workload.Namespace, Name: r.Workload.Name,
 		Asks: r.Asks, Covered: r.Full(), Pods: r.Total,
-		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.ImagesKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),
+		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.SettingsKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),
 		NotReady: pods(coverage.NotReady, true), Missing: pods(coverage.Missing, true), NotNeeded: pods(coverage.NotNeeded, true),
 		ToDo: append([]string{}, r.ToDo()...),
 	}
+	if len(r.Differ) > 0 {
+		out.Differ, out.Restart = r.Differ, r.Restart()
+	}
+	return out
 }

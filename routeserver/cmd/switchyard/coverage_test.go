@@ -37,6 +37,9 @@ func market(t *testing.T, ns, labels string) client.Client {
 	}
 	make(&corev1.Namespace{}, "metadata: {name: NS, labels: {"+labels+"}}")
 	make(&corev1.Namespace{}, "metadata: {name: NS-operator}")
+	make(&corev1.ConfigMap{}, `
+metadata: {name: cluster-config, namespace: NS-operator}
+data: {cluster_config.yaml: "routing: {iptablesMode: nft}"}`)
 	make(&appsv1.Deployment{}, `
 metadata: {name: signadot-controller-manager, namespace: NS-operator}
 spec:
@@ -96,7 +99,7 @@ Deployment market/cart  5     1   1         1       1          1        0
 Deployment market/cart
   cart-none started before a sidecar was asked for, or while the operator was away: kubectl rollout restart -n market deployment/cart
   the sidecar is not ready in cart-starting: kubectl logs -n market cart-starting -c sd-sidecar
-  the sidecar is of another version in cart-old: kubectl rollout restart -n market deployment/cart
+  the sidecar is OUTDATED in cart-old (injected with another image of the init container, image of the sidecar than now): kubectl rollout restart -n market deployment/cart
   the sidecar is connected to no route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
 1 workload, 0 covered
 `
@@ -129,6 +132,25 @@ Deployment market/cart
 		Outdated: none, Behind: none, NotReady: none, Missing: none, NotNeeded: none, ToDo: none,
 	}}}, got); diff != "" || code != cli.ExitOK {
 		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
+	}
+}
+
+// Somebody asks about the pod that answered from the baseline: its sidecar is of another
+// image than pods get now.
+func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
+	market(t, "bazaar", "")
+	cart := table.Workload{Kind: "Deployment", Namespace: "bazaar", Name: "cart"}
+	_, address := routes(t, api.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
+	for pod, outdated := range map[string]bool{"cart-old": true, "cart-good": false} {
+		_, out, errs := ask(t, "explain", "deployment/bazaar/cart", "--key", "k", "--pod", "bazaar/"+pod,
+			"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "bazaar-operator")
+		if strings.Contains(out, "Pod bazaar/"+pod+" is OUTDATED: it was injected with another image of the sidecar, image of the init container than now. Restart it: kubectl") != outdated {
+			t.Errorf("%s: outdated is %t:\n%s%s", pod, outdated, out, errs)
+		}
+	}
+	_, out, _ := ask(t, "explain", "deployment/bazaar/cart", "--key", "k", "--pod", "bazaar/cart-old", "--kubeconfig", "/dev/null", "--server", address)
+	if !strings.Contains(out, "Whether the sidecar of pod bazaar/cart-old is outdated is not known: ") {
+		t.Errorf("without a cluster:\n%s", out)
 	}
 }
 

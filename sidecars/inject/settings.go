@@ -1,0 +1,115 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
+)
+
+// Settings are what a pod has only from its injection and keeps until it is made
+// anew. An empty field is not known. Two are comparable with ==.
+type Settings struct {
+	// Sidecar and Redirect are the images of the two containers, whole names.
+	Sidecar, Redirect string
+	// SidecarResources and RedirectResources are their resources, as words (resourcesText).
+	SidecarResources, RedirectResources string
+	// XDSAddress is host:port of the route server's xDS endpoint.
+	XDSAddress string
+	// IptablesMode is with which part of the kernel connections are redirected.
+	IptablesMode string
+}
+
+// Settings returns what a pod gets from its injection with this configuration.
+func (c Config) Settings() Settings {
+	c = c.WithDefaults()
+	return Settings{
+		Sidecar: c.Sidecar.Image, Redirect: c.Redirect.Image,
+		SidecarResources: resourcesText(*c.Sidecar.Resources), RedirectResources: resourcesText(*c.Redirect.Resources),
+		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode),
+	}
+}
+
+// SettingsOf returns what a pod has from its injection, as far as it has some.
+func SettingsOf(pod *corev1.Pod) Settings {
+	var s Settings
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			switch c := &containers[i]; c.Name {
+			case devmesh.ContainerName:
+				s.Sidecar, s.SidecarResources = c.Image, resourcesText(c.Resources)
+				s.XDSAddress = variable(c.Env, devmesh.EnvXDSAddress)
+			case devmesh.InitContainerName:
+				s.Redirect, s.RedirectResources = c.Image, resourcesText(c.Resources)
+				s.IptablesMode = variable(c.Env, spec.EnvMode)
+			}
+		}
+	}
+	if pod.Spec.Resources != nil { // ours share the pod's then
+		s.SidecarResources, s.RedirectResources = "", ""
+	}
+	return s
+}
+
+// Outdated names the settings in which s differs from those that pods get now, as
+// people call them. What is not known of either is no difference, nor are resources
+// that a pod has beyond those of now: the API server copies limits into requests that
+// are missing, and namespaces have defaults.
+func (s Settings) Outdated(now Settings) []string {
+	same := func(have, want string) bool { return have == want }
+	var names []string
+	for _, setting := range []struct {
+		name, have, want string
+		fits             func(have, want string) bool
+	}{
+		{"image of the sidecar", s.Sidecar, now.Sidecar, same},
+		{"image of the init container", s.Redirect, now.Redirect, same},
+		{"resources of the sidecar", s.SidecarResources, now.SidecarResources, within},
+		{"resources of the init container", s.RedirectResources, now.RedirectResources, within},
+		{"address of the route server", s.XDSAddress, now.XDSAddress, same},
+		{"routing.iptablesMode", s.IptablesMode, now.IptablesMode, same},
+	} {
+		if setting.have != "" && setting.want != "" && !setting.fits(setting.have, setting.want) {
+			names = append(names, setting.name)
+		}
+	}
+	return names
+}
+
+// resourcesText returns requests and limits as words such as requests.cpu=100m, sorted,
+// with a space between them; empty without any.
+func resourcesText(r corev1.ResourceRequirements) string {
+	var words []string
+	for of, list := range map[string]corev1.ResourceList{"requests": r.Requests, "limits": r.Limits} {
+		for name, quantity := range list {
+			words = append(words, fmt.Sprintf("%s.%s=%s", of, name, quantity.String()))
+		}
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// within reports whether one resourcesText has every word of another.
+func within(have, want string) bool {
+	words := strings.Fields(have)
+	for word := range strings.FieldsSeq(want) {
+		if !slices.Contains(words, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// variable returns the value of an environment variable; empty when it is not set.
+func variable(env []corev1.EnvVar, name string) string {
+	for i := range env {
+		if env[i].Name == name {
+			return env[i].Value
+		}
+	}
+	return ""
+}
