@@ -265,7 +265,13 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	c.gone(s)
 	c.reaches(ns, "pot-key")
 	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
-	c.says(c.condition(younger, crdv1.ConditionAccepted, "False", routingkey.ReasonTaken), "SignadotRouteGroup pot-a")
+	c.eventually("the younger group names the older as the holder", func() error {
+		message := c.condition(younger, crdv1.ConditionAccepted, "False", routingkey.ReasonTaken)
+		if !strings.Contains(message, "SignadotRouteGroup pot-a") {
+			return errors.New(message)
+		}
+		return nil
+	})
 
 	// A new sandbox waits for both of them.
 	again := c.sandbox("pot-z", forkOf("pot-key", ns, "one"))
@@ -331,7 +337,7 @@ func TestKeysOfAllSorts(t *testing.T) {
 	g := c.group("semicolon", "semi;colon")
 	c.says(c.condition(g, crdv1.ConditionReady, "True", "Ready"), "cannot carry it in baggage")
 	c.says(c.condition(g, crdv1.ConditionAccepted, "True", routingkey.ReasonWarning), "cannot carry it in baggage")
-	byHand := &crdv1.RoutingConfig{ObjectMeta: named("by-hand"), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
+	byHand := &crdv1.RoutingConfig{ObjectMeta: named("keys-by-hand"), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
 	byHand.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "by,hand"}
 	if err := c.client.Create(c.ctx, byHand); err != nil {
 		t.Fatal(err)
