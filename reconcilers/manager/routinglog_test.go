@@ -166,6 +166,27 @@ func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T)
 	})
 }
 
+// TestAKeyThatNoHeaderCanCarryHoldsNothingBack: the client makes no such RoutingConfig, but
+// `kubectl apply` does, and an operator that then starts with a new log has to come up.
+func TestAKeyThatNoHeaderCanCarryHoldsNothingBack(t *testing.T) {
+	const ns = "uncarried"
+	c := world(t, ns)
+	config := newConfig("uncarried")
+	config.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "uncarried,"}
+	if err := c.client.Create(c.ctx, config); err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	c.manage(manager.Config{Patience: time.Hour, Metrics: registry})
+	c.eventually("the routing log is whole", c.main.LogReady)
+	if n := measured(t, registry)["switchyard_routing_log_unsettled_objects"]; n != 0 {
+		t.Errorf("objects that are not waited for: %v", n)
+	}
+	if c.log.fact(event.RoutingKey("uncarried,")) != nil {
+		t.Error("it is declared")
+	}
+}
+
 // TestTheHistoryOfTheRoutingLogIsBounded lets real controllers change one object
 // until the log has forgotten its beginning.
 func TestTheHistoryOfTheRoutingLogIsBounded(t *testing.T) {

@@ -6,7 +6,8 @@
 // pushes every object through its reconciler once more (Refill), and states
 // that the log is complete when each key has been put or settled. So what
 // reconcilers owe is: whenever an object with a key of its own is reconciled,
-// either Put its fact or Settle its key.
+// either Put its fact or Settle its key. Where several objects have one key, the one
+// that holds it owes that, and the others must not settle it.
 package publish
 
 import (

@@ -11,7 +11,6 @@ import (
 // that. So what this process has declared for it is withdrawn, unless another object
 // has the key, or one of that name is there and the cache has only not heard of it.
 func (r *Reconciler) gone(ctx context.Context, name string) error {
-	r.config.Publisher.Settle(event.RoutingKey(name))
 	declared, ok := r.declared.Load(name)
 	if !ok {
 		return nil

@@ -3,6 +3,7 @@ package routingconfig_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,11 +19,14 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // facts notes what is put on the log, by who owns what is declared.
 type facts struct {
 	put []string
+	// settled are the keys that have no fact.
+	settled []event.Key
 	// refuses is whose declaration it never takes.
 	refuses string
 	// meanwhile is what happens before the next is put; nil when nothing does.
@@ -46,7 +50,7 @@ func (f *facts) Put(_ context.Context, fact event.Fact) (event.Pos, error) {
 	return event.Pos{}, nil
 }
 
-func (f *facts) Settle(event.Key) {}
+func (f *facts) Settle(key event.Key) { f.settled = append(f.settled, key) }
 
 // indexer makes indexes in a client.
 type indexer struct{ *fake.ClientBuilder }
@@ -120,6 +124,42 @@ func TestAKeyThatNoHeaderCanCarryIsWithdrawn(t *testing.T) {
 	if accepted := crdv1.FindCondition(c.Status.Conditions, crdv1.ConditionAccepted); accepted == nil || accepted.Reason != "InvalidSpec" {
 		t.Errorf("%+v", accepted)
 	}
+}
+
+// A log that begins anew waits for every key that a RoutingConfig has. Nobody declares one
+// that no header can carry, so each object settles it; any other key is settled by what its
+// holder puts on the log, and by nobody else before that.
+func TestAKeyThatNobodyDeclaresIsSettled(t *testing.T) {
+	long := strings.Repeat("k", routingkey.MaxLength+1)
+	for _, tt := range []struct {
+		name string
+		have []crdv1.RoutingConfig
+		look string
+		want []event.Key
+	}{
+		{"no header can carry it", []crdv1.RoutingConfig{config("a", "k,", 0)}, "a", []event.Key{event.RoutingKey("k,")}},
+		{"an older version declared it", []crdv1.RoutingConfig{declares(config("a", "k,", 0), "k,")}, "a", []event.Key{event.RoutingKey("k,")}},
+		{"another one has it, too", []crdv1.RoutingConfig{config("a", "k,", 0), config("b", "k,", 1)}, "b", []event.Key{event.RoutingKey("k,")}},
+		{"it is too long", []crdv1.RoutingConfig{config("a", long, 0)}, "a", []event.Key{event.RoutingKey(long)}},
+		{"its object goes, and something else still holds that", []crdv1.RoutingConfig{held(going(config("a", "k,", 0)))}, "a", []event.Key{event.RoutingKey("k,")}},
+		{"its holder declares it", []crdv1.RoutingConfig{config("a", "k", 0)}, "a", nil},
+		{"another one holds it", []crdv1.RoutingConfig{config("a", "k", 0), config("b", "k", 1)}, "b", nil},
+		{"its object is gone, and another one has it", []crdv1.RoutingConfig{config("a", "k", 0)}, "k", nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			api, log := holds(t, tt.have...), &facts{}
+			reconciled(t, api, api, log, tt.look)
+			if diff := cmp.Diff(tt.want, log.settled); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// held gives a RoutingConfig a finalizer of somebody else.
+func held(c crdv1.RoutingConfig) crdv1.RoutingConfig {
+	c.Finalizers = append(c.Finalizers, "example.com/held")
+	return c
 }
 
 func TestAKeyThatSomebodyWaitsForIsHandedOver(t *testing.T) {

@@ -115,6 +115,7 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	if err := r.giveUp(ctx, in); err != nil {
 		return Published{Err: err}
 	}
+	r.settle(in)
 	if d.Declaration == nil {
 		return Published{Err: r.forgo(ctx, in)}
 	}
@@ -141,6 +142,15 @@ func (r *Reconciler) declare(ctx context.Context, c *crdv1.RoutingConfig, d *fac
 	return r.put(ctx, Declared(c, d))
 }
 
+// settle settles a key that requests cannot carry: nobody declares it, so the log must
+// not wait for it. Every other key has a holder, who puts a fact of it on the log, and
+// nobody else may settle it: the log would be taken for whole without that fact.
+func (r *Reconciler) settle(in Input) {
+	if !in.carried() {
+		r.config.Publisher.Settle(event.RoutingKey(in.Config.RoutingKey()))
+	}
+}
+
 // keyHeaders returns the custom headers that carry routing keys.
 func (r *Reconciler) keyHeaders() []string {
 	declared, _ := r.config.KeyHeaders.Data.(*factv1.KeyHeadersDeclared)
@@ -155,6 +165,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) error {
 	if err := r.giveUp(ctx, in); err != nil {
 		return err
 	}
+	r.settle(in)
 	if in.holds() {
 		if err := r.leave(ctx, in); err != nil {
 			return err
