@@ -126,6 +126,29 @@ func TestAKeyThatNoHeaderCanCarryIsWithdrawn(t *testing.T) {
 	}
 }
 
+// The same when its holder has another key by now, or goes: another RoutingConfig with it
+// does not declare it, so that is no reason to leave the declaration on the log.
+func TestAKeyThatNoHeaderCanCarryIsLeftToNobody(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		holder crdv1.RoutingConfig
+		want   []string
+	}{
+		{"it is still its own", declares(config("a", "k,", 0), "k,"), []string{"no k,"}},
+		{"it has another one", declares(config("a", "l", 0), "k,"), []string{"no k,", "l of a"}},
+		{"it has another one that cannot be carried", declares(config("a", "l,", 0), "k,"), []string{"no k,"}},
+		{"it has another one, and goes", going(declares(config("a", "l,", 0), "k,")), []string{"no k,"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			api, log := holds(t, tt.holder, config("b", "k,", 1)), &facts{}
+			reconciled(t, api, api, log, "b", "a", "b")
+			if diff := cmp.Diff(tt.want, log.put); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // A log that begins anew waits for every key that a RoutingConfig has. Nobody declares one
 // that no header can carry, so each object settles it; any other key is settled by what its
 // holder puts on the log, and by nobody else before that.

@@ -101,12 +101,15 @@ func (in Input) holds() bool { return in.carried() && in.holder().UID == in.Conf
 // carried reports whether requests can carry the key. Nothing declares one that they cannot.
 func (in Input) carried() bool { return routingkey.Problem(in.Config.RoutingKey()) == "" }
 
-// formerKey gives the key that was declared before and is given up now, and who else has
-// it; none when there is no such key.
+// formerKey gives the key that was declared before and is given up now, and who else may
+// declare it; none when there is no such key. Nobody may where requests cannot carry it.
 func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
 	former := in.Config.Annotations[AnnotationDeclaredKey]
 	if former == "" || former == in.Config.RoutingKey() && in.carried() {
 		return "", nil
+	}
+	if routingkey.Problem(former) != "" {
+		return former, nil
 	}
 	itself := func(c crdv1.RoutingConfig) bool { return c.UID == in.Config.UID }
 	return former, slices.DeleteFunc(slices.Clone(in.FormerKey), itself)
