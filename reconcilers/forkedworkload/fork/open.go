@@ -29,6 +29,7 @@ func (f patchForm) sizes() bool {
 	}
 	return slices.ContainsFunc(operations, func(o operation) bool {
 		rest, within := strings.CutPrefix(replicasPointer, o.Path)
+		within = within && (rest == "" || rest[0] == '/')
 		switch o.Op {
 		case "add", "replace":
 			return within && gives(o.Value, rest)

@@ -59,6 +59,7 @@ func TestReplicasAreOpenUntilAPatchGivesThem(t *testing.T) {
 		{"a patch of something else", patchImage, -1},
 		{"a patch tests for the one that there is", `[{json: [{op: test, path: /spec/replicas, value: 1}]}]`, -1},
 		{"a patch removes them", `[{json: [{op: remove, path: /spec/replicas}]}]`, -1},
+		{"a patch gives a field whose name only begins like theirs", `[{json: [{op: add, path: /spec/rep, value: 3}, {op: remove, path: /spec/rep}]}]`, -1},
 		{"a patch makes them nothing", `[{merge: {spec: {replicas: null}}}]`, -1},
 		{"a later patch makes them nothing", `[{merge: {spec: {replicas: 3}}}, {merge: {spec: {replicas: null}}}]`, -1},
 		{"a merge patch gives as many as there are", `[{merge: {spec: {replicas: 1}}}]`, 1},
