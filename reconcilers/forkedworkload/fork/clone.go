@@ -141,7 +141,7 @@ func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 		if p := checkPatched(k, next, first, here); p != nil {
 			return nil, p
 		}
-		if next, err = withConfinement(k, next, before, first); err != nil {
+		if next, err = withConfinement(k, next, before, first, plan.Powers); err != nil {
 			return nil, problem(ReasonPatchFailed, "%s (%s) does not give a %s: %v", here, form.name, live.Ref.Kind, err)
 		}
 		next.sized = before.sized || form.sizes()

@@ -61,7 +61,8 @@
 // A container that a patch adds inherits what confines every container of the baseline
 // alike, as if the pod said it: no escalation of privileges, dropped capabilities, user,
 // group, no root, and profiles. Only fields that the patch leaves open are set, and the
-// result has to pass the check of power like any other.
+// result has to pass the check of power like any other. What Plan.Powers lets it leave out
+// is not inherited, and no user where something else keeps it from being root.
 //
 // A strategic patch finds containers by name, so one that names a container that is not
 // there may be a slip of the pen. Where the name is nearly that of a container that is

@@ -13,9 +13,10 @@ import (
 // that is allowed is for guardPowers to say, which looks at the result. before is the
 // draft before the patch.
 //
-// A read-only root file system is not inherited: leaving it out gives no power beyond the
-// container, and what is added may have to write.
-func withConfinement(k kind, next, before, first *draft) (*draft, error) {
+// What only a power of allowed would let it leave out is not inherited. Nor is a read-only
+// root file system: leaving it out gives no power beyond the container, and what is added
+// may have to write.
+func withConfinement(k kind, next, before, first *draft, allowed Powers) (*draft, error) {
 	changed := false
 	pod := at(next.fields, "spec", "template", "spec")
 	for _, list := range []string{"initContainers", "containers"} {
@@ -25,7 +26,7 @@ func withConfinement(k kind, next, before, first *draft) (*draft, error) {
 				continue
 			}
 			is, _ := containerNamed(next.template.Spec, name)
-			inherited, err := runtime.DefaultUnstructuredConverter.ToUnstructured(confining(&first.template, &next.template, is))
+			inherited, err := runtime.DefaultUnstructuredConverter.ToUnstructured(confining(&first.template, &next.template, is, allowed))
 			if err != nil {
 				return nil, err
 			}
@@ -50,18 +51,29 @@ func withConfinement(k kind, next, before, first *draft) (*draft, error) {
 }
 
 // confining returns the fields of a security context that the container is, new in the
-// template next, leaves open and every container of the template base has alike.
-func confining(base, next *corev1.PodTemplateSpec, is corev1.Container) *corev1.SecurityContext {
+// template next, leaves open and every container of the template base has alike, except
+// those that allowed lets it leave out.
+func confining(base, next *corev1.PodTemplateSpec, is corev1.Container, allowed Powers) *corev1.SecurityContext {
 	out, said := &corev1.SecurityContext{}, is.SecurityContext
 	if said == nil {
 		said = &corev1.SecurityContext{}
 	}
-	all := containers(base.Spec)
-	if len(all) == 0 {
+	if len(containers(base.Spec)) == 0 {
 		return out
 	}
+	if !slices.Contains(allowed, PowerConfinement) {
+		confiningPrivileges(base, next, is, said, out)
+	}
+	if !slices.Contains(allowed, PowerSecurityProfiles) {
+		confiningProfiles(base, next, is, said, out)
+	}
+	return out
+}
+
+// confiningPrivileges writes into out what PowerConfinement is about.
+func confiningPrivileges(base, next *corev1.PodTemplateSpec, is corev1.Container, said, out *corev1.SecurityContext) {
 	var had []confinement
-	for _, c := range all {
+	for _, c := range containers(base.Spec) {
 		had = append(had, confinementOf(&base.Spec, c.Container))
 	}
 	if said.AllowPrivilegeEscalation == nil && !escalates(said) && every(had, func(c confinement) bool { return !c.escalation }) {
@@ -73,8 +85,6 @@ func confining(base, next *corev1.PodTemplateSpec, is corev1.Container) *corev1.
 		}
 	}
 	confiningUser(base, next, is, had, said, out)
-	confiningProfiles(base, next, is, said, out)
-	return out
 }
 
 // escalates reports whether a container has privileges with which the API server takes
@@ -97,7 +107,8 @@ func droppedByAll(all []confinement) []corev1.Capability {
 	return out
 }
 
-// confiningUser writes the user into out, and that it may not be root.
+// confiningUser writes into out that the container may not be root, and the user, with the
+// group, where nothing else keeps it from root: else it runs as the user of its own image.
 func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had []confinement, said, out *corev1.SecurityContext) {
 	have := userOf(&next.Spec, is)
 	var users, groups []*int64
@@ -105,8 +116,9 @@ func confiningUser(base, next *corev1.PodTemplateSpec, is corev1.Container, had 
 		u := userOf(&base.Spec, c.Container)
 		users, groups = append(users, u.User), append(groups, u.Group)
 	}
-	if said.RunAsUser == nil {
-		if u := common(users); u != nil && *u != 0 && !equal(u, have.User) {
+	named := have.User != nil && *have.User != 0
+	if said.RunAsUser == nil && !named && !have.NonRoot {
+		if u := common(users); u != nil && *u != 0 {
 			out.RunAsUser, have.User = u, u
 		}
 		if g := common(groups); g != nil && said.RunAsGroup == nil && !equal(g, have.Group) {

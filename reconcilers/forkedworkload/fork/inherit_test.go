@@ -88,6 +88,21 @@ func TestAnAddedContainerInheritsWhatConfinesAll(t *testing.T) {
 		{"capabilities to drop beside those that it adds", always(hard), `{capabilities: {add: [NET_BIND_SERVICE]}}`, with(func(s *corev1.SecurityContext) {
 			s.Capabilities.Add = []corev1.Capability{"NET_BIND_SERVICE"}
 		})},
+		{"no user where it says that it is not root", always(hard), `{runAsNonRoot: true}`, with(func(s *corev1.SecurityContext) {
+			s.RunAsUser, s.RunAsGroup = nil, nil
+		})},
+		{"no user where the pod says that it is not root", func(p *corev1.PodTemplateSpec) {
+			always(hard)(p)
+			podContext(p).RunAsNonRoot = ref(true)
+		}, `{}`, with(func(s *corev1.SecurityContext) { s.RunAsUser, s.RunAsGroup, s.RunAsNonRoot = nil, nil, nil })},
+		{"no user where the pod names another one", func(p *corev1.PodTemplateSpec) {
+			always(hard)(p)
+			podContext(p).RunAsUser = ref(int64(5))
+		}, `{}`, with(func(s *corev1.SecurityContext) { s.RunAsUser, s.RunAsGroup = nil, nil })},
+		{"the user where the pod names root", func(p *corev1.PodTemplateSpec) {
+			always(hard)(p)
+			podContext(p).RunAsUser = ref(int64(0))
+		}, `{}`, inherited},
 		{"nothing that the pod says already", func(p *corev1.PodTemplateSpec) {
 			podContext(p).RunAsNonRoot, podContext(p).RunAsUser, podContext(p).SeccompProfile = ref(true), ref(int64(7)), local
 		}, `{}`, nil},
@@ -122,6 +137,54 @@ func TestAnAddedContainerInheritsWhatConfinesAll(t *testing.T) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// What the operator's configuration lets patches leave out is left as they say: a
+// container that was accepted as it was, before anything was inherited, still is.
+func TestAnAddedContainerDoesNotInheritWhatItMayLeaveOut(t *testing.T) {
+	hard := corev1.SecurityContext{
+		AllowPrivilegeEscalation: ref(false), RunAsNonRoot: ref(true), RunAsUser: ref(int64(7)), RunAsGroup: ref(int64(8)),
+		Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}, SELinuxOptions: &corev1.SELinuxOptions{Type: "shop_t"},
+		AppArmorProfile: &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: ref("shop")},
+	}
+	profiles := &corev1.SecurityContext{SeccompProfile: hard.SeccompProfile, SELinuxOptions: hard.SELinuxOptions, AppArmorProfile: hard.AppArmorProfile}
+	privileges := hard.DeepCopy()
+	privileges.SeccompProfile, privileges.SELinuxOptions, privileges.AppArmorProfile = nil, nil, nil
+	tests := []struct {
+		name   string
+		powers fork.Powers
+		want   *corev1.SecurityContext
+	}{
+		{"another power is allowed", fork.Powers{fork.PowerHostPath}, &hard},
+		{"confinement is", fork.Powers{fork.PowerConfinement}, profiles},
+		{"profiles are", fork.Powers{fork.PowerSecurityProfiles}, privileges},
+		{"both are", fork.Powers{fork.PowerSecurityProfiles, fork.PowerConfinement}, nil},
+	}
+	for _, s := range subjects() {
+		live := s.live(t, func(p *corev1.PodTemplateSpec) {
+			for i := range p.Spec.Containers {
+				p.Spec.Containers[i].SecurityContext = hard.DeepCopy()
+			}
+		})
+		for _, tt := range tests {
+			t.Run(s.kind+", "+tt.name, func(t *testing.T) {
+				got, problem := fork.Clone(live, fork.Plan{Identity: identity(), Powers: tt.powers, Patches: patches(t, `
+- strategic: {spec: {template: {spec: {initContainers: [{name: new, image: i}]}}}}`)})
+				if problem != nil {
+					t.Fatal(problem.Message)
+				}
+				for _, c := range got.Template.Spec.InitContainers {
+					if c.Name != "new" {
+						continue
+					}
+					if diff := cmp.Diff(tt.want, c.SecurityContext); diff != "" {
+						t.Error(diff)
+					}
+				}
+			})
 		}
 	}
 }
