@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/xds/routingkey"
 )
 
 func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
@@ -52,6 +54,38 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 				t.Errorf("the message does not say %q:\n%v", c.says, err)
 			}
 		})
+	}
+}
+
+// TestTheChartRefusesTheCustomHeadersThatTheManagerRefuses: with a header that only the
+// manager refuses, helm upgrade succeeds and the new manager does not start.
+func TestTheChartRefusesTheCustomHeadersThatTheManagerRefuses(t *testing.T) {
+	for _, name := range routingkey.Reserved() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			written := strings.ToUpper(name)
+			_, err := render(t, "routing: {customHeaders: [x-tenant, "+written+"]}")
+			if err == nil {
+				t.Fatal("the chart takes it")
+			}
+			if want := "routing.customHeaders has " + written + ","; !strings.Contains(err.Error(), want) {
+				t.Errorf("the message does not say %q:\n%v", want, err)
+			}
+		})
+	}
+	checks, err := os.ReadFile(filepath.Join(chartDir, "templates", "checks.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(checks), "$reserved := list ")
+	list, _, _ = strings.Cut(list, " }}")
+	for _, name := range strings.Fields(strings.ReplaceAll(list, `"`, "")) {
+		if routingkey.CheckHeader(name) == nil {
+			t.Errorf("the chart refuses %s, which can carry a routing key", name)
+		}
+	}
+	if list == "" {
+		t.Error("checks.yaml has no list of reserved headers")
 	}
 }
 

@@ -18,6 +18,10 @@ var notCustom = []string{
 	"cookie", // HTTP/2 sends it in pieces, joined otherwise
 }
 
+// Reserved returns the names, in lower case, of the headers that CheckHeader refuses
+// although HTTP allows them.
+func Reserved() []string { return slices.Clone(notCustom) }
+
 // CheckHeader returns an error that says why the header of this name cannot carry
 // a routing key as its whole value, or nil.
 func CheckHeader(name string) error {
