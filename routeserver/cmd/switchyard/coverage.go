@@ -169,7 +169,8 @@ func (s *survey) injected(ctx context.Context) inject.Settings {
 }
 
 // led returns what reports whether a Service leads to a workload; nil when Services or
-// EndpointSlices may not be read, so that nobody knows.
+// EndpointSlices may not be read, so that nobody knows. The template of an Argo Rollout is
+// not read: its pods say whether a Service leads to it, and without pods it counts as led to.
 func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) bool {
 	var services []corev1.Service
 	var endpoints []discoveryv1.EndpointSlice
@@ -181,7 +182,10 @@ func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) b
 		return nil
 	}
 	paths := baseline.NewPaths(services, endpoints)
-	return func(w inject.Workload, pods []*corev1.Pod) bool { return paths.LeadTo(w.Namespace, s.labels[w], pods) }
+	return func(w inject.Workload, pods []*corev1.Pod) bool {
+		labels, known := s.labels[w]
+		return !known && len(pods) == 0 || paths.LeadTo(w.Namespace, labels, pods)
+	}
 }
 
 func deployment(namespace, name string) inject.Workload {

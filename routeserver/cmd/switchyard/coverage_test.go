@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/inject"
 )
 
 // market makes a namespace with workloads and pods in every state, and an operator
@@ -161,6 +162,35 @@ func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 	for name, want := range map[string]bool{"cart ": true, "plain": true, "not ": false} {
 		if strings.Contains(out, "Deployment asking/"+name) != want {
 			t.Errorf("%s is shown: %t, want %t\n%s%s", name, !want, want, out, errs)
+		}
+	}
+}
+
+// Only templates of Deployments are read. A Rollout that is scaled to 0 has no pods that
+// would say what its Service selects, and must not count as covered for that.
+func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
+	c := market(t, "rolled", "")
+	s := survey{reader: c, ask: cli.CoverageRequest{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
+		deployment("rolled", "cart"): {"app": "cart"}, deployment("rolled", "consumer"): {"app": "consumer"},
+	}}
+	led := s.led(t.Context())
+	rollout := inject.Workload{Kind: "ArgoRollout", Namespace: "rolled", Name: "cart"}
+	of := func(app string) []*corev1.Pod {
+		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "rolled", Labels: map[string]string{"app": app}}}}
+	}
+	for name, tt := range map[string]struct {
+		workload inject.Workload
+		pods     []*corev1.Pod
+		want     bool
+	}{
+		"a Rollout without pods":                       {rollout, nil, true},
+		"a Rollout whose pods a Service selects":       {rollout, of("cart"), true},
+		"a Rollout whose pods no Service selects":      {rollout, of("consumer"), false},
+		"a Deployment without pods":                    {deployment("rolled", "cart"), nil, true},
+		"a Deployment without pods that none leads to": {deployment("rolled", "consumer"), nil, false},
+	} {
+		if got := led(tt.workload, tt.pods); got != tt.want {
+			t.Errorf("%s: %t, want %t", name, got, tt.want)
 		}
 	}
 }
