@@ -9,12 +9,29 @@ import (
 	"testing"
 )
 
-// goCommand answers what tools/preflight asks, and fails like go test on a package
-// of which FAILING is a part.
+// goCommand answers what tools/preflight asks, and fails like go test where FAILING is a
+// part of the call: with the output in OUTPUT.
 const goCommand = `#!/bin/sh
 [ "$1" != env ] || { echo go1.26.0; exit 0; }
 echo "$*" >>"$CALLS"
-case "$*" in *"$FAILING"*) printf -- '--- FAIL: TestThatFails (0.00s)\nFAIL\tswitchyard.dev/package\t0.1s\nFAIL\n'; exit 1;; esac
+case "$*" in *"$FAILING"*) printf '%s' "$OUTPUT"; exit 1;; esac
+`
+
+// failures is what go test writes of packages of the repository and of a module in it.
+const failures = `ok  	switchyard.dev/fine	0.1s
+--- FAIL: TestThatFails (0.00s)
+    --- FAIL: TestThatFails/inside (0.00s)
+--- FAIL: TestToo (0.00s)
+FAIL
+FAIL	switchyard.dev/package	0.1s
+FAIL	switchyard.dev/other/package [build failed]
+--- FAIL: TestBefore (0.00s)
+panic: test timed out after 15m0s
+FAIL	switchyard.dev/slow	900.1s
+--- FAIL: TestTool (0.00s)
+FAIL
+FAIL	switchyard.dev/tools/gen/part	0.1s
+FAIL
 `
 
 // makeTest runs `make test` and returns the calls of the go command that contain
@@ -35,7 +52,7 @@ func makeTest(t *testing.T, failing string) (calls []string, output string, err 
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS")
 	})
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), "CALLS="+filepath.Join(dir, "calls"),
-		"FAILING="+failing, "SWITCHYARD_CACHE="+dir, "ENVOY=/bin/true")
+		"FAILING="+failing, "OUTPUT="+failures, "SWITCHYARD_CACHE="+dir, "ENVOY=/bin/true")
 	out, err := cmd.CombinedOutput()
 	called, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	for line := range strings.Lines(string(called)) {
@@ -49,6 +66,7 @@ func makeTest(t *testing.T, failing string) (calls []string, output string, err 
 // TestMakeTestGoesOnAfterAGroupThatFailed: somebody who waited twenty minutes for a
 // failure wants to know what else fails, and how to see that alone.
 func TestMakeTestGoesOnAfterAGroupThatFailed(t *testing.T) {
+	const alone = "   CGO_ENABLED=0 GOFLAGS=-trimpath go test -count=1 "
 	all, out, err := makeTest(t, "nothing that is ever called")
 	if err != nil || strings.Contains(out, "failed") || len(all) < 8 {
 		t.Fatalf("without a failure: %v after %q:\n%s", err, all, out)
@@ -69,7 +87,12 @@ func TestMakeTestGoesOnAfterAGroupThatFailed(t *testing.T) {
 				}
 			}
 			_, summary, _ := strings.Cut(out, "== failed")
-			for _, want := range []string{command + "\n", "--- FAIL: TestThatFails", "FAIL\tswitchyard.dev/package"} {
+			for _, want := range []string{command + "\n", "--- FAIL: TestThatFails", "FAIL\tswitchyard.dev/package",
+				alone + "-run '^(TestThatFails|TestToo)$' ./package\n",
+				alone + "./other/package\n", // It does not build.
+				alone + "./slow\n",          // Nobody knows which test hung.
+				"go test -C tools/gen -count=1 -run '^(TestTool)$' ./part\n",
+			} {
 				if !strings.Contains(summary, want) {
 					t.Errorf("no %q at the end of\n%s", want, out)
 				}
