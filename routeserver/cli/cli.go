@@ -44,6 +44,9 @@ type Config struct {
 	// Keys takes the routing key out of a request's headers where an archive is
 	// asked. Without it an archive is asked about keys only.
 	Keys api.Keys
+	// Unfit says in a sentence in which headers no request can carry a routing key, and
+	// why; empty when every header can carry it. Without it explain does not say so.
+	Unfit func(key string) string
 }
 
 // PlanRequest is what a dry run is about: the objects in Text, in YAML or JSON, or

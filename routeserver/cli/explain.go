@@ -78,7 +78,9 @@ func (a *app) explain(ctx context.Context, req *routingv1.ExplainRequest) error 
 	if err != nil {
 		return err
 	}
-	text := func(e *routingv1.ExplainResponse) string { return a.explainText(e) + a.outdatedText(ctx, req) }
+	text := func(e *routingv1.ExplainResponse) string {
+		return a.explainText(e) + a.unfitText(req.GetRoutingKey()) + a.outdatedText(ctx, req)
+	}
 	if err := print(a, got, text); err != nil {
 		return err
 	}
@@ -135,6 +137,18 @@ func (a *app) explainText(e *routingv1.ExplainResponse) string {
 		add("to do", e.GetHint())
 	}
 	return b.String() + rows.String()
+}
+
+// unfitText returns a line for people when some header cannot carry the key that was
+// asked for.
+func (a *app) unfitText(key string) string {
+	if key == "" || a.Unfit == nil {
+		return ""
+	}
+	if why := a.Unfit(key); why != "" {
+		return plain(why) + "\n"
+	}
+	return ""
 }
 
 // outdatedText returns a line for people when the sidecar of the pod that is asked

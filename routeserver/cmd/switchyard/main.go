@@ -32,7 +32,7 @@ func run(args []string) int {
 
 // wired gives the client what it needs of the controllers and the sidecars.
 func wired(name string) cli.Config {
-	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: routingkey.Find}
+	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: routingkey.Find, Unfit: unfit}
 }
 
 // called gives how the program was called, as its help should say it.

@@ -13,6 +13,24 @@ import (
 	"switchyard.dev/routeserver/cli"
 )
 
+// Somebody asks why requests with a key stay at the baseline, and no request has that key
+// as sidecars read it.
+func TestExplainSaysWhichHeadersCannotCarryAKey(t *testing.T) {
+	_, address := routes(t)
+	for key, says := range map[string]string{
+		"a,b":                     `No header can carry this key: it contains ",", which ends a value.`,
+		" a":                      `No header can carry this key: it begins with " ", which is no part of a value.`,
+		strings.Repeat("k", 8192): "No header can carry this key: it has 8192 bytes, and readers stop at 8191.",
+		"a;b":                     `No request can carry this key in baggage: it contains ";", which ends a value.`,
+		"k":                       "",
+	} {
+		_, out, errs := ask(t, "explain", "deployment/shop/cart", "--key", key, "--server", address)
+		if !strings.Contains(out, "NEVER_DECLARED") || !strings.Contains(out, says) || says == "" && strings.Contains(out, "can carry") {
+			t.Errorf("of the key %.9q it does not say %q:\n%.600s%s", key, says, out, errs)
+		}
+	}
+}
+
 // The whole way of somebody who has a kubeconfig and nothing else: through the
 // API server and the kubelet to a pod's port.
 func TestAKubeconfigIsEnough(t *testing.T) {
