@@ -13,7 +13,7 @@
 //	nothing is behind the address → UnknownDestination
 //	no rule for the baseline      → MemberGone, NotObserved, NotAMember
 //	a rule that keeps it there    → KeptAtBaseline, once no sidecar has older routes
-//	no Service leads to it        → PortNotMapped
+//	no Service port leads to it   → PortNotMapped
 //	a rule, and no sidecar        → NoSidecar
 //	a sidecar with older routes   → NotAcknowledged
 //	a port that is not mapped     → PortNotMapped

@@ -141,9 +141,9 @@ func TestVerdicts(t *testing.T) {
 			}), routingv1.Verdict_ROUTED, []uint64{1, 2}, "shop/cart",
 		},
 		"no sidecar": {told(declared("k", "a"), a, noMesh), routingv1.Verdict_NO_SIDECAR, []uint64{3}, "1970-01-01T00:00:03Z"},
-		"no Service leads to the workload, so it needs no sidecar": {
+		"no port of a Service leads to the member": {
 			told(declared("k", "a"), without(observed("a", "cart"), func(o *factv1.WorkloadObserved) { o.Services, o.DevMeshPresent = nil, false })),
-			routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, `to which no Service leads, so no request is routed to the sandbox: it is routed by what it asks the route server itself`,
+			routingv1.Verdict_PORT_NOT_MAPPED, []uint64{1, 2}, `for Deployment shop/cart, but no port of a Service leads to ForkedWorkload shop/a, so no request is routed to the sandbox`,
 		},
 		"not every pod has one, and one is connected": {
 			with(told(declared("k", "a"), noMesh), func(e *explain.Evidence) { e.Sidecars, e.SidecarsKnown = sidecar(true), true }), routingv1.Verdict_ROUTED, []uint64{1, 2}, "sb-a",

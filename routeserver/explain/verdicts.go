@@ -98,8 +98,9 @@ func (c *inquiry) kept() bool {
 	return true
 }
 
-// unled looks whether a Service leads to the baseline at all. Without one no request comes
-// to it, and no sidecar is needed: what has the key is found out by the workload itself.
+// unled looks whether the port of some Service leads to the member: none is observed when no
+// Service selects the baseline, or when the member has no port that stands for one. Then no
+// request is routed to the sandbox; the baseline may ask the route server itself.
 func (c *inquiry) unled() bool {
 	o := c.observation()
 	if o == nil || len(o.GetServices()) > 0 {
@@ -107,9 +108,9 @@ func (c *inquiry) unled() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, to which no Service leads, so no request is routed to the sandbox: it is routed by what it asks the route server itself, as message consumers do.",
-			quoted(c.Rule.Sandbox), name(c.Target.Baseline)),
-		"If it consumes messages, it has to leave those with this key to the sandbox. To route requests, create a Service that leads to it.")
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service leads to %s, so no request is routed to the sandbox. Message consumers need none: they ask the route server which messages are theirs.",
+			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
+		"If "+name(c.Target.Baseline)+" consumes messages, it has to leave those with this key to the sandbox. To route requests, see that a Service of it leads to the port, and the conditions of "+object(c.holder())+".")
 	return true
 }
 
