@@ -32,8 +32,8 @@ const (
 
 // ConditionSidecarsReady is a condition that we add to those of a
 // member: every pod of the baseline has a ready DevMesh sidecar, which reads
-// a port that its Services lead to. It is about routing and does not count for Ready. A sidecar of another version than
-// is injected now serves as well, so it is said and is no reason against.
+// a port that its Services lead to. It is about routing and does not count for Ready. An
+// outdated sidecar routes too: the message names it and the condition stays True.
 const ConditionSidecarsReady = "SidecarsReady"
 
 // Sidecars says whether the baseline has the sidecars that it needs, and whether every pod

@@ -38,9 +38,9 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// CacheOptions say what is kept in memory: of pods only what tells whether they
-// have a sidecar, of endpoints only those that no selector of a Service has made, and of everything no more of
-// managedFields than who wrote it.
+// CacheOptions say what is kept in memory: of pods only what keepSidecars leaves, of
+// endpoints only those that no selector of a Service has made, and of everything no more
+// of managedFields than who wrote it.
 // namespaces are those in which the operator may work; empty means all.
 func CacheOptions(namespaces []string) crcache.Options {
 	o := crcache.Options{

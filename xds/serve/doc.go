@@ -20,8 +20,9 @@
 // FromView offers a workload's routes whole and in parts (xds/translate). One
 // goroutine follows the view while there are streams: it works out what changed, for
 // each workload once whatever the number of its pods, and wakes the streams of those
-// workloads alone. What no stream uses is dropped. Responses share the written form of
-// their resources: nothing is written anew for each client.
+// workloads alone; a change of the custom headers concerns them all. What no stream
+// uses is dropped. Responses share the written form of their resources: nothing is
+// written anew for each client.
 //
 // # How much at a time
 //

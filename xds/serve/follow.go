@@ -17,7 +17,8 @@ const followPause = 5 * time.Millisecond
 
 // follower keeps the routes of all workloads that have a stream at the newest
 // table. Each is worked out once for all its pods, from what changed; workloads
-// of which nothing changed are not looked at, nor their streams woken.
+// of which nothing changed are not looked at, nor their streams woken. A change of the
+// custom headers changes the routes of every workload.
 type follower struct {
 	view   View
 	logger *slog.Logger

@@ -50,8 +50,8 @@ const (
 	LabelExternalWorkload = "signadot.com/external-workload"
 
 	// AnnotationOnBehalf, on an object that we made for another one, says which
-	// generation of which object that is and who wrote it, as JSON: the cause that
-	// the routing log names.
+	// generation of which object that is and who wrote it, and the chain of owners
+	// through which it was made, as JSON: the cause that the routing log names.
 	AnnotationOnBehalf = "signadot.com/on-behalf-of"
 
 	// AnnotationWaitsFor, on a ForkedWorkload, says for people what has to come before
