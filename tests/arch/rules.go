@@ -34,6 +34,7 @@ var (
 		"routeserver/bisect",
 		"routeserver/table",
 		"routeserver/explain",
+		"routeserver/spelling",
 		"routeserver/history/fold",
 		"xds/translate",
 		"xds/routingkey",

@@ -6,6 +6,8 @@ import (
 	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"switchyard.dev/routeserver/spelling"
 )
 
 // How alike two words are when one is taken for a misspelling of the other.
@@ -68,7 +70,7 @@ func isMisspelt(name, meant string) bool {
 	}
 	for i, word := range words {
 		if longer := max(len(word), len(meantWords[i])); word != meantWords[i] &&
-			(longer < shortestWord || distance(word, meantWords[i]) > 1+longer/longWord) {
+			(longer < shortestWord || spelling.Distance(word, meantWords[i], 2) > 1+longer/longWord) {
 			return false
 		}
 	}
@@ -83,34 +85,4 @@ func withoutDigits(name string) string {
 		}
 		return r
 	}, name)
-}
-
-// distance returns how many letters have to be added, removed, replaced or swapped with
-// their neighbour to make a into b (optimal string alignment), but 3 for any that differ
-// by more than 2 in length.
-func distance(a, b string) int {
-	if max(len(a), len(b))-min(len(a), len(b)) > 2 {
-		return 3
-	}
-	d := make([][]int, len(a)+1)
-	for i := range d {
-		d[i] = make([]int, len(b)+1)
-		d[i][0] = i
-	}
-	for j := range d[0] {
-		d[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			wrong := 1
-			if a[i-1] == b[j-1] {
-				wrong = 0
-			}
-			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+wrong)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
-			}
-		}
-	}
-	return d[len(a)][len(b)]
 }

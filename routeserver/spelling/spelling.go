@@ -1,0 +1,33 @@
+// Package spelling says how far apart two names are, so that whoever refuses one can
+// ask whether another was meant. How near is near enough, its users decide: a query
+// parameter and a container are misspelt in different ways. It is pure.
+package spelling
+
+// Distance returns how many letters have to be added, removed, replaced or swapped with
+// their neighbour to make b of a (the optimal string alignment distance), in bytes; most
+// plus one where the lengths alone differ by more than most.
+func Distance(a, b string, most int) int {
+	if d := len(a) - len(b); d > most || d < -most {
+		return most + 1
+	}
+	// Three rows of the table: the one that is filled and the two above it.
+	above2, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above2, above, row = above, row, above2
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := above[j]
+			if a[i] != b[j] {
+				replace++
+			}
+			row[j+1] = min(row[j]+1, above[j+1]+1, replace)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], above2[j-1]+1)
+			}
+		}
+	}
+	return row[len(b)]
+}
