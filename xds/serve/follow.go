@@ -143,7 +143,7 @@ func (f *follower) take(t table.Table) {
 func (f *follower) change(was, t table.Table) {
 	changes := table.Diff(was, t) // sorted by baseline
 	if !slices.Equal(was.KeyHeaders(), t.KeyHeaders()) {
-		for _, one := range f.byWorkload { // the head of each says them
+		for _, one := range f.byWorkload { // the head of every workload carries the list
 			f.update(one, was, t, changes)
 		}
 		return
