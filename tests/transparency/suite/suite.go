@@ -1,0 +1,28 @@
+// Package suite is what the suites of tests/transparency have in common: where they
+// send requests, and how they say what came back.
+package suite
+
+import "context"
+
+// Target is one way to an application: bare, through the sidecar without a routing
+// key, or through it with one.
+type Target struct {
+	// Address is host:port of the application.
+	Address string
+	// Key is the routing key that each request is to carry, in baggage; empty for none.
+	Key string
+}
+
+// Seen is what a suite saw, by the name of the case: in words that are equal when the
+// caller could not tell two targets apart. Names are stable, for they are what the
+// table of differences in sidecars/devmesh/README.md names.
+type Seen map[string]string
+
+// Suite is one set of cases.
+type Suite interface {
+	// Name is a word, the first of the name of each difference: wire, h2spec, grpc.
+	Name() string
+	// Run runs every case against a target. An error means that the suite could not be
+	// run; that a case went badly is something seen.
+	Run(ctx context.Context, to Target) (Seen, error)
+}
