@@ -56,6 +56,10 @@ func (c Config) LateHTTPSocket() string { return path.Join(c.RunPath, "late-http
 // opened for it: the application in the same pod has no business there.
 func (c Config) AdminSocket() string { return path.Join(c.RunPath, "admin.sock") }
 
+// ControlSocket is the unix socket at which the program that keeps Envoy learns that
+// the pod ends.
+func (c Config) ControlSocket() string { return path.Join(c.RunPath, "control.sock") }
+
 // WithDefaults fills in what is absent.
 func (c Config) WithDefaults() Config {
 	if c.NodeID == "" {

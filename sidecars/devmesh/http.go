@@ -57,7 +57,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		StreamIdleTimeout:          durationpb.New(0),
 		RequestTimeout:             durationpb.New(0),
 		RequestHeadersTimeout:      durationpb.New(headersTimeout),
-		DrainTimeout:               durationpb.New(drainTime),
+		DrainTimeout:               durationpb.New(finalNotice),
 		DelayedCloseTimeout:        durationpb.New(delayedClose),
 		UseRemoteAddress:           wrapperspb.Bool(false),
 		SkipXffAppend:              true,

@@ -46,12 +46,14 @@ const (
 	connectionBuffer = 32 << 10
 	// maxStreams is what gRPC's servers let a connection have: without bound. See
 	// tools/adr/0012.
-	maxStreams         = 1<<31 - 1
-	streamWindow       = 64 << 10
-	connectionWindow   = 1 << 20
-	maxHeaders         = 1000
-	maxConnections     = 1 << 20
-	drainTime          = 5 * time.Second
+	maxStreams       = 1<<31 - 1
+	streamWindow     = 64 << 10
+	connectionWindow = 1 << 20
+	maxHeaders       = 1000
+	maxConnections   = 1 << 20
+	// finalNotice is what a client of HTTP/2 has, from the notice that the connection is
+	// to end, for requests that it has sent meanwhile: more than a round trip.
+	finalNotice        = 250 * time.Millisecond
 	delayedClose       = time.Second
 	keepaliveXDS       = 10 * time.Second
 	keepaliveXDSAnswer = 5 * time.Second

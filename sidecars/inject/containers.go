@@ -52,6 +52,7 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 		p.prepend("initContainers", sidecar, redirect)
 	} else {
+		sidecar.Lifecycle = preStop(devmesh.DrainWait)
 		sidecar.StartupProbe = nil // readiness alone: a slow start must not restart it under the workload
 		p.prepend("initContainers", redirect)
 		p.prepend("containers", sidecar)
@@ -98,10 +99,18 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 			{Name: devmesh.TokenVolume, MountPath: devmesh.TokenPath, ReadOnly: true},
 			noToken(),
 		},
+		Lifecycle:       preStop(),
 		StartupProbe:    probe(1, 60),
 		ReadinessProbe:  probe(5, 3),
 		SecurityContext: restricted(),
 	}
+}
+
+// preStop tells the sidecar that its pod ends. The kubelet runs it at the start of the
+// end, also of a native sidecar, which it tells to end only after the application has.
+func preStop(arguments ...string) *corev1.Lifecycle {
+	command := append([]string{devmesh.ProgramPath, devmesh.DrainCommand}, arguments...)
+	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}}
 }
 
 func fromPod(name, field string) corev1.EnvVar {

@@ -1,16 +1,25 @@
 // Command devmesh is the sidecar: it keeps an Envoy beside a baseline workload
 // and hands it the routes of its sandboxes. It is configured by the environment
 // that sidecars/devmesh describes, and ends when it is told to, after draining.
+//
+//	devmesh               be the sidecar
+//	devmesh drain         tell the sidecar in this container that its pod ends
+//	devmesh drain -wait   and wait until nothing is under way any more
+//
+// The pod's preStop hook does the latter two.
 package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
+	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/keeper"
 )
 
@@ -22,17 +31,25 @@ func main() {
 		os.Exit(1)
 	}
 	config.Logger = logger
-	config.Proxy.ListenIPv6 = hasIPv6()
-	if err := run(config); err != nil {
+	if err := run(config, os.Args[1:]); err != nil {
 		logger.Error("the sidecar ended", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(config keeper.Config) error {
+func run(config keeper.Config, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return keeper.Run(ctx, config)
+	switch {
+	case len(args) == 0:
+		config.Proxy.ListenIPv6 = hasIPv6()
+		return keeper.Run(ctx, config)
+	case slices.Equal(args, []string{devmesh.DrainCommand}):
+		return keeper.Drain(ctx, config, false)
+	case slices.Equal(args, []string{devmesh.DrainCommand, devmesh.DrainWait}):
+		return keeper.Drain(ctx, config, true)
+	}
+	return fmt.Errorf("%q is no command: use none, or %s [%s]", args, devmesh.DrainCommand, devmesh.DrainWait)
 }
 
 // hasIPv6 tells whether the pod's kernel lets anybody listen on IPv6.

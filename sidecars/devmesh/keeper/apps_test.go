@@ -44,6 +44,8 @@ type answer struct {
 	Status int
 	Header http.Header
 	Body   string
+	// Close: the answer ends its connection.
+	Close bool
 	echo
 }
 
@@ -117,7 +119,7 @@ func do(transport http.RoundTripper, request *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	got := answer{Status: response.StatusCode, Header: response.Header, Body: string(body)}
+	got := answer{Status: response.StatusCode, Header: response.Header, Body: string(body), Close: response.Close}
 	if strings.HasPrefix(got.Body, "{") {
 		if err := json.Unmarshal(body, &got.echo); err != nil {
 			return answer{}, err

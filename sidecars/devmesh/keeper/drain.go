@@ -10,42 +10,124 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-// calm is how long no request may have come before a drained Envoy ends: whoever
-// leads clients here may learn late that it is to end, and their next request would
-// be cut off.
-const calm = time.Second
+const (
+	// calm is how long no request may have come before a sidecar that was told to end
+	// beside a living application ends: whoever leads clients here may learn late that it
+	// is to end, and their next request would be cut off.
+	calm = time.Second
+	// lookForApp is how often it is looked whether the application is gone, once the pod
+	// ends: until the sidecar has seen it, clients of connections that are open are
+	// answered 503, where the application would have closed them.
+	lookForApp = 10 * time.Millisecond
+	// lookAtTraffic is how often Envoy is asked what is under way.
+	lookAtTraffic = 200 * time.Millisecond
+)
 
-// drain lets what is under way finish: Envoy goes on serving and asks clients to
-// use other connections. It returns when nothing is under way, nothing has come for
-// a while, and DrainMin has passed, or after DrainMax.
-func (p *proxy) drain() {
-	ctx, cancel := context.WithTimeout(context.Background(), p.DrainMax)
-	defer cancel()
-	if _, err := p.ask(ctx, http.MethodPost, "/drain_listeners?graceful&skip_exit"); err != nil {
-		p.Logger.Warn("Envoy does not drain; it ends at once", "error", err)
+// Envoy's drain. It keeps its listeners, whatever its drain time.
+const (
+	drainConnections = "/drain_listeners?graceful&skip_exit"
+	closeListeners   = "/drain_listeners"
+)
+
+// drain waits for the end of the pod (ending) or of this program (told), and lets what is
+// under way finish: Envoy goes on serving and asks clients to use other connections, until
+// the application is gone. It returns when Envoy is to end, or when life ends.
+func (p *proxy) drain(life, told context.Context) {
+	select {
+	case <-life.Done():
 		return
+	case <-p.ending:
+	case <-told.Done():
 	}
-	began := time.Now()
-	came, since := -1, began
-	tick := time.NewTicker(200 * time.Millisecond)
+	p.Logger.Info("the pod ends: clients are asked to use other connections")
+	defer close(p.drained)
+	d := drained{min: p.DrainMin, max: p.DrainMax, came: -1}
+	tick := time.NewTicker(lookForApp)
 	defer tick.Stop()
-	for {
+	for looked := (time.Time{}); ; {
+		now := time.Now()
+		if told.Err() != nil && d.told.IsZero() {
+			d.told = now
+		}
+		if !d.gone && p.applicationGone() {
+			d.gone, looked = true, time.Time{}
+			p.Logger.Info("the application is gone: no connection is taken any more")
+		}
+		if now.Sub(looked) >= lookAtTraffic {
+			looked = now
+			if err := p.look(life, &d, now); err != nil {
+				p.Logger.Warn("Envoy does not say what is under way", "error", err)
+			}
+		}
+		if d.over(now) {
+			return
+		}
 		select {
-		case <-ctx.Done():
+		case <-life.Done():
 			return
 		case <-tick.C:
 		}
-		t, err := p.traffic(ctx)
-		if err != nil {
-			return
-		}
-		if t.requests != came {
-			came, since = t.requests, time.Now()
-		}
-		if t.underWay == 0 && time.Since(since) >= calm && time.Since(began) >= p.DrainMin {
-			return
-		}
 	}
+}
+
+// applicationGone reports whether nobody listens in the pod any more.
+func (p *proxy) applicationGone() bool {
+	listens, err := p.applicationListens()
+	if err != nil {
+		p.Logger.Warn("it is not known whether the application is gone", "error", err)
+	}
+	return err == nil && !listens
+}
+
+// look asks Envoy to drain, again in case that it was started anew, and what is under way.
+func (p *proxy) look(ctx context.Context, d *drained, now time.Time) error {
+	path := drainConnections
+	if d.gone {
+		path = closeListeners
+	}
+	if _, err := p.ask(ctx, http.MethodPost, path); err != nil {
+		d.underWay = 0
+		return err
+	}
+	t, err := p.traffic(ctx)
+	if err != nil {
+		d.underWay = 0
+		return err
+	}
+	d.underWay = t.underWay
+	if t.requests != d.came {
+		d.came, d.since = t.requests, now
+	}
+	return nil
+}
+
+// drained is how far a drain has come.
+type drained struct {
+	min, max time.Duration
+	// told is when this program was told to end; zero before.
+	told time.Time
+	// gone: the application is.
+	gone     bool
+	underWay int
+	// came is how many requests have come, ever, since the time when it was so many.
+	came  int
+	since time.Time
+}
+
+// over reports whether Envoy is to end: when nothing is under way any more and the
+// application is gone, for then it has closed its connections too; beside an application
+// that lives on, when no request has come for a while; and after a time in any case.
+func (d drained) over(now time.Time) bool {
+	told := !d.told.IsZero()
+	switch {
+	case told && now.Sub(d.told) >= d.max:
+		return true
+	case d.underWay > 0:
+		return false
+	case d.gone:
+		return true
+	}
+	return told && now.Sub(d.told) >= d.min && now.Sub(d.since) >= calm
 }
 
 // traffic is what goes through an Envoy.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,7 +28,13 @@ type proxy struct {
 	bootstrap string
 	admin     *http.Client
 	late      *late
+	// ending is closed when the pod ends, drained when Envoy is to.
+	ending, drained chan struct{}
+	endOnce         sync.Once
 }
+
+// end says that the pod ends.
+func (p *proxy) end() { p.endOnce.Do(func() { close(p.ending) }) }
 
 // newProxy writes the bootstrap.
 func newProxy(c Config) (*proxy, error) {
@@ -41,7 +48,8 @@ func newProxy(c Config) (*proxy, error) {
 	}
 	p := &proxy{
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
-		late: &late{httpSocket: c.Proxy.LateHTTPSocket(), logger: c.Logger},
+		late:   &late{httpSocket: c.Proxy.LateHTTPSocket(), logger: c.Logger},
+		ending: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if err := replace(p.bootstrap, written); err != nil {
 		return nil, fmt.Errorf("write the bootstrap: %w", err)
@@ -53,6 +61,11 @@ func newProxy(c Config) (*proxy, error) {
 	}}
 	return p, nil
 }
+
+// drainSeconds is how long a connection on which nothing goes on is kept once the pod ends:
+// then a client of HTTP/2 is told to use another, and one of HTTP/1 that has none to hear
+// it by is closed. All others hear it with their next answer. One second is the least.
+const drainSeconds = 1
 
 // Envoy is started again at once, and after a second when it ended within one.
 const restartPause = time.Second
@@ -82,7 +95,8 @@ func (p *proxy) once(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, p.Envoy, "-c", p.bootstrap, "--concurrency", strconv.Itoa(p.Workers),
-		"--log-level", envoyLevel(p.Level), "--disable-hot-restart", "--drain-time-s", "10")
+		"--log-level", envoyLevel(p.Level), "--disable-hot-restart",
+		"--drain-strategy", "immediate", "--drain-time-s", strconv.Itoa(drainSeconds))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

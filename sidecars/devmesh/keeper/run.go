@@ -37,6 +37,10 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
+	controlSocket, err := listenUnix(c.Proxy.ControlSocket())
+	if err != nil {
+		return err
+	}
 	server, err := serve.New(serve.Config{Sessions: r, Logger: c.Logger})
 	if err != nil {
 		return err
@@ -54,6 +58,7 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error { <-life.Done(); g.Stop(); return nil })
 	group.Go(func() error { return p.late.serve(life, lateSocket) })
 	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
+	group.Go(func() error { return serveControl(life, controlSocket, p) })
 	group.Go(func() error {
 		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
 	})
@@ -65,13 +70,18 @@ func Run(ctx context.Context, c Config) error {
 		}
 		return r.offerFirst()
 	})
-	group.Go(func() error { defer end(); return p.run(envoyLife) })
 	group.Go(func() error {
+		defer end()
+		err := p.run(envoyLife)
+		// With the pod's end Envoy may end first; who keeps it waits until it is told to.
 		select {
-		case <-life.Done():
 		case <-ctx.Done():
-			p.drain()
+		case <-life.Done():
 		}
+		return err
+	})
+	group.Go(func() error {
+		p.drain(life, ctx)
 		endEnvoy()
 		return nil
 	})

@@ -1,0 +1,71 @@
+package keeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// The control socket is how this program, run by the pod's preStop hook, tells the one
+// that keeps Envoy that the pod ends. It is in a folder that the sidecar alone has, so
+// nobody else in the pod can call it, nor anybody outside.
+const (
+	drainPath = "/drain"
+	// waitParameter asks for an answer only when the drain is over.
+	waitParameter = "wait"
+	// controlPatience bounds how long either side may take to begin.
+	controlPatience = 5 * time.Second
+)
+
+// serveControl answers on the control socket until life ends.
+func serveControl(life context.Context, l net.Listener, p *proxy) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+drainPath, func(w http.ResponseWriter, r *http.Request) {
+		p.end()
+		if !r.URL.Query().Has(waitParameter) {
+			return
+		}
+		select {
+		case <-p.drained:
+		case <-r.Context().Done():
+		}
+	})
+	server := &http.Server{Handler: mux, ReadTimeout: controlPatience, MaxHeaderBytes: 4 << 10}
+	defer context.AfterFunc(life, func() { _ = server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the control socket: %w", err)
+	}
+	return nil
+}
+
+// Drain tells the sidecar that runs with this configuration that its pod ends. It returns
+// when the sidecar has taken note or, with wait, when the application is gone and nothing
+// is under way any more; an error says that the sidecar cannot be told.
+func Drain(ctx context.Context, c Config, wait bool) error {
+	socket := c.withDefaults().Proxy.ControlSocket()
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: controlPatience}).DialContext(ctx, "unix", socket)
+	}}}
+	url := "http://sidecar" + drainPath
+	if wait {
+		url += "?" + waitParameter
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("tell the sidecar at %s that the pod ends: %w", socket, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		return fmt.Errorf("the sidecar at %s does not take note that the pod ends: %s %s", socket, answer.Status, text)
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package keeper
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// socketTables are where the kernel lists the TCP sockets of the pod, those that
+// listen first: no more is read than them.
+var socketTables = []string{"/proc/net/tcp", "/proc/net/tcp6"}
+
+// stateListen is TCP_LISTEN in the kernel's tables.
+const stateListen = "0A"
+
+// applicationListens reports whether anybody but the sidecar listens in the pod. It asks
+// the kernel and not the application, which would see a connection.
+func (c Config) applicationListens() (bool, error) {
+	for _, table := range socketTables {
+		file, err := os.Open(table)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // no IPv6
+		}
+		if err != nil {
+			return false, err
+		}
+		ports, err := listening(file)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return false, fmt.Errorf("read %s: %w", table, err)
+		}
+		if slices.ContainsFunc(ports, func(port uint64) bool {
+			return port != uint64(c.Proxy.ListenPort) && port != devmesh.ReadinessPort
+		}) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// listening returns the ports in a table of the kernel's on which somebody listens.
+func listening(table io.Reader) (ports []uint64, err error) {
+	lines := bufio.NewScanner(table)
+	lines.Scan() // the head
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || fields[3] != stateListen {
+			break
+		}
+		_, port, _ := strings.Cut(fields[1], ":")
+		number, err := strconv.ParseUint(port, 16, 16)
+		if err != nil {
+			return nil, fmt.Errorf("the socket %q: %w", fields[1], err)
+		}
+		ports = append(ports, number)
+	}
+	return ports, lines.Err()
+}
