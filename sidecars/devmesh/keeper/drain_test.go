@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -157,7 +158,12 @@ func TestTheHookOfAnOrdinaryContainerWaitsForTheApplication(t *testing.T) {
 	default:
 	}
 	r.must(app.Close())
-	r.must(<-returned)
+	select {
+	case err := <-returned:
+		r.must(err)
+	case <-time.After(patience):
+		t.Fatal("the hook did not return after the application was gone")
+	}
 	r.must(process.Process.Signal(syscall.SIGTERM))
 	if err := process.Wait(); err != nil {
 		t.Errorf("the end: %v", err)
