@@ -3,6 +3,8 @@
 package cache
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 )
@@ -18,4 +20,32 @@ func Dir() string {
 		user = "/var/cache"
 	}
 	return filepath.Join(user, "switchyard")
+}
+
+// Folder gives a folder of the cache by its name there. When it is not there, fill
+// fills one that gets the name last, so that nobody meets half of it.
+func Folder(name string, fill func(half string) error) (folder string, err error) {
+	folder = filepath.Join(Dir(), name)
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return "", fmt.Errorf("look into the cache: %w", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		return "", fmt.Errorf("make room in the cache: %w", err)
+	}
+	half, err := os.MkdirTemp(filepath.Dir(folder), ".half-")
+	if err != nil {
+		return "", fmt.Errorf("make room in the cache: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(half)) }()
+	if err := errors.Join(os.Chmod(half, 0o755), fill(half)); err != nil {
+		return "", err
+	}
+	if err := os.Rename(half, folder); err != nil {
+		if _, absent := os.Stat(folder); absent != nil { // not filled by somebody else meanwhile
+			return "", fmt.Errorf("name what was put into the cache: %w", err)
+		}
+	}
+	return folder, nil
 }

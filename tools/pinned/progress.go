@@ -1,11 +1,10 @@
-package argo
+package pinned
 
 import (
 	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 )
@@ -13,16 +12,14 @@ import (
 // heartbeat is how often a build says on standard error how far it is.
 const heartbeat = 20 * time.Second
 
-// build runs `go build` in a folder and says how many packages are left.
-func build(ctx context.Context, in string, args ...string) error {
-	lacking, err := command(ctx, in, "list", "-deps", "-trimpath", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", program)
+// build runs `go build` and says how many packages are left.
+func (m Module) build(ctx context.Context, args ...string) error {
+	lacking, err := m.command(ctx, "list", "-deps", "-trimpath", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", "tool")
 	if err != nil {
 		return err
 	}
 	total := len(strings.Fields(lacking))
-	c := exec.CommandContext(ctx, "go", append([]string{"build", "-v"}, args...)...)
-	c.Dir = in
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	c := m.goes(ctx, append([]string{"build", "-v"}, args...)...)
 	lines, err := c.StderrPipe()
 	if err != nil {
 		return err
@@ -39,7 +36,7 @@ func build(ctx context.Context, in string, args ...string) error {
 		}
 		if done++; time.Now().After(next) {
 			next = time.Now().Add(heartbeat)
-			fmt.Fprintf(os.Stderr, "      Argo Rollouts: %d of about %d packages compiled\n", done, total)
+			fmt.Fprintf(os.Stderr, "      %s: %d of about %d packages compiled\n", m.Name, done, total)
 		}
 	}
 	if err := c.Wait(); err != nil {
