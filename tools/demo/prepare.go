@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Config struct {
 	Root string
 	// Cluster is where it is installed.
 	Cluster Cluster
+	// Tests: bring the images onto the node that tests need.
+	Tests bool
 	// Step is told the name of each step as it begins, and how long the one
 	// before took.
 	Step func(format string, args ...any)
@@ -70,7 +73,8 @@ func bringUp(ctx context.Context, c Config) error {
 
 // loadImages packs the images and brings them onto the node.
 func loadImages(ctx context.Context, c Config) error {
-	pack := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(c.Root, "tools", "image"), ".", "--out", imagesDir(), "--tag", imageTag)
+	pack := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(c.Root, "tools", "image"), ".", "--out", imagesDir(), "--tag", imageTag,
+		"--tests="+strconv.FormatBool(c.Tests))
 	if err := run(pack); err != nil {
 		return fmt.Errorf("pack images: %w", err)
 	}

@@ -2,7 +2,7 @@
 // archives (as `docker save` writes them), without Docker and without a base
 // image.
 //
-//	go run -C tools/image . --out /FOLDER [--only name,...] [--tag dev]
+//	go run -C tools/image . --out /FOLDER [--only name,...] [--tests] [--tag dev]
 //
 // Programs are static Go binaries; the sidecar's image holds Envoy and the few
 // files of the C library it needs, taken from this machine. Two runs on the same
@@ -28,11 +28,12 @@ import (
 
 func main() {
 	out := flag.String("out", "", "folder for the archives, one NAME.tar each; from this module's folder, so give a whole path (required)")
-	only := flag.String("only", "", "names of images, separated by commas; default: all")
+	only := flag.String("only", "", "names of images, separated by commas; default: all but those of tests")
+	tests := flag.Bool("tests", false, "pack those of tests too")
 	tag := flag.String("tag", "dev", "tag of the images")
 	registry := flag.String("registry", "switchyard.dev", "registry in the images' names")
 	flag.Parse()
-	config := build.Config{Out: *out, Tag: *tag, Registry: *registry, Progress: os.Stderr}
+	config := build.Config{Out: *out, Tag: *tag, Registry: *registry, Tests: *tests, Progress: os.Stderr}
 	if *only != "" {
 		config.Only = strings.Split(*only, ",")
 	}

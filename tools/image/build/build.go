@@ -25,8 +25,10 @@ import (
 type Config struct {
 	// Out is the folder for the archives. Required.
 	Out string
-	// Only names the images to pack; empty is all.
+	// Only names the images to pack; empty is all but those of tests.
 	Only []string
+	// Tests packs those of tests too.
+	Tests bool
 	// Registry and Tag make the images' names: REGISTRY/NAME:TAG. Required.
 	Registry, Tag string
 	// Root is the root of the repository. Default: found from the working folder.
@@ -76,7 +78,10 @@ func Run(ctx context.Context, c Config) error {
 		}
 	}
 	images := slices.DeleteFunc(catalog.Images(), func(i catalog.Image) bool {
-		return len(c.Only) > 0 && !slices.Contains(c.Only, i.Name)
+		if len(c.Only) > 0 {
+			return !slices.Contains(c.Only, i.Name)
+		}
+		return i.Tests && !c.Tests
 	})
 	for n, image := range images {
 		began := time.Now()

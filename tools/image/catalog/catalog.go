@@ -18,6 +18,8 @@ type Image struct {
 	Path string
 	// Envoy adds the Envoy binary and the libraries it needs.
 	Envoy bool
+	// Tests: only tests on a real cluster need it, the demo does not.
+	Tests bool
 }
 
 // User is whom images run as unless the pod says otherwise: no one in
@@ -45,10 +47,12 @@ func Images() []Image {
 		{Name: "demo-customer", Title: "Switchyard demo: another build of HotROD's customer service",
 			Module: ".", Program: "./tools/demo/cmd/customer", Path: "/customer"},
 		{Name: "teller", Title: "What tests on a real cluster fork: it says who answers where",
-			Module: ".", Program: "./tests/e2e/cmd/teller", Path: "/teller"},
+			Module: ".", Program: "./tests/e2e/cmd/teller", Path: "/teller", Tests: true},
 		{Name: "consumer", Title: "What tests on a real cluster fork: a consumer of messages without a Service",
-			Module: ".", Program: "./tests/e2e/cmd/consumer", Path: "/consumer"},
+			Module: ".", Program: "./tests/e2e/cmd/consumer", Path: "/consumer", Tests: true},
 		{Name: "broker", Title: "The broker of the tests on a real cluster: nats-server, from its module",
-			Module: ".", Program: "github.com/nats-io/nats-server/v2", Path: "/broker"},
+			Module: ".", Program: "github.com/nats-io/nats-server/v2", Path: "/broker", Tests: true},
+		{Name: "podinfo", Title: "An application of the tests on a real cluster: podinfo, from its module",
+			Module: "tools/apps/pinned", Program: "github.com/stefanprodan/podinfo/cmd/podinfo", Path: "/podinfo", Tests: true},
 	}
 }
