@@ -1,8 +1,6 @@
 package devmesh
 
 import (
-	"time"
-
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -27,18 +25,19 @@ const protocolOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 // application in this pod.
 func (b *builder) app() *clusterv3.Cluster {
 	c := b.originalDestination(translate.AppCluster)
-	c.TypedExtensionProtocolOptions = b.sameProtocol(idleToApp)
+	c.TypedExtensionProtocolOptions = b.sameProtocol(commonHTTP(idleToApp, 0))
 	return c
 }
 
 // forks leads to the address that the matched route has put into the internal
-// header, and takes the header out on the way: nobody outside gets to see it.
+// header, and takes the header out on the way: nobody outside gets to see it. No
+// request is sent again: without the header Envoy would send it to the baseline.
 func (b *builder) forks() *clusterv3.Cluster {
 	c := b.originalDestination(translate.ForksCluster)
 	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 		UseHttpHeader: true, HttpHeaderName: translate.DestinationHeader,
 	}}
-	c.TypedExtensionProtocolOptions = b.sameProtocol(idleToApp,
+	c.TypedExtensionProtocolOptions = b.sameProtocol(commonHTTP(idleToApp, forkConnection),
 		b.httpFilter("envoy.filters.http.header_mutation", &headermutationv3.HeaderMutation{
 			Mutations: &headermutationv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{
 				Action: &mutationv3.HeaderMutation_Remove{Remove: translate.DestinationHeader},
@@ -64,9 +63,9 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 
 // sameProtocol speaks upstream what the client spoke: HTTP/1.1 stays HTTP/1.1,
 // and HTTP/2 (gRPC) stays HTTP/2.
-func (b *builder) sameProtocol(idle time.Duration, filters ...*hcmv3.HttpFilter) map[string]*anypb.Any {
+func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*hcmv3.HttpFilter) map[string]*anypb.Any {
 	return map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
-		CommonHttpProtocolOptions: commonHTTP(idle),
+		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 			UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
 				HttpProtocolOptions: http1(), Http2ProtocolOptions: http2(),

@@ -50,7 +50,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 			b.httpFilter("signadot.com/explain", b.explain()),
 			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 		},
-		CommonHttpProtocolOptions:  commonHTTP(0),
+		CommonHttpProtocolOptions:  commonHTTP(0, 0),
 		HttpProtocolOptions:        http1(),
 		Http2ProtocolOptions:       http2(),
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,

@@ -32,6 +32,11 @@ const (
 	// by the new table, those under way end where they are, and a connection that
 	// is left over is closed when it has been idle for so long.
 	idleToApp = 4 * time.Second
+	// forkConnection is how long a connection to a sandbox is used for new requests. A fork
+	// that restarts is left by then: its Service leads elsewhere as soon as it is told to
+	// end, but connections stay where they are, and a request that is sent into one that the
+	// fork closes in the same moment is lost.
+	forkConnection = time.Second
 	// forgetDestination is how often destinations that nobody used meanwhile are
 	// forgotten. It is not less than idleToApp, so that what ends a connection is
 	// that it is idle and nothing else.
@@ -82,13 +87,16 @@ func http2() *corev3.Http2ProtocolOptions {
 // commonHTTP holds for both sides. Header names with underscores are let
 // through: applications in the wild use them, and refusing them would break
 // their baselines. No routing decision reads such a name.
-func commonHTTP(idle time.Duration) *corev3.HttpProtocolOptions {
+//
+// An idle connection is kept for so long, and any is used for so long; 0 is for ever.
+func commonHTTP(idle, used time.Duration) *corev3.HttpProtocolOptions {
 	o := &corev3.HttpProtocolOptions{
+		IdleTimeout:                  durationpb.New(idle), // without any Envoy closes after an hour
 		MaxHeadersCount:              wrapperspb.UInt32(maxHeaders),
 		HeadersWithUnderscoresAction: corev3.HttpProtocolOptions_ALLOW,
 	}
-	if idle > 0 {
-		o.IdleTimeout = durationpb.New(idle)
+	if used > 0 {
+		o.MaxConnectionDuration = durationpb.New(used)
 	}
 	return o
 }
