@@ -39,6 +39,9 @@
 // startup probe has seen it listen. Elsewhere it is an ordinary container, put
 // first, after the redirect.
 //
+// Its preStop hook tells it that the pod ends (ADR 26). An ordinary container is told to
+// end beside the application, so there the hook waits until the application is gone.
+//
 // # Which ports
 //
 // Every inbound TCP port, declared or not: a declaration is only information in

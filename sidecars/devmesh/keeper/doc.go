@@ -51,8 +51,21 @@
 //
 // # Life and death
 //
-// Run starts Envoy and starts it again, within a second, when it ends. Readiness
-// is Envoy's own: it takes connections. When ctx ends, Envoy drains: it goes on
-// serving, asks clients to use other connections, and ends when no request is
-// left and none has come for a second, not before DrainMin and not after DrainMax.
+// Run starts Envoy and starts it again, within a second, when it ends. Readiness is
+// Envoy's own: it takes connections.
+//
+// The kubelet tells a native sidecar to end only when the application has ended. So the
+// container's preStop hook, at the start of the pod's end, runs this program once more,
+// which tells the first over a unix socket (Drain). From then on every answer closes its
+// connection; a client of HTTP/2 gets GOAWAY with its next answer, or within a second if
+// none is due, and the final one a round trip later. New connections are taken until
+// nobody but the sidecar listens in the pod, which the kernel's table of sockets says.
+// Then Envoy takes no more either, and ends, with all connections that are idle, as soon
+// as nothing is under way: what is under way then is on its way to a fork.
+//
+// When ctx ends beside an application that lives on, Envoy drains in the same way, and
+// ends when no request is left and none has come for a second, not before DrainMin and not
+// after DrainMax. An ordinary container is told to end at the same time as the application
+// is, so its hook returns only when Envoy is to end; what takes longer than the pod's
+// grace period is cut off, as it is for the application.
 package keeper

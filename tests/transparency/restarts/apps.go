@@ -42,9 +42,9 @@ func (a App) key() string { return "restart-" + a.Name }
 //go:embed workload.yaml
 var workloadManifest string
 
-// install makes both workloads of an application and the sandbox, and returns when all
+// Install makes both workloads of an application and the sandbox, and returns when all
 // serve.
-func (a App) install(ctx context.Context) error {
+func (a App) Install(ctx context.Context) error {
 	for name, inject := range map[string]string{a.bare(): "false", a.meshed(): "true"} {
 		manifest := strings.NewReplacer("NAMESPACE", Namespace, "NAME", name, "INJECT", inject, "LIFECYCLE", a.lifecycle).Replace(workloadManifest)
 		if _, err := demo.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
@@ -111,8 +111,8 @@ func (a App) fork(ctx context.Context) (string, error) {
 	return list.Items[0].Metadata.Name, nil
 }
 
-// remove takes the sandbox and the workloads away.
-func (a App) remove(ctx context.Context) error {
+// Remove takes the sandbox and the workloads away.
+func (a App) Remove(ctx context.Context) error {
 	if _, err := demo.Kubectl(ctx, "", "delete", "signadotsandbox", a.key(), "--ignore-not-found", "--timeout=90s"); err != nil {
 		return err
 	}

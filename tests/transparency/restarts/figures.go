@@ -20,14 +20,14 @@ func Run(ctx context.Context, w io.Writer, apps []App, times int) (err error) {
 	bare, meshed := map[row]int{}, map[row]int{}
 	var rows []row
 	for _, a := range apps {
-		if err := a.install(ctx); err != nil {
+		if err := a.Install(ctx); err != nil {
 			return fmt.Errorf("install %s: %w", a.Name, err)
 		}
 		for run := range times {
 			for _, keyed := range []bool{false, true} {
 				outcomes, err := Restart(ctx, a, keyed)
 				if err != nil {
-					return errors.Join(fmt.Errorf("restart %s: %w", a.Name, err), a.remove(ctx))
+					return errors.Join(fmt.Errorf("restart %s: %w", a.Name, err), a.Remove(ctx))
 				}
 				for _, o := range outcomes {
 					r := row{o.App, keyWord(o.Keyed), o.Caller}
@@ -41,7 +41,7 @@ func Run(ctx context.Context, w io.Writer, apps []App, times int) (err error) {
 				}
 			}
 		}
-		if err := a.remove(ctx); err != nil {
+		if err := a.Remove(ctx); err != nil {
 			return err
 		}
 	}
