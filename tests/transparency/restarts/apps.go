@@ -14,8 +14,8 @@ import (
 type App struct {
 	// Name is a word for it, and of its workloads.
 	Name string
-	// lifecycle is that of the application's container.
-	lifecycle string
+	// image is its image's name, lifecycle that of its container.
+	image, lifecycle string
 }
 
 // Apps gives all of them: podinfo, which serves for three seconds after SIGTERM and then
@@ -23,9 +23,9 @@ type App struct {
 // podinfo whose preStop hook sleeps for 30 seconds.
 func Apps() []App {
 	return []App{
-		{Name: "drains", lifecycle: `{}`},
-		{Name: "stops", lifecycle: `{stopSignal: SIGKILL}`},
-		{Name: "lingers", lifecycle: `{preStop: {sleep: {seconds: 30}}}`},
+		{Name: "drains", image: "podinfo", lifecycle: `{}`},
+		{Name: "stops", image: "podinfo-stops", lifecycle: `{}`},
+		{Name: "lingers", image: "podinfo", lifecycle: `{preStop: {sleep: {seconds: 30}}}`},
 	}
 }
 
@@ -46,7 +46,7 @@ var workloadManifest string
 // serve.
 func (a App) Install(ctx context.Context) error {
 	for name, inject := range map[string]string{a.bare(): "false", a.meshed(): "true"} {
-		manifest := strings.NewReplacer("NAMESPACE", Namespace, "NAME", name, "INJECT", inject, "LIFECYCLE", a.lifecycle).Replace(workloadManifest)
+		manifest := strings.NewReplacer("NAMESPACE", Namespace, "NAME", name, "INJECT", inject, "IMAGE", a.image, "LIFECYCLE", a.lifecycle).Replace(workloadManifest)
 		if _, err := demo.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
 			return err
 		}
@@ -56,27 +56,10 @@ func (a App) Install(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.taken(ctx); err != nil {
-		return err
-	}
 	if _, err := demo.Kubectl(ctx, a.sandbox(), "apply", "-f", "-"); err != nil {
 		return err
 	}
 	return a.sandboxReady(ctx)
-}
-
-// taken fails when the cluster does not know how the application is to end: it drops
-// what it does not know.
-func (a App) taken(ctx context.Context) error {
-	if !strings.Contains(a.lifecycle, "stopSignal") {
-		return nil
-	}
-	signal, err := demo.Kubectl(ctx, "", "get", "deployment", a.bare(), "-n", Namespace, "-o",
-		"jsonpath={.spec.template.spec.containers[0].lifecycle.stopSignal}")
-	if err == nil && signal == "" {
-		err = fmt.Errorf("the cluster knows no lifecycle.stopSignal, with which %s stops at once: it is part of Kubernetes 1.36", a.Name)
-	}
-	return err
 }
 
 // sandbox forks the meshed workload, with another message.

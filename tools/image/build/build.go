@@ -186,6 +186,7 @@ func (c Config) spec(ctx context.Context, image catalog.Image) (pack.Spec, error
 		Entrypoint:   []string{image.Path},
 		User:         catalog.User,
 		Architecture: runtime.GOARCH,
+		StopSignal:   image.StopSignal,
 		Labels: map[string]string{
 			"org.opencontainers.image.title":    image.Title,
 			"org.opencontainers.image.licenses": "Apache-2.0",

@@ -18,6 +18,8 @@ type Image struct {
 	Path string
 	// Envoy adds the Envoy binary and the libraries it needs.
 	Envoy bool
+	// StopSignal is what ends it in place of SIGTERM, when not empty.
+	StopSignal string
 	// Tests: only tests on a real cluster need it, the demo does not.
 	Tests bool
 }
@@ -54,5 +56,7 @@ func Images() []Image {
 			Module: ".", Program: "github.com/nats-io/nats-server/v2", Path: "/broker", Tests: true},
 		{Name: "podinfo", Title: "An application of the tests on a real cluster: podinfo, from its module",
 			Module: "tools/apps/pinned", Program: "github.com/stefanprodan/podinfo/cmd/podinfo", Path: "/podinfo", Tests: true},
+		{Name: "podinfo-stops", Title: "podinfo that stops at once",
+			Module: "tools/apps/pinned", Program: "github.com/stefanprodan/podinfo/cmd/podinfo", Path: "/podinfo", StopSignal: "SIGKILL", Tests: true},
 	}
 }

@@ -40,6 +40,8 @@ type Spec struct {
 	Entrypoint []string
 	// User is as whom: uid:gid.
 	User string
+	// StopSignal is what ends it in place of SIGTERM, when not empty.
+	StopSignal string
 	// Architecture is that of the programs, as Go names it.
 	Architecture string
 	// Labels are shown by tools that inspect images.
@@ -89,7 +91,7 @@ func Image(s Spec) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", s.Architecture
-	config.Config = v1.Config{Entrypoint: s.Entrypoint, User: s.User, Labels: s.Labels, WorkingDir: "/"}
+	config.Config = v1.Config{Entrypoint: s.Entrypoint, User: s.User, Labels: s.Labels, WorkingDir: "/", StopSignal: s.StopSignal}
 	return mutate.ConfigFile(image, config)
 }
 
