@@ -56,6 +56,11 @@ func (a App) Install(ctx context.Context) error {
 			return err
 		}
 	}
+	return a.makeSandbox(ctx)
+}
+
+// makeSandbox makes the sandbox and waits until it is ready.
+func (a App) makeSandbox(ctx context.Context) error {
 	if _, err := demo.Kubectl(ctx, a.sandbox(), "apply", "-f", "-"); err != nil {
 		return err
 	}

@@ -5,57 +5,85 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/traffic"
 )
 
-// Run restarts each application so many times, without a key and with one, tells what
-// became of the requests, and prints a figure for each application and kind of caller:
-// the requests lost behind the sidecar in all restarts together, against those of the
-// bare application beside it.
-func Run(ctx context.Context, w io.Writer, apps []App, times int) (err error) {
-	type row struct{ app, key, caller string }
-	bare, meshed := map[row]int{}, map[row]int{}
-	var rows []row
+// Run restarts each application so many times, without a key and with one, and ends its
+// sandbox as often. It tells what became of the requests, and prints a figure for each
+// application and kind of caller: the requests lost behind the sidecar, all times together,
+// against those of the bare application beside it.
+func Run(ctx context.Context, w io.Writer, apps []App, times int) error {
+	t := tally{w: w, bare: map[row]int{}, meshed: map[row]int{}}
 	for _, a := range apps {
-		if err := a.Install(ctx); err != nil {
-			return fmt.Errorf("install %s: %w", a.Name, err)
-		}
-		for run := range times {
-			for _, keyed := range []bool{false, true} {
-				outcomes, err := Restart(ctx, a, keyed)
-				if err != nil {
-					return errors.Join(fmt.Errorf("restart %s: %w", a.Name, err), a.Remove(ctx))
-				}
-				for _, o := range outcomes {
-					r := row{o.App, keyWord(o.Keyed), o.Caller}
-					if run == 0 {
-						rows = append(rows, r)
-					}
-					bare[r] += Lost(o.Bare)
-					meshed[r] += Lost(o.Meshed)
-					fmt.Fprintf(w, "%s %-7s %-7s %-3s bare:   %s\n", time.Now().Format(time.TimeOnly), r.app, r.key, r.caller, o.Bare)
-					fmt.Fprintf(w, "%s %-7s %-7s %-3s meshed: %s\n", time.Now().Format(time.TimeOnly), r.app, r.key, r.caller, o.Meshed)
-				}
+		err := a.Install(ctx)
+		for range times {
+			if err == nil {
+				err = t.once(ctx, a)
 			}
 		}
-		if err := a.Remove(ctx); err != nil {
-			return err
+		if err = errors.Join(err, a.Remove(ctx)); err != nil {
+			return fmt.Errorf("the application that %s: %w", a.Name, err)
 		}
 	}
-	for _, r := range rows {
-		name := strings.ToUpper(fmt.Sprintf("restart_%s_%s_%s", r.app, r.key, r.caller))
-		figures.Told(w, name, meshed[r], fmt.Sprintf("requests_lost_in_%d_restarts", times),
-			fmt.Sprintf("at most %d, as bare beside it", bare[r]), meshed[r] <= bare[r])
+	for _, r := range t.rows {
+		target, bare := "0, as nothing restarts", 0
+		if r.what != ended {
+			bare = t.bare[r]
+			target = fmt.Sprintf("at most %d, as bare beside it", bare)
+		}
+		name := strings.ToUpper(fmt.Sprintf("restart_%s_%s_%s", r.app, r.what, r.caller))
+		figures.Told(w, name, t.meshed[r], fmt.Sprintf("requests_lost_in_%d", times), target, t.meshed[r] <= bare)
 	}
 	return nil
 }
 
-func keyWord(keyed bool) string {
-	if keyed {
-		return "keyed"
+// What is done to an application: its pods restart, or those of its fork, or its sandbox
+// ends.
+const (
+	plain = "plain"
+	keyed = "keyed"
+	ended = "ended"
+)
+
+type row struct{ app, what, caller string }
+
+// tally adds up what was lost.
+type tally struct {
+	w            io.Writer
+	rows         []row
+	bare, meshed map[row]int
+}
+
+// once does each thing to an application once.
+func (t *tally) once(ctx context.Context, a App) error {
+	for what, withKey := range map[string]bool{plain: false, keyed: true} {
+		outcomes, err := Restart(ctx, a, withKey)
+		if err != nil {
+			return err
+		}
+		for _, o := range outcomes {
+			r := row{o.App, what, o.Caller}
+			t.add(t.bare, r, "bare", Lost(o.Bare), o.Bare)
+			t.add(t.meshed, r, "meshed", Lost(o.Meshed), o.Meshed)
+		}
 	}
-	return "plain"
+	ledgers, err := End(ctx, a)
+	for _, caller := range slices.Sorted(maps.Keys(ledgers)) {
+		t.add(t.meshed, row{a.Name, ended, caller}, "meshed", ledgers[caller].FailedCount, ledgers[caller])
+	}
+	return err
+}
+
+func (t *tally) add(to map[row]int, r row, which string, lost int, l *traffic.Ledger) {
+	if !slices.Contains(t.rows, r) {
+		t.rows = append(t.rows, r)
+	}
+	to[r] += lost
+	fmt.Fprintf(t.w, "%s %s %s %s %s: %s\n", time.Now().Format(time.TimeOnly), r.app, r.what, r.caller, which, l)
 }

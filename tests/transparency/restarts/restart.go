@@ -66,6 +66,28 @@ func Restart(ctx context.Context, a App, keyed bool) ([]Outcome, error) {
 	return outcomes, a.sandboxReady(ctx)
 }
 
+// End takes the sandbox away under requests with its key, makes it anew, and gives what
+// became of the requests by kind of caller: the fork answers them and then the baseline, so
+// all that counts is how many nobody answered. An error is as with Restart.
+func End(ctx context.Context, a App) (map[string]*traffic.Ledger, error) {
+	meshed, err := demo.ServiceURL(ctx, Namespace, a.meshed(), 80)
+	if err != nil {
+		return nil, err
+	}
+	ledgers, err := underLoad(ctx, map[string]traffic.Want{meshed: {Key: a.key(), Side: traffic.Fork}}, func() error {
+		time.Sleep(settle)
+		if _, err := demo.Kubectl(ctx, "", "delete", "signadotsandbox", a.key(), "--timeout=90s"); err != nil {
+			return err
+		}
+		time.Sleep(2 * settle)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ledgers[meshed], a.makeSandbox(ctx)
+}
+
 // rollout restarts Deployments at the same time and waits until all pods of before are
 // gone.
 func rollout(ctx context.Context, names ...string) error {
