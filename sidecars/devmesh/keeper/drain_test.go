@@ -189,3 +189,38 @@ func (r *rig) serveSlowly(l net.Listener, release <-chan struct{}) {
 	go func() { _ = server.Serve(l) }()
 	r.t.Cleanup(func() { _ = server.Close() })
 }
+
+// An application that is gone without notice has closed its connections, and clients that
+// find theirs closed ask again elsewhere. When it is back, so is the sidecar.
+func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
+	r := newRig(t)
+	app := r.app(8080)
+	r.serveHTTP(app, "baseline")
+	r.serveHTTP(r.fork("10.96.8.1:80"), "fork")
+	r.Board.Declare(sandbox("k1", "10.96.8.1:80", 8080))
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	r.acked()
+	idle := r.talk(t)
+	idle.say("none", "GET / HTTP/1.1\r\n{key}\r\n")
+	idle.hear(http.MethodGet)
+	r.must(app.Close())
+	idle.ended()
+	r.eventually("a fork is reached though its baseline is gone", func() error {
+		got, err := r.get(8080, key("k1"))
+		if err == nil && got.Side != "fork" {
+			err = fmt.Errorf("%d, served by %q", got.Status, got.Side)
+		}
+		return err
+	})
+	r.serveHTTP(r.app(8080), "baseline")
+	r.eventually("the application is served again", func() error {
+		got, err := r.get(8080)
+		if err == nil && got.Side != "baseline" {
+			err = fmt.Errorf("%d, served by %q", got.Status, got.Side)
+		}
+		return err
+	})
+}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,10 @@ type proxy struct {
 	// ending is closed when the pod ends, drained when Envoy is to.
 	ending, drained chan struct{}
 	endOnce         sync.Once
+	// envoy is the one that was started last; left: it was ended because the application
+	// is gone.
+	envoy atomic.Pointer[os.Process]
+	left  atomic.Bool
 }
 
 // end says that the pod ends.
@@ -78,6 +83,10 @@ func (p *proxy) run(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if p.left.Swap(false) {
+			p.awaitApplication(ctx)
+			continue
+		}
 		p.Logger.Error("Envoy ended; starting it again", "error", err)
 		if pause := restartPause - time.Since(began); pause > 0 {
 			select {
@@ -101,7 +110,11 @@ func (p *proxy) once(ctx context.Context) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
-	return cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.envoy.Store(cmd.Process)
+	return cmd.Wait()
 }
 
 // envoyLevel is Envoy's word for a level. What Envoy calls information is noise

@@ -59,6 +59,7 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error { return p.late.serve(life, lateSocket) })
 	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
 	group.Go(func() error { return serveControl(life, controlSocket, p) })
+	group.Go(func() error { return p.watchApplication(life) })
 	group.Go(func() error {
 		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
 	})
