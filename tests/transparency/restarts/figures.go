@@ -62,8 +62,8 @@ type tally struct {
 
 // once does each thing to an application once.
 func (t *tally) once(ctx context.Context, a App) error {
-	for what, withKey := range map[string]bool{plain: false, keyed: true} {
-		outcomes, err := Restart(ctx, a, withKey)
+	for _, what := range []string{plain, keyed} {
+		outcomes, err := Restart(ctx, a, what == keyed)
 		if err != nil {
 			return err
 		}
