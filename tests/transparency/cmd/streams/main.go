@@ -1,0 +1,28 @@
+// Command streams measures how fast large bodies pass the sidecar, beside a stock
+// Envoy and beside nothing (package streams). It never fails on a number.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	"switchyard.dev/tests/transparency/streams"
+)
+
+func main() {
+	s := streams.Default()
+	flag.Int64Var(&s.Bytes, "bytes", s.Bytes, "size of each body")
+	flag.IntVar(&s.Runs, "runs", s.Runs, "runs of each row")
+	flag.DurationVar(&s.RTT, "rtt", s.RTT, "round trip of the line with a delay")
+	flag.StringVar(&s.Rows, "rows", s.Rows, "only rows whose name has this in it")
+	flag.IntVar(&s.Stall, "stall", s.Stall, "make so many downloads on a busy machine instead")
+	flag.Int64Var(&s.StallBytes, "stall-bytes", s.StallBytes, "size of each of those")
+	flag.IntVar(&s.Busy, "busy", s.Busy, "loops that keep the machine busy meanwhile")
+	flag.Parse()
+	if err := streams.Run(context.Background(), s, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "streams:", err)
+		os.Exit(1)
+	}
+}

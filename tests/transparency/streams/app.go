@@ -1,0 +1,115 @@
+package streams
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"switchyard.dev/tests/podnet"
+)
+
+// What this program starts itself as.
+const (
+	beApp  = "app"  // with the listener as descriptor 3
+	beLine = "line" // with the two ends as descriptors 3 and 4
+	beBusy = "busy"
+)
+
+// delayName has a line's delay, one way.
+const delayName = "SWITCHYARD_STREAMS_DELAY"
+
+// become is one of the parts. It ends with the program that started it: its input
+// ends then.
+func become(what string) error {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	switch what {
+	case beApp:
+		return serve()
+	case beLine:
+		delay, err := time.ParseDuration(os.Getenv(delayName))
+		if err != nil {
+			return err
+		}
+		return podnet.Carry(os.NewFile(3, "near"), os.NewFile(4, "far"), delay)
+	case beBusy:
+		for { //nolint:staticcheck // it is to be busy
+		}
+	}
+	return fmt.Errorf("%q is nothing to be", what)
+}
+
+// window is as much as net/http lets a receiver have: it bounds nothing here.
+const window = 4<<20 - 1
+
+// protocols has one version of HTTP without TLS, or both.
+func protocols(one, two bool) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(one)
+	p.SetUnencryptedHTTP2(two)
+	return &p
+}
+
+// serve is the application: GET gives as many bytes as the query says, and POST
+// takes what comes and says how much it was.
+func serve() error {
+	l, err := net.FileListener(os.NewFile(3, "listener"))
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		Protocols:         protocols(true, true),
+		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: window, MaxReceiveBufferPerStream: window},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				n, _ := drain(r.Body)
+				fmt.Fprint(w, n)
+				return
+			}
+			size, err := strconv.ParseInt(r.URL.RawQuery, 10, 64)
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadRequest)
+				return
+			}
+			w.Header().Set("Content-Length", r.URL.RawQuery)
+			_, _ = io.CopyBuffer(onlyWriter{w}, &zeros{size}, make([]byte, chunk)) // the client says what it got
+		}),
+	}
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// chunk is what is read and written at once.
+const chunk = 256 << 10
+
+// onlyWriter and onlyReader hide what would copy in pieces of another size.
+type (
+	onlyWriter struct{ io.Writer }
+	onlyReader struct{ io.Reader }
+)
+
+func drain(from io.Reader) (int64, error) {
+	return io.CopyBuffer(onlyWriter{io.Discard}, onlyReader{from}, make([]byte, chunk))
+}
+
+// zeros gives so many bytes.
+type zeros struct{ left int64 }
+
+func (z *zeros) Read(b []byte) (int, error) {
+	if z.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(z.left, int64(len(b)))
+	z.left -= n
+	return int(n), nil
+}
