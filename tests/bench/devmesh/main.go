@@ -19,6 +19,12 @@ type settings struct {
 	restarts      int
 	// parts: measure also what each part of the sidecar's Envoy costs.
 	parts bool
+	// attacks: measure nothing but the memory that attacks hold; each for so long,
+	// with so many clients, and only those whose name has that in it.
+	attacks bool
+	holding time.Duration
+	clients int
+	attack  string
 }
 
 func main() {
@@ -29,6 +35,10 @@ func main() {
 	flag.DurationVar(&s.second, "latency-slice", 500*time.Millisecond, "length of one measurement of latency")
 	flag.IntVar(&s.restarts, "restarts", 10, "restarts without a control plane")
 	flag.BoolVar(&s.parts, "parts", false, "measure instead the CPU that each part of the sidecar's Envoy costs")
+	flag.BoolVar(&s.attacks, "attacks", false, "measure nothing but the memory that attacks hold")
+	flag.DurationVar(&s.holding, "holding", 20*time.Second, "how long each attack lasts")
+	flag.IntVar(&s.clients, "clients", 1_000, "clients of each attack")
+	flag.StringVar(&s.attack, "attack", "", "only attacks whose name has this in it")
 	be := flag.String("be", "", "be one of the processes of a place (this program starts itself so)")
 	flag.Parse()
 	run := func() (int, error) { return isolated(context.Background(), s) }

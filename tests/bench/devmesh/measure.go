@@ -35,6 +35,9 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 	if n.stopRoutes, err = serveRoutes(tableOf(sizes...)); err != nil {
 		return err
 	}
+	if s.attacks {
+		return n.suffer(ctx, s, w)
+	}
 	if err := n.build(ctx, shapes(s)); err != nil {
 		return err
 	}

@@ -1,0 +1,48 @@
+package attack
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// begin1 sends a request of HTTP/1, or the beginning of one.
+func begin1(c net.Conn, k Kind) error {
+	text := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: attack\r\n", k.path())
+	switch {
+	case k.Head > 0:
+		for len(text) < k.Head {
+			text = fmt.Appendf(text, "x-%d: %s\r\n", len(text), bytes.Repeat([]byte("x"), fieldSize))
+		}
+	case k.Up:
+		text = fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: attack\r\nContent-Length: %d\r\n\r\n", k.path(), int64(1)<<40)
+	default:
+		text = append(text, "\r\n"...)
+	}
+	_, err := c.Write(text)
+	return err
+}
+
+// fieldSize is how long the values in a large head are.
+const fieldSize = 8 << 10
+
+// socketError gives a connection's error, or ECONNRESET when it has none but is
+// closed on both sides.
+func socketError(fd int) error {
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	if err != nil {
+		return err
+	}
+	if code != 0 {
+		return syscall.Errno(code)
+	}
+	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+	const established = 1
+	if err == nil && info.State != established {
+		err = syscall.ECONNRESET
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package attack
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Honest is how honest requests fared.
+type Honest struct {
+	// Sent and Served count them; Worst is how long the slowest answer took.
+	Sent, Served int
+	Worst        time.Duration
+	// Failure is the first that there was.
+	Failure error
+}
+
+const (
+	// honestEvery is the pause between honest requests, and honestPatience how long
+	// each waits.
+	honestEvery    = 50 * time.Millisecond
+	honestPatience = 10 * time.Second
+)
+
+// Beside sends honest requests to the application until ctx ends, one after the
+// other: over HTTP/1 and HTTP/2, on connections that last and on new ones, in turn.
+func Beside(ctx context.Context, address string) Honest {
+	var clients []*http.Client
+	for i := range 4 {
+		transport := &http.Transport{Protocols: protocols(i < 2, i >= 2), DisableKeepAlives: i%2 == 1}
+		defer transport.CloseIdleConnections()
+		clients = append(clients, &http.Client{Transport: transport, Timeout: honestPatience})
+	}
+	var h Honest
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := ask(ctx, clients[h.Sent%len(clients)], "http://"+address+"/")
+		if ctx.Err() != nil {
+			break
+		}
+		h.Sent++
+		if err == nil {
+			h.Served++
+			h.Worst = max(h.Worst, time.Since(began))
+		} else if h.Failure == nil {
+			h.Failure = fmt.Errorf("request %d: %w", h.Sent, err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(honestEvery):
+		}
+	}
+	return h
+}
+
+func ask(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
+	if err == nil && string(text) != ok {
+		err = fmt.Errorf("%s: %q", response.Status, text)
+	}
+	return err
+}
+
+// Ready waits until an honest request is served.
+func Ready(ctx context.Context, address string) error {
+	client := &http.Client{Timeout: honestPatience, Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		err := ask(ctx, client, "http://"+address+"/")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no honest request is served: %w", err)
+		case <-time.After(honestEvery):
+		}
+	}
+}
