@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -41,7 +42,13 @@ func Serve(l net.Listener) error {
 			}
 		}
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute, Protocols: protocols(true, true)}
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: time.Minute, Protocols: protocols(true, true),
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			_ = lean(c) // else it holds more
+			return ctx
+		},
+	}
 	if err := server.Serve(l); !errors.Is(err, net.ErrClosed) {
 		return err
 	}

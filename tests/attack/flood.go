@@ -13,6 +13,17 @@ import (
 // dialling bounds how many clients come at the same moment.
 const dialling = 64
 
+// lean bounds what the kernel holds for a connection: it is the sidecar's memory that
+// is to be held, not the machine's.
+func lean(c net.Conn) error {
+	const size = 64 << 10
+	t, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	return errors.Join(t.SetReadBuffer(size), t.SetWriteBuffer(size))
+}
+
 // Held are clients that hold what they have got, until Release.
 type Held struct {
 	// Refused counts connections and streams that the other side has ended.
@@ -34,7 +45,7 @@ func Flood(ctx context.Context, address string, k Kind, clients int) (*Held, err
 			if err == nil {
 				defer c.Close()
 				defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-				err = begin(c, k)
+				err = errors.Join(lean(c), begin(c, k))
 			}
 			<-slots
 			begun <- err
