@@ -7,12 +7,8 @@ import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
-	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
-	fixedheapv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 // Clusters that the routes do not name.
@@ -67,36 +63,6 @@ func (b *builder) any(m proto.Message) *anypb.Any {
 		b.err = err
 	}
 	return packed
-}
-
-// overload sheds load before the kernel kills the proxy, and with it every
-// connection of the baseline.
-func (b *builder) overload() *overloadv3.OverloadManager {
-	const heap = "envoy.resource_monitors.fixed_heap"
-	action := func(name string, above float64) *overloadv3.OverloadAction {
-		return &overloadv3.OverloadAction{Name: name, Triggers: []*overloadv3.Trigger{{
-			Name:         heap,
-			TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: above}},
-		}}}
-	}
-	return &overloadv3.OverloadManager{
-		RefreshInterval: durationpb.New(refreshOverload),
-		ResourceMonitors: []*overloadv3.ResourceMonitor{
-			b.monitor(heap, &fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: b.HeapBytes}),
-			b.monitor("envoy.resource_monitors.global_downstream_max_connections",
-				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections}),
-		},
-		Actions: []*overloadv3.OverloadAction{
-			action("envoy.overload_actions.shrink_heap", 0.90),
-			action("envoy.overload_actions.stop_accepting_requests", 0.98),
-		},
-	}
-}
-
-func (b *builder) monitor(name string, config proto.Message) *overloadv3.ResourceMonitor {
-	return &overloadv3.ResourceMonitor{
-		Name: name, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: b.any(config)},
-	}
 }
 
 func pipe(path string) *corev3.Address {

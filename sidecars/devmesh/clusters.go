@@ -55,9 +55,12 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 		LbPolicy:                      clusterv3.Cluster_CLUSTER_PROVIDED,
 		CleanupInterval:               durationpb.New(forgetDestination),
 		ConnectTimeout:                durationpb.New(connectTimeout),
-		PerConnectionBufferLimitBytes: buffer(),
+		PerConnectionBufferLimitBytes: buffer(connectionBuffer),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},
 		CircuitBreakers:               unlimited(),
+		// As bare: streams of HTTP/2 that one client does not read, or that the
+		// application does not, fill the window of a connection. It must be theirs.
+		ConnectionPoolPerDownstreamConnection: true,
 	}
 }
 
@@ -117,7 +120,7 @@ func local(name, path string) *clusterv3.Cluster {
 		Name:                          name,
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
 		ConnectTimeout:                durationpb.New(connectTimeout),
-		PerConnectionBufferLimitBytes: buffer(),
+		PerConnectionBufferLimitBytes: buffer(lateBuffer),
 		CircuitBreakers:               unlimited(),
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{
 			ClusterName: name,

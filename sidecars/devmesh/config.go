@@ -32,7 +32,8 @@ type Config struct {
 	// server speaks first. Default DefaultPlainPorts.
 	PlainPorts []uint32
 	// HeapBytes is how much memory Envoy may use before it sheds load. Default
-	// 512 MiB.
+	// 384 MiB: with what is not heap, and the program beside it, half of what the
+	// container may have.
 	HeapBytes uint64
 }
 
@@ -78,7 +79,7 @@ func (c Config) WithDefaults() Config {
 		c.PlainPorts = DefaultPlainPorts()
 	}
 	if c.HeapBytes == 0 {
-		c.HeapBytes = 512 << 20
+		c.HeapBytes = 384 << 20
 	}
 	return c
 }

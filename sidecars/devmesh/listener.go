@@ -36,7 +36,7 @@ func (b *builder) listener() *listenerv3.Listener {
 		},
 		ListenerFiltersTimeout:           durationpb.New(sniffTimeout),
 		ContinueOnListenerFiltersTimeout: true,
-		PerConnectionBufferLimitBytes:    buffer(),
+		PerConnectionBufferLimitBytes:    buffer(connectionBuffer),
 		TcpKeepalive:                     keepalive(),
 		FilterChains: []*listenerv3.FilterChain{
 			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}),
@@ -64,7 +64,7 @@ func (b *builder) lateHTTP() *listenerv3.Listener {
 		ListenerFilters: []*listenerv3.ListenerFilter{
 			b.listenerFilter("envoy.filters.listener.proxy_protocol", &proxyprotocolv3.ProxyProtocol{}, nil),
 		},
-		PerConnectionBufferLimitBytes: buffer(),
+		PerConnectionBufferLimitBytes: buffer(lateBuffer),
 		FilterChains:                  []*listenerv3.FilterChain{b.httpChain(nil)},
 	}
 }

@@ -1,0 +1,78 @@
+package devmesh
+
+import (
+	"time"
+
+	overloadv3 "github.com/envoyproxy/go-control-plane/envoy/config/overload/v3"
+	connectionsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/downstream_connections/v3"
+	fixedheapv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/resource_monitors/fixed_heap/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// What is done about memory, by the share of the heap that is used.
+//
+// Streams of HTTP/2 that hold much are ended first: those with most, and the fuller
+// the heap the smaller ones too. Envoy ends up to 50 in each worker whenever the share
+// changes, and none while the action is saturated; so it never is: resetAll is beyond
+// what the heap can be, and heapScale keeps Envoy from cutting the share off at one.
+// Streams of HTTP/1 Envoy does not count; connectionBuffer bounds them. Requests are
+// refused last, because that refuses honest ones too.
+const (
+	resetFrom   = 0.60
+	resetAll    = 1.30
+	shrinkAbove = 0.80
+	refuseAbove = 0.98
+	heapScale   = 2
+	// countedFrom is the power of two of the bytes from which on a stream is counted:
+	// eight classes of streams, from 1 KiB to 128 KiB and more. At refuseAbove those
+	// of 8 KiB are ended.
+	countedFrom = 10
+	// refreshOverload is how often memory is looked at. 1,000 clients with 100 streams
+	// each open thousands in a second, and what is not ended meanwhile is held.
+	refreshOverload = 20 * time.Millisecond
+)
+
+const heapMonitor = "envoy.resource_monitors.fixed_heap"
+
+// overload sheds load before the kernel kills the proxy, and with it every
+// connection of the baseline.
+func (b *builder) overload() *overloadv3.OverloadManager {
+	return &overloadv3.OverloadManager{
+		RefreshInterval: durationpb.New(refreshOverload),
+		ResourceMonitors: []*overloadv3.ResourceMonitor{
+			b.monitor(heapMonitor, &fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: heapScale * b.HeapBytes}),
+			b.monitor("envoy.resource_monitors.global_downstream_max_connections",
+				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections}),
+		},
+		BufferFactoryConfig: &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: countedFrom},
+		Actions:             memoryActions(),
+	}
+}
+
+// memoryActions are what is done about memory.
+func memoryActions() []*overloadv3.OverloadAction {
+	above := func(share float64) *overloadv3.Trigger {
+		return &overloadv3.Trigger{
+			Name:         heapMonitor,
+			TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share / heapScale}},
+		}
+	}
+	between := &overloadv3.Trigger{
+		Name: heapMonitor,
+		TriggerOneof: &overloadv3.Trigger_Scaled{Scaled: &overloadv3.ScaledTrigger{
+			ScalingThreshold: resetFrom / heapScale, SaturationThreshold: resetAll / heapScale,
+		}},
+	}
+	return []*overloadv3.OverloadAction{
+		{Name: "envoy.overload_actions.shrink_heap", Triggers: []*overloadv3.Trigger{above(shrinkAbove)}},
+		{Name: "envoy.overload_actions.reset_high_memory_stream", Triggers: []*overloadv3.Trigger{between}},
+		{Name: "envoy.overload_actions.stop_accepting_requests", Triggers: []*overloadv3.Trigger{above(refuseAbove)}},
+	}
+}
+
+func (b *builder) monitor(name string, config proto.Message) *overloadv3.ResourceMonitor {
+	return &overloadv3.ResourceMonitor{
+		Name: name, ConfigType: &overloadv3.ResourceMonitor_TypedConfig{TypedConfig: b.any(config)},
+	}
+}
