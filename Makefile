@@ -179,8 +179,17 @@ bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5
 	$(GO) run ./tests/bench/xds
 
 .PHONY: bench-devmesh
-bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy (as root, eight minutes)
+bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy, and what attacks make it hold (as root, 15 minutes)
 	$(GO) run ./tests/bench/devmesh
+
+# STALL: make so many downloads of 1 GiB on a loaded machine instead. ROWS: only those
+# whose name has this in it.
+STALL ?= 0
+ROWS ?=
+
+.PHONY: bench-streams
+bench-streams: ## large bodies through the sidecar, beside a stock Envoy (as root, 20 minutes; ROWS= for fewer, STALL=50 for downloads on a loaded machine)
+	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL) -rows "$(ROWS)"
 
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken

@@ -66,7 +66,10 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 	if err := found.restart(ctx, n); err != nil {
 		return err
 	}
-	return found.print(w)
+	if err := found.print(w); err != nil {
+		return err
+	}
+	return n.suffer(ctx, s, w)
 }
 
 // The places, by the order in which they are made.
