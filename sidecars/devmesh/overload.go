@@ -16,12 +16,17 @@ import (
 // the heap the smaller ones too. Envoy ends up to 50 in each worker whenever the share
 // changes, and none while the action is saturated; so it never is: resetAll is beyond
 // what the heap can be, and heapScale keeps Envoy from cutting the share off at one.
-// Streams of HTTP/1 Envoy does not count; connectionBuffer bounds them. Requests are
-// refused last, because that refuses honest ones too.
+// Streams of HTTP/1 Envoy does not count; connectionBuffer bounds them.
+//
+// What a stream costs beside its data (23 KiB) nothing ends, and a refusal stays in
+// memory when its client does not take it. So above closeAbove new connections are
+// closed at their first byte, and those of HTTP/2 that send anything, with all their
+// streams. Requests of HTTP/1 are refused last.
 const (
-	resetFrom   = 0.60
-	resetAll    = 1.30
+	resetFrom   = 0.45
+	resetAll    = 1.45
 	shrinkAbove = 0.80
+	closeAbove  = 0.85
 	refuseAbove = 0.98
 	heapScale   = 2
 	// countedFrom is the power of two of the bytes from which on a stream is counted:
@@ -47,17 +52,28 @@ func (b *builder) overload() *overloadv3.OverloadManager {
 		},
 		BufferFactoryConfig: &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: countedFrom},
 		Actions:             memoryActions(),
+		LoadshedPoints:      shed(),
+	}
+}
+
+// above is a trigger that is on while more than a share of the heap is used.
+func above(share float64) *overloadv3.Trigger {
+	return &overloadv3.Trigger{
+		Name:         heapMonitor,
+		TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share / heapScale}},
+	}
+}
+
+// shed closes connections that ask for more while there is hardly any memory.
+func shed() []*overloadv3.LoadShedPoint {
+	return []*overloadv3.LoadShedPoint{
+		{Name: "envoy.load_shed_points.hcm_ondata_creating_codec", Triggers: []*overloadv3.Trigger{above(closeAbove)}},
+		{Name: "envoy.load_shed_points.http2_server_go_away_and_close_on_dispatch", Triggers: []*overloadv3.Trigger{above(closeAbove)}},
 	}
 }
 
 // memoryActions are what is done about memory.
 func memoryActions() []*overloadv3.OverloadAction {
-	above := func(share float64) *overloadv3.Trigger {
-		return &overloadv3.Trigger{
-			Name:         heapMonitor,
-			TriggerOneof: &overloadv3.Trigger_Threshold{Threshold: &overloadv3.ThresholdTrigger{Value: share / heapScale}},
-		}
-	}
 	between := &overloadv3.Trigger{
 		Name: heapMonitor,
 		TriggerOneof: &overloadv3.Trigger_Scaled{Scaled: &overloadv3.ScaledTrigger{

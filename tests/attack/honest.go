@@ -21,7 +21,7 @@ const (
 	// honestEvery is the pause between honest requests, and honestPatience how long
 	// each waits.
 	honestEvery    = 50 * time.Millisecond
-	honestPatience = 5 * time.Second
+	honestPatience = 15 * time.Second
 )
 
 // Beside sends honest requests to the application until ctx ends, one after the
