@@ -80,12 +80,13 @@ const (
 	// have a connectionBuffer at each end already.
 	lateBuffer = 32 << 10
 	// streamWindow is what a peer may send on one stream before it hears that it may
-	// send more, and what may wait to be sent on one: over a network of 1 ms it passes
-	// 512 MB/s. Streams that hold it are ended when memory is short (overload.go).
-	streamWindow = 512 << 10
+	// send more, and what may wait to be sent on one: on a busy machine a round trip of
+	// 1 ms takes 5, and it passes 400 MB/s then. Streams that hold it are ended when
+	// memory is short (overload.go).
+	streamWindow = 2 << 20
 	// connectionWindow lets 16 streams of a connection stand still before the others
 	// on it have to.
-	connectionWindow = 8 << 20
+	connectionWindow = 32 << 20
 )
 
 // http1 lets through what the application would have understood by itself:
