@@ -60,21 +60,23 @@ const (
 	keepaliveXDSAnswer = 5 * time.Second
 )
 
-// Buffers and windows. Each is the least that passes a stream as fast as a stock Envoy
-// does, whose own are 1 MiB, 16 MiB and 24 MiB (make bench-streams; in turn, of a stock
-// Envoy's rate, over a cable):
+// Buffers and windows, chosen beside a stock Envoy, whose own are 1 MiB, 16 MiB and
+// 24 MiB. Its rate taken as 1, in turn, one body over a cable, on two processors that
+// others kept busy, so that each number may be a tenth off (make bench-streams):
 //
 //	buffer   h1 down  h1 up  h2 down  h2 up
 //	32 KiB   0.57     0.74   0.20     0.27   with windows of 64 KiB and 1 MiB
 //	64 KiB   0.70     0.72   0.79     0.83   here and below with 1 MiB and 24 MiB
 //	128 KiB  0.88     0.92   0.95     0.88
+//	192 KiB  0.94     0.86   0.85     1.07
 //	256 KiB  1.01     0.93   1.09     0.96
 const (
 	// connectionBuffer is what is read from a connection at once, and what may wait to
 	// be written before no more is read from the other side. A stream of HTTP/1 that
 	// nobody reads holds it twice, and nothing but its size bounds that: Envoy ends no
 	// such stream when memory is short. So it is as large as 1,000 of them allow within
-	// half of the container's memory.
+	// half of the container's memory (355 to 403 MiB measured; 525 once, when the
+	// machine was so short of processors that most took the way of lateBuffer).
 	connectionBuffer = 160 << 10
 	// lateBuffer is that of the way through the program next door, whose connections
 	// have a connectionBuffer at each end already.
