@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -90,7 +91,28 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 	}
 	name := RouteName(h.workload)
 	before := appendHeader(field(nil, configName, []byte(name)), configHosts, total(host))
-	return written(RouteType, name, versionOf(h, parts), append([][]byte{before}, host...)...), nil
+	after, err := proto.MarshalOptions{Deterministic: true}.Marshal(forAll())
+	if err != nil {
+		return Resource{}, fmt.Errorf("write the routes of %s: %w", RouteName(h.workload), err)
+	}
+	content := append(append([][]byte{before}, host...), after)
+	return written(RouteType, name, versionOf(h, parts), content...), nil
+}
+
+// forAll is what holds for all requests, beside the virtual host: the client's
+// x-forwarded-proto in place of the proxy's own. It is written here and not in the
+// head, so that it comes with the program whose proxy puts the client's aside; the
+// head then takes that out, which is why its turn is after this.
+func forAll() *routev3.RouteConfiguration {
+	const forwardedProto = "x-forwarded-proto"
+	return &routev3.RouteConfiguration{
+		MostSpecificHeaderMutationsWins: true,
+		RequestHeadersToRemove:          []string{forwardedProto},
+		RequestHeadersToAdd: []*corev3.HeaderValueOption{{
+			Header:       &corev3.HeaderValue{Key: forwardedProto, Value: "%REQ(" + ProtoHeader + ")%"},
+			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
+		}},
+	}
 }
 
 // versionOf is the version of the whole.

@@ -47,6 +47,7 @@
 //
 // The proxy's listener must take the key with a filter of the name KeyFilter, made by
 // KeyExtraction, must set the filter state FilterStateKey to MatchValue of
-// the request, must not let a client's own DestinationHeader through, and must
+// the request, must not let a client's own DestinationHeader through, must copy the
+// client's x-forwarded-proto into ProtoHeader before it sets its own, and must
 // have the two clusters. Bootstrap in sidecars/devmesh does all that.
 package translate

@@ -22,6 +22,9 @@ const (
 	// DestinationHeader carries the address from the matched route to
 	// ForksCluster, within the proxy. It leaves the proxy in no direction.
 	DestinationHeader = "x-sd-destination"
+	// ProtoHeader carries the client's x-forwarded-proto past where the proxy sets one
+	// of its own; the routes put it back, and nothing when there was none.
+	ProtoHeader = "x-sd-forwarded-proto"
 	// FilterStateKey holds the request's MatchValue.
 	FilterStateKey = "signadot.com/route"
 	// MetadataNamespace and TableKey are where the virtual host's metadata says

@@ -44,7 +44,9 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if len(entries) > 0 {
 		host.Matcher.MatcherType = treeOf(input, entries)
 	}
-	return &routev3.RouteConfiguration{Name: RouteName(w), VirtualHosts: []*routev3.VirtualHost{host}}, nil
+	config := forAll()
+	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
+	return config, nil
 }
 
 func treeOf(input *xdscorev3.TypedExtensionConfig, entries map[string]*matcherv3.Matcher_OnMatch) *matcherv3.Matcher_MatcherTree_ {

@@ -48,7 +48,8 @@ func headOf(h heading) (*routev3.VirtualHost, error) {
 		Metadata: &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{MetadataNamespace: {
 			Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(h.tableVersion)},
 		}}},
-		TypedPerFilterConfig: filters,
+		TypedPerFilterConfig:   filters,
+		RequestHeadersToRemove: []string{ProtoHeader},
 	}, nil
 }
 
