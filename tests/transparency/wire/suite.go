@@ -1,0 +1,116 @@
+// Package wire is a suite of exchanges written out in bytes, over HTTP/1 and HTTP/2:
+// what a client of any kind may send, and what an application of any kind may answer.
+//
+// Each case is one connection. It sends bytes as they are, reads what comes back,
+// and then sends one more request, so that it shows whether the connection still
+// serves. What came back is told in full, but for the date: two targets are the same
+// when the words are.
+//
+// Cases are safe for any server. Those whose names begin with h1-answer ask for the
+// odd answers of Serve, which other servers answer with their 404; those with h1-echo
+// ask it what it got.
+package wire
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"switchyard.dev/tests/transparency/suite"
+)
+
+// patience is how long a case waits for what may not come.
+const patience = 4 * time.Second
+
+// workers is how many cases run at once.
+const workers = 32
+
+// Suite is the suite of bytes.
+type Suite struct {
+	// Only tells which cases to run; nil for all.
+	Only func(name string) bool
+	// Alone: no two cases run at once. An application that closes a connection without
+	// a word can make another case's request fail, for proxies reuse connections.
+	Alone bool
+}
+
+var _ suite.Suite = Suite{}
+
+// Name is wire.
+func (Suite) Name() string { return "wire" }
+
+// exchange is one case over either protocol.
+type exchange interface {
+	run(ctx context.Context, to suite.Target) string
+}
+
+// Run runs all cases, many at once.
+func (s Suite) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
+	all := cases()
+	spoken := speaksH2(ctx, to)
+	work := make(chan string)
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	seen := suite.Seen{}
+	n := workers
+	if s.Alone {
+		n = 1
+	}
+	for range n {
+		running.Go(func() {
+			for name := range work {
+				words := all[name].run(ctx, to)
+				mu.Lock()
+				seen[name] = words
+				mu.Unlock()
+			}
+		})
+	}
+	for name := range all {
+		if (s.Only == nil || s.Only(name)) && (spoken || !strings.HasPrefix(name, "h2-")) {
+			work <- name
+		}
+	}
+	close(work)
+	running.Wait()
+	seen["h2"] = fmt.Sprint(spoken)
+	return seen, ctx.Err()
+}
+
+// speaksH2 reports whether the application answers over HTTP/2: then the cases of it
+// are run. A proxy's word that it does not is no answer.
+func speaksH2(ctx context.Context, to suite.Target) bool {
+	words := h2{status: true}.run(ctx, to)
+	return words >= "200" && words < "500"
+}
+
+// cases gives all of them by name.
+func cases() map[string]exchange {
+	all := map[string]exchange{}
+	for _, group := range []map[string]h1{
+		methods(), upgrades(), targets(), versions(), hosts(), values(), folds(), heads(),
+		bodies(), chunks(), lengths(), connections(), forwarding(), answered(), echoed(),
+	} {
+		for name, c := range group {
+			all["h1-"+name] = c
+		}
+	}
+	for _, group := range []map[string]h2{methods2(), targets2(), fields2(), heads2(), bodies2()} {
+		for name, c := range group {
+			all["h2-"+name] = c
+		}
+	}
+	return all
+}
+
+// keyLine is the header line of the target's key, or nothing.
+func keyLine(to suite.Target) string {
+	if to.Key == "" {
+		return ""
+	}
+	return "baggage: " + keyMember(to) + "\r\n"
+}
+
+func keyMember(to suite.Target) string { return "sd-routing-key=" + to.Key }
