@@ -42,6 +42,7 @@ func Bootstrap(c Config) (*bootstrapv3.Bootstrap, error) {
 			Clusters:  []*clusterv3.Cluster{b.app(), b.forks(), b.late(), b.xds()},
 		},
 		OverloadManager: b.overload(),
+		LayeredRuntime:  b.features(),
 		StatsConfig:     stats(),
 	}
 	if b.err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 		"with defaults":            {Workload: customer},
 		"with IPv6":                {Workload: customer, ListenIPv6: true},
 		"with no plain ports":      {Workload: customer, PlainPorts: []uint32{}},
+		"with short heads":         {Workload: customer, HeadBytes: 16 << 10},
+		"with long heads":          {Workload: customer, HeadBytes: 8192 << 10},
 		"with one plain port":      {Workload: customer, PlainPorts: []uint32{3306}},
 		"with a name to be quoted": {Workload: table.Workload{Kind: "Deployment", Namespace: "a", Name: `"%b%`}},
 	}
@@ -49,7 +52,11 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 				t.Fatal(err)
 			}
 			out, err := exec.CommandContext(t.Context(), path, "--mode", "validate", "-c", file, "-l", "warning").CombinedOutput()
-			if err != nil || strings.Contains(string(out), "[warning]") {
+			// Envoy takes methods of any name by a setting that it calls unfinished.
+			warnings := slices.DeleteFunc(strings.Split(string(out), "\n"), func(line string) bool {
+				return !strings.Contains(line, "[warning]") || strings.Contains(line, "Http1ProtocolOptions.allow_custom_methods")
+			})
+			if err != nil || len(warnings) > 0 {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -93,6 +100,8 @@ func TestConfigurationThatCannotWorkIsRefusedWithTheReason(t *testing.T) {
 	}{
 		"no workload":                 {devmesh.Config{}, "WORKLOAD_KIND"},
 		"a port that is none":         {devmesh.Config{Workload: customer, PlainPorts: []uint32{70000}}, "70000"},
+		"heads of half a KiB":         {devmesh.Config{Workload: customer, HeadBytes: 512}, "whole KiB"},
+		"heads longer than Envoy's":   {devmesh.Config{Workload: customer, HeadBytes: 9 << 20}, "8192 KiB"},
 		"a folder too long":           {devmesh.Config{Workload: customer, RunPath: "/" + strings.Repeat("x", 100)}, "too long"},
 		"a workload that is not text": {devmesh.Config{Workload: table.Workload{Kind: "\xff", Namespace: "a", Name: "b"}}, "not text"},
 	}

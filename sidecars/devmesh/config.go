@@ -35,6 +35,10 @@ type Config struct {
 	// 384 MiB: with what is not heap, and the program beside it, half of what the
 	// container may have.
 	HeapBytes uint64
+	// HeadBytes is how long the head of a request or of an answer may be, its first
+	// line included; whole KiB. A longer one of a request is answered with 431.
+	// Default 1 MiB, as common servers have it.
+	HeadBytes uint32
 }
 
 // DefaultPlainPorts are the registered ports of protocols in which the server
@@ -81,6 +85,9 @@ func (c Config) WithDefaults() Config {
 	if c.HeapBytes == 0 {
 		c.HeapBytes = 384 << 20
 	}
+	if c.HeadBytes == 0 {
+		c.HeadBytes = 1 << 20
+	}
 	return c
 }
 
@@ -102,6 +109,9 @@ func (c Config) Validate() error {
 		if port == 0 || port > 65535 {
 			wrong = append(wrong, fmt.Errorf("port %d does not exist", port))
 		}
+	}
+	if c.HeadBytes%1024 != 0 || c.HeadBytes > maxHeadBytes {
+		wrong = append(wrong, fmt.Errorf("a head of at most %d bytes: whole KiB are needed, and not more than %d KiB", c.HeadBytes, maxHeadBytes>>10))
 	}
 	// A unix socket's path has at most 107 bytes.
 	if len(c.LateHTTPSocket()) > 107 {

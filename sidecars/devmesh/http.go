@@ -1,32 +1,20 @@
 package devmesh
 
 import (
-	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
-	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	mutationv3 "github.com/envoyproxy/go-control-plane/envoy/config/common/mutation_rules/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	matchingv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/matching/v3"
-	skipv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/matcher/action/v3"
 	filterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/common/set_filter_state/v3"
-	headermutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_mutation/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	setfilterstatev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/set_filter_state/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	earlymutationv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"switchyard.dev/xds/translate"
 )
-
-// explainHeader asks for answers that say how the request was routed.
-const explainHeader = "sd-explain"
-
-// KeyHeader says, to those who ask, which routing key was read; it is absent
-// when there was none.
-const KeyHeader = "sd-key"
 
 // http routes requests and otherwise keeps its hands off them: no deadlines, no
 // request id, no forwarded-for, no normalised path, the server's own name.
@@ -47,12 +35,12 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 			// The routes bring the custom headers (package translate).
 			b.httpFilter(translate.KeyFilter, translate.KeyExtraction(nil)),
 			b.httpFilter("envoy.filters.http.set_filter_state", matchValueToState()),
-			b.httpFilter("signadot.com/explain", b.explain()),
+			b.httpFilter("signadot.com/seldom", b.seldom()),
 			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 		},
 		CommonHttpProtocolOptions:  commonHTTP(0, 0),
 		HttpProtocolOptions:        http1(),
-		Http2ProtocolOptions:       http2(),
+		Http2ProtocolOptions:       b.http2(),
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		StreamIdleTimeout:          durationpb.New(0),
 		RequestTimeout:             durationpb.New(0),
@@ -65,9 +53,24 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		PreserveExternalRequestId:  true,
 		Proxy_100Continue:          true,
 		NormalizePath:              wrapperspb.Bool(false),
-		UpgradeConfigs:             []*hcmv3.HttpConnectionManager_UpgradeConfig{{UpgradeType: "websocket"}},
-		LocalReplyConfig:           failures(),
+		MaxRequestHeadersKb:        b.headKiB(),
+		UpgradeConfigs:             upgrades(),
+		EarlyHeaderMutationExtensions: []*corev3.TypedExtensionConfig{
+			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(keepForwardedProto())},
+		},
+		LocalReplyConfig: failures(),
 	}
+}
+
+// keepForwardedProto puts the client's x-forwarded-proto aside before Envoy says it
+// for clients that did not. The routes put it back (package translate).
+func keepForwardedProto() *earlymutationv3.HeaderMutation {
+	const header = "x-forwarded-proto"
+	return &earlymutationv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{
+		{Action: &mutationv3.HeaderMutation_Append{Append: set(translate.ProtoHeader, "%REQ("+header+")%")}},
+		// Envoy finds no route for an empty one.
+		{Action: &mutationv3.HeaderMutation_Remove{Remove: header}},
+	}}
 }
 
 // matchValueToState computes what routes are matched by: the port that the
@@ -82,47 +85,6 @@ func matchValueToState() *setfilterstatev3.Config {
 			FactoryKey: "envoy.string",
 			Value:      &filterstatev3.FilterStateValue_FormatString{FormatString: format(value)},
 		}},
-	}
-}
-
-// explain adds, for those who ask, what decided. Others pay for one look at one
-// header.
-func (b *builder) explain() *matchingv3.ExtensionWithMatcher {
-	add := func(name, value string) *mutationv3.HeaderMutation {
-		return &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Append{Append: set(name, value)}}
-	}
-	asked := &matcherv3.Matcher_MatcherList_Predicate{
-		MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{
-			SinglePredicate: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
-				Input: b.matchExtension("header", &envoymatcherv3.HttpRequestHeaderMatchInput{HeaderName: explainHeader}),
-				Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{
-					ValueMatch: &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: "1"}},
-				},
-			},
-		},
-	}
-	skip := &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Action{
-		Action: b.matchExtension("skip", &skipv3.SkipFilter{}),
-	}}
-	return &matchingv3.ExtensionWithMatcher{
-		ExtensionConfig: &corev3.TypedExtensionConfig{
-			Name: "envoy.filters.http.header_mutation",
-			TypedConfig: b.any(&headermutationv3.HeaderMutation{Mutations: &headermutationv3.Mutations{
-				ResponseMutations: []*mutationv3.HeaderMutation{
-					add(translate.RoutedHeader, "%ROUTE_NAME%"),
-					add(KeyHeader, "%DYNAMIC_METADATA("+translate.MetadataNamespace+":"+translate.KeyName+")%"),
-					add(translate.TableHeader, "%METADATA(VIRTUAL_HOST:"+translate.MetadataNamespace+":"+translate.TableKey+")%"),
-				},
-			}}),
-		},
-		XdsMatcher: &matcherv3.Matcher{MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{
-			Matchers: []*matcherv3.Matcher_MatcherList_FieldMatcher{{
-				Predicate: &matcherv3.Matcher_MatcherList_Predicate{
-					MatchType: &matcherv3.Matcher_MatcherList_Predicate_NotMatcher{NotMatcher: asked},
-				},
-				OnMatch: skip,
-			}},
-		}}},
 	}
 }
 
@@ -159,10 +121,6 @@ func format(text string) *corev3.SubstitutionFormatString {
 			Specifier: &corev3.DataSource_InlineString{InlineString: text},
 		}},
 	}
-}
-
-func (b *builder) matchExtension(name string, config proto.Message) *xdscorev3.TypedExtensionConfig {
-	return &xdscorev3.TypedExtensionConfig{Name: name, TypedConfig: b.any(config)}
 }
 
 func (b *builder) httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {

@@ -50,7 +50,6 @@ const (
 	// maxStreams is what gRPC's servers let a connection have: without bound. See
 	// tools/adr/0012.
 	maxStreams     = 1<<31 - 1
-	maxHeaders     = 1000
 	maxConnections = 1 << 20
 	// finalNotice is what a client of HTTP/2 has, from the notice that the connection is
 	// to end, for requests that it has sent meanwhile: more than a round trip.
@@ -99,6 +98,8 @@ func http1() *corev3.Http1ProtocolOptions {
 		AcceptHttp_10:         true,
 		DefaultHostForHttp_10: "localhost",
 		EnableTrailers:        true,
+		AllowCustomMethods:    true,
+		IgnoreHttp_11Upgrade:  passedOver(),
 	}
 }
 
@@ -108,6 +109,8 @@ func http2() *corev3.Http2ProtocolOptions {
 		InitialStreamWindowSize:     wrapperspb.UInt32(streamWindow),
 		InitialConnectionWindowSize: wrapperspb.UInt32(connectionWindow),
 		AllowConnect:                true,
+		// A request that is none ends its own stream and no other.
+		OverrideStreamErrorOnInvalidHttpMessage: wrapperspb.Bool(true),
 	}
 }
 

@@ -22,7 +22,9 @@ import (
 // go and what they speak. HTTP is routed. TLS, and the ports of protocols in
 // which the server speaks first, pass untouched. What has said nothing in time,
 // or nothing that is known, goes to LateSocket: a client may open a connection
-// long before it sends its first request, and that must be routed too.
+// long before it sends its first request, and that must be routed too. So does
+// HTTP/1.0, for Envoy takes every request line for it whose version it does not know,
+// or that has none: the program can tell.
 func (b *builder) listener() *listenerv3.Listener {
 	unlessPlain := plainPorts(b.PlainPorts)
 	l := &listenerv3.Listener{
@@ -39,7 +41,7 @@ func (b *builder) listener() *listenerv3.Listener {
 		PerConnectionBufferLimitBytes:    buffer(connectionBuffer),
 		TcpKeepalive:                     keepalive(),
 		FilterChains: []*listenerv3.FilterChain{
-			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.0", "http/1.1", "h2c"}}),
+			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.1", "h2c"}}),
 			b.tcpChain("tls", translate.AppCluster, &listenerv3.FilterChainMatch{TransportProtocol: "tls"}),
 		},
 		DefaultFilterChain: b.tcpChain("late", lateCluster, nil),

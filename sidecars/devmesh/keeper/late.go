@@ -31,6 +31,8 @@ const (
 	// hesitation is how long a client may pause within its first line, before what
 	// it has said so far must do: an application may be waiting for just that.
 	hesitation = 100 * time.Millisecond
+	// lingering is how long a client that was refused may go on sending.
+	lingering = time.Second
 	// untilRoom is how long to wait when no more files can be opened.
 	untilRoom = 100 * time.Millisecond
 	// glance is how long it takes to see whether a client has spoken already.
@@ -163,8 +165,12 @@ func interrupt(c net.Conn, says <-chan spoken) spoken {
 	return words
 }
 
-// route gives a connection that speaks HTTP back to Envoy.
+// route gives a connection that speaks HTTP back to Envoy, unless it speaks a version
+// that Envoy would take for another one.
 func (l *late) route(ctx context.Context, client *net.UnixConn, header, words []byte) error {
+	if answer := refusal(words); answer != "" {
+		return refuse(client, answer)
+	}
 	envoy, err := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "unix", l.httpSocket)
 	if err != nil {
 		return err
@@ -174,6 +180,22 @@ func (l *late) route(ctx context.Context, client *net.UnixConn, header, words []
 		return err
 	}
 	return join(client, envoy.(*net.UnixConn))
+}
+
+// refuse answers and ends a connection. What the client still sends is read, for
+// else the kernel could take the answer back.
+func refuse(client *net.UnixConn, answer string) error {
+	if err := client.SetDeadline(time.Now().Add(lingering)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(client, answer); err != nil {
+		return err
+	}
+	if err := client.CloseWrite(); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, client)
+	return err
 }
 
 // pass gives each side what the other has said, and joins them.

@@ -63,8 +63,46 @@ var (
 	requestLine = regexp.MustCompile(`(?i)[ \t]HTTP/[0-9]`)
 	// knownMethod begins what is a request unless all signs deceive.
 	knownMethod = regexp.MustCompile(`(?i)^(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]`)
+	// versionless is a request line of before HTTP/1.0. Some servers read more
+	// requests after it: those would not be routed.
+	versionless = regexp.MustCompile(`^(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]+[/*][^ \t]*[ \t\r]*$`)
 	// notMethod is what no method has in it: it is a token of RFC 9110.
 	notMethod = regexp.MustCompile("[^A-Za-z0-9!#$%&'*+.^_`|~-]")
+)
+
+// strangeVersion ends a request line that says a version other than 1.0, 1.1 and
+// those that are like them, which no server of HTTP/1 takes: Envoy would take it for
+// 1.0. The version may be the preface's, in what is no preface.
+var strangeVersion = regexp.MustCompile(`(?i)[ \t]HTTP/([0-9.]*)[ \t]*$`)
+
+// refusal gives the answer to a request line that HTTP/1 does not have; empty when
+// it may be one.
+func refusal(words []byte) string {
+	line, _, ended := bytes.Cut(bytes.TrimLeft(words, "\r\n"), []byte{'\n'})
+	if !ended {
+		return "" // it goes on
+	}
+	if versionless.Match(line) {
+		return badRequest
+	}
+	said := strangeVersion.FindSubmatch(bytes.TrimRight(line, "\r"))
+	if said == nil || likeOne.Match(said[1]) || bytes.HasPrefix(words, []byte(preface)) {
+		return ""
+	}
+	if aVersion.Match(said[1]) {
+		return unknownVersion
+	}
+	return badRequest
+}
+
+const (
+	badRequest     = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+	unknownVersion = "HTTP/1.1 505 HTTP Version Not Supported\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+)
+
+var (
+	likeOne  = regexp.MustCompile(`^1\.[0-9]$`)
+	aVersion = regexp.MustCompile(`^[0-9]\.[0-9]$`)
 )
 
 // speaksHTTP tells from the first bytes of a connection whether it speaks HTTP:
@@ -85,7 +123,7 @@ func speaksHTTP(words []byte) (http, decided bool) {
 	case len(method) > maxMethod || notMethod.Match(method) || spaced && len(method) == 0:
 		return false, true
 	case ended:
-		return requestLine.Match(line), true
+		return requestLine.Match(line) || versionless.Match(line), true
 	}
 	return knownMethod.Match(line), len(line) > maxRequestLine
 }

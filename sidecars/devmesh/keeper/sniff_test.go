@@ -26,6 +26,8 @@ func TestWhetherAConnectionSpeaksHTTP(t *testing.T) {
 		"redis":                        {"*1\r\n$4\r\nPING\r\n", false, true},
 		"redis by hand":                {"PING x\r\n", false, true},
 		"TLS":                          {"\x16\x03\x01", false, true},
+		"a request without a version":  {"GET /a\r\n", true, true},
+		"a key that is like a path":    {"get /a\r\n", false, true},
 		"tabs for blanks":              {"GET\t/\tHTTP/1.1\r\n", true, true},
 		"a bare CR as a line's end":    {"GET / HTTP/1.1\rHost: a\r\n", true, true},
 		"a known method":               {"get /", true, false},
@@ -49,6 +51,23 @@ func TestWhetherAConnectionSpeaksHTTP(t *testing.T) {
 				t.Errorf("HTTP %v, decided %v", http, decided)
 			}
 		})
+	}
+}
+
+// What Envoy would take for HTTP/1.0 is refused, and no more than that.
+func TestVersionsThatAreRefused(t *testing.T) {
+	for line, want := range map[string]string{
+		"GET / HTTP/1.1": "", "GET / HTTP/1.0": "", "GET / HTTP/1.2": "", "\r\nGET / HTTP/1.1 ": "", "GET\t/\tHTTP/1.1": "", "get / http/1.1": "",
+		"GET / HTTP/2.0": unknownVersion, "GET / HTTP/0.9": unknownVersion, "GET / HTTP/3.0 ": unknownVersion, "PRI * HTTP/3.0": unknownVersion,
+		"GET / HTTP/1": badRequest, "GET / HTTP/1.10": badRequest, "GET / HTTP/": badRequest, "GET /": badRequest, "OPTIONS *": badRequest, "GET / HTTP/2": badRequest,
+		preface: "",
+	} {
+		if got := refusal([]byte(line + "\r\nHost: a\r\n\r\n")); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+	if got := refusal([]byte("GET /a-line-that-goes-on")); got != "" {
+		t.Errorf("half a line: %q", got)
 	}
 }
 

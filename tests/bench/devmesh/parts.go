@@ -62,10 +62,11 @@ func parts() []part {
 			})
 		}
 	}
-	const metadata, state, explain = "envoy.filters.http.header_to_metadata", "envoy.filters.http.set_filter_state", "signadot.com/explain"
+	const metadata, state, seldom = "envoy.filters.http.header_to_metadata", "envoy.filters.http.set_filter_state", "signadot.com/seldom"
 	return []part{
 		{name: "all of it"},
-		{name: "no explanations", take: without(explain)},
+		{name: "no explanations, no look at Host", take: without(seldom)},
+		{name: "x-forwarded-proto as Envoy says it", take: sayProto},
 		{name: "no failure texts", take: func(t *taken) { t.http.LocalReplyConfig = nil }},
 		{name: "no overload manager", take: func(t *taken) { t.bootstrap.OverloadManager = nil }},
 		{name: "no headers timeout", take: func(t *taken) { t.http.RequestHeadersTimeout = nil }},
@@ -81,8 +82,16 @@ func parts() []part {
 		}},
 		{name: "no key taken", take: without(metadata), blind: true},
 		{name: "no value to match", take: without(state), blind: true},
-		{name: "none of the filters", take: without(metadata, state, explain), blind: true},
+		{name: "none of the filters", take: without(metadata, state, seldom), blind: true},
 	}
+}
+
+// sayProto leaves the header that says how the client came to Envoy.
+func sayProto(t *taken) {
+	t.http.EarlyHeaderMutationExtensions = nil
+	routes := t.http.GetRouteConfig()
+	routes.RequestHeadersToAdd, routes.RequestHeadersToRemove = nil, nil
+	routes.VirtualHosts[0].RequestHeadersToRemove = nil
 }
 
 // consumed brings the destination to the forks' cluster in a header that Envoy
