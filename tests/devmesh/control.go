@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/program"
 )
 
 // Where the control plane is, in a network namespace that is its own.
@@ -46,7 +47,7 @@ type control struct {
 	routing routingv1.RoutingClient
 	conn    *grpc.ClientConn
 
-	bus, routes, publisher *process
+	bus, routes, publisher *program.Program
 
 	mu      sync.Mutex
 	objects map[event.Key]event.Fact
@@ -82,8 +83,8 @@ func (c *control) startAll() error {
 
 // killAll ends all programs without warning.
 func (c *control) killAll() {
-	for _, p := range []*process{c.bus, c.routes, c.publisher} {
-		p.kill()
+	for _, p := range []*program.Program{c.bus, c.routes, c.publisher} {
+		p.Kill()
 	}
 }
 
@@ -94,14 +95,14 @@ func (c *control) close() error {
 }
 
 // inCluster starts a program as in a pod of the service account.
-func (c *control) inCluster(name, account string, args ...string) (*process, error) {
+func (c *control) inCluster(name, account string, args ...string) (*program.Program, error) {
 	environment, err := c.cluster.account(c.ctx, account)
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{program(name)}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{built(name)}, args...)...)
 	cmd.Env = environment
-	return start(c.dir, name, cmd, nil)
+	return program.Start(c.dir, name, cmd, nil)
 }
 
 func (c *control) startBus() (err error) {
@@ -141,7 +142,7 @@ func (c *control) startPublisher() error {
 		return err
 	}
 	cmd.Stdout = says
-	c.publisher, err = start(c.dir, "publisher", cmd, nil)
+	c.publisher, err = program.Start(c.dir, "publisher", cmd, nil)
 	_ = says.Close() // the child has its own
 	if err != nil {
 		return err
@@ -225,8 +226,8 @@ func (c *control) reached() event.Pos {
 // whole waits until the route server has a whole table.
 func (c *control) whole() error {
 	return until(c.ctx, "the route server has a table", func() error {
-		for _, p := range []*process{c.bus, c.routes, c.publisher} {
-			if err := p.running(); err != nil {
+		for _, p := range []*program.Program{c.bus, c.routes, c.publisher} {
+			if err := p.Running(); err != nil {
 				return err
 			}
 		}

@@ -97,13 +97,13 @@ func (w *world) restartSomething(random *rand.Rand, done map[string]int) error {
 		name    string
 		restart func() error
 	}{
-		{"route server", func() error { w.control.routes.kill(); return w.control.startRoutes() }},
+		{"route server", func() error { w.control.routes.Kill(); return w.control.startRoutes() }},
 		{"sidecar", sidecar(keeperGone)},
 		{"Envoy", sidecar(envoyKilled)},
-		{"event bus", func() error { w.control.bus.kill(); return w.control.startBus() }},
+		{"event bus", func() error { w.control.bus.Kill(); return w.control.startBus() }},
 		{"sidecar, drained", sidecar(drained)},
 		{"route server and sidecar", func() error {
-			w.control.routes.kill()
+			w.control.routes.Kill()
 			return errors.Join(sidecar(keeperGone)(), w.control.startRoutes())
 		}},
 	}

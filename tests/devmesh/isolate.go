@@ -77,5 +77,5 @@ func rerun(dir string) (int, error) {
 	return podnet.Rerun(programsVariable+"="+dir, "ENVOY="+binary)
 }
 
-// program gives the path of a program that was built.
-func program(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }
+// built gives the path of a program that was built.
+func built(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }

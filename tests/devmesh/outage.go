@@ -186,16 +186,16 @@ func (p *pod) restart(ctx context.Context, how restart) (boot time.Duration, err
 	var began time.Time
 	switch how {
 	case drained:
-		if err := sidecar.terminate(patience); err != nil {
+		if err := sidecar.Terminate(patience); err != nil {
 			return 0, err
 		}
 	case keeperGone:
 		p.killed()
 		defer p.back()
-		if err := syscall.Kill(sidecar.pid(), syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(sidecar.PID(), syscall.SIGKILL); err != nil {
 			return 0, err
 		}
-		<-sidecar.ended
+		<-sidecar.Ended()
 	case envoyKilled:
 		p.killed()
 		defer p.back()

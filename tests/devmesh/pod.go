@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/sidecars/redirect"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/program"
 )
 
 // workloadPort is where the baselines listen.
@@ -38,7 +39,7 @@ type pod struct {
 	app      *http.Server
 
 	mu      sync.Mutex
-	sidecar *process
+	sidecar *program.Program
 	// down says when the sidecar was killed, and when it was ready again: zero
 	// until it is.
 	down []outage
@@ -75,7 +76,7 @@ func startPod(ctx context.Context, c *cluster, w table.Workload, number byte, lo
 
 // startSidecar starts the sidecar's program in the pod.
 func (p *pod) startSidecar() error {
-	cmd := exec.CommandContext(context.Background(), program("devmesh"))
+	cmd := exec.CommandContext(context.Background(), built("devmesh"))
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"="+p.workload.Kind, devmesh.EnvWorkloadNamespace+"="+p.workload.Namespace, devmesh.EnvWorkloadName+"="+p.workload.Name,
 		devmesh.EnvXDSAddress+"="+net.JoinHostPort(p.net.Host.String(), xdsPort),
@@ -83,7 +84,7 @@ func (p *pod) startSidecar() error {
 		devmesh.EnvPodNamespace+"="+p.workload.Namespace, devmesh.EnvPodName+"="+p.name, devmesh.EnvPodIP+"="+p.net.IP.String(),
 		devmesh.EnvRunPath+"="+p.dir, devmesh.EnvTokenFile+"="+p.token,
 	)
-	sidecar, err := start(p.logs, p.name, cmd, p.net.Do)
+	sidecar, err := program.Start(p.logs, p.name, cmd, p.net.Do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sidecar = sidecar
@@ -163,7 +164,7 @@ func (p *pod) close() error {
 	p.mu.Lock()
 	sidecar := p.sidecar
 	p.mu.Unlock()
-	sidecar.kill()
+	sidecar.Kill()
 	var wrong []error
 	if p.app != nil {
 		wrong = append(wrong, p.app.Close())
@@ -174,7 +175,7 @@ func (p *pod) close() error {
 // envoys gives the process IDs of the sidecar's Envoys.
 func (p *pod) envoys() (pids []string, err error) {
 	p.mu.Lock()
-	keeper := p.sidecar.pid()
+	keeper := p.sidecar.PID()
 	p.mu.Unlock()
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", keeper))
 	if err != nil {

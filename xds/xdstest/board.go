@@ -1,63 +1,52 @@
 package xdstest
 
 import (
-	"context"
 	"net/netip"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"switchyard.dev/eventbus/event"
-	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 )
 
-// Board states facts, as the reconcilers do. Its View has the table that
-// follows from them when the method that stated them returns, if it is whole.
+// Board states facts for a test, which fails when one cannot be stated.
 type Board struct {
 	View *view.View
 
-	t   *testing.T
-	log *memory.Log
+	t     *testing.T
+	facts *Facts
 }
 
 // NewBoard gives a board with an empty log and a view that is cold until
 // Complete. Both end with the test.
 func NewBoard(t *testing.T) *Board {
 	t.Helper()
-	log := memory.New()
-	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
-		t.Fatal(err)
-	}
-	v, err := view.New(view.Config{Log: log})
+	facts, err := OpenFacts(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := v.Run(ctx); err != nil {
+	t.Cleanup(func() {
+		if err := facts.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	t.Cleanup(func() { stop(); <-ended })
-	return &Board{View: v, t: t, log: log}
+	})
+	return &Board{View: facts.View, t: t, facts: facts}
+}
+
+func (b *Board) must(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // Complete states that the log is whole and waits until the view shows it.
 func (b *Board) Complete() {
 	b.t.Helper()
-	b.state(event.Log, &factv1.Complete{Reason: "test"})
-	ctx, cancel := context.WithTimeout(b.t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := b.View.WaitWhole(ctx); err != nil {
-		b.t.Fatal(err)
-	}
+	b.must(b.facts.Complete(b.t.Context()))
 }
 
 // Fork is a sandbox's fork of a workload, as a test describes it.
@@ -120,40 +109,17 @@ func (f Fork) name() string { return f.Sandbox + "-" + f.Baseline.Name }
 // Declare states the facts of a fork.
 func (b *Board) Declare(f Fork) {
 	b.t.Helper()
-	facts := f.Facts()
-	b.state(event.Workload(f.kind(), f.Baseline.Namespace, f.name()), facts[0])
-	b.state(event.RoutingKey(f.Key), facts[1])
+	b.must(b.facts.Declare(b.t.Context(), f))
 }
 
 // Withdraw states that a routing key is no longer in use.
 func (b *Board) Withdraw(key string) {
 	b.t.Helper()
-	b.state(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
+	b.must(b.facts.Withdraw(b.t.Context(), key))
 }
 
 // KeyHeaders states which custom headers carry routing keys.
 func (b *Board) KeyHeaders(names ...string) {
 	b.t.Helper()
-	b.state(event.KeyHeaders, &factv1.KeyHeadersDeclared{Names: names})
-}
-
-func (b *Board) state(key event.Key, data proto.Message) {
-	b.t.Helper()
-	newest, _, err := b.log.Newest(b.t.Context(), key)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	pos, err := b.log.Append(b.t.Context(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		shown, _ := b.View.Current()
-		if !shown.Whole() || shown.Pos().Seq >= pos.Seq {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("the view is at %v and not at %v", shown.Pos(), pos)
-		}
-	}
+	b.must(b.facts.KeyHeaders(b.t.Context(), names...))
 }

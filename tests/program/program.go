@@ -1,4 +1,6 @@
-package devmesh
+// Package program starts programs under test, in a network namespace where that is
+// asked for, and ends them: none outlives the process that started it.
+package program
 
 import (
 	"errors"
@@ -12,8 +14,8 @@ import (
 	"time"
 )
 
-// process is a program under test.
-type process struct {
+// Program is a program under test.
+type Program struct {
 	name string
 	cmd  *exec.Cmd
 	// ended is closed when it has ended; err is how, then.
@@ -21,10 +23,10 @@ type process struct {
 	err   error
 }
 
-// start starts a program. What it says is added to a file of its name. It ends
+// Start starts a program. What it says is added to a file of its name. It ends
 // with this process. Within, unless nil, is where it is started: it calls its
 // argument.
-func start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*process, error) {
+func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*Program, error) {
 	log, err := os.OpenFile(filepath.Join(logs, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
@@ -34,7 +36,7 @@ func start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*
 	}
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p := &process{name: name, cmd: cmd, ended: make(chan struct{})}
+	p := &Program{name: name, cmd: cmd, ended: make(chan struct{})}
 	if within == nil {
 		within = onOneThread
 	}
@@ -65,20 +67,23 @@ func onOneThread(f func() error) error {
 	return f()
 }
 
-// pid of the running program.
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// PID of the running program.
+func (p *Program) PID() int { return p.cmd.Process.Pid }
 
-// kill ends it, and all that it started, without warning.
-func (p *process) kill() {
+// Ended is closed when it has ended.
+func (p *Program) Ended() <-chan struct{} { return p.ended }
+
+// Kill ends it, and all that it started, without warning.
+func (p *Program) Kill() {
 	if p == nil {
 		return
 	}
-	_ = syscall.Kill(-p.pid(), syscall.SIGKILL) // it may have ended
+	_ = syscall.Kill(-p.PID(), syscall.SIGKILL) // it may have ended
 	<-p.ended
 }
 
-// terminate tells it to end and waits until it has, well.
-func (p *process) terminate(within time.Duration) error {
+// Terminate tells it to end and waits until it has, well.
+func (p *Program) Terminate(within time.Duration) error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -86,13 +91,13 @@ func (p *process) terminate(within time.Duration) error {
 	case <-p.ended:
 		return p.err
 	case <-time.After(within):
-		p.kill()
+		p.Kill()
 		return fmt.Errorf("%s has not ended %s after it was told to", p.name, within)
 	}
 }
 
-// running says how it ended, nil while it runs.
-func (p *process) running() error {
+// Running says how it ended, nil while it runs.
+func (p *Program) Running() error {
 	select {
 	case <-p.ended:
 		return fmt.Errorf("%s has ended: %w", p.name, errors.Join(p.err, io.EOF))
