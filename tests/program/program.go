@@ -38,7 +38,7 @@ func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &Program{name: name, cmd: cmd, ended: make(chan struct{})}
 	if within == nil {
-		within = onOneThread
+		within = OnOneThread
 	}
 	started := make(chan error, 1)
 	go func() {
@@ -61,7 +61,8 @@ func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*
 	return p, nil
 }
 
-func onOneThread(f func() error) error {
+// OnOneThread calls f on a thread that does nothing else until f returns.
+func OnOneThread(f func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return f()

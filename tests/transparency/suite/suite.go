@@ -26,3 +26,7 @@ type Suite interface {
 	// run; that a case went badly is something seen.
 	Run(ctx context.Context, to Target) (Seen, error)
 }
+
+// Passed is what a conformance suite has seen of a case that went as its specification
+// says. Where the application alone does worse, passing is no difference that harms.
+const Passed = "passed"

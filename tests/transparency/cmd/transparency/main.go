@@ -1,0 +1,39 @@
+// Command transparency prints what a caller can tell between applications that stand
+// alone and the same ones behind the sidecar. See package tests/transparency. It is run
+// in the root of the repository, as root.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"switchyard.dev/tests/transparency"
+	"switchyard.dev/tests/transparency/rig"
+)
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "transparency:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	only := flag.String("only", "", "run only the group of that name")
+	short := flag.Bool("short", false, "run as in the tests: smaller bodies, shorter waits")
+	flag.Parse()
+	if err := rig.Isolate("."); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	r := &transparency.Run{Size: transparency.Full, Out: os.Stdout}
+	if *short {
+		r.Size = transparency.Short
+	}
+	return r.Do(ctx, ".", *only)
+}

@@ -1,0 +1,73 @@
+package transparency
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"switchyard.dev/tests/transparency/suite"
+)
+
+// Difference is a case of which a caller could tell two ways apart.
+type Difference struct {
+	Suite, Case, Bare, Through string
+	// Allowed: the table of differences has it.
+	Allowed bool
+}
+
+// Name is what the table of differences calls it by.
+func (d Difference) Name() string { return d.Suite + "/" + d.Case }
+
+func (d Difference) String() string {
+	said := fmt.Sprintf("%s: bare %s, with the sidecar %s", d.Name(), d.Bare, d.Through)
+	if !d.Allowed {
+		return said + " (not in the table)"
+	}
+	return said + " (in the table)"
+}
+
+// unseen is said of a case that one of two runs lacks.
+const unseen = "not seen"
+
+// Compare gives the differences between what a suite has seen of the bare application
+// and through the sidecar, by name. allowed are the names that the table of differences
+// has, in which * stands for anything.
+func Compare(name string, bare, through suite.Seen, allowed []string) []Difference {
+	all := maps.Clone(bare)
+	maps.Copy(all, through)
+	var found []Difference
+	for _, c := range slices.Sorted(maps.Keys(all)) {
+		d := Difference{Suite: name, Case: c, Bare: unseen, Through: unseen}
+		if said, ok := bare[c]; ok {
+			d.Bare = said
+		}
+		if said, ok := through[c]; ok {
+			d.Through = said
+		}
+		if d.Bare == d.Through || d.Through == suite.Passed {
+			continue
+		}
+		d.Allowed = slices.ContainsFunc(allowed, func(glob string) bool { return matches(glob, d.Name()) })
+		found = append(found, d)
+	}
+	return found
+}
+
+func matches(glob, name string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, `.*`)
+	return regexp.MustCompile(`^` + pattern + `$`).MatchString(name)
+}
+
+// Worse gives the cases in which one run of a conformance suite did not pass and another
+// did.
+func Worse(than, run suite.Seen) []string {
+	var worse []string
+	for _, c := range slices.Sorted(maps.Keys(than)) {
+		if than[c] == suite.Passed && run[c] != suite.Passed {
+			worse = append(worse, c)
+		}
+	}
+	return worse
+}

@@ -1,0 +1,27 @@
+package transparency
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"switchyard.dev/tests/transparency/suite"
+)
+
+func TestCompareTellsEachDifferenceAndWhetherTheTableHasIt(t *testing.T) {
+	bare := suite.Seen{"same": "200", "status": "200", "known/1": "404", "lost": "200", "better": "failed", "worse": suite.Passed}
+	through := suite.Seen{"same": "200", "status": "503", "known/1": "400", "more": "200", "better": suite.Passed, "worse": "failed"}
+	want := []Difference{
+		{"wire", "known/1", "404", "400", true},
+		{"wire", "lost", "200", unseen, false},
+		{"wire", "more", unseen, "200", false},
+		{"wire", "status", "200", "503", false},
+		{"wire", "worse", suite.Passed, "failed", false},
+	}
+	if diff := cmp.Diff(want, Compare("wire", bare, through, []string{"wire/known/*", "h2spec/*", "wire/sta"})); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"worse"}, Worse(bare, through)); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,20 @@
+// Package transparency shows what a caller can tell between an application that stands
+// alone and the same one behind the sidecar. Applications and protocol suites that
+// nobody here wrote (tools/apps) run in four ways (package rig): bare, through the
+// sidecar without a routing key, through it with one, and, for h2spec, behind a stock
+// Envoy. What a suite has seen of each case is in words, and a case whose words are not
+// those of the bare application is a difference.
+//
+//	suite        what a suite is given and gives
+//	suites       the suites, but for HTTP/1 and 2 byte by byte
+//	rig          the pods, the sidecar and the ways
+//	compare.go   what differs, and whether the table of differences has it
+//	plan.go      which suites meet which applications
+//	keys.go      a connection on which some requests have a key
+//	groups.go    all of it by name
+//
+// The command prints, for each application, suite and way, how many cases there are and
+// how many are the same, each difference, and one line for each figure. It never fails
+// on a difference. TestTransparency is its short form, and does: for a difference that
+// the table in sidecars/devmesh/README.md does not have.
+package transparency

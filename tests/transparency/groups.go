@@ -1,0 +1,165 @@
+package transparency
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/transparency/rig"
+	"switchyard.dev/tests/transparency/suite"
+	"switchyard.dev/tests/transparency/suites"
+	"switchyard.dev/tools/apps"
+)
+
+// Run is one run of some or all groups.
+type Run struct {
+	Size
+	// Allowed are the names that the table of differences has.
+	Allowed []string
+	// Out is told what is seen.
+	Out io.Writer
+
+	// Found are the differences that were found, and Tally the requests with and without
+	// a key on one connection.
+	Found []Difference
+	Tally suites.Tally
+
+	mu    sync.Mutex
+	its   apps.Apps
+	all   all
+	rig   *rig.Rig
+	worse []string
+}
+
+// Group is a part of it by name.
+type Group struct {
+	Name string
+	run  func(*Run, context.Context) error
+}
+
+// Groups are all of them, in the order in which they run.
+func Groups() []Group {
+	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}}
+}
+
+// Do runs one group, or all when only is empty. root is the folder of this repository.
+func (r *Run) Do(ctx context.Context, root, only string) (err error) {
+	all := Groups()
+	if only != "" {
+		all = slices.DeleteFunc(all, func(g Group) bool { return g.Name != only })
+	}
+	if len(all) == 0 {
+		return fmt.Errorf("there is no group %q", only)
+	}
+	if r.its, err = apps.Find(ctx, root); err != nil {
+		return err
+	}
+	r.all = applications(r.its)
+	if r.rig, err = rig.New(ctx, r.all.list()...); err != nil {
+		return err
+	}
+	for _, g := range all {
+		if err = g.run(r, ctx); err != nil {
+			err = fmt.Errorf("%s: %w", g.Name, err)
+			break
+		}
+	}
+	if closed := r.rig.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// suites runs every trial, some at once: most of them wait.
+func (r *Run) suites(ctx context.Context) error {
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(6)
+	for _, t := range plan(r.all, r.its, r.Size) {
+		work.Go(func() error {
+			if err := r.try(ctx, t); err != nil {
+				return fmt.Errorf("%s, %s: %w", t.app.Name, t.suite.Name(), err)
+			}
+			return nil
+		})
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	strange := 0
+	for _, d := range r.Found {
+		if !d.Allowed {
+			strange++
+		}
+	}
+	figures.Told(r.Out, "transparency_differences_not_in_the_table", strange, "cases", "0", strange == 0)
+	figures.Told(r.Out, "transparency_h2spec_worse_than_stock", len(r.worse), "cases", "0", len(r.worse) == 0)
+	return nil
+}
+
+// try runs a suite in all ways at once, and tells what differs.
+func (r *Run) try(ctx context.Context, t trial) error {
+	ways := r.rig.Ways(t.app)
+	var bare, through, keyed, stock suite.Seen
+	work, ctx := errgroup.WithContext(ctx)
+	run := func(seen *suite.Seen, to suite.Target) {
+		work.Go(func() (err error) { *seen, err = t.suite.Run(ctx, to); return err })
+	}
+	run(&bare, ways.Bare)
+	run(&through, ways.Through)
+	if !t.keyless {
+		run(&keyed, ways.Keyed)
+	}
+	if t.stock {
+		run(&stock, ways.Stock)
+	}
+	if err := work.Wait(); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tell(t, "without a key", bare, through)
+	if !t.keyless {
+		r.tell(t, "with a key", bare, keyed)
+	}
+	if t.stock {
+		worse := Worse(stock, through)
+		fmt.Fprintf(r.Out, "%s, %s, beside a stock Envoy: %d cases, %d worse\n", t.app.Name, t.suite.Name(), len(through), len(worse))
+		for _, c := range worse {
+			fmt.Fprintf(r.Out, "    %s: %s\n", c, through[c])
+		}
+		r.worse = append(r.worse, worse...)
+	}
+	return nil
+}
+
+// tell prints what differs between the bare application and a way. The lock is held.
+func (r *Run) tell(t trial, way string, bare, through suite.Seen) {
+	found := Compare(t.suite.Name(), bare, through, r.Allowed)
+	r.Found = append(r.Found, found...)
+	fmt.Fprintf(r.Out, "%s, %s, %s: %d cases, %d the same\n", t.app.Name, t.suite.Name(), way, len(bare), len(bare)-len(found))
+	for _, d := range found {
+		fmt.Fprintf(r.Out, "    %s\n", d)
+	}
+}
+
+// keys sends keys now and then on one connection, while the key's route comes and goes.
+func (r *Run) keys(ctx context.Context) error {
+	tally, changes, err := alternate(ctx, r.rig, r.all.podinfo, r.Alternate)
+	if err != nil {
+		return err
+	}
+	r.Tally = tally
+	beside := fmt.Sprintf("0 of %d, %d with a key, %d changes of its route", tally.Requests, tally.Keyed, changes)
+	if tally.First != "" {
+		fmt.Fprintf(r.Out, "podinfo, keys: first %s\n", tally.First)
+	}
+	figures.Told(r.Out, "transparency_keys_astray", tally.Astray, "requests", beside, tally.Astray == 0)
+	figures.Told(r.Out, "transparency_keys_failed", tally.Failed, "requests", beside, tally.Failed == 0)
+	figures.Told(r.Out, "transparency_keys_connections", tally.Connections, "connections", "one of h1 and one of h2", tally.Connections == 2)
+	return nil
+}
