@@ -64,7 +64,7 @@ func nginx(its apps.Apps, name string, port int, listen string) rig.App {
 			}
 		}
 		config := filepath.Join(dir, "nginx.conf")
-		text := fmt.Sprintf(`daemon off; user root; pid %[1]s/pid; error_log stderr; events {}
+		text := fmt.Sprintf(`daemon off; master_process off; user root; pid %[1]s/pid; error_log stderr; events {}
 http {
 	access_log off; client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/fastcgi;
 	uwsgi_temp_path %[1]s/uwsgi; scgi_temp_path %[1]s/scgi; client_max_body_size 0;

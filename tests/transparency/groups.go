@@ -29,6 +29,8 @@ type Run struct {
 	Found []Difference
 	Tally suites.Tally
 
+	trials []trial
+
 	mu    sync.Mutex
 	its   apps.Apps
 	all   all
@@ -47,19 +49,21 @@ func Groups() []Group {
 	return []Group{{"suites", (*Run).suites}, {"keys", (*Run).keys}}
 }
 
-// Do runs one group, or all when only is empty. root is the folder of this repository.
+// Do runs one group or one suite, or all when only is empty. root is the folder of this
+// repository.
 func (r *Run) Do(ctx context.Context, root, only string) (err error) {
-	all := Groups()
-	if only != "" {
-		all = slices.DeleteFunc(all, func(g Group) bool { return g.Name != only })
-	}
-	if len(all) == 0 {
-		return fmt.Errorf("there is no group %q", only)
-	}
 	if r.its, err = apps.Find(ctx, root); err != nil {
 		return err
 	}
 	r.all = applications(r.its)
+	r.trials = plan(r.all, r.its, r.Size)
+	all := Groups()
+	if r.trials = slices.DeleteFunc(r.trials, func(t trial) bool { return only != "suites" && !chosen(only, t.suite.Name()) }); len(r.trials) > 0 && only != "" {
+		only = "suites"
+	}
+	if all = slices.DeleteFunc(all, func(g Group) bool { return !chosen(only, g.Name) }); len(all) == 0 {
+		return fmt.Errorf("there is no group and no suite %q", only)
+	}
 	if r.rig, err = rig.New(ctx, r.all.list()...); err != nil {
 		return err
 	}
@@ -75,11 +79,13 @@ func (r *Run) Do(ctx context.Context, root, only string) (err error) {
 	return err
 }
 
+func chosen(only, name string) bool { return only == "" || only == name }
+
 // suites runs every trial, some at once: most of them wait.
 func (r *Run) suites(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(6)
-	for _, t := range plan(r.all, r.its, r.Size) {
+	for _, t := range r.trials {
 		work.Go(func() error {
 			if err := r.try(ctx, t); err != nil {
 				return fmt.Errorf("%s, %s: %w", t.app.Name, t.suite.Name(), err)
@@ -104,7 +110,7 @@ func (r *Run) suites(ctx context.Context) error {
 // try runs a suite in all ways at once, and tells what differs.
 func (r *Run) try(ctx context.Context, t trial) error {
 	ways := r.rig.Ways(t.app)
-	var bare, through, keyed, stock suite.Seen
+	var bare, through, bareKeyed, keyed, stock suite.Seen
 	work, ctx := errgroup.WithContext(ctx)
 	run := func(seen *suite.Seen, to suite.Target) {
 		work.Go(func() (err error) { *seen, err = t.suite.Run(ctx, to); return err })
@@ -113,6 +119,7 @@ func (r *Run) try(ctx context.Context, t trial) error {
 	run(&through, ways.Through)
 	if !t.keyless {
 		run(&keyed, ways.Keyed)
+		run(&bareKeyed, ways.BareKeyed)
 	}
 	if t.stock {
 		run(&stock, ways.Stock)
@@ -124,7 +131,7 @@ func (r *Run) try(ctx context.Context, t trial) error {
 	defer r.mu.Unlock()
 	r.tell(t, "without a key", bare, through)
 	if !t.keyless {
-		r.tell(t, "with a key", bare, keyed)
+		r.tell(t, "with a key", bareKeyed, keyed)
 	}
 	if t.stock {
 		worse := Worse(stock, through)

@@ -48,7 +48,7 @@ func plan(a all, its apps.Apps, size Size) []trial {
 	return []trial{
 		{app: a.httpbin, suite: suites.Waiting{
 			Protocol: "h1", Events: "/sse?count=5&duration=2s", Slow: "/drip?duration=5&numbytes=50",
-			Late: []string{fmt.Sprintf("/delay/%d", poll), "/drip?duration=1&numbytes=5&delay=1"},
+			Late: []string{fmt.Sprintf("/drip?delay=%d&duration=1&numbytes=1", poll), "/drip?duration=1&numbytes=5&delay=1"},
 		}},
 		{app: a.podinfo, suite: suites.Waiting{Protocol: "h2", Slow: "/delay/5", Late: []string{fmt.Sprintf("/delay/%d", poll), "/chunked/1"}}},
 		{app: a.redis, suite: suites.Redis{Idle: size.Idle}, keyless: true},
@@ -57,7 +57,6 @@ func plan(a all, its apps.Apps, size Size) []trial {
 		{app: a.podinfo, suite: suites.H2Spec{Program: compiled("h2spec")}, keyless: true, stock: true},
 		{app: a.nginx2, suite: suites.H2Spec{Program: compiled("h2spec")}, keyless: true, stock: true},
 		{app: a.nghttpd, suite: suites.H2Spec{Program: compiled("h2spec")}, keyless: true, stock: true},
-		{app: a.interop, suite: suites.H2Spec{Program: compiled("h2spec")}, keyless: true, stock: true},
 		{app: a.httpbin, suite: suites.WebSocket{Path: "/websocket/echo", Largest: size.Message}},
 		{app: a.podinfo, suite: suites.WebSocket{Path: "/ws/echo", Words: true, Largest: size.Message}},
 		{app: a.podinfo, suite: suites.Bodies{Echo: "/echo", Protocols: append(h1, h2...), Largest: size.Body}},

@@ -39,9 +39,10 @@ const (
 // Key is the routing key that leads to the application's fork.
 func (a App) Key() string { return "k-" + a.Name }
 
-// Ways are the ways to one application.
+// Ways are the ways to one application. BareKeyed is that to the bare one with the key,
+// which means nothing to it, so that it is sent what the others are sent.
 type Ways struct {
-	Bare, Through, Keyed, Stock suite.Target
+	Bare, BareKeyed, Through, Keyed, Stock suite.Target
 }
 
 // start starts the application in all places, and waits until it listens.

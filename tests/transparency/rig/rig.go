@@ -84,7 +84,7 @@ func (r *Rig) Ways(a App) Ways {
 		return suite.Target{Address: net.JoinHostPort(pod.IP.String(), fmt.Sprint(port)), Key: key}
 	}
 	return Ways{
-		Bare: at(r.bare, a.Port, ""), Through: at(r.pod, a.Port, ""), Keyed: at(r.pod, a.Port, a.Key()),
+		Bare: at(r.bare, a.Port, ""), BareKeyed: at(r.bare, a.Port, a.Key()), Through: at(r.pod, a.Port, ""), Keyed: at(r.pod, a.Port, a.Key()),
 		Stock: at(r.stock, a.stockPort(), ""),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"switchyard.dev/tests/transparency/suite"
@@ -56,7 +57,8 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 // say sends a line, and gives the one that comes back.
 func (c *conn) say(line string) (string, error) {
 	_, err := io.WriteString(c, line+"\n")
-	return c.answer(err)
+	said, err := c.answer(err)
+	return strings.TrimSpace(said), err
 }
 
 // echoes sends much while it reads the same.
