@@ -21,7 +21,10 @@ func TestCompareTellsEachDifferenceAndWhetherTheTableHasIt(t *testing.T) {
 	if diff := cmp.Diff(want, Compare("wire", bare, through, []string{"wire/known/*", "h2spec/*", "wire/sta"})); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"worse"}, Worse(bare, through)); diff != "" {
+	if diff := cmp.Diff([]string{"worse"}, Worse("wire", bare, through, nil)); diff != "" {
 		t.Error(diff)
+	}
+	if worse := Worse("wire", bare, through, []string{"wire/worse"}); worse != nil {
+		t.Errorf("%q are in the table", worse)
 	}
 }

@@ -113,7 +113,10 @@ func (r *Run) try(ctx context.Context, t trial) error {
 	var bare, through, bareKeyed, keyed, stock suite.Seen
 	work, ctx := errgroup.WithContext(ctx)
 	run := func(seen *suite.Seen, to suite.Target) {
-		work.Go(func() (err error) { *seen, err = t.suite.Run(ctx, to); return err })
+		work.Go(func() (err error) {
+			*seen, err = t.suite.Run(ctx, to)
+			return err
+		})
 	}
 	run(&bare, ways.Bare)
 	run(&through, ways.Through)
@@ -134,7 +137,7 @@ func (r *Run) try(ctx context.Context, t trial) error {
 		r.tell(t, "with a key", bareKeyed, keyed)
 	}
 	if t.stock {
-		worse := Worse(stock, through)
+		worse := Worse(t.suite.Name(), stock, through, r.Allowed)
 		fmt.Fprintf(r.Out, "%s, %s, beside a stock Envoy: %d cases, %d worse\n", t.app.Name, t.suite.Name(), len(through), len(worse))
 		for _, c := range worse {
 			fmt.Fprintf(r.Out, "    %s: %s\n", c, through[c])
