@@ -61,8 +61,8 @@ func plan(a all, its apps.Apps, size Size) []trial {
 		{app: a.podinfo, suite: suites.WebSocket{Path: "/ws/echo", Words: true, Largest: size.Message}},
 		{app: a.podinfo, suite: suites.Bodies{Echo: "/echo", Protocols: append(h1, h2...), Largest: size.Body}},
 		{app: a.httpbin, suite: suites.Bodies{
-			Echo: "/upload", Protocols: h1, Largest: size.Body,
-			Down: []string{fmt.Sprintf("/bytes/%d?seed=1", size.Body), fmt.Sprintf("/stream-bytes/%d?seed=1", size.Body), "/range/100000", "/gzip", "/stream/50"},
+			Protocols: h1, Largest: size.Body,
+			Down: []string{fmt.Sprintf("/bytes/%d?seed=1", size.Body), fmt.Sprintf("/stream-bytes/%d?seed=1", size.Body), "/range/100000", "/image/png", "/json", "/encoding/utf8", "/status/418", "/redirect/1"},
 		}},
 		{app: a.nghttpd, suite: suites.Bodies{Echo: "/", Protocols: h2, Largest: size.Body}},
 		{app: a.nginx, suite: suites.Bodies{Protocols: h1, Down: []string{"/", "/small", "/large", "/absent"}}},

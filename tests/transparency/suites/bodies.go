@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 
 	"switchyard.dev/tests/transparency/suite"
 )
@@ -19,7 +20,8 @@ type Bodies struct {
 	// application speaks of h1 and h2.
 	Echo      string
 	Protocols []string
-	// Down are paths to get.
+	// Down are paths to get. What the headers of the answers are is one case for each
+	// protocol.
 	Down []string
 	// Largest is the most bytes of a body.
 	Largest int
@@ -35,9 +37,13 @@ func (s Bodies) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	for _, protocol := range s.Protocols {
 		c := newClient(protocol, to)
 		defer c.close()
+		var all []string
+		c.hear = func(r *http.Response) { all = append(all, headers(r)) }
 		for _, path := range s.Down {
 			seen[protocol+"/get "+path] = c.told(ctx, http.MethodGet, path, nil, nil)
 		}
+		seen[protocol+"/headers"] = strings.Join(all, "; ")
+		c.hear = nil
 		if s.Echo == "" {
 			continue
 		}
@@ -64,6 +70,9 @@ func (c client) told(ctx context.Context, method, path string, body io.Reader, c
 		return failure(err, c.to)
 	}
 	defer answer.Body.Close()
+	if c.hear != nil {
+		c.hear(answer)
+	}
 	sum := sha256.New()
 	n, err := io.Copy(sum, answer.Body)
 	said := fmt.Sprintf("%s, %d bytes %x", head(answer), n, sum.Sum(nil)[:8])

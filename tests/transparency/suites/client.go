@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/xds/routingkey"
@@ -22,6 +24,32 @@ import (
 type client struct {
 	http *http.Client
 	to   suite.Target
+	// hear, unless nil, is given each answer.
+	hear func(*http.Response)
+}
+
+// patience is how long an answer that may never come is waited for.
+const patience = 15 * time.Second
+
+// each runs cases at the same time, some of which may wait.
+func each(cases map[string]func() string) suite.Seen {
+	var (
+		mu   sync.Mutex
+		work errgroup.Group
+	)
+	work.SetLimit(16)
+	seen := suite.Seen{}
+	for name, f := range cases {
+		work.Go(func() error {
+			said := f()
+			mu.Lock()
+			defer mu.Unlock()
+			seen[name] = said
+			return nil
+		})
+	}
+	_ = work.Wait() // none gives an error
+	return seen
 }
 
 // Protocols are those that a client can speak.
@@ -39,7 +67,7 @@ func newClient(protocol string, to suite.Target) client {
 	} else {
 		c.Transport = &http.Transport{DisableCompression: true, ExpectContinueTimeout: 10 * time.Second}
 	}
-	return client{c, to}
+	return client{http: c, to: to}
 }
 
 func (c client) close() { c.http.CloseIdleConnections() }
@@ -61,20 +89,24 @@ func (c client) ask(ctx context.Context, method, path string, body io.Reader, ch
 	return c.http.Do(request)
 }
 
-// head says all that an answer has before its body, but what the time and the place
-// change.
+// head says what an answer has before its body, but for its headers.
 func head(r *http.Response) string {
-	names := slices.Sorted(maps.Keys(r.Header))
-	said := []string{r.Proto, r.Status}
-	for _, name := range names {
+	return fmt.Sprintf("%s %s, length %d", r.Proto, r.Status, r.ContentLength)
+}
+
+// headers says what the headers of an answer are. Of those that the time changes it is
+// that they are there.
+func headers(r *http.Response) string {
+	said := make([]string, 0, len(r.Header))
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		switch name {
-		case "Date", "Last-Modified", "Etag":
+		case "Date", "Last-Modified", "Etag", "Sec-Websocket-Accept", "Server-Timing":
 			said = append(said, strings.ToLower(name))
 		default:
 			said = append(said, strings.ToLower(name)+"="+strings.Join(r.Header[name], "|"))
 		}
 	}
-	return fmt.Sprintf("%s, length %d", strings.Join(said, " "), r.ContentLength)
+	return strings.Join(said, " ")
 }
 
 // failure says why there was no answer, without addresses and ports.

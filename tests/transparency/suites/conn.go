@@ -28,7 +28,7 @@ func connected(ctx context.Context, address string, f func(*conn) (string, error
 	if !ok {
 		return "no TCP"
 	}
-	if err := tcp.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := tcp.SetDeadline(time.Now().Add(2 * patience)); err != nil {
 		return err.Error()
 	}
 	said, err := f(&conn{tcp, bufio.NewReader(tcp)})

@@ -36,6 +36,12 @@ func (s Redis) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 			return said + left, err
 		},
 		"idle": func(c *conn) (string, error) {
+			if said, err := c.command("PING"); err != nil {
+				return said, err
+			}
+			if err := c.SetDeadline(time.Now().Add(s.Idle + patience)); err != nil {
+				return "", err
+			}
 			time.Sleep(s.Idle)
 			return c.command("PING")
 		},
@@ -52,11 +58,11 @@ func (s Redis) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 		"large value":  large,
 		"subscription": func(c *conn) (string, error) { return subscription(ctx, c, to.Address) },
 	}
-	seen := suite.Seen{}
+	said := map[string]func() string{}
 	for name, f := range cases {
-		seen[name] = connected(ctx, to.Address, f)
+		said[name] = func() string { return connected(ctx, to.Address, f) }
 	}
-	return seen, ctx.Err()
+	return each(said), ctx.Err()
 }
 
 // command is one in redis's protocol.

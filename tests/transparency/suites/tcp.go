@@ -30,8 +30,10 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	saw := func(name string) string {
 		return connected(ctx, to.Address, func(c *conn) (string, error) { return c.say("saw " + token + name) })
 	}
-	do := func(f func(*conn) (string, error)) string { return connected(ctx, to.Address, f) }
-	seen := suite.Seen{
+	do := func(f func(*conn) (string, error)) func() string {
+		return func() string { return connected(ctx, to.Address, f) }
+	}
+	seen := each(map[string]func() string{
 		"echo":        do(echoes),
 		"idle":        do(func(c *conn) (string, error) { return idles(c, s.Idle) }),
 		"silent":      do(func(c *conn) (string, error) { return c.read.ReadString('\n') }),
@@ -49,7 +51,7 @@ func (s TCP) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 			}
 			return c.rest()
 		}),
-	}
+	})
 	seen["server ends/server"], seen["client aborts/server"] = saw("ends"), saw("aborts")
 	return seen, ctx.Err()
 }
@@ -77,7 +79,7 @@ func idles(c *conn, during time.Duration) (string, error) {
 	if said, err := c.say("echo"); err != nil {
 		return said, err
 	}
-	if err := c.SetDeadline(time.Now().Add(during + 10*time.Second)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(during + patience)); err != nil {
 		return "", err
 	}
 	time.Sleep(during)
