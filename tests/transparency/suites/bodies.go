@@ -73,6 +73,9 @@ func (c client) told(ctx context.Context, method, path string, body io.Reader, c
 	if c.hear != nil {
 		c.hear(answer)
 	}
+	if answer.StatusCode == http.StatusSwitchingProtocols { // its body is a connection without end
+		return head(answer)
+	}
 	sum := sha256.New()
 	n, err := io.Copy(sum, answer.Body)
 	said := fmt.Sprintf("%s, %d bytes %x", head(answer), n, sum.Sum(nil)[:8])

@@ -184,9 +184,7 @@ func (p prober) refused(headers map[string]string) func() string {
 	return func() string {
 		c := newClient("h1", p.to)
 		defer c.close()
-		ctx, cancel := context.WithTimeout(p.ctx, patience/3) // some applications take what they should refuse
-		defer cancel()
-		return c.told(ctx, http.MethodGet, p.what.Path, nil, func(r *http.Request) {
+		return c.told(p.ctx, http.MethodGet, p.what.Path, nil, func(r *http.Request) {
 			right := map[string]string{
 				"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
 			}

@@ -31,7 +31,7 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &transparency.Run{Size: transparency.Full, Out: os.Stdout}
+	r := &transparency.Run{Size: transparency.Full, Allowed: transparency.Allowed(), Out: os.Stdout}
 	if *short {
 		r.Size = transparency.Short
 	}

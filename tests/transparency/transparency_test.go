@@ -1,0 +1,37 @@
+package transparency
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"switchyard.dev/tests/transparency/rig"
+)
+
+const root = "../.."
+
+func TestMain(m *testing.M) {
+	if err := rig.Isolate(root); err != nil {
+		fmt.Fprintln(os.Stderr, "tests/transparency:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+func TestTransparency(t *testing.T) {
+	r := &Run{Size: Short, Allowed: Allowed(), Out: t.Output()}
+	if err := r.Do(t.Context(), root, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Found {
+		if !d.Allowed {
+			t.Error(d)
+		}
+	}
+	for _, c := range r.Worse {
+		t.Errorf("h2spec %s passes behind a stock Envoy and fails with the sidecar", c)
+	}
+	if r.Tally.Requests == 0 || r.Tally.Astray > 0 || r.Tally.Failed > 0 || r.Tally.Connections != 2 {
+		t.Errorf("requests of which some have a key: %+v", r.Tally)
+	}
+}
