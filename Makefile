@@ -182,14 +182,32 @@ bench-xds: ## a change of routes to the acknowledgement of the last of 500 and 5
 bench-devmesh: ## what the sidecar costs a request, beside a bare Envoy, and what attacks make it hold (as root, 15 minutes)
 	$(GO) run ./tests/bench/devmesh
 
-# STALL: make so many downloads of 1 GiB on a loaded machine instead. ROWS: only those
-# whose name has this in it.
-STALL ?= 0
+# ROWS: only those whose name has this in it.
 ROWS ?=
 
 .PHONY: bench-streams
-bench-streams: ## large bodies through the sidecar, beside a stock Envoy (as root, 20 minutes; ROWS= for fewer, STALL=50 for downloads on a loaded machine)
-	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL) -rows "$(ROWS)"
+bench-streams: ## large bodies through the sidecar, beside a stock Envoy (as root, 20 minutes; ROWS= for fewer)
+	$(GO) run ./tests/transparency/cmd/streams -rows "$(ROWS)"
+
+# STALL: instead, so many downloads of 1 GiB on a loaded machine. RESTARTS: how often each
+# application is restarted.
+STALL ?= 0
+RESTARTS ?= 5
+
+.PHONY: transparency
+transparency: ## what a caller can tell between applications bare and behind the sidecar (as root, 45 minutes; ONLY=restarts or h2spec, RESTARTS=1 for less; STALL=50 for downloads on a loaded machine)
+ifneq ($(STALL),0)
+	$(GO) run ./tests/transparency/cmd/streams -stall $(STALL)
+else
+ifneq ($(ONLY),restarts)
+	@$(GO) build -o $(CACHE)/tools/transparency ./tests/transparency/cmd/transparency
+	@CGO_ENABLED=0 GOFLAGS=-trimpath $(CACHE)/tools/transparency $(if $(ONLY),-only $(ONLY))
+endif
+ifneq ($(filter restarts,$(or $(ONLY),restarts)),)
+	@$(GO) build -o $(CACHE)/tools/restarts ./tests/transparency/cmd/restarts
+	@$(CACHE)/tools/restarts -times $(RESTARTS)
+endif
+endif
 
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken

@@ -82,10 +82,11 @@ func (r *Run) Do(ctx context.Context, root, only string) (err error) {
 
 func chosen(only, name string) bool { return only == "" || only == name }
 
-// suites runs every trial, some at once: most of them wait.
+// suites runs every trial, some at once: most of them wait. More would be more than one
+// sidecar's memory is for, and it would say so with 503.
 func (r *Run) suites(ctx context.Context) error {
 	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(6)
+	work.SetLimit(3)
 	for _, t := range r.trials {
 		work.Go(func() error {
 			if err := r.try(ctx, t); err != nil {

@@ -37,7 +37,7 @@ func each(cases map[string]func() string) suite.Seen {
 		mu   sync.Mutex
 		work errgroup.Group
 	)
-	work.SetLimit(16)
+	work.SetLimit(8)
 	seen := suite.Seen{}
 	for name, f := range cases {
 		work.Go(func() error {

@@ -19,7 +19,7 @@ import (
 //	abort        ends with a reset
 //	saw NAME     tells how a connection of that name has ended
 //
-// Who says nothing for half a second is greeted.
+// Who says nothing for two seconds is greeted.
 func ServeTCP(l net.Listener) {
 	s := &tcpServer{ended: map[string]chan string{}}
 	for {
@@ -48,7 +48,7 @@ func (s *tcpServer) ending(name string) chan string {
 
 func (s *tcpServer) serve(c *net.TCPConn) {
 	defer c.Close()
-	greeting := time.AfterFunc(500*time.Millisecond, func() { _, _ = io.WriteString(c, "hello\n") })
+	greeting := time.AfterFunc(2*time.Second, func() { _, _ = io.WriteString(c, "hello\n") })
 	read := bufio.NewReader(c)
 	line, err := read.ReadString('\n')
 	greeting.Stop()
