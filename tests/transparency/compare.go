@@ -20,6 +20,7 @@ type Difference struct {
 // Name is what the table of differences calls it by.
 func (d Difference) Name() string { return d.Suite + "/" + d.Case }
 
+// String is what is printed of it.
 func (d Difference) String() string {
 	said := fmt.Sprintf("%s: bare %s, with the sidecar %s", d.Name(), d.Bare, d.Through)
 	if !d.Allowed {
