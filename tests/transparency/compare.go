@@ -3,10 +3,9 @@ package transparency
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
+	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/suite"
 )
 
@@ -33,9 +32,8 @@ func (d Difference) String() string {
 const unseen = "not seen"
 
 // Compare gives the differences between what a suite has seen of the bare application
-// and through the sidecar, by name. allowed are the names that the table of differences
-// has, in which * stands for anything.
-func Compare(name string, bare, through suite.Seen, allowed []string) []Difference {
+// and through the sidecar, by name; table is that of the differences that there are.
+func Compare(name string, bare, through suite.Seen, table []differences.Row) []Difference {
 	all := maps.Clone(bare)
 	maps.Copy(all, through)
 	var found []Difference
@@ -50,24 +48,23 @@ func Compare(name string, bare, through suite.Seen, allowed []string) []Differen
 		if d.Bare == d.Through || d.Through == suite.Passed {
 			continue
 		}
-		d.Allowed = slices.ContainsFunc(allowed, func(glob string) bool { return matches(glob, d.Name()) })
+		d.Allowed = has(table, d.Name())
 		found = append(found, d)
 	}
 	return found
 }
 
-func matches(glob, name string) bool {
-	pattern := strings.ReplaceAll(regexp.QuoteMeta(glob), `\*`, `.*`)
-	return regexp.MustCompile(`^` + pattern + `$`).MatchString(name)
+// has reports whether the table of differences has a case.
+func has(table []differences.Row, name string) bool {
+	return slices.ContainsFunc(table, func(r differences.Row) bool { return r.Matches(name) })
 }
 
 // Worse gives the cases in which one run of a conformance suite did not pass and another
 // did, but for those that the table of differences has.
-func Worse(name string, than, run suite.Seen, allowed []string) []string {
+func Worse(name string, than, run suite.Seen, table []differences.Row) []string {
 	var worse []string
 	for _, c := range slices.Sorted(maps.Keys(than)) {
-		known := slices.ContainsFunc(allowed, func(glob string) bool { return matches(glob, name+"/"+c) })
-		if than[c] == suite.Passed && run[c] != suite.Passed && !known {
+		if than[c] == suite.Passed && run[c] != suite.Passed && !has(table, name+"/"+c) {
 			worse = append(worse, c)
 		}
 	}

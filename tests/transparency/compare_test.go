@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/suite"
 )
 
@@ -18,13 +19,13 @@ func TestCompareTellsEachDifferenceAndWhetherTheTableHasIt(t *testing.T) {
 		{"wire", "status", "200", "503", false},
 		{"wire", "worse", suite.Passed, "failed", false},
 	}
-	if diff := cmp.Diff(want, Compare("wire", bare, through, []string{"wire/known/*", "h2spec/*", "wire/sta"})); diff != "" {
+	if diff := cmp.Diff(want, Compare("wire", bare, through, []differences.Row{{Case: "wire/known/*"}, {Case: "h2spec/*"}, {Case: "wire/sta"}})); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"worse"}, Worse("wire", bare, through, nil)); diff != "" {
 		t.Error(diff)
 	}
-	if worse := Worse("wire", bare, through, []string{"wire/worse"}); worse != nil {
+	if worse := Worse("wire", bare, through, []differences.Row{{Case: "wire/worse"}}); worse != nil {
 		t.Errorf("%q are in the table", worse)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/tests/transparency/suites"
@@ -19,8 +20,8 @@ import (
 // Run is one run of some or all groups.
 type Run struct {
 	Size
-	// Allowed are the names that the table of differences has.
-	Allowed []string
+	// Table is that of the differences that there are.
+	Table []differences.Row
 	// Out is told what is seen.
 	Out io.Writer
 
@@ -139,7 +140,7 @@ func (r *Run) try(ctx context.Context, t trial) error {
 		r.tell(t, "with a key", bareKeyed, keyed)
 	}
 	if t.stock {
-		worse := Worse(t.suite.Name(), stock, through, r.Allowed)
+		worse := Worse(t.suite.Name(), stock, through, r.Table)
 		fmt.Fprintf(r.Out, "%s, %s, beside a stock Envoy: %d cases, %d worse\n", t.app.Name, t.suite.Name(), len(through), len(worse))
 		for _, c := range worse {
 			fmt.Fprintf(r.Out, "    %s: %s\n", c, through[c])
@@ -151,7 +152,7 @@ func (r *Run) try(ctx context.Context, t trial) error {
 
 // tell prints what differs between the bare application and a way. The lock is held.
 func (r *Run) tell(t trial, way string, bare, through suite.Seen) {
-	found := Compare(t.suite.Name(), bare, through, r.Allowed)
+	found := Compare(t.suite.Name(), bare, through, r.Table)
 	r.Found = append(r.Found, found...)
 	fmt.Fprintf(r.Out, "%s, %s, %s: %d cases, %d the same\n", t.app.Name, t.suite.Name(), way, len(bare), len(bare)-len(found))
 	for _, d := range found {

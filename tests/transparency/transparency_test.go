@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 )
 
@@ -19,7 +20,11 @@ func TestMain(m *testing.M) {
 }
 
 func TestTransparency(t *testing.T) {
-	r := &Run{Size: Short, Allowed: Allowed(), Out: t.Output()}
+	table, err := differences.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Run{Size: Short, Table: table, Out: t.Output()}
 	if err := r.Do(t.Context(), root, ""); err != nil {
 		t.Fatal(err)
 	}

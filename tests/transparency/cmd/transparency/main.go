@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"switchyard.dev/tests/transparency"
+	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 )
 
@@ -31,7 +32,11 @@ func run() error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r := &transparency.Run{Size: transparency.Full, Allowed: transparency.Allowed(), Out: os.Stdout}
+	table, err := differences.Table()
+	if err != nil {
+		return err
+	}
+	r := &transparency.Run{Size: transparency.Full, Table: table, Out: os.Stdout}
 	if *short {
 		r.Size = transparency.Short
 	}
