@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/tests/transparency/rig"
 	"switchyard.dev/tests/transparency/suites"
+	"switchyard.dev/tests/transparency/wire"
 	"switchyard.dev/tools/apps"
 )
 
@@ -17,7 +18,7 @@ const largest = 64 << 20
 
 // all are the applications, made ready to be run.
 type all struct {
-	podinfo, httpbin, nginx, nginx2, nghttpd, interop, redis, echo rig.App
+	podinfo, httpbin, nginx, nginx2, nghttpd, interop, redis, echo, odd, plain rig.App
 }
 
 // applications gives them.
@@ -42,12 +43,15 @@ func applications(its apps.Apps) all {
 			return its.Debian("usr/bin/redis-server", "--port", "6379", "--protected-mode", "no", "--save", "", "--dir", dir), nil
 		}},
 		echo: rig.App{Name: "tcp-echo", Port: 8004, Serve: func(l net.Listener) { suites.ServeTCP(l) }},
+		// For bytes: an application of odd answers, and Go's own server.
+		odd:   rig.App{Name: "odd", Port: 8005, Serve: func(l net.Listener) { _ = wire.Serve(l) }},
+		plain: rig.App{Name: "go-net-http", Port: 8006, Serve: func(l net.Listener) { _ = wire.Echo().Serve(l) }},
 	}
 }
 
 // list gives all that are to be started.
 func (a all) list() []rig.App {
-	return []rig.App{a.podinfo, a.httpbin, a.nginx, a.nginx2, a.nghttpd, a.interop, a.redis, a.echo}
+	return []rig.App{a.podinfo, a.httpbin, a.nginx, a.nginx2, a.nghttpd, a.interop, a.redis, a.echo, a.odd, a.plain}
 }
 
 // nginx serves files and takes them, and has no setting but those without which it

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/tests/transparency/rig"
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/tests/transparency/suites"
+	"switchyard.dev/tests/transparency/wire"
 	"switchyard.dev/tools/apps"
 )
 
@@ -17,15 +18,18 @@ type Size struct {
 	Body, Message int
 	// Idle is how long connections are idle, and Poll how long an answer is waited for.
 	Idle, Poll time.Duration
+	// Bytes: exchanges written out in bytes are run too.
+	Bytes bool
 	// Alternate is how long a connection has a key now and then.
 	Alternate time.Duration
 }
 
 // Short and Full are the sizes of the test and of the command. Envoy's own deadline for
-// a stream without bytes is five minutes.
+// a stream without bytes is five minutes. The short one has no bytes, which the tests of
+// sidecars/devmesh/keeper have.
 var (
 	Short = Size{Body: 4 << 20, Message: 16 << 20, Idle: 2 * time.Second, Poll: 2 * time.Second, Alternate: 3 * time.Second}
-	Full  = Size{Body: largest, Message: 16 << 20, Idle: 330 * time.Second, Poll: 330 * time.Second, Alternate: 30 * time.Second}
+	Full  = Size{Body: largest, Message: 16 << 20, Idle: 330 * time.Second, Poll: 330 * time.Second, Bytes: true, Alternate: 30 * time.Second}
 )
 
 // trial is an application that a suite meets.
@@ -45,7 +49,7 @@ func plan(a all, its apps.Apps, size Size) []trial {
 	compiled := func(name string) suites.Program {
 		return func(args ...string) *exec.Cmd { return its.Go(name, args...) }
 	}
-	return []trial{
+	trials := []trial{
 		{app: a.httpbin, suite: suites.Waiting{
 			Protocol: "h1", Events: "/sse?count=5&duration=2s", Slow: "/drip?duration=5&numbytes=50",
 			Late: []string{fmt.Sprintf("/drip?delay=%d&duration=1&numbytes=1", poll), "/drip?duration=1&numbytes=5&delay=1"},
@@ -68,4 +72,8 @@ func plan(a all, its apps.Apps, size Size) []trial {
 		{app: a.nginx, suite: suites.Bodies{Protocols: h1, Down: []string{"/", "/small", "/large", "/absent"}}},
 		{app: a.nginx2, suite: suites.Bodies{Protocols: h2, Down: []string{"/", "/small", "/large", "/absent"}}},
 	}
+	if size.Bytes {
+		trials = append(trials, trial{app: a.odd, suite: wire.Suite{}}, trial{app: a.plain, suite: wire.Suite{}})
+	}
+	return trials
 }

@@ -104,7 +104,7 @@ func (p *proxy) once(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd := exec.CommandContext(ctx, p.Envoy, "-c", p.bootstrap, "--concurrency", strconv.Itoa(p.Workers),
-		"--log-level", envoyLevel(p.Level), "--disable-hot-restart",
+		"--log-level", envoyLevel(p.Level), "--component-log-level", quieter(p.Level), "--disable-hot-restart",
 		"--drain-strategy", "immediate", "--drain-time-s", strconv.Itoa(drainSeconds))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -115,6 +115,15 @@ func (p *proxy) once(ctx context.Context) error {
 	}
 	p.envoy.Store(cmd.Process)
 	return cmd.Wait()
+}
+
+// quieter keeps a warning out of the log that Envoy gives six times at each start: that
+// allow_custom_methods is new. With debug it is there.
+func quieter(l slog.Level) string {
+	if l <= slog.LevelDebug {
+		return "misc:debug"
+	}
+	return "misc:error"
 }
 
 // envoyLevel is Envoy's word for a level. What Envoy calls information is noise

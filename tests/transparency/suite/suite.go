@@ -18,6 +18,14 @@ type Target struct {
 // table of differences in sidecars/devmesh/README.md names.
 type Seen map[string]string
 
+// Choosy is a suite that can run some cases by themselves, one after the other: those that
+// differed, which may have been by chance.
+type Choosy interface {
+	Suite
+	// Just returns the suite of these cases.
+	Just(cases []string) Suite
+}
+
 // Suite is one set of cases.
 type Suite interface {
 	// Name is a word, the first of the name of each difference: wire, h2spec, grpc.

@@ -14,6 +14,7 @@ package wire
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -36,10 +37,15 @@ type Suite struct {
 	Alone bool
 }
 
-var _ suite.Suite = Suite{}
+var _ suite.Choosy = Suite{}
 
 // Name is wire.
 func (Suite) Name() string { return "wire" }
+
+// Just runs these cases alone.
+func (Suite) Just(cases []string) suite.Suite {
+	return Suite{Alone: true, Only: func(name string) bool { return slices.Contains(cases, name) }}
+}
 
 // exchange is one case over either protocol.
 type exchange interface {
