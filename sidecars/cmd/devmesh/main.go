@@ -11,15 +11,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
-	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/keeper"
 )
 
@@ -40,16 +37,8 @@ func main() {
 func run(config keeper.Config, args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	switch {
-	case len(args) == 0:
-		config.Proxy.ListenIPv6 = hasIPv6()
-		return keeper.Run(ctx, config)
-	case slices.Equal(args, []string{devmesh.DrainCommand}):
-		return keeper.Drain(ctx, config, false)
-	case slices.Equal(args, []string{devmesh.DrainCommand, devmesh.DrainWait}):
-		return keeper.Drain(ctx, config, true)
-	}
-	return fmt.Errorf("%q is no command: use none, or %s [%s]", args, devmesh.DrainCommand, devmesh.DrainWait)
+	config.Proxy.ListenIPv6 = hasIPv6()
+	return keeper.Command(ctx, config, args)
 }
 
 // hasIPv6 tells whether the pod's kernel lets anybody listen on IPv6.

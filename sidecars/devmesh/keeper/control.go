@@ -7,7 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
+
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // The control socket is how this program, run by the pod's preStop hook, tells the one
@@ -68,4 +71,18 @@ func Drain(ctx context.Context, c Config, wait bool) error {
 		return fmt.Errorf("the sidecar at %s does not take note that the pod ends: %s %s", socket, answer.Status, text)
 	}
 	return nil
+}
+
+// Command runs what the program's arguments say: the sidecar without any, else Drain. The
+// error names a command that there is not.
+func Command(ctx context.Context, c Config, args []string) error {
+	switch {
+	case len(args) == 0:
+		return Run(ctx, c)
+	case slices.Equal(args, []string{devmesh.DrainCommand}):
+		return Drain(ctx, c, false)
+	case slices.Equal(args, []string{devmesh.DrainCommand, devmesh.DrainWait}):
+		return Drain(ctx, c, true)
+	}
+	return fmt.Errorf("%q is no command: use none, or %s [%s]", args, devmesh.DrainCommand, devmesh.DrainWait)
 }

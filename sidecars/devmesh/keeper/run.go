@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/xds/serve"
 )
 
@@ -29,36 +31,25 @@ func Run(ctx context.Context, c Config) error {
 	c.Logger.Info("the sidecar starts", "kind", c.Proxy.Workload.Kind, "namespace", c.Proxy.Workload.Namespace,
 		"name", c.Proxy.Workload.Name, "routeServer", c.XDSAddress)
 	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
-	socket, err := listenUnix(c.Proxy.XDSSocket())
+	s, err := openSockets(c.Proxy)
 	if err != nil {
 		return err
 	}
-	lateSocket, err := listenUnix(c.Proxy.LateSocket())
+	g, err := serverOf(r, c.Logger)
 	if err != nil {
 		return err
 	}
-	controlSocket, err := listenUnix(c.Proxy.ControlSocket())
-	if err != nil {
-		return err
-	}
-	server, err := serve.New(serve.Config{Sessions: r, Logger: c.Logger})
-	if err != nil {
-		return err
-	}
-	g := grpc.NewServer(serve.ServerOptions()...)
-	server.Register(g)
-
 	// Envoy outlives ctx for as long as it drains, and everything else Envoy.
 	envoyLife, endEnvoy := context.WithCancel(context.WithoutCancel(ctx))
 	defer endEnvoy()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	group, life := errgroup.WithContext(life)
-	group.Go(func() error { return g.Serve(socket) })
+	group.Go(func() error { return g.Serve(s.xds) })
 	group.Go(func() error { <-life.Done(); g.Stop(); return nil })
-	group.Go(func() error { return p.late.serve(life, lateSocket) })
+	group.Go(func() error { return p.late.serve(life, s.late) })
 	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
-	group.Go(func() error { return serveControl(life, controlSocket, p) })
+	group.Go(func() error { return serveControl(life, s.control, p) })
 	group.Go(func() error { return p.watchApplication(life) })
 	group.Go(func() error {
 		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
@@ -87,6 +78,31 @@ func Run(ctx context.Context, c Config) error {
 		return nil
 	})
 	return group.Wait()
+}
+
+// serverOf is the xDS server through which Envoy gets what a relay has.
+func serverOf(r *relay, logger *slog.Logger) (*grpc.Server, error) {
+	server, err := serve.New(serve.Config{Sessions: r, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	g := grpc.NewServer(serve.ServerOptions()...)
+	server.Register(g)
+	return g, nil
+}
+
+// sockets are those on which the program listens in its folder.
+type sockets struct{ xds, late, control net.Listener }
+
+func openSockets(c devmesh.Config) (s sockets, err error) {
+	if s.xds, err = listenUnix(c.XDSSocket()); err != nil {
+		return s, err
+	}
+	if s.late, err = listenUnix(c.LateSocket()); err != nil {
+		return s, err
+	}
+	s.control, err = listenUnix(c.ControlSocket())
+	return s, err
 }
 
 // listenUnix listens on a socket that a predecessor may have left.
