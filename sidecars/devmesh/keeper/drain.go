@@ -72,11 +72,11 @@ func (p *proxy) drain(life, told context.Context) {
 
 // applicationGone reports whether nobody listens in the pod any more.
 func (p *proxy) applicationGone() bool {
-	listens, err := p.applicationListens()
+	ports, err := p.applicationPorts()
 	if err != nil {
 		p.Logger.Warn("it is not known whether the application is gone", "error", err)
 	}
-	return err == nil && !listens
+	return err == nil && len(ports) == 0
 }
 
 // look asks Envoy to drain, again in case that it was started anew, and what is under way.

@@ -215,6 +215,7 @@ func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
 		}
 		return err
 	})
+	r.logged("the application is gone: connections are closed", 1)
 	r.serveHTTP(r.app(8080), "baseline")
 	r.eventually("the application is served again", func() error {
 		got, err := r.get(8080)
@@ -223,4 +224,27 @@ func TestConnectionsEndWithAnApplicationThatIsGoneWithoutNotice(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// An application that takes its time to start, and is probed meanwhile, is not one that
+// has gone.
+func TestAnApplicationThatDoesNotListenYetIsNotGone(t *testing.T) {
+	r := newRig(t)
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	envoy := r.envoys()
+	for range 20 {
+		_, _ = r.get(8080)
+		answer, err := http.Get(fmt.Sprintf("http://%s:%d%s8080", r.address, devmesh.ReadinessPort, devmesh.ProbePath))
+		r.must(err)
+		_ = answer.Body.Close()
+	}
+	r.serveHTTP(r.app(8080), "baseline")
+	r.expect("baseline", 8080)
+	if now := r.envoys(); now != envoy {
+		t.Errorf("Envoy was started anew: %s, before %s", now, envoy)
+	}
+	r.logged("the application is gone", 0)
 }

@@ -2,8 +2,11 @@ package keeper
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/mdlayher/netlink"
@@ -15,13 +18,19 @@ import (
 // that crashes goes without any. Its own clients would see their connections end; so those
 // of the sidecar do.
 
-// lookAgain is how soon it is looked again whether the application is back, or nothing is
-// under way any more.
-const lookAgain = 20 * time.Millisecond
+const (
+	// lookForPorts is how often it is looked on which ports the application listens: a
+	// socket that goes says nothing else of whether it did.
+	lookForPorts = time.Second
+	// lookAgain is how soon it is looked again whether the application is back, or nothing
+	// is under way any more, and leavePatience for how long.
+	lookAgain     = 20 * time.Millisecond
+	leavePatience = 5 * time.Second
+)
 
 // watchApplication closes the connections of clients each time that the last listener of
-// the pod goes, until ctx ends. Where the kernel does not tell of sockets that go, clients
-// are answered 503 until they ask for the next connection.
+// the application goes, until ctx ends. Where the kernel does not tell of sockets that go,
+// clients are answered 503 until they ask for the next connection.
 func (p *proxy) watchApplication(ctx context.Context) error {
 	conn, err := listenersThatGo()
 	if err != nil {
@@ -29,24 +38,76 @@ func (p *proxy) watchApplication(ctx context.Context) error {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var known ports
+	go known.follow(ctx, p.Config)
 	for {
-		_, err := conn.Receive()
+		messages, err := conn.Receive()
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, unix.ENOBUFS): // some were missed: the last of them is no less gone
+		case errors.Is(err, unix.ENOBUFS): // some were missed, perhaps the last of the application
 		case err != nil:
 			p.Logger.Warn("the kernel does not tell any more when the application is gone", "error", err)
 			return nil
 		}
-		p.leave(ctx)
+		if (err != nil && known.some() || slices.ContainsFunc(messages, known.of)) && p.applicationGone() {
+			known.set(nil)
+			p.leave(ctx)
+		}
 	}
 }
 
-// leave ends Envoy, and with it all connections, once the application is gone and nothing
-// is under way; not when the pod ends, for then the drain does.
+// ports are those on which the application was last seen to listen.
+type ports struct {
+	mu   sync.Mutex
+	open []uint64
+}
+
+func (k *ports) set(open []uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.open = open
+}
+
+// some reports whether there are any.
+func (k *ports) some() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.open) > 0
+}
+
+// follow looks from time to time until ctx ends. A look at an application that is gone
+// changes nothing: the kernel tells of that.
+func (k *ports) follow(ctx context.Context, c Config) {
+	tick := time.NewTicker(lookForPorts)
+	defer tick.Stop()
+	for {
+		if open, err := c.applicationPorts(); err == nil && len(open) > 0 {
+			k.set(open)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// of reports whether a socket that went may have been one of the application's that
+// listened. Others without a remote port are Envoy's, and those that could not connect.
+func (k *ports) of(m netlink.Message) bool {
+	if len(m.Data) < localPort+2 {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.open, uint64(binary.BigEndian.Uint16(m.Data[localPort:])))
+}
+
+// leave ends Envoy, and with it all connections, as soon as nothing is under way; not when
+// the application is back meanwhile, nor when the pod ends, for then the drain does.
 func (p *proxy) leave(ctx context.Context) {
-	for p.applicationGone() {
+	for deadline := time.Now().Add(leavePatience); time.Now().Before(deadline) && p.applicationGone(); {
 		select {
 		case <-ctx.Done():
 			return
@@ -74,11 +135,12 @@ func (p *proxy) awaitApplication(ctx context.Context) {
 	}
 }
 
-// The kernel's multicast groups for TCP sockets that go (linux/sock_diag.h), and where
-// the remote port is in their messages (struct inet_diag_sockid), behind the header.
+// The kernel's multicast groups for TCP sockets that go (linux/sock_diag.h), and where the
+// ports are in their messages (struct inet_diag_sockid), behind the header.
 const (
 	destroyedTCP  = 1
 	destroyedTCP6 = 3
+	localPort     = 4
 	remotePort    = unix.NLMSG_HDRLEN + 6
 )
 

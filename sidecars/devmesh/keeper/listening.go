@@ -20,28 +20,26 @@ var socketTables = []string{"/proc/net/tcp", "/proc/net/tcp6"}
 // stateListen is TCP_LISTEN in the kernel's tables.
 const stateListen = "0A"
 
-// applicationListens reports whether anybody but the sidecar listens in the pod. It asks
-// the kernel and not the application, which would see a connection.
-func (c Config) applicationListens() (bool, error) {
+// applicationPorts returns the ports on which anybody but the sidecar listens in the pod.
+// It asks the kernel and not the application, which would see a connection.
+func (c Config) applicationPorts() (ports []uint64, err error) {
 	for _, table := range socketTables {
 		file, err := os.Open(table)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // no IPv6
 		}
 		if err != nil {
-			return false, err
+			return nil, err
 		}
-		ports, err := listening(file)
+		found, err := listening(file)
 		if err = errors.Join(err, file.Close()); err != nil {
-			return false, fmt.Errorf("read %s: %w", table, err)
+			return nil, fmt.Errorf("read %s: %w", table, err)
 		}
-		if slices.ContainsFunc(ports, func(port uint64) bool {
-			return port != uint64(c.Proxy.ListenPort) && port != devmesh.ReadinessPort
-		}) {
-			return true, nil
-		}
+		ports = append(ports, found...)
 	}
-	return false, nil
+	return slices.DeleteFunc(ports, func(port uint64) bool {
+		return port == uint64(c.Proxy.ListenPort) || port == devmesh.ReadinessPort
+	}), nil
 }
 
 // listening returns the ports in a table of the kernel's on which somebody listens.
