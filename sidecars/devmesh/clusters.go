@@ -58,9 +58,6 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 		PerConnectionBufferLimitBytes: buffer(connectionBuffer),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},
 		CircuitBreakers:               unlimited(),
-		// As bare: streams of HTTP/2 that one client does not read, or that the
-		// application does not, fill the window of a connection. It must be theirs.
-		ConnectionPoolPerDownstreamConnection: true,
 	}
 }
 
@@ -71,7 +68,7 @@ func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*h
 		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 			UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
-				HttpProtocolOptions: http1(), Http2ProtocolOptions: b.http2(),
+				HttpProtocolOptions: http1(), Http2ProtocolOptions: b.http2ToServers(),
 			},
 		},
 		HttpFilters: filters,

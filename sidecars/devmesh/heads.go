@@ -17,6 +17,8 @@ const (
 	// minFieldKiB and maxFieldKiB are what Envoy takes as the bound of one field of
 	// HTTP/2, as it is on the wire; the first is its default.
 	minFieldKiB, maxFieldKiB = 64, 256
+	// maxWindow is the largest window that HTTP/2 has (RFC 9113, section 6.9.1).
+	maxWindow = 1<<31 - 1
 )
 
 func (b *builder) headKiB() *wrapperspb.UInt32Value { return wrapperspb.UInt32(b.HeadBytes >> 10) }
@@ -34,5 +36,14 @@ func (b *builder) http2() *corev3.Http2ProtocolOptions {
 	if kib := min(b.HeadBytes>>10, maxFieldKiB); kib >= minFieldKiB {
 		o.MaxHeaderFieldSizeKb = wrapperspb.UInt32(kib)
 	}
+	return o
+}
+
+// http2ToServers lets no stream wait for others on its connection, which many clients
+// share: those that read nothing would fill any window of the connection. What a stream may
+// hold bounds streamWindow, and all together the overload manager.
+func (b *builder) http2ToServers() *corev3.Http2ProtocolOptions {
+	o := b.http2()
+	o.InitialConnectionWindowSize = wrapperspb.UInt32(maxWindow)
 	return o
 }

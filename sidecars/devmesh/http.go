@@ -56,20 +56,29 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		MaxRequestHeadersKb:        b.headKiB(),
 		UpgradeConfigs:             upgrades(),
 		EarlyHeaderMutationExtensions: []*corev3.TypedExtensionConfig{
-			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(keepForwardedProto())},
+			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(asSent())},
 		},
 		LocalReplyConfig: failures(),
 	}
 }
 
-// keepForwardedProto puts the client's x-forwarded-proto aside before Envoy says it
-// for clients that did not. The routes put it back (package translate).
-func keepForwardedProto() *earlymutationv3.HeaderMutation {
+// asSent puts the client's x-forwarded-proto aside before Envoy says it for clients that
+// did not. The routes put it back (package translate), so nobody else may say it there. And
+// it takes out what asks Envoy to send a request again: at the second time Envoy would not
+// know to which fork.
+func asSent() *earlymutationv3.HeaderMutation {
 	const header = "x-forwarded-proto"
+	remove := func(name string) *mutationv3.HeaderMutation {
+		return &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Remove{Remove: name}}
+	}
 	return &earlymutationv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{
+		remove(translate.ProtoHeader),
 		{Action: &mutationv3.HeaderMutation_Append{Append: set(translate.ProtoHeader, "%REQ("+header+")%")}},
 		// Envoy finds no route for an empty one.
-		{Action: &mutationv3.HeaderMutation_Remove{Remove: header}},
+		remove(header),
+		remove("x-envoy-retry-on"),
+		remove("x-envoy-retry-grpc-on"),
+		remove("x-envoy-hedge-on-per-try-timeout"),
 	}}
 }
 

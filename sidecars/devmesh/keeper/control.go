@@ -20,7 +20,8 @@ const (
 	drainPath = "/drain"
 	// waitParameter asks for an answer only when the drain is over.
 	waitParameter = "wait"
-	// controlPatience bounds how long either side may take to begin.
+	// controlPatience bounds how long either side may take to begin. An answer may take as
+	// long as the drain: a deadline for the whole of a request would end that wait too.
 	controlPatience = 5 * time.Second
 )
 
@@ -35,9 +36,10 @@ func serveControl(life context.Context, l net.Listener, p *proxy) error {
 		select {
 		case <-p.drained:
 		case <-r.Context().Done():
+			http.Error(w, "the drain is not over", http.StatusServiceUnavailable)
 		}
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: controlPatience, MaxHeaderBytes: 4 << 10}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: controlPatience, MaxHeaderBytes: 4 << 10}
 	defer context.AfterFunc(life, func() { _ = server.Close() })()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve the control socket: %w", err)

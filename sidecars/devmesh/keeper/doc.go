@@ -63,6 +63,11 @@
 // Then Envoy takes no more either, and ends, with all connections that are idle, as soon
 // as nothing is under way: what is under way then is on its way to a fork.
 //
+// An application that stops at once, or crashes, is gone before anybody has said so: when
+// the last socket goes on which it listened, and nothing is under way, Envoy is killed, so
+// that clients find their connections closed, and started again when the application is
+// back, or after a second.
+//
 // When ctx ends beside an application that lives on, Envoy drains in the same way, and
 // ends when no request is left and none has come for a second, not before DrainMin and not
 // after DrainMax. An ordinary container is told to end at the same time as the application

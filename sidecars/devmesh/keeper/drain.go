@@ -2,9 +2,11 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"switchyard.dev/sidecars/devmesh"
@@ -85,13 +87,15 @@ func (p *proxy) look(ctx context.Context, d *drained, now time.Time) error {
 	if d.gone {
 		path = closeListeners
 	}
-	if _, err := p.ask(ctx, http.MethodPost, path); err != nil {
-		d.underWay = 0
-		return err
+	_, err := p.ask(ctx, http.MethodPost, path)
+	var t traffic
+	if err == nil {
+		t, err = p.traffic(ctx)
 	}
-	t, err := p.traffic(ctx)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
+		d.underWay = 0 // no Envoy runs; one that is only slow has what it had
+	}
 	if err != nil {
-		d.underWay = 0
 		return err
 	}
 	d.underWay = t.underWay

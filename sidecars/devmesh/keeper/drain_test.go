@@ -132,6 +132,10 @@ func TestThePodsEndIsToldToClientsAndCutsNobodyOff(t *testing.T) {
 	}
 }
 
+// longerThanAnyDeadline is longer than any part of the control socket may take to answer
+// at once.
+const longerThanAnyDeadline = 6 * time.Second
+
 // An ordinary container is told to end when its hook returns.
 func TestTheHookOfAnOrdinaryContainerWaitsForTheApplication(t *testing.T) {
 	r := newRig(t)
@@ -145,6 +149,7 @@ func TestTheHookOfAnOrdinaryContainerWaitsForTheApplication(t *testing.T) {
 	r.must(hook.Start())
 	returned := make(chan error, 1)
 	go func() { returned <- hook.Wait() }()
+	time.Sleep(longerThanAnyDeadline)
 	r.eventually("answers close their connections", func() error {
 		got, err := r.get(8080)
 		if err == nil && !got.Close {

@@ -119,7 +119,9 @@ func (p *proxy) leave(ctx context.Context) {
 			if envoy := p.envoy.Load(); envoy != nil {
 				p.Logger.Info("the application is gone: connections are closed")
 				p.left.Store(true)
-				_ = envoy.Kill() // it may have ended by itself
+				if envoy.Kill() != nil { // it has ended by itself
+					p.left.Store(false)
+				}
 			}
 			return
 		}

@@ -17,6 +17,12 @@ import (
 // listen first: no more is read than them.
 var socketTables = []string{"/proc/net/tcp", "/proc/net/tcp6"}
 
+// The end of addresses in 127.0.0.0/8, and ::1, as the kernel's tables write them.
+const (
+	loopback4 = "7F"
+	loopback6 = "00000000000000000000000001000000"
+)
+
 // stateListen is TCP_LISTEN in the kernel's tables.
 const stateListen = "0A"
 
@@ -42,7 +48,8 @@ func (c Config) applicationPorts() (ports []uint64, err error) {
 	}), nil
 }
 
-// listening returns the ports in a table of the kernel's on which somebody listens.
+// listening returns the ports in a table of the kernel's on which somebody listens, but
+// for those that only the pod itself can reach.
 func listening(table io.Reader) (ports []uint64, err error) {
 	lines := bufio.NewScanner(table)
 	lines.Scan() // the head
@@ -51,7 +58,10 @@ func listening(table io.Reader) (ports []uint64, err error) {
 		if len(fields) < 4 || fields[3] != stateListen {
 			break
 		}
-		_, port, _ := strings.Cut(fields[1], ":")
+		address, port, _ := strings.Cut(fields[1], ":")
+		if strings.HasSuffix(address, loopback4) && len(address) == len(loopback6)/4 || address == loopback6 {
+			continue // nobody is led there
+		}
 		number, err := strconv.ParseUint(port, 16, 16)
 		if err != nil {
 			return nil, fmt.Errorf("the socket %q: %w", fields[1], err)

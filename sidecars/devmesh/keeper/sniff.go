@@ -61,8 +61,9 @@ var (
 	// some that only a careless one does: Envoy refuses those, where otherwise
 	// the application could have taken the next request with it, unrouted.
 	requestLine = regexp.MustCompile(`(?i)[ \t]HTTP/[0-9]`)
-	// knownMethod begins what is a request unless all signs deceive.
-	knownMethod = regexp.MustCompile(`(?i)^(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]`)
+	// likelyRequest begins what is a request unless all signs deceive: a method that is
+	// known, or any with what a target begins with.
+	likelyRequest = regexp.MustCompile(`(?i)^((GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]|[^ \t]+[ \t]+(/|\*|https?:))`)
 	// versionless is a request line of before HTTP/1.0. Some servers read more
 	// requests after it: those would not be routed.
 	versionless = regexp.MustCompile(`^(GET|HEAD|POST|PUT|DELETE|PATCH|OPTIONS|TRACE|CONNECT|PRI)[ \t]+[/*][^ \t]*[ \t\r]*$`)
@@ -125,5 +126,5 @@ func speaksHTTP(words []byte) (http, decided bool) {
 	case ended:
 		return requestLine.Match(line) || versionless.Match(line), true
 	}
-	return knownMethod.Match(line), len(line) > maxRequestLine
+	return likelyRequest.Match(line), len(line) > maxRequestLine
 }

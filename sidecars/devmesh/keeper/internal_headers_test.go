@@ -1,0 +1,58 @@
+package keeper_test
+
+import (
+	"net/http"
+	"testing"
+)
+
+// Headers that the proxy uses inside are not a client's to say, nor an application's to see.
+func TestAClientCannotSayWhatTheProxySaysToItself(t *testing.T) {
+	r := start(t)
+	for name, transport := range map[string]http.RoundTripper{"h1": http.DefaultTransport, "h2": http2Only()} {
+		for _, c := range []struct {
+			says [][2]string
+			want string
+		}{
+			{[][2]string{{"x-sd-forwarded-proto", "ftp"}}, ""},
+			{[][2]string{{"x-sd-forwarded-proto", "ftp"}, {"x-forwarded-proto", "https"}}, "https"},
+			{nil, ""},
+		} {
+			got, err := r.over(transport, 8080, c.says...)
+			if err != nil || got.Side != "baseline" {
+				t.Fatalf("%s, %v: %+v, %v", name, c.says, got, err)
+			}
+			if seen := got.echo.Header.Get("X-Forwarded-Proto"); seen != c.want {
+				t.Errorf("%s, %v: the application sees x-forwarded-proto %q, want %q", name, c.says, seen, c.want)
+			}
+			if seen, there := got.echo.Header["X-Sd-Forwarded-Proto"]; there {
+				t.Errorf("%s, %v: the application sees x-sd-forwarded-proto %q", name, c.says, seen)
+			}
+		}
+	}
+}
+
+// A request to a fork that is sent again would go to the baseline: what says where the
+// fork is was taken out the first time.
+func TestNoClientHasARequestToAForkSentAgain(t *testing.T) {
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	failing := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})}
+	fork := r.fork("10.96.8.1:80")
+	go func() { _ = failing.Serve(fork) }()
+	t.Cleanup(func() { _ = failing.Close() })
+	r.Board.Declare(sandbox("k1", "10.96.8.1:80", 8080))
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	r.acked()
+	for _, from := range []string{"10.0.0.1", "127.0.0.1", "203.0.113.1"} {
+		got, err := r.get(8080, key("k1"), [2]string{"x-forwarded-for", from}, [2]string{"x-envoy-internal", "true"},
+			[2]string{"x-envoy-retry-on", "5xx,reset,connect-failure"}, [2]string{"x-envoy-retry-grpc-on", "unavailable"}, [2]string{"x-envoy-max-retries", "3"})
+		if err != nil || got.Status != http.StatusServiceUnavailable {
+			t.Errorf("from %s: %d by %q, %v; want the fork's 503", from, got.Status, got.Side, err)
+		}
+	}
+}
