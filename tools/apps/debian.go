@@ -2,11 +2,14 @@ package apps
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"switchyard.dev/tools/cache"
@@ -18,7 +21,7 @@ var packages = []string{"nginx", "nghttp2-server", "redis-server"}
 // debian downloads the packages and unpacks them. None is installed: no service
 // starts, and the machine stays as it is.
 func debian(ctx context.Context) (string, error) {
-	return cache.Folder("apps/debian", func(half string) error {
+	return cache.Folder("apps/debian-"+mark(), func(half string) error {
 		if err := download(ctx, half); err != nil {
 			return fmt.Errorf("download %s from Debian: %w", strings.Join(packages, ", "), err)
 		}
@@ -33,6 +36,14 @@ func debian(ctx context.Context) (string, error) {
 		}
 		return nil
 	})
+}
+
+// mark names what the folder holds: other packages, another release or machine have
+// another one.
+func mark() string {
+	release, _ := os.ReadFile("/etc/os-release") // without one, the packages alone say
+	sum := sha256.Sum256([]byte(strings.Join(packages, " ") + runtime.GOARCH + string(release)))
+	return hex.EncodeToString(sum[:6])
 }
 
 // download puts the packages, and those that they need and this machine lacks, into a
