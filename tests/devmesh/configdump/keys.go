@@ -111,11 +111,24 @@ func stateOf(config node, written string) (string, error) {
 	return values[0].at("object_key").text(), nil
 }
 
-// answersOnly tells whether a filter touches nothing but answers.
+// answersOnly tells whether a filter touches nothing but answers: it changes some, or
+// answers some requests itself.
 func answersOnly(config node) bool {
-	inner := config.at("extension_config", "typed_config")
-	mutations := inner.at("mutations")
-	return inner.is("HeaderMutation") && len(inner.fields()) == 2 && mutations.only("response_mutations") == nil
+	if inner := config.at("extension_config", "typed_config"); !inner.is("composite.v3.Composite") {
+		return changesAnswers(inner)
+	}
+	matchers := config.at("xds_matcher", "matcher_list", "matchers").list()
+	for _, m := range matchers {
+		does := m.at("on_match", "action", "typed_config", "typed_config", "typed_config")
+		if !changesAnswers(does) && !(does.is("HTTPFault") && does.only("@type", "abort") == nil) {
+			return false
+		}
+	}
+	return len(matchers) > 0
+}
+
+func changesAnswers(does node) bool {
+	return does.is("HeaderMutation") && len(does.fields()) == 2 && does.at("mutations").only("response_mutations") == nil
 }
 
 // Key says which key the proxy takes out of a request, "" for none. Each place

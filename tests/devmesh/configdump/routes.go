@@ -27,7 +27,11 @@ type Decision struct {
 // routesOf reads a route configuration: one virtual host for everything, with a
 // map from what the filters put into the filter state, or with none.
 func (r *Reading) routesOf(config node, state string) error {
-	if err := config.only("name", "virtual_hosts", "validate_clusters", "ignore_port_in_host_matching"); err != nil {
+	if err := config.only("name", "virtual_hosts", "validate_clusters", "ignore_port_in_host_matching",
+		"request_headers_to_add", "request_headers_to_remove", "most_specific_header_mutations_wins"); err != nil {
+		return err
+	}
+	if err := aboutForwardedProto(config); err != nil {
 		return err
 	}
 	hosts := config.at("virtual_hosts").list()
@@ -39,13 +43,34 @@ func (r *Reading) routesOf(config node, state string) error {
 	if len(domains) != 1 || domains[0].text() != "*" {
 		return host.at("domains").wrong("does not take every request")
 	}
-	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config"); err != nil {
+	if err := host.only("name", "domains", "matcher", "metadata", "typed_per_filter_config", "request_headers_to_remove"); err != nil {
+		return err
+	}
+	if err := aboutForwardedProto(host); err != nil {
 		return err
 	}
 	if err := r.filtersOfHost(host.at("typed_per_filter_config")); err != nil {
 		return err
 	}
 	return r.matcher(host.at("matcher"), state)
+}
+
+// aboutForwardedProto complains of a header that is changed for all requests and is not the
+// client's x-forwarded-proto, or where the proxy keeps it: none decides where a request goes.
+func aboutForwardedProto(all node) error {
+	var wrong []error
+	check := func(header node) {
+		if name := header.text(); name != "x-forwarded-proto" && name != "x-sd-forwarded-proto" {
+			wrong = append(wrong, header.wrong("is changed for all requests"))
+		}
+	}
+	for _, header := range all.at("request_headers_to_remove").list() {
+		check(header)
+	}
+	for _, header := range all.at("request_headers_to_add").list() {
+		check(header.at("header", "key"))
+	}
+	return errors.Join(wrong...)
 }
 
 func (r *Reading) matcher(matcher node, state string) (err error) {
