@@ -110,6 +110,7 @@ func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 	w := newWorld(t)
 	w.state(&factv1.Complete{})
 	m, _ := serve(t, w.log, anyPort)
+	w.settle(m) // or the first stream may be refused: there is no table yet
 	c := newWatched(dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "customer"))
 	start(t, c)
 	eventually(t, "SYNCED", func() bool { return c.state().synced == 1 })
