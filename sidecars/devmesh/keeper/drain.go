@@ -43,7 +43,7 @@ func (p *proxy) drain(life, told context.Context) {
 	}
 	p.Logger.Info("the pod ends: clients are asked to use other connections")
 	defer close(p.drained)
-	d := drained{min: p.DrainMin, max: p.DrainMax, came: -1}
+	d := progress{min: p.DrainMin, max: p.DrainMax, came: -1}
 	tick := time.NewTicker(lookForApp)
 	defer tick.Stop()
 	for looked := (time.Time{}); ; {
@@ -82,7 +82,7 @@ func (p *proxy) applicationGone() bool {
 }
 
 // look asks Envoy to drain, again in case that it was started anew, and what is under way.
-func (p *proxy) look(ctx context.Context, d *drained, now time.Time) error {
+func (p *proxy) look(ctx context.Context, d *progress, now time.Time) error {
 	path := drainConnections
 	if d.gone {
 		path = closeListeners
@@ -93,7 +93,8 @@ func (p *proxy) look(ctx context.Context, d *drained, now time.Time) error {
 		t, err = p.traffic(ctx)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
-		d.underWay = 0 // no Envoy runs; one that is only slow has what it had
+		d.underWay = 0 // no Envoy runs, as after leave; one that is only slow has what it had
+		return nil
 	}
 	if err != nil {
 		return err
@@ -105,8 +106,8 @@ func (p *proxy) look(ctx context.Context, d *drained, now time.Time) error {
 	return nil
 }
 
-// drained is how far a drain has come.
-type drained struct {
+// progress is how far a drain has come.
+type progress struct {
 	min, max time.Duration
 	// told is when this program was told to end; zero before.
 	told time.Time
@@ -121,7 +122,7 @@ type drained struct {
 // over reports whether Envoy is to end: when nothing is under way any more and the
 // application is gone, for then it has closed its connections too; beside an application
 // that lives on, when no request has come for a while; and after a time in any case.
-func (d drained) over(now time.Time) bool {
+func (d progress) over(now time.Time) bool {
 	told := !d.told.IsZero()
 	switch {
 	case told && now.Sub(d.told) >= d.max:

@@ -38,7 +38,7 @@ func (p *proxy) watchApplication(ctx context.Context) error {
 		return nil
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	var known ports
+	var known knownPorts
 	go known.follow(ctx, p.Config)
 	for {
 		messages, err := conn.Receive()
@@ -57,20 +57,20 @@ func (p *proxy) watchApplication(ctx context.Context) error {
 	}
 }
 
-// ports are those on which the application was last seen to listen.
-type ports struct {
+// knownPorts are those on which the application was last seen to listen.
+type knownPorts struct {
 	mu   sync.Mutex
 	open []uint64
 }
 
-func (k *ports) set(open []uint64) {
+func (k *knownPorts) set(open []uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.open = open
 }
 
 // some reports whether there are any.
-func (k *ports) some() bool {
+func (k *knownPorts) some() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.open) > 0
@@ -78,7 +78,7 @@ func (k *ports) some() bool {
 
 // follow looks from time to time until ctx ends. A look at an application that is gone
 // changes nothing: the kernel tells of that.
-func (k *ports) follow(ctx context.Context, c Config) {
+func (k *knownPorts) follow(ctx context.Context, c Config) {
 	tick := time.NewTicker(lookForPorts)
 	defer tick.Stop()
 	for {
@@ -95,7 +95,7 @@ func (k *ports) follow(ctx context.Context, c Config) {
 
 // of reports whether a socket that went may have been one of the application's that
 // listened. Others without a remote port are Envoy's, and those that could not connect.
-func (k *ports) of(m netlink.Message) bool {
+func (k *knownPorts) of(m netlink.Message) bool {
 	if len(m.Data) < localPort+2 {
 		return false
 	}
