@@ -96,8 +96,9 @@ parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy
 	$(GO) run ./tools/argo/cmd/argo-path
 	$(call say,applications and protocol suites from pinned modules and from Debian (about two minutes the first time))
 	$(GO) run ./tools/apps/cmd/apps-path
-	$(call say,what breaks disks for tests/faults)
-	@{ command -v strace && command -v mkfs.ext4; } >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs; }
+	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect)
+	@{ command -v strace && command -v mkfs.ext4 && command -v iptables-legacy-save; } >/dev/null || \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends strace e2fsprogs iptables; }
 
 .PHONY: gen
 gen: ## generate deepcopy, CRDs, RBAC rules and protobuf code

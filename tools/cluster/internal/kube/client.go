@@ -30,6 +30,9 @@ var ErrNotFound = errors.New("not found")
 // longer it cannot reach its store.
 const answerTime = 5 * time.Second
 
+// applyTries is how often Apply asks a server that does not answer.
+const applyTries = 4
+
 // Client talks to the API server with the administrator's certificate.
 type Client struct {
 	// HTTP works inside the network namespace. It can also ask other parts of
@@ -103,7 +106,20 @@ func (c *Client) Get(ctx context.Context, path string, result any) error {
 
 // Apply makes an object as it is told, whether it is there or not. path names
 // the object; body is the object as a value that encodes to JSON.
+//
+// It tries a few times when no answer comes: an API server whose store was killed can
+// take longer than answerTime to reach it again, and applying twice is applying once.
 func (c *Client) Apply(ctx context.Context, path string, body any) error {
+	for try := 1; ; try++ {
+		err := c.apply(ctx, path, body)
+		var network net.Error
+		if try == applyTries || ctx.Err() != nil || !errors.As(err, &network) || !network.Timeout() {
+			return err
+		}
+	}
+}
+
+func (c *Client) apply(ctx context.Context, path string, body any) error {
 	return c.do(ctx, http.MethodPatch, path+"?fieldManager=switchyard-cluster&force=true", "application/apply-patch+yaml", body, nil)
 }
 

@@ -9,7 +9,9 @@ import (
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -124,5 +126,34 @@ func TestReleasedVolumesAreFreed(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{`/api/v1/persistentvolumes/node-01 {"spec":{"claimRef":null}}`}, freed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAServerThatDoesNotAnswerIsAskedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		silent, asked int32
+		good          bool
+	}{
+		"at first": {1, 2, true}, "for ever": {99, applyTries, false},
+	} {
+		var asked atomic.Int32
+		client := server(t, func(w http.ResponseWriter, r *http.Request) {
+			if asked.Add(1) <= c.silent {
+				_, _ = io.Copy(io.Discard, r.Body) // or the server would not see the client go
+				<-r.Context().Done()
+			}
+		})
+		client.HTTP.Timeout = 100 * time.Millisecond
+		if err := client.Apply(t.Context(), "/api/v1/namespaces/a", object{"kind": "Namespace"}); err == nil != c.good || asked.Load() != c.asked {
+			t.Errorf("%s: %v after %d requests, want %d", name, err, asked.Load(), c.asked)
+		}
+	}
+	var asked atomic.Int32
+	refusing := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	})
+	if err := refusing.Apply(t.Context(), "/api/v1/namespaces/a", object{}); err == nil || asked.Load() != 1 {
+		t.Errorf("a refusal: %v after %d requests, want an error after one", err, asked.Load())
 	}
 }
