@@ -66,8 +66,8 @@ const (
 
 // Volumes of the pod, mounted into the sidecar container.
 const (
-	// RunVolume is an emptyDir mounted read-write at RunPath: the bootstrap, the
-	// sockets between the program and Envoy. RunSizeLimit bounds it.
+	// RunVolume is an emptyDir mounted read-write at RunPath: the bootstrap, the last
+	// routes, the sockets between the program and Envoy. RunSizeLimit bounds it.
 	RunVolume    = "sd-sidecar-run"
 	RunPath      = "/run/devmesh"
 	RunSizeLimit = "64Mi"

@@ -3,7 +3,7 @@
 //
 // Only baselines get one. An init container redirects the workload's inbound
 // ports to Envoy's listener; Envoy takes the routing key out of each request
-// once, and either passes the request on to the application in the same pod or
+// that may carry one, and either passes the request on to the application in the same pod or
 // sends it to the sandbox that holds the key. Traffic that it cannot read (TLS,
 // other TCP) passes untouched.
 //

@@ -32,10 +32,12 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 			},
 		}},
 		HttpFilters: []*hcmv3.HttpFilter{
-			// The routes bring the custom headers (package translate).
-			b.httpFilter(translate.KeyFilter, translate.KeyExtraction(nil)),
-			b.httpFilter("envoy.filters.http.set_filter_state", matchValueToState()),
-			b.httpFilter("signadot.com/seldom", b.seldom()),
+			// The routes switch these on for the requests that need them, and bring
+			// the custom headers (package translate).
+			b.switchedOff(translate.RefuseFilter, refuse()),
+			b.switchedOff(translate.KeyFilter, translate.KeyExtraction(nil)),
+			b.switchedOff(translate.MatchFilter, matchValueToState()),
+			b.switchedOff(translate.ExplainFilter, explain()),
 			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 		},
 		CommonHttpProtocolOptions:  commonHTTP(0, 0),
@@ -65,7 +67,8 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 // asSent puts the client's x-forwarded-proto aside before Envoy says it for clients that
 // did not. The routes put it back (package translate), so nobody else may say it there. And
 // it takes out what asks Envoy to send a request again: at the second time Envoy would not
-// know to which fork.
+// know to which fork. (Envoy passes over these by itself unless the caller is internal,
+// which an empty list of internal addresses makes anybody in a private network.)
 func asSent() *earlymutationv3.HeaderMutation {
 	const header = "x-forwarded-proto"
 	remove := func(name string) *mutationv3.HeaderMutation {
@@ -83,8 +86,8 @@ func asSent() *earlymutationv3.HeaderMutation {
 }
 
 // matchValueToState computes what routes are matched by: the port that the
-// connection wanted and the key, in the form of translate.MatchValue. It is done
-// once, before the route is looked for.
+// connection wanted and the key, in the form of translate.MatchValue. The route is looked
+// for anew then.
 func matchValueToState() *setfilterstatev3.Config {
 	const value = "%DOWNSTREAM_LOCAL_PORT%/%DYNAMIC_METADATA(" + translate.MetadataNamespace + ":" + translate.KeyName + ")%"
 	return &setfilterstatev3.Config{
@@ -130,6 +133,12 @@ func format(text string) *corev3.SubstitutionFormatString {
 			Specifier: &corev3.DataSource_InlineString{InlineString: text},
 		}},
 	}
+}
+
+func (b *builder) switchedOff(name string, config proto.Message) *hcmv3.HttpFilter {
+	f := b.httpFilter(name, config)
+	f.Disabled = true
+	return f
 }
 
 func (b *builder) httpFilter(name string, config proto.Message) *hcmv3.HttpFilter {

@@ -57,7 +57,7 @@
 //	more than 64 members             all are read
 //	more than 8,192 bytes of list    all are read
 //	a value of 8,192 bytes or more   no key; it hides the others of its list
-//	more than 60 KiB of headers      the request is refused (431, or HTTP/2's reset)
+//	more than 1 MiB of headers       the request is refused (431, or HTTP/2's reset)
 //	bytes that are not UTF-8         part of the key; no rule has such a key
 //	control characters but tab       the request is refused (400, or HTTP/2's reset)
 //	an empty header                  as if it were not there

@@ -7,6 +7,9 @@ package routingkey
 // there is no key the result is empty.
 type Extraction struct {
 	Header, Pattern, Substitution string
+	// Holds is part of every value that has a key: a value without it has none. It is
+	// empty where there is no such text.
+	Holds string
 }
 
 // Parts of the patterns. \C is any byte, UTF-8 or not. (Envoy matches bytes, so
@@ -25,12 +28,12 @@ const (
 func Extractions(custom []string) []Extraction {
 	all := []Extraction{
 		// Greedy up to a comma: the last member that counts.
-		{Baggage, `^(?:(?:\C*,)?` + pair + `(` + baggageValue + `)` + ows + `(?:[;,]\C*)?|\C*)$`, `\1`},
+		{Baggage, `^(?:(?:\C*,)?` + pair + `(` + baggageValue + `)` + ows + `(?:[;,]\C*)?|\C*)$`, `\1`, Member},
 		// Reluctant: the first.
-		{Tracestate, `^(?:(?:\C*?,)??` + pair + `(` + tracestateValue + `)` + ows + `(?:,\C*)?|\C*)$`, `\1`},
+		{Tracestate, `^(?:(?:\C*?,)??` + pair + `(` + tracestateValue + `)` + ows + `(?:,\C*)?|\C*)$`, `\1`, Member},
 	}
 	for _, name := range usable(custom) {
-		all = append(all, Extraction{name, `^(?:` + ows + `(` + wholeValue + `)` + ows + `|\C*)$`, `\1`})
+		all = append(all, Extraction{name, `^(?:` + ows + `(` + wholeValue + `)` + ows + `|\C*)$`, `\1`, ""})
 	}
 	return all
 }

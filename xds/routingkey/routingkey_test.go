@@ -85,6 +85,9 @@ func extracted(h headers, custom []string) string {
 		if len(lines) == 0 {
 			continue
 		}
+		if !strings.Contains(strings.Join(lines, ","), e.Holds) {
+			continue
+		}
 		pattern := regexp.MustCompile(goSyntax.Replace(e.Pattern))
 		key := pattern.ReplaceAllString(strings.Join(lines, ","), strings.ReplaceAll(e.Substitution, `\1`, `${1}`))
 		if key != "" && len(key) < routingkey.MaxLength {

@@ -27,6 +27,9 @@ func ReadHead(w table.Workload, r Resource) (*Head, error) {
 	if _, err := only(content, hostMatcher); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
+	if _, err := switched(content); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.Name, err)
+	}
 	return &Head{workload: w, content: content, hash: sha256.Sum256(content)}, nil
 }
 
@@ -85,7 +88,11 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		}
 		entries = append(entries, p.entries)
 	}
-	host, err := spliced(h.content, input, entries)
+	head, err := switched(h.content)
+	if err != nil {
+		return Resource{}, fmt.Errorf("the head of %s: %w", RouteName(h.workload), err)
+	}
+	host, err := spliced(head, input, entries)
 	if err != nil {
 		return Resource{}, fmt.Errorf("put the routes of %s together: %w", RouteName(h.workload), err)
 	}
@@ -113,6 +120,35 @@ func forAll() *routev3.RouteConfiguration {
 			AppendAction: corev3.HeaderValueOption_OVERWRITE_IF_EXISTS_OR_ADD,
 		}},
 	}
+}
+
+// Refit returns routes that another release of this program put together as this one
+// does: what they lead to is kept, and what Compose adds to it is made anew. Otherwise
+// routes that were kept on disk would not switch on the filters of today's proxy, and
+// requests with keys would go to the baseline. It is an error when they are none.
+func Refit(r Resource) (Resource, error) {
+	config := &routev3.RouteConfiguration{}
+	if err := r.Any.UnmarshalTo(config); err != nil {
+		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	if n := len(config.VirtualHosts); n != 1 {
+		return Resource{}, fmt.Errorf("%s has %d virtual hosts, not one", r.Name, n)
+	}
+	host := config.VirtualHosts[0]
+	for inner := host.GetMatcher().GetOnNoMatch().GetMatcher(); inner != nil; inner = host.Matcher.OnNoMatch.GetMatcher() {
+		host.Matcher.OnNoMatch = inner.OnNoMatch
+	}
+	if err := switchOn(host); err != nil {
+		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	host.RequestHeadersToRemove = []string{ProtoHeader}
+	whole := forAll()
+	whole.Name, whole.VirtualHosts = config.Name, config.VirtualHosts
+	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)
+	if err != nil {
+		return Resource{}, fmt.Errorf("write %s: %w", r.Name, err)
+	}
+	return written(RouteType, r.Name, r.Version, content), nil
 }
 
 // versionOf is the version of the whole.

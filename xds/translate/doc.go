@@ -28,11 +28,7 @@
 //	rule that is kept           → cluster AppCluster, under a name of its own
 //	anything else               → cluster AppCluster: the baseline
 //
-// Where custom headers carry routing keys (table.KeyHeaders), the virtual host also
-// replaces the configuration of the proxy's KeyFilter, so that the proxy follows the
-// list.
-//
-// The proxy computes the match value once per request; the map is a hash map
+// The proxy computes the match value of a request that may carry a key; the map is a hash map
 // over bytes. So the cost of a request does not grow with the number of rules,
 // and keys are neither folded nor taken for patterns. A port that a rule has no
 // mapping for goes to the baseline, as the routes API has it. A rule that is kept (of a
@@ -49,5 +45,8 @@
 // KeyExtraction, must set the filter state FilterStateKey to MatchValue of
 // the request, must not let a client's own DestinationHeader through, must copy the
 // client's x-forwarded-proto into ProtoHeader before it sets its own, and must
-// have the two clusters. Bootstrap in sidecars/devmesh does all that.
+// have the two clusters. KeyFilter, MatchFilter (which sets that state), RefuseFilter
+// and ExplainFilter may be disabled if all four are there: the routes that Compose gives
+// switch them on for the requests that need them. Custom headers cost a little more: they
+// switch KeyFilter on for every request. Bootstrap in sidecars/devmesh does all that.
 package translate

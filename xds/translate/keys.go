@@ -26,20 +26,24 @@ const (
 func KeyExtraction(custom []string) *headertometadatav3.Config {
 	config := &headertometadatav3.Config{}
 	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
-		config.RequestRules = append(config.RequestRules, &headertometadatav3.Config_Rule{
-			Header: e.Header,
-			OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
-				MetadataNamespace: MetadataNamespace,
-				Key:               KeyName,
-				Type:              headertometadatav3.Config_STRING,
-				RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
-					Pattern:      &envoymatcherv3.RegexMatcher{Regex: e.Pattern},
-					Substitution: e.Substitution,
-				},
-			},
-		})
+		config.RequestRules = append(config.RequestRules, ruleOf(e))
 	}
 	return config
+}
+
+func ruleOf(e routingkey.Extraction) *headertometadatav3.Config_Rule {
+	return &headertometadatav3.Config_Rule{
+		Header: e.Header,
+		OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
+			MetadataNamespace: MetadataNamespace,
+			Key:               KeyName,
+			Type:              headertometadatav3.Config_STRING,
+			RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
+				Pattern:      &envoymatcherv3.RegexMatcher{Regex: e.Pattern},
+				Substitution: e.Substitution,
+			},
+		},
+	}
 }
 
 // perHost returns what a virtual host changes of the proxy's filters. Without

@@ -44,6 +44,9 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if len(entries) > 0 {
 		host.Matcher.MatcherType = treeOf(input, entries)
 	}
+	if err := switchOn(host); err != nil {
+		return nil, err
+	}
 	config := forAll()
 	config.Name, config.VirtualHosts = RouteName(w), []*routev3.VirtualHost{host}
 	return config, nil

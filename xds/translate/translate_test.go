@@ -222,7 +222,18 @@ func interpret(t *rapid.T, r Resource, value string) outcome {
 	return meet(t, match)
 }
 
+// meet follows a match that is a matcher again to its end, where all must lead to the
+// same place: only the filters on the way may differ.
 func meet(t *rapid.T, match *matcherv3.Matcher_OnMatch) outcome {
+	if inner := match.GetMatcher(); inner != nil {
+		got := meet(t, inner.OnNoMatch)
+		for _, m := range inner.GetMatcherList().Matchers {
+			if also := meet(t, m.OnMatch); also != got {
+				t.Fatalf("%v leads to %+v, and without it %+v", m.Predicate, also, got)
+			}
+		}
+		return got
+	}
 	route := &routev3.Route{}
 	if err := match.GetAction().TypedConfig.UnmarshalTo(route); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package keeper_test
 import (
 	"net/http"
 	"testing"
+	"time"
 )
 
 // Headers that the proxy uses inside are not a client's to say, nor an application's to see.
@@ -36,7 +37,11 @@ func TestAClientCannotSayWhatTheProxySaysToItself(t *testing.T) {
 func TestNoClientHasARequestToAForkSentAgain(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
-	failing := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	failing := &http.Server{ReadHeaderTimeout: patience, Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(20 * time.Millisecond) // longer than a client may ask for each try to last
 		w.WriteHeader(http.StatusServiceUnavailable)
 	})}
 	fork := r.fork("10.96.8.1:80")
@@ -49,10 +54,13 @@ func TestNoClientHasARequestToAForkSentAgain(t *testing.T) {
 	r.ready()
 	r.acked()
 	for _, from := range []string{"10.0.0.1", "127.0.0.1", "203.0.113.1"} {
-		got, err := r.get(8080, key("k1"), [2]string{"x-forwarded-for", from}, [2]string{"x-envoy-internal", "true"},
-			[2]string{"x-envoy-retry-on", "5xx,reset,connect-failure"}, [2]string{"x-envoy-retry-grpc-on", "unavailable"}, [2]string{"x-envoy-max-retries", "3"})
-		if err != nil || got.Status != http.StatusServiceUnavailable {
-			t.Errorf("from %s: %d by %q, %v; want the fork's 503", from, got.Status, got.Side, err)
+		for name, transport := range map[string]http.RoundTripper{"h1": http.DefaultTransport, "h2": http2Only()} {
+			got, err := r.over(transport, 8080, key("k1"), [2]string{"x-forwarded-for", from}, [2]string{"x-envoy-internal", "true"},
+				[2]string{"x-envoy-retry-on", "5xx,reset,connect-failure"}, [2]string{"x-envoy-retry-grpc-on", "unavailable"}, [2]string{"x-envoy-max-retries", "3"},
+				[2]string{"x-envoy-hedge-on-per-try-timeout", "true"}, [2]string{"x-envoy-upstream-rq-per-try-timeout-ms", "5"})
+			if err != nil || got.Status != http.StatusServiceUnavailable {
+				t.Errorf("from %s, %s: %d by %q, %v; want the fork's 503", from, name, got.Status, got.Side, err)
+			}
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"switchyard.dev/xds/translate"
@@ -212,9 +211,13 @@ func TestRoutesThatEnvoyRefusesAreReportedAndDoNoHarm(t *testing.T) {
 	r := newRig(t)
 	r.serveHTTP(r.app(8080), "baseline")
 	served := r.serveRoutes()
-	bad := served.offer(&routev3.VirtualHost{
-		Name: "requests", Domains: []string{"*", "*"}, Matcher: &matcherv3.Matcher{},
-	})
+	newest, _ := r.Board.View.Current()
+	good, err := translate.Translate(newest, customer)
+	r.must(err)
+	head := &routev3.VirtualHost{}
+	r.must(good.Head().Any.UnmarshalTo(head))
+	head.Domains = []string{"*", "*"}
+	bad := served.offer(head)
 	process := r.sidecar()
 	r.ready()
 	r.eventually("the refusal is known", func() error {

@@ -59,7 +59,12 @@ func (s store) load(name string) ([]translate.Resource, error) {
 	if r.GetName() != name || r.GetResource() == nil {
 		return nil, fmt.Errorf("%s holds %q and not %q", s.path, r.GetName(), name)
 	}
-	return []translate.Resource{{
+	// The volume outlives the container, so an earlier image may have written this.
+	fit, err := translate.Refit(translate.Resource{
 		Type: translate.RouteType, Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
-	}}, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []translate.Resource{fit}, nil
 }

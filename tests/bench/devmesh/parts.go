@@ -62,10 +62,14 @@ func parts() []part {
 			})
 		}
 	}
-	const metadata, state, seldom = "envoy.filters.http.header_to_metadata", "envoy.filters.http.set_filter_state", "signadot.com/seldom"
+	const metadata, state = translate.KeyFilter, translate.MatchFilter
 	return []part{
 		{name: "all of it"},
-		{name: "no explanations, no look at Host", take: without(seldom)},
+		{name: "all filters on but the one that refuses", take: func(t *taken) {
+			for _, f := range t.http.HttpFilters {
+				f.Disabled = f.Name == translate.RefuseFilter
+			}
+		}},
 		{name: "x-forwarded-proto as Envoy says it", take: sayProto},
 		{name: "no failure texts", take: func(t *taken) { t.http.LocalReplyConfig = nil }},
 		{name: "no overload manager", take: func(t *taken) { t.bootstrap.OverloadManager = nil }},
@@ -82,7 +86,7 @@ func parts() []part {
 		}},
 		{name: "no key taken", take: without(metadata), blind: true},
 		{name: "no value to match", take: without(state), blind: true},
-		{name: "none of the filters", take: without(metadata, state, seldom), blind: true},
+		{name: "none of the filters", take: without(metadata, state), blind: true},
 	}
 }
 

@@ -12,14 +12,17 @@ type extraction struct {
 	substitution string
 }
 
-// filters are what an HTTP connection manager does to a request before it looks
-// for a route.
+// filters are what an HTTP connection manager does to a request to find its route.
 type filters struct {
 	routes, state string
 	keys          []extraction
 	// keyFilter is the name of the filter that takes the keys, written where it
 	// puts them.
 	keyFilter, written string
+	// stateFilter is the name of the one that sets the state.
+	stateFilter string
+	// off are the names of filters that pass no request unless its route says so.
+	off map[string]bool
 }
 
 // filtersOf reads a manager's filters: first the key goes into the metadata, then
@@ -30,8 +33,12 @@ func filtersOf(manager node) (f filters, err error) {
 		return f, manager.wrong("does not get its routes from the server")
 	}
 	written := ""
+	f.off = map[string]bool{}
 	for _, filter := range manager.at("http_filters").list() {
 		config := filter.at("typed_config")
+		if filter.at("disabled").yes() {
+			f.off[filter.at("name").text()] = true
+		}
 		switch {
 		case config.is("header_to_metadata.v3.Config") && f.state == "":
 			if f.keys, written, err = keysOf(config); err != nil {
@@ -42,7 +49,9 @@ func filtersOf(manager node) (f filters, err error) {
 			if f.state, err = stateOf(config, written); err != nil {
 				return f, err
 			}
-		case config.is("router.v3.Router") || config.is("ExtensionWithMatcher") && answersOnly(config):
+			f.stateFilter = filter.at("name").text()
+		case config.is("router.v3.Router") || changesAnswers(config):
+		case refuses(config) && filter.at("disabled").yes():
 		default:
 			return f, filter.wrong("is a filter that is not understood, or not here")
 		}
@@ -68,6 +77,7 @@ func (r *Reading) filtersOfHost(changes node) error {
 			return config.wrong("puts the key elsewhere than the filter does")
 		}
 		r.keys = keys
+		delete(r.off, name)
 	}
 	return nil
 }
@@ -111,29 +121,22 @@ func stateOf(config node, written string) (string, error) {
 	return values[0].at("object_key").text(), nil
 }
 
-// answersOnly tells whether a filter touches nothing but answers: it changes some, or
-// answers some requests itself.
-func answersOnly(config node) bool {
-	if inner := config.at("extension_config", "typed_config"); !inner.is("composite.v3.Composite") {
-		return changesAnswers(inner)
-	}
-	matchers := config.at("xds_matcher", "matcher_list", "matchers").list()
-	for _, m := range matchers {
-		does := m.at("on_match", "action", "typed_config", "typed_config", "typed_config")
-		if !changesAnswers(does) && !(does.is("HTTPFault") && does.only("@type", "abort") == nil) {
-			return false
-		}
-	}
-	return len(matchers) > 0
-}
-
 func changesAnswers(does node) bool {
 	return does.is("HeaderMutation") && len(does.fields()) == 2 && does.at("mutations").only("response_mutations") == nil
+}
+
+// refuses tells whether a filter answers every request itself.
+func refuses(does node) bool {
+	return does.is("HTTPFault") && does.only("@type", "abort") == nil && does.at("abort").only("http_status", "percentage") == nil &&
+		does.at("abort", "percentage", "numerator").number() == 100
 }
 
 // Key says which key the proxy takes out of a request, "" for none. Each place
 // that has one replaces what an earlier one had.
 func (r Reading) Key(lines func(name string) []string) (key string) {
+	if !r.passes(lines) {
+		return ""
+	}
 	for _, e := range r.keys {
 		all := lines(e.header)
 		if len(all) == 0 {

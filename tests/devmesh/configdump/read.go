@@ -15,8 +15,10 @@ type Reading struct {
 	Decisions map[Match]Decision
 	Otherwise Decision
 
-	keys               []extraction
-	keyFilter, written string
+	filters
+	// heeded are the headers that switch on the filters that take keys, and the text that
+	// must be in them for that.
+	heeded map[string]string
 	// clusters are those that lead to an original destination: "" for where the
 	// connection wanted to go, or the header that says where to.
 	clusters map[string]string
@@ -46,24 +48,22 @@ func Read(dump []byte) (Reading, error) {
 	if len(managers) == 0 {
 		return r, errors.New("no listener speaks HTTP")
 	}
-	state := ""
 	for i, manager := range managers {
 		of, err := filtersOf(manager)
 		if err != nil {
 			return r, err
 		}
-		if i > 0 && (of.state != state || fmt.Sprint(of.keys) != fmt.Sprint(r.keys) || of.routes != r.Routes) {
+		if i > 0 && fmt.Sprint(of) != fmt.Sprint(r.filters) {
 			return r, manager.wrong("takes the key, or its routes, from elsewhere than another listener")
 		}
-		r.keys, state, r.Routes = of.keys, of.state, of.routes
-		r.keyFilter, r.written = of.keyFilter, of.written
+		r.filters, r.Routes = of, of.routes
 	}
 	found := 0
 	for _, dynamic := range parts["RoutesConfigDump"].at("dynamic_route_configs").list() {
 		if config := dynamic.at("route_config"); config.at("name").text() == r.Routes {
 			found++
 			r.Version = dynamic.at("version_info").text()
-			if err := r.routesOf(config, state); err != nil {
+			if err := r.routesOf(config); err != nil {
 				return r, err
 			}
 		}

@@ -82,14 +82,17 @@ func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
 	const rule = `{"@type": "type.googleapis.com/envoy.extensions.filters.http.header_to_metadata.v3.Config", "request_rules": [{"header": "x-other",
 		"on_header_present": {"metadata_namespace": "signadot.com", "key": "key", "regex_value_rewrite": {"pattern": {"regex": "^(.*)$"}, "substitution": "\\1"}}}]}`
 	const filter = "envoy.filters.http.header_to_metadata"
-	r, err := Read([]byte(hostWith(t, filter, rule)))
+	const given = `"header_name": "x-team-key"`
+	switching := strings.ReplaceAll(hostWith(t, filter, rule), given, `"header_name": "x-other"`)
+	r, err := Read([]byte(switching))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if key := r.Key(with("x-other", "slow", "x-team-key", "feature")); key != "slow" {
+	if key := r.Key(with("x-other", "slow")); key != "slow" {
 		t.Errorf("the key is %q, want that of x-other, which the virtual host names", key)
 	}
 	for name, bad := range map[string]string{
+		"switches nothing": hostWith(t, filter, rule),
 		"another filter":   hostWith(t, "envoy.filters.http.lua", rule),
 		"another type":     hostWith(t, filter, strings.Replace(rule, "header_to_metadata.v3", "lua.v3", 1)),
 		"put elsewhere":    hostWith(t, filter, strings.Replace(rule, `"key": "key"`, `"key": "other"`, 1)),
@@ -103,6 +106,7 @@ func TestTheVirtualHostSaysWhereKeysAreTakenFrom(t *testing.T) {
 }
 
 func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
+	const stateOn = `"envoy.filters.http.set_filter_state": {"@type": "type.googleapis.com/envoy.config.route.v3.FilterConfig", `
 	good := dump(t)
 	for name, c := range map[string]struct{ old, new, want string }{
 		"a client may set the destination itself": {"OVERWRITE_IF_EXISTS_OR_ADD", "APPEND_IF_EXISTS_OR_ADD", "does not say where to"},
@@ -117,6 +121,11 @@ func TestADumpThatWouldLeadRequestsElsewhereIsNotTakenForGood(t *testing.T) {
 		"a field that is not known":               {`"timeout": "0s"`, `"host_rewrite_literal": "x"`, "is not understood"},
 		"a filter that is not known":              {"header_to_metadata.v3.Config", "lua.v3.Lua", "is not understood"},
 		"the routes are not there":                {`"route_config_name": "`, `"route_config_name": "x`, "no routes named"},
+		"a header switches nothing on":            {`"header_name": "baggage"`, `"header_name": "other"`, `for the header "baggage"`},
+		"only some texts switch it on":            {`{"contains": "sd-routing-key"}`, `{"prefix": "sd-routing-key"}`, `for the header "tracestate"`},
+		"a filter stays off":                      {`"envoy.filters.http.set_filter_state": {`, `"other": {`, "keeps what comes after"},
+		"a filter is switched off again":          {stateOn + `"config": {}`, stateOn + `"disabled": true`, "keeps what comes after"},
+		"what is refused is not":                  {`"http_status": 400`, `"http_status": 400, "grpc_status": 0`, "is not understood"},
 		"a match value that nothing has":          {`"8080/slow"`, `"08080/slow"`, "no request has"},
 	} {
 		t.Run(name, func(t *testing.T) {

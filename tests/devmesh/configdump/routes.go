@@ -26,7 +26,7 @@ type Decision struct {
 
 // routesOf reads a route configuration: one virtual host for everything, with a
 // map from what the filters put into the filter state, or with none.
-func (r *Reading) routesOf(config node, state string) error {
+func (r *Reading) routesOf(config node) error {
 	if err := config.only("name", "virtual_hosts", "validate_clusters", "ignore_port_in_host_matching",
 		"request_headers_to_add", "request_headers_to_remove", "most_specific_header_mutations_wins"); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (r *Reading) routesOf(config node, state string) error {
 	if err := r.filtersOfHost(host.at("typed_per_filter_config")); err != nil {
 		return err
 	}
-	return r.matcher(host.at("matcher"), state)
+	return r.matcher(host.at("matcher"))
 }
 
 // aboutForwardedProto complains of a header that is changed for all requests and is not the
@@ -73,11 +73,11 @@ func aboutForwardedProto(all node) error {
 	return errors.Join(wrong...)
 }
 
-func (r *Reading) matcher(matcher node, state string) (err error) {
+func (r *Reading) matcher(matcher node) (err error) {
 	if err := matcher.only("matcher_tree", "on_no_match"); err != nil {
 		return err
 	}
-	if r.Otherwise, err = r.decision(matcher.at("on_no_match")); err != nil {
+	if r.Otherwise, err = r.otherwise(matcher.at("on_no_match")); err != nil {
 		return err
 	}
 	tree := matcher.at("matcher_tree")
@@ -85,8 +85,8 @@ func (r *Reading) matcher(matcher node, state string) (err error) {
 		return nil
 	}
 	input := tree.at("input", "typed_config")
-	if !input.is("FilterStateInput") || input.at("key").text() != state {
-		return tree.at("input").wrong("is not the filter state %q that the filters set", state)
+	if !input.is("FilterStateInput") || input.at("key").text() != r.state {
+		return tree.at("input").wrong("is not the filter state %q that the filters set", r.state)
 	}
 	if err := errors.Join(tree.only("input", "exact_match_map"), tree.at("exact_match_map").only("map")); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (r *Reading) matchOf(value string) (Match, error) {
 func (r *Reading) decision(on node) (Decision, error) {
 	route := on.at("action", "typed_config")
 	if err := errors.Join(on.only("action"), route.only("name", "match", "route", "direct_response",
-		"request_headers_to_add", "request_headers_to_remove", "response_headers_to_add")); err != nil {
+		"request_headers_to_add", "request_headers_to_remove", "response_headers_to_add", "typed_per_filter_config")); err != nil {
 		return Decision{}, err
 	}
 	if prefix := route.at("match", "prefix"); !route.is("Route") || prefix.absent() || prefix.text() != "" || len(route.at("match").fields()) != 1 {

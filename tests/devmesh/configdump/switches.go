@@ -1,0 +1,91 @@
+package configdump
+
+import "strings"
+
+// otherwise reads what becomes of requests that no rule is for. It is also what Envoy
+// finds for every request before it knows a key, and so decides which of the filters
+// that are off the request passes: it must switch on those that take the key, for each
+// header that may carry one.
+func (r *Reading) otherwise(on node) (Decision, error) {
+	matcher := on.at("matcher")
+	if matcher.absent() {
+		matcher = on
+	} else if err := matcher.only("matcher_list", "on_no_match"); err != nil {
+		return Decision{}, err
+	}
+	d, err := r.decision(firstOf(matcher.at("on_no_match"), on))
+	if err != nil {
+		return d, err
+	}
+	r.heeded = map[string]string{}
+	for _, m := range matcher.at("matcher_list", "matchers").list() {
+		also, err := r.decision(m.at("on_match"))
+		if err != nil {
+			return d, err
+		}
+		if also != d {
+			return d, m.wrong("leads elsewhere than what is found without it")
+		}
+		switched := m.at("on_match", "action", "typed_config", "typed_per_filter_config")
+		if !r.takesKeys(switched) {
+			return d, m.wrong("keeps what comes after it from switching on the filters that take keys")
+		}
+		r.heed(m.at("predicate"))
+	}
+	for _, e := range r.keys {
+		if _, ok := r.heeded[e.header]; !r.takesKeys(node{}) && !ok {
+			return d, on.wrong("does not switch on the filters that take keys for the header %q", e.header)
+		}
+	}
+	return d, nil
+}
+
+func firstOf(a, b node) node {
+	if a.absent() {
+		return b
+	}
+	return a
+}
+
+// takesKeys tells whether a request passes the filters that find its key.
+func (r *Reading) takesKeys(switched node) bool {
+	return r.on(switched, r.keyFilter) && r.on(switched, r.stateFilter)
+}
+
+// on tells whether a request passes a filter: it is not off, or the virtual host (which
+// takes it out of off) or the route switches it on.
+func (r *Reading) on(switched node, filter string) bool {
+	if config := switched.at(filter); config.is("FilterConfig") {
+		return !config.at("disabled").yes()
+	}
+	return !r.off[filter]
+}
+
+// heed notes each header that alone makes the predicate true, with the text that it must
+// contain for that; "" for any.
+func (r *Reading) heed(predicate node) {
+	for _, one := range predicate.at("or_matcher", "predicate").list() {
+		r.heed(one)
+	}
+	single := predicate.at("single_predicate")
+	input, value := single.at("input", "typed_config"), single.at("value_match")
+	if !input.is("HttpRequestHeaderMatchInput") || value.only("contains", "safe_regex") != nil {
+		return
+	}
+	if text := value.at("contains").text(); text != "" || value.at("safe_regex", "regex").text() == `\C+` {
+		r.heeded[strings.ToLower(input.at("header_name").text())] = text
+	}
+}
+
+// passes tells whether a request passes the filters that take keys.
+func (r Reading) passes(lines func(name string) []string) bool {
+	if r.takesKeys(node{}) {
+		return true
+	}
+	for header, text := range r.heeded {
+		if joined := strings.Join(lines(header), ","); joined != "" && strings.Contains(joined, text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package translate
+
+import (
+	"fmt"
+	"strings"
+
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	headertometadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_to_metadata/v3"
+	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"switchyard.dev/xds/routingkey"
+)
+
+// A filter costs every request that passes it, whether or not it has anything to do,
+// and most requests carry no key, ask for no explanation and have one Host. So the
+// proxy has the filters below switched off, and the routes switch on what a request
+// needs: see tools/adr/0027.
+const (
+	// RefuseFilter refuses a request.
+	RefuseFilter = "signadot.com/refuse"
+	// MatchFilter sets the filter state FilterStateKey from what KeyFilter found.
+	MatchFilter = "envoy.filters.http.set_filter_state"
+	// ExplainFilter says in the answer how the request was routed.
+	ExplainFilter = "signadot.com/explain"
+	// ExplainHeader with the value 1 asks for that.
+	ExplainHeader = "sd-explain"
+)
+
+// switched returns a head's virtual host with what switchOn does to it.
+func switched(head []byte) ([]byte, error) {
+	host := &routev3.VirtualHost{}
+	if err := proto.Unmarshal(head, host); err != nil {
+		return nil, err
+	}
+	if err := switchOn(host); err != nil {
+		return nil, err
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(host)
+}
+
+// switchOn gives a virtual host's route for no match four forms, which differ in the
+// filters that they switch on. It is done where the parts are put together, as forAll
+// is, so that the forms come with the program whose proxy has these filters. It is an
+// error when the virtual host is not one that headOf makes.
+func switchOn(host *routev3.VirtualHost) error {
+	plain := host.GetMatcher().GetOnNoMatch()
+	route := &routev3.Route{}
+	if err := plain.GetAction().GetTypedConfig().UnmarshalTo(route); err != nil {
+		return fmt.Errorf("what it does without a match is no route: %w", err)
+	}
+	carriers, err := carriers(host)
+	if err != nil {
+		return err
+	}
+	on := switches{host: host, route: route}
+	// Envoy joins several Host headers into one, with a comma; servers refuse them.
+	on.when(contains(":authority", ","), RefuseFilter, KeyFilter, MatchFilter)
+	on.when(exactly(ExplainHeader, "1"), KeyFilter, MatchFilter, ExplainFilter)
+	on.when(anyOf(carriers), KeyFilter, MatchFilter)
+	if on.err != nil {
+		return on.err
+	}
+	host.Matcher.OnNoMatch = &matcherv3.Matcher_OnMatch{OnMatch: &matcherv3.Matcher_OnMatch_Matcher{Matcher: &matcherv3.Matcher{
+		MatcherType: &matcherv3.Matcher_MatcherList_{MatcherList: &matcherv3.Matcher_MatcherList{Matchers: on.all}},
+		OnNoMatch:   plain,
+	}}}
+	return nil
+}
+
+// carriers returns a condition for each header that KeyFilter reads, by the virtual host's
+// own configuration of it or else the proxy's. A request that meets none has no key.
+func carriers(host *routev3.VirtualHost) ([]*predicate, error) {
+	config := KeyExtraction(nil)
+	if own := host.TypedPerFilterConfig[KeyFilter]; own != nil {
+		config = &headertometadatav3.Config{}
+		if err := own.UnmarshalTo(config); err != nil {
+			return nil, fmt.Errorf("its configuration of %s: %w", KeyFilter, err)
+		}
+	}
+	var all []*predicate
+	for _, rule := range config.RequestRules {
+		if rule.Header == "" || rule.OnHeaderMissing != nil {
+			return nil, fmt.Errorf("its configuration of %s finds keys in something other than headers", KeyFilter)
+		}
+		all = append(all, mayHold(rule))
+	}
+	return all, nil
+}
+
+// mayHold returns a condition that every request meets in which a rule finds a key. For a
+// rule of our own: the header has Extraction.Holds in it. For any other: it is not empty.
+func mayHold(rule *headertometadatav3.Config_Rule) *predicate {
+	for _, e := range routingkey.Extractions(nil) {
+		if proto.Equal(rule, ruleOf(e)) {
+			return contains(e.Header, e.Holds)
+		}
+	}
+	return says(strings.ToLower(rule.Header), &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+		SafeRegex: &matcherv3.RegexMatcher{
+			EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}},
+			Regex:      `\C+`, // bytes, for values need not be UTF-8
+		},
+	}})
+}
+
+// switches collects the forms of a route.
+type switches struct {
+	host  *routev3.VirtualHost
+	route *routev3.Route
+	all   []*matcherv3.Matcher_MatcherList_FieldMatcher
+	err   error
+}
+
+// when adds the form that switches filters on.
+func (s *switches) when(is *predicate, filters ...string) {
+	route := proto.CloneOf(s.route)
+	if route.TypedPerFilterConfig == nil {
+		route.TypedPerFilterConfig = map[string]*anypb.Any{}
+	}
+	for _, name := range filters {
+		// A filter that the virtual host configures is on already, and stays as it is there.
+		if s.host.TypedPerFilterConfig[name] != nil {
+			continue
+		}
+		// An empty configuration says: on, as the proxy has it.
+		on, err := packed(&routev3.FilterConfig{Config: &anypb.Any{}})
+		if err != nil {
+			s.err = err
+			return
+		}
+		route.TypedPerFilterConfig[name] = on
+	}
+	match, err := onMatch(route)
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.all = append(s.all, &matcherv3.Matcher_MatcherList_FieldMatcher{Predicate: is, OnMatch: match})
+}
+
+type predicate = matcherv3.Matcher_MatcherList_Predicate
+
+func contains(header, what string) *predicate {
+	return says(header, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Contains{Contains: what}})
+}
+
+func exactly(header, what string) *predicate {
+	return says(header, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: what}})
+}
+
+func anyOf(all []*predicate) *predicate {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return &predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_OrMatcher{
+		OrMatcher: &matcherv3.Matcher_MatcherList_Predicate_PredicateList{Predicate: all},
+	}}
+}
+
+func says(header string, what *matcherv3.StringMatcher) *predicate {
+	// Nothing in this message can fail to be written.
+	input, _ := packed(&envoymatcherv3.HttpRequestHeaderMatchInput{HeaderName: header})
+	return &predicate{MatchType: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_{
+		SinglePredicate: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate{
+			Input:   &xdscorev3.TypedExtensionConfig{Name: "header", TypedConfig: input},
+			Matcher: &matcherv3.Matcher_MatcherList_Predicate_SinglePredicate_ValueMatch{ValueMatch: what},
+		},
+	}}
+}

@@ -1,0 +1,166 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	headertometadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_to_metadata/v3"
+	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"switchyard.dev/xds/routingkey"
+)
+
+// A condition that is narrower than what is a key would lead requests to the baseline, in
+// silence.
+func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
+	const anything = `\C+`
+	ours := []string{"tracestate has " + routingkey.Member, "baggage has " + routingkey.Member}
+	newer := headWith(t, nil)
+	config := KeyExtraction(nil)
+	config.RequestRules[0].OnHeaderPresent.RegexValueRewrite.Pattern.Regex += "|x"
+	newer.TypedPerFilterConfig = map[string]*anypb.Any{KeyFilter: anyOfMessage(t, config)}
+	for name, c := range map[string]struct {
+		head *routev3.VirtualHost
+		want []string
+	}{
+		"none of its own": {headWith(t, nil), ours},
+		"two of its own":  {headWith(t, []string{"X-Team", "x-other"}), append([]string{"x-other is " + anything, "x-team is " + anything}, ours...)},
+		"another rule":    {newer, []string{"tracestate is " + anything, ours[1]}},
+	} {
+		got, on := lastForm(t, c.head)
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		for _, filter := range []string{KeyFilter, MatchFilter} {
+			if !on(filter) {
+				t.Errorf("%s: they do not switch on %s", name, filter)
+			}
+		}
+	}
+}
+
+// What an earlier release left on disk has no forms, or others.
+func TestRoutesOfAnotherReleaseAreFittedToThisOne(t *testing.T) {
+	whole, err := wholeOf(rule("k1", "feature", to(8080, "10.0.0.1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, earlier := &routev3.RouteConfiguration{}, &routev3.RouteConfiguration{}
+	for _, into := range []*routev3.RouteConfiguration{want, earlier} {
+		if err := whole[0].Any.UnmarshalTo(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := earlier.VirtualHosts[0]
+	earlier.RequestHeadersToAdd, earlier.RequestHeadersToRemove, host.RequestHeadersToRemove = nil, nil, nil
+	host.Matcher.OnNoMatch = host.Matcher.OnNoMatch.GetMatcher().OnNoMatch
+	old := whole[0]
+	old.Any = anyOfMessage(t, earlier)
+	for name, r := range map[string]Resource{"of an earlier one": old, "of its own": whole[0]} {
+		fit, err := Refit(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := &routev3.RouteConfiguration{}
+		if err := fit.Any.UnmarshalTo(got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || fit.Version != r.Version || fit.Name != r.Name {
+			t.Errorf("%s, version %s: (-want +got):\n%s", name, fit.Version, diff)
+		}
+	}
+	host.Matcher.OnNoMatch = nil
+	old.Any = anyOfMessage(t, earlier)
+	if _, err := Refit(old); err == nil || !strings.Contains(err.Error(), old.Name) {
+		t.Errorf("without a way to the baseline: got %v", err)
+	}
+}
+
+func TestAHeadWhoseRequestsCouldNotBeToldApartIsRefused(t *testing.T) {
+	withConfig := func(config proto.Message) *routev3.VirtualHost {
+		h := headWith(t, nil)
+		h.TypedPerFilterConfig = map[string]*anypb.Any{KeyFilter: anyOfMessage(t, config)}
+		return h
+	}
+	nowhere := headWith(t, nil)
+	nowhere.Matcher.OnNoMatch = nil
+	for name, c := range map[string]struct {
+		head *routev3.VirtualHost
+		want string
+	}{
+		"no route without a match": {nowhere, "no route"},
+		"keys from a cookie": {withConfig(&headertometadatav3.Config{RequestRules: []*headertometadatav3.Config_Rule{{
+			Cookie: "key",
+		}}}), "other than headers"},
+		"another configuration": {withConfig(&routev3.FilterConfig{}), KeyFilter},
+	} {
+		content, err := proto.Marshal(c.head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadHead(customer, written(PartType, HeadName(customer), "1", content))
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "routes/") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func headWith(t *testing.T, custom []string) *routev3.VirtualHost {
+	t.Helper()
+	host, err := headOf(heading{"1", custom})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host
+}
+
+func anyOfMessage(t *testing.T, m proto.Message) *anypb.Any {
+	t.Helper()
+	packed, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packed
+}
+
+// lastForm returns the conditions of the last form, and tells which filters are on in it.
+func lastForm(t *testing.T, host *routev3.VirtualHost) (conditions []string, on func(filter string) bool) {
+	t.Helper()
+	if err := switchOn(host); err != nil {
+		t.Fatal(err)
+	}
+	route := &routev3.Route{}
+	forms := host.Matcher.OnNoMatch.GetMatcher().GetMatcherList().Matchers
+	last := forms[len(forms)-1]
+	if err := last.OnMatch.GetAction().TypedConfig.UnmarshalTo(route); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range last.Predicate.GetOrMatcher().GetPredicate() {
+		conditions = append(conditions, conditionOf(t, p.GetSinglePredicate()))
+	}
+	return conditions, func(filter string) bool {
+		config := &routev3.FilterConfig{}
+		if packed := route.TypedPerFilterConfig[filter]; packed != nil {
+			return packed.UnmarshalTo(config) == nil && config.Config != nil && !config.Disabled
+		}
+		return host.TypedPerFilterConfig[filter] != nil
+	}
+}
+
+func conditionOf(t *testing.T, p *matcherv3.Matcher_MatcherList_Predicate_SinglePredicate) string {
+	t.Helper()
+	input := &envoymatcherv3.HttpRequestHeaderMatchInput{}
+	if err := p.GetInput().GetTypedConfig().UnmarshalTo(input); err != nil {
+		t.Fatal(err)
+	}
+	if text := p.GetValueMatch().GetContains(); text != "" {
+		return input.HeaderName + " has " + text
+	}
+	return input.HeaderName + " is " + p.GetValueMatch().GetSafeRegex().GetRegex()
+}
