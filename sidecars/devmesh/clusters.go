@@ -57,7 +57,7 @@ func (b *builder) originalDestination(name string) *clusterv3.Cluster {
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: buffer(connectionBuffer),
 		UpstreamConnectionOptions:     &clusterv3.UpstreamConnectionOptions{TcpKeepalive: keepalive()},
-		CircuitBreakers:               unlimited(),
+		CircuitBreakers:               b.circuits(),
 	}
 }
 
@@ -83,7 +83,7 @@ func (b *builder) xds() *clusterv3.Cluster {
 	options.ConnectionKeepalive = &corev3.KeepaliveSettings{
 		Interval: durationpb.New(keepaliveXDS), Timeout: durationpb.New(keepaliveXDSAnswer),
 	}
-	c := local(xdsCluster, b.XDSSocket())
+	c := b.local(xdsCluster, b.XDSSocket())
 	c.TypedExtensionProtocolOptions = map[string]*anypb.Any{protocolOptions: b.any(&httpv3.HttpProtocolOptions{
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &httpv3.HttpProtocolOptions_ExplicitHttpConfig{
@@ -97,7 +97,7 @@ func (b *builder) xds() *clusterv3.Cluster {
 // late leads to the program that keeps this Envoy, with where the connection
 // wanted to go in a PROXY header.
 func (b *builder) late() *clusterv3.Cluster {
-	c := local(lateCluster, b.LateSocket())
+	c := b.local(lateCluster, b.LateSocket())
 	c.TransportSocket = &corev3.TransportSocket{
 		Name: "envoy.transport_sockets.upstream_proxy_protocol",
 		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: b.any(&upstreamproxyv3.ProxyProtocolUpstreamTransport{
@@ -112,13 +112,13 @@ func (b *builder) late() *clusterv3.Cluster {
 }
 
 // local is a cluster behind a socket in the pod.
-func local(name, path string) *clusterv3.Cluster {
+func (b *builder) local(name, path string) *clusterv3.Cluster {
 	return &clusterv3.Cluster{
 		Name:                          name,
 		ClusterDiscoveryType:          &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC},
 		ConnectTimeout:                durationpb.New(connectTimeout),
 		PerConnectionBufferLimitBytes: buffer(lateBuffer),
-		CircuitBreakers:               unlimited(),
+		CircuitBreakers:               b.circuits(),
 		LoadAssignment: &endpointv3.ClusterLoadAssignment{
 			ClusterName: name,
 			Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{
@@ -130,13 +130,13 @@ func local(name, path string) *clusterv3.Cluster {
 	}
 }
 
-// unlimited replaces Envoy's own limit of 1,024 connections and requests, which
+// circuits replaces Envoy's own limit of 1,024 connections and requests, which
 // the application alone would not have.
-func unlimited() *clusterv3.CircuitBreakers {
+func (b *builder) circuits() *clusterv3.CircuitBreakers {
 	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-		MaxConnections:     wrapperspb.UInt32(maxConnections),
-		MaxPendingRequests: wrapperspb.UInt32(maxConnections),
-		MaxRequests:        wrapperspb.UInt32(maxConnections),
-		MaxRetries:         wrapperspb.UInt32(maxConnections),
+		MaxConnections:     wrapperspb.UInt32(b.Connections),
+		MaxPendingRequests: wrapperspb.UInt32(maxRequests),
+		MaxRequests:        wrapperspb.UInt32(maxRequests),
+		MaxRetries:         wrapperspb.UInt32(maxRequests),
 	}}}
 }

@@ -39,6 +39,11 @@ type Config struct {
 	// line included; whole KiB. A longer one of a request is answered with 431.
 	// Default 1 MiB, as common servers have it.
 	HeadBytes uint32
+	// Connections is how many connections Envoy takes at once, and how many it makes to
+	// each of its clusters: the application, sandboxes, the program next door. Default
+	// 262,144. Package keeper lowers it to what the limit of open files allows, for Envoy
+	// crashes when it can open no more.
+	Connections uint32
 }
 
 // DefaultPlainPorts are the registered ports of protocols in which the server
@@ -87,6 +92,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.HeadBytes == 0 {
 		c.HeadBytes = 1 << 20
+	}
+	if c.Connections == 0 {
+		c.Connections = 1 << 18
 	}
 	return c
 }

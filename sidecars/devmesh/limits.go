@@ -49,8 +49,9 @@ const (
 
 	// maxStreams is what gRPC's servers let a connection have: without bound. See
 	// tools/adr/0012.
-	maxStreams     = 1<<31 - 1
-	maxConnections = 1 << 20
+	maxStreams = 1<<31 - 1
+	// maxRequests is what Envoy passes on at once to one of its clusters: without bound.
+	maxRequests = 1 << 20
 	// finalNotice is what a client of HTTP/2 has, from the notice that the connection is
 	// to end, for requests that it has sent meanwhile: more than a round trip.
 	finalNotice        = 250 * time.Millisecond

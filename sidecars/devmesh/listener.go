@@ -9,6 +9,7 @@ import (
 	originaldstv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/original_dst/v3"
 	proxyprotocolv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/proxy_protocol/v3"
 	tlsinspectorv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/listener/tls_inspector/v3"
+	directresponsev3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/direct_response/v3"
 	tcpproxyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/proto"
@@ -24,9 +25,10 @@ import (
 // or nothing that is known, goes to LateSocket: a client may open a connection
 // long before it sends its first request, and that must be routed too. So does
 // HTTP/1.0, for Envoy takes every request line for it whose version it does not know,
-// or that has none: the program can tell.
+// or that has none: the program can tell. A connection that wanted to go to the listener
+// itself, and was not redirected, is closed: passed on, it would come back for ever.
 func (b *builder) listener() *listenerv3.Listener {
-	unlessPlain := plainPorts(b.PlainPorts)
+	unlessPlain := plainPorts(append([]uint32{b.ListenPort}, b.PlainPorts...))
 	l := &listenerv3.Listener{
 		Name:             "inbound",
 		Address:          socket(b.ListenAddress, b.ListenPort),
@@ -43,10 +45,14 @@ func (b *builder) listener() *listenerv3.Listener {
 		FilterChains: []*listenerv3.FilterChain{
 			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.1", "h2c"}}),
 			b.tcpChain("tls", translate.AppCluster, &listenerv3.FilterChainMatch{TransportProtocol: "tls"}),
+			b.closed(b.ListenPort),
 		},
 		DefaultFilterChain: b.tcpChain("late", lateCluster, nil),
 	}
 	for _, port := range b.PlainPorts {
+		if port == b.ListenPort {
+			continue
+		}
 		l.FilterChains = append(l.FilterChains, b.tcpChain(fmt.Sprintf("plain-%d", port), translate.AppCluster,
 			&listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}))
 	}
@@ -93,6 +99,17 @@ func (b *builder) tcpChain(name, cluster string, match *listenerv3.FilterChainMa
 			ClusterSpecifier: &tcpproxyv3.TcpProxy_Cluster{Cluster: cluster},
 			IdleTimeout:      durationpb.New(0),
 		})},
+	}
+}
+
+// closed ends connections to a port without a byte.
+func (b *builder) closed(port uint32) *listenerv3.FilterChain {
+	return &listenerv3.FilterChain{
+		Name:             fmt.Sprintf("closed-%d", port),
+		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
+		Filters: []*listenerv3.Filter{
+			b.filter("envoy.filters.network.direct_response", &directresponsev3.Config{}),
+		},
 	}
 }
 

@@ -48,7 +48,7 @@ func (b *builder) overload() *overloadv3.OverloadManager {
 		ResourceMonitors: []*overloadv3.ResourceMonitor{
 			b.monitor(heapMonitor, &fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: heapScale * b.HeapBytes}),
 			b.monitor("envoy.resource_monitors.global_downstream_max_connections",
-				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: maxConnections}),
+				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: int64(b.Connections)}),
 		},
 		BufferFactoryConfig: &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: countedFrom},
 		Actions:             memoryActions(),

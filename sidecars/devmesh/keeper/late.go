@@ -20,7 +20,10 @@ import (
 type late struct {
 	// httpSocket is where Envoy takes connections that speak HTTP.
 	httpSocket string
-	logger     *slog.Logger
+	// ownPort is Envoy's: a connection to it would come back for ever.
+	ownPort uint16
+	logger  *slog.Logger
+	silent  silent
 	// plain counts the connections that were passed on and are open.
 	plain atomic.Int64
 }
@@ -86,6 +89,9 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	if err != nil {
 		return err
 	}
+	if destination.Port() == l.ownPort {
+		return fmt.Errorf("it wanted to go to %s, which is Envoy's own", destination)
+	}
 	if err := client.SetDeadline(time.Time{}); err != nil {
 		return err
 	}
@@ -93,6 +99,8 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	if http, decided := speaksHTTP(said); http && decided {
 		return l.route(ctx, client, header, said)
 	}
+	leave := l.silent.add(client, mostSilent)
+	defer leave()
 	clientSays, appSays := make(chan spoken, 1), make(chan spoken, 1)
 	go func() { clientSays <- listenToClient(client, said) }()
 	app, dialled := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "tcp", destination.String())
@@ -102,6 +110,7 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	}
 	select {
 	case words := <-clientSays:
+		leave()
 		if words.http {
 			return l.route(ctx, client, header, words.words)
 		}
@@ -110,6 +119,7 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 		}
 		return l.pass(client, app.(*net.TCPConn), words, interrupt(app, appSays))
 	case words := <-appSays:
+		leave()
 		return l.pass(client, app.(*net.TCPConn), interrupt(client, clientSays), words)
 	}
 }

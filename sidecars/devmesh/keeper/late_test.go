@@ -2,8 +2,12 @@ package keeper
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -44,5 +48,45 @@ func TestTooManyConnectionsAreWaitedOut(t *testing.T) {
 	end()
 	if err := <-served; err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAConnectionThatWantedToGoToEnvoyItselfIsNotPassedOn(t *testing.T) {
+	envoy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer envoy.Close()
+	own := envoy.Addr().(*net.TCPAddr).AddrPort()
+	path := filepath.Join(t.TempDir(), "late.sock")
+	server, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = (&late{ownPort: own.Port(), logger: slog.New(slog.DiscardHandler)}).serve(t.Context(), server)
+	}()
+	client, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	to := string([]byte{127, 0, 0, 1, byte(own.Port() >> 8), byte(own.Port())})
+	header := proxySignature + "\x21\x11\x00\x0c" + "\x0a\x00\x00\x01" + to[:4] + "\x30\x39" + to[4:]
+	if _, err := io.WriteString(client, header+"hello\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.SetReadDeadline(time.Now().Add(lateSetup)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) || err == nil {
+		t.Errorf("got %v, want the end of the connection", err)
+	}
+	if err := envoy.(*net.TCPListener).SetDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := envoy.Accept(); err == nil {
+		_ = c.Close()
+		t.Error("it was passed on")
 	}
 }

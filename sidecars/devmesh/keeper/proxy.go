@@ -41,8 +41,13 @@ type proxy struct {
 // end says that the pod ends.
 func (p *proxy) end() { p.endOnce.Do(func() { close(p.ending) }) }
 
-// newProxy writes the bootstrap.
+// newProxy writes the bootstrap, for as many connections as there are files for.
 func newProxy(c Config) (*proxy, error) {
+	files, err := mostFiles()
+	if err != nil {
+		return nil, err
+	}
+	c.Proxy.Connections = min(c.Proxy.Connections, connections(files))
 	bootstrap, err := devmesh.Bootstrap(c.Proxy)
 	if err != nil {
 		return nil, err
@@ -53,7 +58,7 @@ func newProxy(c Config) (*proxy, error) {
 	}
 	p := &proxy{
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
-		late:   &late{httpSocket: c.Proxy.LateHTTPSocket(), logger: c.Logger},
+		late:   &late{httpSocket: c.Proxy.LateHTTPSocket(), ownPort: uint16(c.Proxy.ListenPort), logger: c.Logger},
 		ending: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if err := replace(p.bootstrap, written); err != nil {

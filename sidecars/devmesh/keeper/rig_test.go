@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -79,10 +80,11 @@ func runIsolated() (int, error) {
 type rig struct {
 	t       *testing.T
 	pod     *podnet.Pod
-	address string // of the pod
-	ipv6    string // of the pod
-	node    string // address of the node
-	run     string // the sidecar's folder
+	address string   // of the pod
+	ipv6    string   // of the pod
+	node    string   // address of the node
+	run     string   // the sidecar's folder
+	under   []string // runs the sidecar, where something is to
 	Board   *xdstest.Board
 	XDS     *serve.Server
 	grpc    *grpc.Server
@@ -185,7 +187,8 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 // the end of the test.
 func (r *rig) sidecar() *exec.Cmd {
 	r.t.Helper()
-	cmd := exec.Command(os.Getenv(programPath))
+	words := append(slices.Clone(r.under), os.Getenv(programPath))
+	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
 		devmesh.EnvXDSAddress+"="+net.JoinHostPort(r.node, xdsPort),

@@ -1,0 +1,45 @@
+package keeper_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// Envoy ends with a segmentation fault when it can open no more files, and with it every
+// connection of the baseline.
+func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
+	r := newRig(t)
+	r.under = []string{"prlimit", "--nofile=1024:1024"}
+	r.serveHTTP(r.app(8080), "baseline")
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	r.acked()
+	r.logged(`"connections":224`, 1)
+	before := r.envoys()
+	for name, words := range map[string]string{"silent": "", "half a request": "GET / HTTP/1.1\r\n", "no HTTP": "hello\n"} {
+		var flood []net.Conn
+		for range 1500 {
+			c, err := net.DialTimeout("tcp", net.JoinHostPort(r.address, "8080"), time.Second)
+			if err != nil {
+				break // the backlog is full
+			}
+			flood = append(flood, c)
+			_, _ = io.WriteString(c, words)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if now := r.envoys(); now != before {
+			t.Fatalf("%s: Envoy was %s and is %s after %d connections", name, before, now, len(flood))
+		}
+		for _, c := range flood {
+			_ = c.Close()
+		}
+		r.eventually(name+": the baseline is served when they are gone", func() error {
+			_, err := r.get(8080)
+			return err
+		})
+	}
+}
