@@ -11,11 +11,17 @@ import (
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
 // notCustom are headers that cannot carry a key as their whole value: they have a
-// form of their own, or end at the next hop.
+// form of their own, end at the next hop, or say something in requests of people who
+// have no key, so that whoever sends a proxy its routes could take those requests.
 var notCustom = []string{
 	Baggage, Tracestate, "host", "connection", "content-length", "transfer-encoding",
 	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
 	"cookie", // HTTP/2 sends it in pieces, joined otherwise
+	"accept", "accept-charset", "accept-encoding", "accept-language", "authorization",
+	"cache-control", "content-encoding", "content-language", "content-type", "dnt", "expect",
+	"forwarded", "origin", "pragma", "range", "referer", "upgrade-insecure-requests",
+	"user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port",
+	"x-forwarded-proto", "x-real-ip", "x-requested-with",
 }
 
 // Reserved returns the names, in lower case, of the headers that CheckHeader refuses

@@ -14,27 +14,28 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// ReadHead reads a head that was received for a workload. The error says what is
+// ReadHead reads a head that was received for a workload. Of its content only what it
+// says counts (heading): Compose writes anew what a proxy takes. The error says what is
 // wrong with it.
 func ReadHead(w table.Workload, r Resource) (*Head, error) {
 	if r.Type != PartType || r.Name != HeadName(w) || r.Any.GetTypeUrl() != PartType {
 		return nil, fmt.Errorf("%.200q of type %.200q is not the head %q", r.Name, r.Any.GetTypeUrl(), HeadName(w))
 	}
 	content := r.Any.GetValue()
-	if err := proto.Unmarshal(content, &routev3.VirtualHost{}); err != nil {
+	host := &routev3.VirtualHost{}
+	if err := proto.Unmarshal(content, host); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	if _, err := only(content, hostMatcher); err != nil {
+	says, err := headingIn(host)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	if _, err := switched(content); err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Name, err)
-	}
-	return &Head{workload: w, content: content, hash: sha256.Sum256(content)}, nil
+	return &Head{workload: w, says: says, content: content, hash: sha256.Sum256(content)}, nil
 }
 
 // ReadPart reads a part that was received for a workload, and gives its place
-// among the Parts. The error says what is wrong with it.
+// among the Parts. The error says what is wrong with it. What its routes do is looked at
+// by Part.Unfit.
 func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	i, err := PlaceOf(w, r.Name)
 	if err != nil {
@@ -49,7 +50,10 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	hash := sha256.Sum256(r.Any.GetValue())
 	p, err := partIn(r, hash)
 	if err == nil {
-		err = mapEntries(p.entries, func(string, []byte) error { return nil })
+		err = mapEntries(p.entries, func(value string, _ []byte) error { return checkMatchValue(value) })
+	}
+	if err == nil {
+		err = checkInput(p.input)
 	}
 	if err == nil && r.Version != shortened(hash) {
 		err = fmt.Errorf("its version is %.200q and its content that of version %s", r.Version, shortened(hash))
@@ -71,8 +75,8 @@ func PlaceOf(w table.Workload, name string) (int, error) {
 }
 
 // Compose puts parts together: the RouteConfiguration that Envoy takes, with the
-// version of the whole. Nothing in the parts is read or written anew. The error
-// says why these do not belong together.
+// version of the whole. Nothing in the parts is read or written anew; of the head what
+// it says is. The error says why these do not belong together.
 func Compose(h *Head, parts *Parts) (Resource, error) {
 	var input []byte
 	var entries [][]byte
@@ -88,9 +92,13 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 		}
 		entries = append(entries, p.entries)
 	}
-	head, err := switched(h.content)
+	around, err := hostOf(h.says)
 	if err != nil {
 		return Resource{}, fmt.Errorf("the head of %s: %w", RouteName(h.workload), err)
+	}
+	head, err := proto.MarshalOptions{Deterministic: true}.Marshal(around)
+	if err != nil {
+		return Resource{}, fmt.Errorf("write the head of %s: %w", RouteName(h.workload), err)
 	}
 	host, err := spliced(head, input, entries)
 	if err != nil {
@@ -104,6 +112,15 @@ func Compose(h *Head, parts *Parts) (Resource, error) {
 	}
 	content := append(append([][]byte{before}, host...), after)
 	return written(RouteType, name, versionOf(h, parts), content...), nil
+}
+
+// hostOf returns the virtual host that a proxy takes, without the map.
+func hostOf(says heading) (*routev3.VirtualHost, error) {
+	host, err := headOf(says)
+	if err != nil {
+		return nil, err
+	}
+	return host, switchOn(host, says.keyHeaders)
 }
 
 // forAll is what holds for all requests, beside the virtual host: the client's
@@ -134,16 +151,18 @@ func Refit(r Resource) (Resource, error) {
 	if n := len(config.VirtualHosts); n != 1 {
 		return Resource{}, fmt.Errorf("%s has %d virtual hosts, not one", r.Name, n)
 	}
-	host := config.VirtualHosts[0]
-	for inner := host.GetMatcher().GetOnNoMatch().GetMatcher(); inner != nil; inner = host.Matcher.OnNoMatch.GetMatcher() {
-		host.Matcher.OnNoMatch = inner.OnNoMatch
-	}
-	if err := switchOn(host); err != nil {
+	was := config.VirtualHosts[0]
+	says, err := headingIn(was)
+	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
-	host.RequestHeadersToRemove = []string{ProtoHeader}
+	host, err := hostOf(says)
+	if err != nil {
+		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
+	}
+	host.Matcher.MatcherType = was.Matcher.MatcherType
 	whole := forAll()
-	whole.Name, whole.VirtualHosts = config.Name, config.VirtualHosts
+	whole.Name, whole.VirtualHosts = config.Name, []*routev3.VirtualHost{host}
 	content, err := proto.MarshalOptions{Deterministic: true}.Marshal(whole)
 	if err != nil {
 		return Resource{}, fmt.Errorf("write %s: %w", r.Name, err)

@@ -16,6 +16,7 @@ import (
 // resource's version is that of the whole. It is read only.
 type Head struct {
 	workload table.Workload
+	says     heading
 	content  []byte
 	hash     [32]byte
 }
@@ -42,7 +43,7 @@ func newHead(w table.Workload, says heading) (*Head, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write the virtual host: %w", err)
 	}
-	return &Head{workload: w, content: content, hash: sha256.Sum256(content)}, nil
+	return &Head{workload: w, says: says, content: content, hash: sha256.Sum256(content)}, nil
 }
 
 // newPart gives the part with these entries, which are sorted; nil without any.

@@ -44,7 +44,7 @@ func plainly(t table.Table, w table.Workload) (*routev3.RouteConfiguration, erro
 	if len(entries) > 0 {
 		host.Matcher.MatcherType = treeOf(input, entries)
 	}
-	if err := switchOn(host); err != nil {
+	if err := switchOn(host, t.KeyHeaders()); err != nil {
 		return nil, err
 	}
 	config := forAll()
@@ -173,6 +173,9 @@ func recomposed(t *rapid.T, head Resource, parts []Resource) Resource {
 	for _, r := range parts {
 		i, p, err := ReadPart(customer, r)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Unfit(); err != nil {
 			t.Fatal(err)
 		}
 		all[i] = p

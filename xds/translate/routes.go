@@ -147,11 +147,15 @@ func forkRoute(name string, destination netip.AddrPort) *routev3.Route {
 func refusal(name, reason, text string) *routev3.Route {
 	return &routev3.Route{
 		Name: name, Match: everything(),
-		Action: &routev3.Route_DirectResponse{DirectResponse: &routev3.DirectResponseAction{
-			Status: 503,
-			Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text + "\n"}},
-		}},
+		Action:               &routev3.Route_DirectResponse{DirectResponse: refuses(text + "\n")},
 		ResponseHeadersToAdd: []*corev3.HeaderValueOption{header(ReasonHeader, reason), header(RoutedHeader, name)},
+	}
+}
+
+func refuses(text string) *routev3.DirectResponseAction {
+	return &routev3.DirectResponseAction{
+		Status: 503,
+		Body:   &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text}},
 	}
 }
 

@@ -1,13 +1,11 @@
 package translate
 
 import (
-	"fmt"
-	"strings"
+	"slices"
 
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	headertometadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_to_metadata/v3"
 	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -30,37 +28,17 @@ const (
 	ExplainHeader = "sd-explain"
 )
 
-// switched returns a head's virtual host with what switchOn does to it.
-func switched(head []byte) ([]byte, error) {
-	host := &routev3.VirtualHost{}
-	if err := proto.Unmarshal(head, host); err != nil {
-		return nil, err
-	}
-	if err := switchOn(host); err != nil {
-		return nil, err
-	}
-	return proto.MarshalOptions{Deterministic: true}.Marshal(host)
-}
-
-// switchOn gives a virtual host's route for no match four forms, which differ in the
-// filters that they switch on. It is done where the parts are put together, as forAll
-// is, so that the forms come with the program whose proxy has these filters. It is an
-// error when the virtual host is not one that headOf makes.
-func switchOn(host *routev3.VirtualHost) error {
+// switchOn gives the route for no match of a virtual host that headOf made four forms,
+// which differ in the filters that they switch on. It is done where the parts are put
+// together, as forAll is, so that the forms come with the program whose proxy has these
+// filters. custom are the headers that carry keys.
+func switchOn(host *routev3.VirtualHost, custom []string) error {
 	plain := host.GetMatcher().GetOnNoMatch()
-	route := &routev3.Route{}
-	if err := plain.GetAction().GetTypedConfig().UnmarshalTo(route); err != nil {
-		return fmt.Errorf("what it does without a match is no route: %w", err)
-	}
-	carriers, err := carriers(host)
-	if err != nil {
-		return err
-	}
-	on := switches{host: host, route: route}
+	on := switches{host: host, route: baselineRoute()}
 	// Envoy joins several Host headers into one, with a comma; servers refuse them.
 	on.when(contains(":authority", ","), RefuseFilter, KeyFilter, MatchFilter)
 	on.when(exactly(ExplainHeader, "1"), KeyFilter, MatchFilter, ExplainFilter)
-	on.when(anyOf(carriers), KeyFilter, MatchFilter)
+	on.when(anyOf(carriers(custom)), KeyFilter, MatchFilter)
 	if on.err != nil {
 		return on.err
 	}
@@ -71,40 +49,19 @@ func switchOn(host *routev3.VirtualHost) error {
 	return nil
 }
 
-// carriers returns a condition for each header that KeyFilter reads, by the virtual host's
-// own configuration of it or else the proxy's. A request that meets none has no key.
-func carriers(host *routev3.VirtualHost) ([]*predicate, error) {
-	config := KeyExtraction(nil)
-	if own := host.TypedPerFilterConfig[KeyFilter]; own != nil {
-		config = &headertometadatav3.Config{}
-		if err := own.UnmarshalTo(config); err != nil {
-			return nil, fmt.Errorf("its configuration of %s: %w", KeyFilter, err)
-		}
-	}
+// carriers returns a condition for each header that KeyFilter reads, last in precedence
+// first. A request that meets none of them has no key: they may be wider than a key, and
+// never narrower.
+func carriers(custom []string) []*predicate {
 	var all []*predicate
-	for _, rule := range config.RequestRules {
-		if rule.Header == "" || rule.OnHeaderMissing != nil {
-			return nil, fmt.Errorf("its configuration of %s finds keys in something other than headers", KeyFilter)
-		}
-		all = append(all, mayHold(rule))
-	}
-	return all, nil
-}
-
-// mayHold returns a condition that every request meets in which a rule finds a key. For a
-// rule of our own: the header has Extraction.Holds in it. For any other: it is not empty.
-func mayHold(rule *headertometadatav3.Config_Rule) *predicate {
-	for _, e := range routingkey.Extractions(nil) {
-		if proto.Equal(rule, ruleOf(e)) {
-			return contains(e.Header, e.Holds)
+	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
+		if e.Holds == "" {
+			all = append(all, notEmpty(e.Header))
+		} else {
+			all = append(all, contains(e.Header, e.Holds))
 		}
 	}
-	return says(strings.ToLower(rule.Header), &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
-		SafeRegex: &matcherv3.RegexMatcher{
-			EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}},
-			Regex:      `\C+`, // bytes, for values need not be UTF-8
-		},
-	}})
+	return all
 }
 
 // switches collects the forms of a route.
@@ -150,6 +107,16 @@ func contains(header, what string) *predicate {
 
 func exactly(header, what string) *predicate {
 	return says(header, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: what}})
+}
+
+// notEmpty is met by every value but the empty one, bytes that are not UTF-8 included.
+func notEmpty(header string) *predicate {
+	return says(header, &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_SafeRegex{
+		SafeRegex: &matcherv3.RegexMatcher{
+			EngineType: &matcherv3.RegexMatcher_GoogleRe2{GoogleRe2: &matcherv3.RegexMatcher_GoogleRE2{}},
+			Regex:      `\C+`,
+		},
+	}})
 }
 
 func anyOf(all []*predicate) *predicate {

@@ -31,6 +31,15 @@
 // for one to the same routes at another time. Routes that are removed as a whole stay:
 // old routes are better than none.
 //
+// # Whose routes
+//
+// Whoever answers at the route server's name could send any. Of a head only what it says
+// is taken (which table it is, which headers carry keys), and it is refused when requests
+// without a key would not go to the application in the pod. A part whose map is looked up
+// by anything but the routing key is refused, and so is an entry without a key; routes of
+// other forms than those that package translate makes are put in quarantine, and Envoy
+// never sees them (tools/adr/0030).
+//
 // # Quarantine
 //
 // When Envoy refuses routes, the parts that changed are tried one by one. A part

@@ -167,7 +167,8 @@ func (s *routes) beside(value string) map[string]bool {
 	return nil
 }
 
-// spoil gives the routes of a sandbox a header whose format is none.
+// spoil gives the routes of a sandbox a header that the sidecar lets pass and whose
+// format is none for Envoy.
 func (s *routes) spoil(host *routev3.VirtualHost, sandbox string) (found bool) {
 	for _, match := range host.GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap() {
 		route := &routev3.Route{}
@@ -175,8 +176,8 @@ func (s *routes) spoil(host *routev3.VirtualHost, sandbox string) (found bool) {
 		if route.Name != translate.RoutedSandbox+sandbox {
 			continue
 		}
-		route.RequestHeadersToAdd = append(route.RequestHeadersToAdd, &corev3.HeaderValueOption{
-			Header: &corev3.HeaderValue{Key: "x-spoilt", Value: "%NO_SUCH_COMMAND%"},
+		route.ResponseHeadersToAdd = append(route.ResponseHeadersToAdd, &corev3.HeaderValueOption{
+			Header: &corev3.HeaderValue{Key: translate.RoutedHeader, Value: "%NO_SUCH_COMMAND%"},
 		})
 		s.r.must(match.GetAction().TypedConfig.MarshalFrom(route))
 		found = true

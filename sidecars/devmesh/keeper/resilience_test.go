@@ -8,12 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"switchyard.dev/xds/translate"
 )
@@ -205,42 +202,4 @@ func TestNoRequestIsCutOffWhileClientsStillCome(t *testing.T) {
 	if err := process.Wait(); err != nil {
 		t.Errorf("the end: %v", err)
 	}
-}
-
-func TestRoutesThatEnvoyRefusesAreReportedAndDoNoHarm(t *testing.T) {
-	r := newRig(t)
-	r.serveHTTP(r.app(8080), "baseline")
-	served := r.serveRoutes()
-	newest, _ := r.Board.View.Current()
-	good, err := translate.Translate(newest, customer)
-	r.must(err)
-	head := &routev3.VirtualHost{}
-	r.must(good.Head().Any.UnmarshalTo(head))
-	head.Domains = []string{"*", "*"}
-	bad := served.offer(head)
-	process := r.sidecar()
-	r.ready()
-	r.eventually("the refusal is known", func() error {
-		acks := r.XDS.Acks()
-		if len(acks) != 1 || acks[0].Rejected != bad || !strings.Contains(acks[0].Error, "domain") {
-			return fmt.Errorf("%+v", acks)
-		}
-		return nil
-	})
-	r.eventually("the baseline is served", func() error {
-		got, err := r.get(8080)
-		if err == nil && got.Side != "baseline" {
-			err = fmt.Errorf("%d %s", got.Status, got.Body)
-		}
-		return err
-	})
-	// Envoy starts with good routes, not with those.
-	if out, err := exec.Command("pkill", "-9", "-P", fmt.Sprint(process.Process.Pid)).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	r.eventually("it serves again", func() error {
-		_, err := r.get(8080)
-		return err
-	})
-	r.expect("baseline", 8080)
 }

@@ -10,8 +10,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// quarantine keeps parts from Envoy that it refused, so that the others go on
-// being updated. A part is in it until it changes. Meanwhile Envoy has what it had
+// quarantine keeps parts from Envoy that it refused, and parts with routes that no route
+// server of ours makes (translate.Part.Unfit), so that the others go on being updated. A part is in it until it changes. Meanwhile Envoy has what it had
 // for the part's keys, and for keys that are new a route that answers 503 and says
 // so: no key that is known goes to the baseline.
 type quarantine struct {
@@ -57,6 +57,7 @@ func (q *quarantine) bring(ctx context.Context, r *received, whole translate.Res
 		}
 		usable[i] = k.standIn
 	}
+	q.holdBack(&usable)
 	var refusal string
 	if len(q.kept) == 0 {
 		refusal, err = q.put(ctx, whole, &usable)
@@ -70,6 +71,43 @@ func (q *quarantine) bring(ctx context.Context, r *received, whole translate.Res
 		return refusal, err
 	}
 	return q.reason(), nil
+}
+
+// holdBack puts stand-ins in the place of parts that are new and have routes that no
+// route server of ours makes: Envoy does not see those.
+func (q *quarantine) holdBack(usable *translate.Parts) {
+	for i, p := range usable {
+		if _, in := q.kept[i]; in || !q.isNew(i, p) {
+			continue
+		}
+		if err := p.Unfit(); err != nil {
+			k := q.inPlaceOf(i, p, err.Error())
+			q.keep(i, p.Name, k)
+			usable[i] = k.standIn
+		}
+	}
+}
+
+// isNew reports whether a part is there and not the one that Envoy has in its place.
+func (q *quarantine) isNew(i int, p *translate.Part) bool {
+	return p != nil && (q.good[i] == nil || q.good[i].Version != p.Version)
+}
+
+// inPlaceOf returns what stands in the place of a part that is kept from Envoy.
+func (q *quarantine) inPlaceOf(i int, p *translate.Part, why string) kept {
+	k := kept{version: p.Version, why: why, sandboxes: translate.Differing(p, q.good[i])}
+	var err error
+	if k.standIn, err = translate.StandIn(q.workload, p, q.good[i]); err != nil {
+		k.standIn = q.good[i]
+	}
+	return k
+}
+
+// keep puts a part in quarantine.
+func (q *quarantine) keep(i int, name string, k kept) {
+	q.logger.Error("routes are kept from Envoy until they change, and those it had stay",
+		"part", name, "sandboxes", k.sandboxes, "error", k.why)
+	q.kept[i] = k
 }
 
 // attempt puts some parts before Envoy.
@@ -97,13 +135,10 @@ func (q *quarantine) search(ctx context.Context, r *received, usable translate.P
 	changed := map[int]kept{}
 	base := usable
 	for i, p := range usable {
-		if p == nil || q.good[i] != nil && q.good[i].Version == p.Version {
+		if _, in := q.kept[i]; in || !q.isNew(i, p) {
 			continue
 		}
-		k := kept{version: p.Version, why: why, sandboxes: translate.Differing(p, q.good[i])}
-		if k.standIn, err = translate.StandIn(q.workload, p, q.good[i]); err != nil {
-			k.standIn = q.good[i]
-		}
+		k := q.inPlaceOf(i, p, "Envoy refuses them: "+why)
 		changed[i], base[i] = k, k.standIn
 	}
 	if len(changed) == 0 {
@@ -119,9 +154,7 @@ func (q *quarantine) search(ctx context.Context, r *received, usable translate.P
 		}
 	}
 	for i, k := range changed {
-		q.logger.Error("Envoy refuses routes; they are kept from it until they change, and those it had stay",
-			"part", r.parts[i].Name, "sandboxes", k.sandboxes, "error", k.why)
-		q.kept[i] = k
+		q.keep(i, r.parts[i].Name, k)
 	}
 	return "", nil
 }
@@ -145,7 +178,7 @@ func (q *quarantine) eachAlone(ctx context.Context, head *translate.Head, usable
 			delete(changed, i)
 			continue
 		}
-		k.why = refusal
+		k.why = "Envoy refuses them: " + refusal
 		changed[i] = k
 	}
 	return nil
@@ -162,5 +195,5 @@ func (q *quarantine) reason() string {
 	if all == nil {
 		return ""
 	}
-	return "Envoy refuses the routes of " + strings.Join(all, "; ")
+	return "not in use are the routes of " + strings.Join(all, "; ")
 }
