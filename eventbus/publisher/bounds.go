@@ -33,6 +33,12 @@ func (b Bounds) Validate() error {
 	return nil
 }
 
+// doubt is how long a floor has to be found too old, at every look and by a clock that
+// only goes forward, before what lies before it is forgotten for its age; a quarter of
+// the age where that is less. A clock that jumps ahead and is set right again within that
+// time costs no history.
+const doubt = 2 * time.Hour
+
 // strides is into how many stretches the promised history is divided by floors.
 // More of them keep less beyond what is promised, and state every fact again more
 // often.
@@ -57,6 +63,9 @@ type History struct {
 	Kept eventbus.Kept
 	// Floors are those that it keeps, oldest first.
 	Floors []Floor
+	// Aged is the floor that every look has found too old since Aged.At (see Aged); the zero
+	// Floor when the last look found none.
+	Aged Floor
 	// Whole is the newest floor that a Complete names; 0 when none does.
 	Whole uint64
 	// Live is how many facts count: what stating every fact again costs.
@@ -127,7 +136,7 @@ func forgettable(h History, b Bounds, now time.Time) (seq uint64, reason string)
 			return f.Seq, floorSize
 		case h.behind(f.Seq) >= b.Events:
 			return f.Seq, floorCount
-		case b.Age > 0 && now.Sub(f.At) >= b.Age:
+		case f.Seq <= h.Aged.Seq && now.Sub(h.Aged.At) >= min(doubt, b.Age/strides):
 			return f.Seq, floorAge
 		}
 		oldest = f.Seq
@@ -136,6 +145,24 @@ func forgettable(h History, b Bounds, now time.Time) (seq uint64, reason string)
 		return oldest, floorSize
 	}
 	return 0, ""
+}
+
+// Aged returns the floor that every look up to this one has found too old, and since when:
+// was, which is what the look before returned, while that floor still is; otherwise the
+// newest that is too old now. It is the zero Floor when none is. now is the time of this
+// look by a clock with a monotonic reading, as time.Now gives it.
+func Aged(h History, b Bounds, was Floor, now time.Time) Floor {
+	for i := len(h.Floors) - 1; i >= 0; i-- {
+		f := h.Floors[i]
+		if f.Seq > h.Whole || f.Seq <= h.Kept.Floor.Seq || b.Age == 0 || now.Sub(f.At) < b.Age {
+			continue
+		}
+		if was.Seq > h.Kept.Floor.Seq && was.Seq <= f.Seq {
+			return was
+		}
+		return Floor{Seq: f.Seq, At: now}
+	}
+	return Floor{}
 }
 
 // behind counts the events behind a floor, without those that state again what

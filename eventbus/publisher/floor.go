@@ -54,7 +54,10 @@ func (p *Publisher) bound(ctx context.Context) error {
 		if err != nil || !ok {
 			return err
 		}
-		step := Plan(h, p.config.Bounds, p.config.Clock())
+		now := p.config.Clock()
+		p.aged = Aged(h, p.config.Bounds, p.aged, now)
+		h.Aged = p.aged
+		step := Plan(h, p.config.Bounds, now)
 		switch {
 		case step.Forget > 0:
 			err = p.forget(ctx, h, step)

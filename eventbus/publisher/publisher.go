@@ -45,6 +45,8 @@ type Publisher struct {
 	// full is true from when the log refuses a fact for want of room to when
 	// something is forgotten.
 	full bool
+	// aged is what the last look at the bounds found too old; it belongs to keepBounds.
+	aged Floor
 	// unsettled are the keys that the last round did not wait for any longer.
 	unsettled []event.Key
 	// outgrown has the bounds looked at.
