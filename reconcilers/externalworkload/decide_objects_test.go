@@ -87,13 +87,14 @@ func TestEndpointsLeadIntoTheTunnel(t *testing.T) {
 
 	// Another workstation, another pod: the same objects with another address.
 	w.turn()
-	w.tunnel().Info.TunnelProxyPodIP, w.tunnel().Info.WorkloadPorts[0].Proxy = "10.1.2.4", 31001
+	w.moves("10.1.2.4")
+	w.tunnel().Info.WorkloadPorts[0].Proxy = 31001
 	moved, _, _ := w.turn()
 	if s := sliceOf(t, moved); s.Name != slice.Name || s.Endpoints[0].Addresses[0] != "10.1.2.4" || *s.Ports[0].Port != 31001 || len(moved.SurplusSlices) > 0 {
 		t.Errorf("%+v", s)
 	}
 	// A pod of another family: another slice, since the family of one is for ever.
-	w.tunnel().Info.TunnelProxyPodIP = "fd00::3"
+	w.moves("fd00::3")
 	d, _, _ = w.turn()
 	if s := sliceOf(t, d); s.Name == slice.Name || s.AddressType != discoveryv1.AddressTypeIPv6 || len(d.SurplusSlices) != 1 || d.SurplusSlices[0].Name != slice.Name {
 		t.Errorf("%+v, and the old one: %+v", s, d.SurplusSlices)

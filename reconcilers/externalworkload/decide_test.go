@@ -125,7 +125,7 @@ func TestTheBaseline(t *testing.T) {
 
 func TestTheTunnel(t *testing.T) {
 	at := func(address string) func(*world) {
-		return func(w *world) { w.tunnel().Info.TunnelProxyPodIP = address }
+		return func(w *world) { w.moves(address) }
 	}
 	const c, refused = crdv1.ConditionTunnelConnected, externalworkload.ReasonTunnelAddressRefused
 	run(t, []row{
@@ -158,7 +158,8 @@ func TestTheTunnel(t *testing.T) {
 		{"its address has a port", at("10.1.2.3:80"), c, "False", refused, "is no address"},
 		{"its address is that of an API server", func(w *world) { w.in.Servers = []string{"10.1.2.2", "10.1.2.3"} }, c, "False", refused, "is that of an API server"},
 		{"its address is that of an API server of IPv6", func(w *world) {
-			w.tunnel().Info.TunnelProxyPodIP, w.in.Servers = "fd00::3", []string{"fd00:0::3"}
+			w.moves("fd00::3")
+			w.in.Servers = []string{"fd00:0::3"}
 		}, c, "False", refused, "is that of an API server"},
 		{"nobody may say which addresses are those of API servers", func(w *world) { w.in.ServersRefused = "forbidden: no rule" },
 			c, "False", refused, "the right to get EndpointSlice default/kubernetes is lacking (forbidden: no rule)"},
@@ -181,6 +182,53 @@ func TestTheTunnel(t *testing.T) {
 		{"its address hides another behind 6to4", at("2002:7f00:1::"), c, "False", refused, "cannot be that of a pod"},
 		{"its address has octal digits", at("010.1.2.3"), c, "False", refused, "is no address"},
 	})
+}
+
+// Whoever may write a status may name any pod and any address in it.
+func TestThePodThatHoldsTheTunnel(t *testing.T) {
+	pod := func(change func(p *corev1.Pod)) func(*world) { return func(w *world) { change(&w.in.Holders[0]) } }
+	lies := func(address string) func(*world) {
+		return func(w *world) { w.tunnel().Info.TunnelProxyPodIP = address }
+	}
+	const c, refused = crdv1.ConditionTunnelConnected, externalworkload.ReasonTunnelAddressRefused
+	const which = "has to name a pod of namespace ns, or one of namespace switchyard with the label app=tunnel-proxy, and its address"
+	run(t, []row{
+		{"it is a tunnel proxy of ours", func(*world) {}, c, "True", "TunnelConnected", ""},
+		{"it is a pod of the member's own namespace", pod(func(p *corev1.Pod) { p.Namespace, p.Labels = "ns", nil }), c, "True", "TunnelConnected", ""},
+		{"it has the address as one of two", pod(func(p *corev1.Pod) {
+			p.Status.PodIPs = []corev1.PodIP{{IP: "fd00::3"}, {IP: "10.1.2.3"}}
+		}), c, "True", "TunnelConnected", ""},
+		{"it does not exist", func(w *world) { w.in.Holders = nil }, c, "False", refused, which},
+		{"it is not named", func(w *world) { w.in.Holders, w.tunnel().Info.TunnelProxyPodName = nil, "" }, c, "False", refused, `pod ""`},
+		{"it is another pod of the operator's", pod(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "routeserver"} }), c, "False", refused, which},
+		{"it is a pod of another namespace", pod(func(p *corev1.Pod) { p.Namespace = "other" }), c, "False", refused, `none of that name`},
+		{"it is called a proxy in another namespace", func(w *world) { w.in.OperatorNamespace = "elsewhere" }, c, "False", refused, "label app=tunnel-proxy"},
+		{"nobody knows where ours are", func(w *world) { w.in.OperatorNamespace = "" }, c, "False", refused, "name a pod of namespace ns and its address"},
+		{"the address is another pod's", lies("10.1.2.4"), c, "False", refused, "(pod switchyard/tunnel-proxy-1 has 10.1.2.3)"},
+		{"the address is outside of the cluster", lies("8.8.8.8"), c, "False", refused, `"8.8.8.8" is not that of the pod`},
+		{"the address is a Service's, such as the API server's", lies("10.0.0.1"), c, "False", refused, `"10.0.0.1" is not that of the pod`},
+		{"it has no address yet", pod(func(p *corev1.Pod) { p.Status.PodIPs = nil }), c, "False", refused, "has no address of its own"},
+		{"its address is its node's", pod(func(p *corev1.Pod) { p.Spec.HostNetwork = true }), c, "False", refused, "has no address of its own"},
+		{"it has ended", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), c, "False", refused, "has no address of its own"},
+		{"it has failed", pod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }), c, "False", refused, "has no address of its own"},
+		{"a pod of that name is in both namespaces", func(w *world) {
+			other := w.in.Holders[0]
+			other.Namespace, other.Status = "ns", corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.1.2.9"}}}
+			w.in.Holders = append([]corev1.Pod{other}, w.in.Holders...)
+		}, c, "True", "TunnelConnected", ""},
+	})
+}
+
+// What led to a tunnel goes when its pod has gone: the address may be anybody's then.
+func TestNothingLeadsToAPodThatIsGone(t *testing.T) {
+	w := newWorld()
+	if d, _, _ := w.turn(); len(d.Slices) != 1 {
+		t.Fatalf("there are %d EndpointSlices", len(d.Slices))
+	}
+	w.in.Holders = nil
+	if d, _, _ := w.turn(); len(d.Slices) != 0 || len(d.SurplusSlices) != 1 {
+		t.Errorf("EndpointSlices stay: %d, and go: %d", len(d.Slices), len(d.SurplusSlices))
+	}
 }
 
 func TestTheServices(t *testing.T) {
@@ -213,7 +261,7 @@ func TestTheServices(t *testing.T) {
 			w.endpointsRefused = &apply.Refusal{Reason: apply.ReasonNameTaken, Message: "EndpointSlice x exists"}
 		}, c, "False", "NameTaken", "EndpointSlice x exists"},
 		{"a Service has no address yet", func(w *world) { w.homeless = true }, c, "False", externalworkload.ReasonServicesMissing, "for a."},
-		{"the tunnel's pod is of another address family", func(w *world) { w.tunnel().Info.TunnelProxyPodIP = "fd00::3" },
+		{"the tunnel's pod is of another address family", func(w *world) { w.moves("fd00::3") },
 			c, "False", externalworkload.ReasonAddressFamily, "the tunnel ends at fd00::3"},
 		{"there is no tunnel", func(w *world) { w.in.Workload.Status.Tunnel = nil }, c, "Unknown", externalworkload.ReasonNoEndpoints, "so requests fail"},
 		{"the workstation has gone", func(w *world) { w.tunnel().Health.Connected = false }, c, "False", externalworkload.ReasonNoEndpoints, "that are made: 1."},

@@ -87,6 +87,11 @@ func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
 	t := Tunnel{Connected: finding.Yes("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
 	end, problem := endOf(info)
 	todo := "it has to be the address of the pod that holds the tunnel"
+	if problem == "" {
+		if problem = holderProblem(in, info, end); problem != "" {
+			todo = holderWanted(in)
+		}
+	}
 	switch {
 	case problem != "":
 	case among(in.Servers, end):

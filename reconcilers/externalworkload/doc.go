@@ -39,8 +39,11 @@
 // and which of its ports stands for which container port, health whether the
 // workstation is connected. It counts as connected while the last check said so and
 // is not older than Limits.Fresh; the turn comes by time alone, so the object is
-// looked at again just then. The address is input like any other: what cannot be a
-// pod (see addressProblem) is refused, or requests could be led to a node's own
+// looked at again just then. The address is input like any other, of somebody who may have
+// no right but to write this status: it has to be that of the pod that the status names,
+// and that pod one of the external workload's own namespace or a tunnel proxy of the
+// operator's (decide_holder.go); it is looked at again when that pod changes or goes.
+// What cannot be a pod (see addressProblem) is refused in any case, or requests could be led to a node's own
 // services; and so is that of an API server, or who may write a status could send
 // requests there as if they came from a node. Without the right to read where those are,
 // every address is refused.

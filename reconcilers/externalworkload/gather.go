@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,12 +22,16 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=services;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
-func gather(ctx context.Context, c, live client.Reader, w *crdv1.SignadotExternalWorkload, limits Limits, now time.Time) (Input, error) {
-	in := Input{Workload: w, Limits: limits, Now: now}
+func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorkload) (Input, error) {
+	c := r.config.Client
+	in := Input{Workload: w, Injected: r.config.Injected, Limits: r.config.Limits, Now: r.config.Now(), OperatorNamespace: r.proxies()}
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
-	if err := in.gatherServers(ctx, live); err != nil {
+	if err := in.gatherHolders(ctx, c); err != nil {
+		return in, err
+	}
+	if err := in.gatherServers(ctx, r.config.Live); err != nil {
 		return in, err
 	}
 	if !in.takesRequests() || !acceptBaseline(w).IsYes() {
@@ -66,6 +69,38 @@ func (in *Input) gatherOwn(ctx context.Context, c client.Reader) error {
 		}
 	}
 	in.Services, in.Slices, in.Endpoints = services.Items, leading.Items, endpoints.Items
+	return nil
+}
+
+// proxies returns the namespace in which tunnel proxies of ours may be; empty where the
+// operator may not look there.
+func (r *Reconciler) proxies() string {
+	if n := r.config.Namespaces; len(n) > 0 && !slices.Contains(n, r.config.OperatorNamespace) {
+		return ""
+	}
+	return r.config.OperatorNamespace
+}
+
+// gatherHolders reads the pods that the status may mean as the end of the tunnel.
+func (in *Input) gatherHolders(ctx context.Context, c client.Reader) error {
+	tunnel := in.Workload.Status.Tunnel
+	if tunnel == nil || tunnel.Info == nil || tunnel.Info.TunnelProxyPodName == "" {
+		return nil
+	}
+	namespaces := []string{in.Workload.Namespace}
+	if in.OperatorNamespace != "" && in.OperatorNamespace != in.Workload.Namespace {
+		namespaces = append(namespaces, in.OperatorNamespace)
+	}
+	for _, namespace := range namespaces {
+		pod := corev1.Pod{}
+		key := client.ObjectKey{Namespace: namespace, Name: tunnel.Info.TunnelProxyPodName}
+		switch err := c.Get(ctx, key, &pod); {
+		case err == nil:
+			in.Holders = append(in.Holders, pod)
+		case !apierrors.IsNotFound(err):
+			return fmt.Errorf("read pod %s, which is told as the end of the tunnel: %w", key, err)
+		}
+	}
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,8 @@ func tunnelAt(address string, leading ...string) Input {
 	yes := true
 	w := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "ns", UID: "w"}}
 	w.Status.Tunnel = &crdv1.TunnelStatus{Info: &crdv1.TunnelInfo{TunnelProxyPodIP: address}}
-	return Input{Workload: w, Slices: []discoveryv1.EndpointSlice{{
+	holder := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}, Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: address}}}}
+	return Input{Workload: w, Holders: []corev1.Pod{holder}, Slices: []discoveryv1.EndpointSlice{{
 		ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: "w", Controller: &yes}}},
 		Endpoints:  []discoveryv1.Endpoint{{Addresses: leading}},
 	}}}

@@ -67,6 +67,11 @@ type Input struct {
 	Services  []corev1.Service
 	Slices    []discoveryv1.EndpointSlice
 	Endpoints []oldEndpoints
+	// Holders are the pods that the status may mean as the end of the tunnel: those of the
+	// name that it gives, in the namespace of the external workload and in the operator's.
+	Holders []corev1.Pod
+	// OperatorNamespace is where tunnel proxies of ours are; empty: there are none.
+	OperatorNamespace string
 	// Servers are the addresses of API servers. They are not looked for while the endpoints
 	// that were made lead to where the tunnel ends.
 	Servers []string

@@ -47,6 +47,7 @@ func drawn(t *rapid.T) *world {
 	}
 	info := w.tunnel().Info
 	info.TunnelProxyPodIP = rapid.SampledFrom([]string{"10.1.2.3", "10.1.2.3", "fd00::3", "127.0.0.1", "::ffff:10.1.2.3"}).Draw(t, "address")
+	w.in.Holders[0].Status.PodIPs = []corev1.PodIP{{IP: "10.1.2.3"}, {IP: "fd00::3"}}
 	info.WorkloadPorts = nil
 	for range rapid.IntRange(0, 3).Draw(t, "told") {
 		info.WorkloadPorts = append(info.WorkloadPorts, crdv1.TunnelWorkloadPort{

@@ -25,6 +25,9 @@ type Config struct {
 	Limits Limits
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
+	// OperatorNamespace is where tunnel proxies are; empty: nowhere, so that only pods of
+	// an external workload's own namespace can hold its tunnel.
+	OperatorNamespace string
 }
 
 // Reconciler keeps what leads to external workloads. Make one with New.
@@ -56,11 +59,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if goOn, err := r.ending.Begin(ctx, req.NamespacedName, w); err != nil || !goOn {
 		return apply.Again(err)
 	}
-	in, err := gather(ctx, r.config.Client, r.config.Live, w, r.config.Limits, r.config.Now())
+	in, err := r.gather(ctx, w)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.Injected = r.config.Injected
 	decision := Decide(in)
 	if decision.Delete {
 		return apply.Again(forget(ctx, r.writer, w))

@@ -90,8 +90,13 @@ func newWorld() *world {
 					{Name: "web", Port: 80, TargetPort: intstr.FromString("http"), Protocol: corev1.ProtocolTCP, AppProtocol: &http},
 				}},
 			}},
-			Limits: externalworkload.Limits{Fresh: externalworkload.DefaultFresh, Grace: externalworkload.DefaultGrace},
-			Now:    now,
+			Holders: []corev1.Pod{{
+				ObjectMeta: metav1.ObjectMeta{Name: "tunnel-proxy-1", Namespace: "switchyard", Labels: map[string]string{"app": "tunnel-proxy"}},
+				Status:     corev1.PodStatus{Phase: corev1.PodRunning, PodIPs: []corev1.PodIP{{IP: "10.1.2.3"}}},
+			}},
+			OperatorNamespace: "switchyard",
+			Limits:            externalworkload.Limits{Fresh: externalworkload.DefaultFresh, Grace: externalworkload.DefaultGrace},
+			Now:               now,
 		},
 	}
 }
@@ -146,6 +151,11 @@ func (w *world) turn() (externalworkload.Decision, externalworkload.Made, *crdv1
 
 // tunnel is what the status says of the tunnel.
 func (w *world) tunnel() *crdv1.TunnelStatus { return w.in.Workload.Status.Tunnel }
+
+// moves has the tunnel end at another address, which its pod has.
+func (w *world) moves(address string) {
+	w.tunnel().Info.TunnelProxyPodIP, w.in.Holders[0].Status.PodIPs = address, []corev1.PodIP{{IP: address}}
+}
 
 // maps sets what the spec diverts.
 func (w *world) maps(ports ...crdv1.TunnelPort) { w.in.Workload.Spec.Tunnel.BaselineToLocals = ports }

@@ -15,6 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routegroup"
@@ -41,7 +42,7 @@ func Add(ctx context.Context, indexer client.FieldIndexer, also ...client.Object
 			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
 			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))
 	}
-	errs = append(errs, baseline.Index(ctx, indexer), forkedworkload.Index(ctx, indexer), routingkey.Index(ctx, indexer), routegroup.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
+	errs = append(errs, baseline.Index(ctx, indexer), externalworkload.Index(ctx, indexer), forkedworkload.Index(ctx, indexer), routingkey.Index(ctx, indexer), routegroup.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of the cache: %w", err)
 	}

@@ -65,7 +65,9 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	externals, err := externalworkload.New(externalworkload.Config{Needs: needs, Limits: p.ExternalWorkloads, Namespaces: p.Namespaces})
+	externals, err := externalworkload.New(externalworkload.Config{
+		Needs: needs, Limits: p.ExternalWorkloads, Namespaces: p.Namespaces, OperatorNamespace: p.OperatorNamespace,
+	})
 	if err != nil {
 		return err
 	}

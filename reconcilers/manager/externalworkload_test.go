@@ -45,11 +45,33 @@ spec:
 // connected, that long ago.
 func (c *cluster) reports(w *crdv1.SignadotExternalWorkload, address string, connected bool, checked, last time.Duration) {
 	c.t.Helper()
+	c.proxy(w.Namespace, "tunnel-proxy-"+address, address)
+	c.tunnelAt(w, "tunnel-proxy-"+address, address, connected, checked, last)
+}
+
+// proxy makes sure that there is a pod of this name, with this address if that is one that
+// pods may have.
+func (c *cluster) proxy(ns, name, address string) {
+	c.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
+	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
+	if err := c.client.Create(c.ctx, pod); client.IgnoreAlreadyExists(err) != nil {
+		c.t.Fatal(err)
+	}
+	patch := []byte(`{"status": {"podIP": "` + address + `", "podIPs": [{"ip": "` + address + `"}]}}`)
+	if err := c.client.Status().Patch(c.ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// tunnelAt writes status.tunnel with any pod and address.
+func (c *cluster) tunnelAt(w *crdv1.SignadotExternalWorkload, pod, address string, connected bool, checked, last time.Duration) {
+	c.t.Helper()
 	when := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: time.Now().Add(-ago)} }
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
 		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: when(checked), LastConnectedTime: when(last)},
 		Info: &crdv1.TunnelInfo{
-			ControlPort: 7000, TunnelProxyPodIP: address, TunnelProxyPodName: "tunnel-proxy-" + address,
+			ControlPort: 7000, TunnelProxyPodIP: address, TunnelProxyPodName: pod,
 			WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: 8080, Proxy: 31000}},
 		},
 	}}})
@@ -179,6 +201,46 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c.remove(w)
 	c.nothingLeads(ns, name)
 	c.gone(w)
+}
+
+// Whoever may write the status of an external workload could once lead requests to any
+// address: of other namespaces, outside of the cluster, and to the API server.
+func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
+	const ns, other, name = "tunnel-holder", "tunnel-others", "sb-a"
+	c := start(t, ns)
+	c.create(&corev1.Namespace{}, `{metadata: {name: `+other+`}}`)
+	c.baseline(ns, "a", withSidecar)
+	w := c.external(ns, name, owned)
+	c.proxy(other, "theirs", "10.7.7.7")
+	c.proxy(ns, "mine", "10.7.7.8")
+	for _, told := range []struct{ pod, address string }{
+		{"theirs", "10.7.7.7"}, {"mine", "8.8.8.8"}, {"mine", "10.7.7.7"}, {"nobody", "10.7.7.8"}, {"mine", c.clusterIP("default", "kubernetes")},
+	} {
+		c.tunnelAt(w, "mine", "10.7.7.8", true, 0, 0)
+		c.leads(ns, name, "10.7.7.8", true)
+		c.tunnelAt(w, told.pod, told.address, true, 0, 0)
+		c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
+		c.leads(ns, name, "", false)
+	}
+	// It is looked at again when the pod changes, comes and goes.
+	c.tunnelAt(w, "mine", "10.7.7.8", true, 0, 0)
+	c.leads(ns, name, "10.7.7.8", true)
+	c.proxy(ns, "mine", "10.7.7.9")
+	c.leads(ns, name, "", false)
+	c.proxy(ns, "mine", "10.7.7.8")
+	c.leads(ns, name, "10.7.7.8", true)
+	c.remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "mine"}})
+	c.leads(ns, name, "", false)
+}
+
+// clusterIP gives the address of a Service.
+func (c *cluster) clusterIP(ns, name string) string {
+	c.t.Helper()
+	s := &corev1.Service{}
+	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: name}, s); err != nil {
+		c.t.Fatal(err)
+	}
+	return s.Spec.ClusterIP
 }
 
 // Nobody writes anything here while the tunnel turns stale and is collected.

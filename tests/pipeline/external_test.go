@@ -79,9 +79,24 @@ func (w *world) external() *crdv1.SignadotExternalWorkload {
 	return &list.Items[0]
 }
 
+// tunnelProxy makes sure that there is a pod at which the tunnel ends.
+func (w *world) tunnelProxy(namespace string) {
+	w.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tunnel-proxy-1"}}
+	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
+	if err := w.client.Create(w.ctx, pod); client.IgnoreAlreadyExists(err) != nil {
+		w.t.Fatal(err)
+	}
+	patch := []byte(`{"status": {"podIP": "` + tunnelAddress + `", "podIPs": [{"ip": "` + tunnelAddress + `"}]}}`)
+	if err := w.client.Status().Patch(w.ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // tunnel tells of the tunnel as its controller would.
 func (w *world) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
 	w.t.Helper()
+	w.tunnelProxy(x.Namespace)
 	now := metav1.NewTime(time.Now())
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
 		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: &now, LastConnectedTime: &now},

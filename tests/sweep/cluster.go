@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +18,12 @@ const lookPause = 40 * time.Millisecond
 
 // tunnelAge is how old the last check of a tunnel may get.
 const tunnelAge = 5 * time.Second
+
+// The pod at which tunnels end.
+const (
+	tunnelPod     = "tunnel-proxy-0"
+	tunnelAddress = "10.9.8.7"
+)
 
 // work does what others do in a cluster, until ctx ends: forks become available, and
 // clients connect tunnels.
@@ -74,9 +81,12 @@ func (w *World) connect(ctx context.Context, x *crdv1.SignadotExternalWorkload) 
 	if t := x.Status.Tunnel; t != nil && t.Health != nil && time.Since(t.Health.LastCheckTime.Time) < tunnelAge {
 		return nil
 	}
+	if err := w.tunnelProxy(ctx, x.Namespace); err != nil {
+		return err
+	}
 	before := x.DeepCopy()
 	now := metav1.Now()
-	info := &crdv1.TunnelInfo{ControlPort: 9000, TunnelProxyPodIP: "10.9.8.7", TunnelProxyPodName: "tunnel-proxy-0"}
+	info := &crdv1.TunnelInfo{ControlPort: 9000, TunnelProxyPodIP: tunnelAddress, TunnelProxyPodName: tunnelPod}
 	for i, port := range x.Spec.Tunnel.BaselineToLocals {
 		info.WorkloadPorts = append(info.WorkloadPorts, crdv1.TunnelWorkloadPort{Baseline: port.BaselinePort, Proxy: 40000 + int32(i)})
 	}
@@ -84,6 +94,20 @@ func (w *World) connect(ctx context.Context, x *crdv1.SignadotExternalWorkload) 
 		Health: &crdv1.TunnelHealth{Connected: true, LastCheckTime: &now, LastConnectedTime: &now}, Info: info,
 	}
 	return overtaken(w.people.Status().Patch(ctx, x, client.MergeFrom(before), client.FieldOwner("tunnel")))
+}
+
+// tunnelProxy makes sure that there is a pod at which tunnels of the namespace end.
+func (w *World) tunnelProxy(ctx context.Context, namespace string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: tunnelPod}}
+	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
+	if err := w.people.Create(ctx, pod); apierrors.IsAlreadyExists(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	before := pod.DeepCopy()
+	pod.Status.PodIP, pod.Status.PodIPs = tunnelAddress, []corev1.PodIP{{IP: tunnelAddress}}
+	return overtaken(w.people.Status().Patch(ctx, pod, client.MergeFrom(before)))
 }
 
 // overtaken passes over the failure of a write to what has changed or gone.
