@@ -37,7 +37,7 @@ func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[st
 		return nil, err
 	}
 	forks, err := forkedworkload.New(forkedworkload.Config{
-		Needs: needs, Powers: c.Powers, OperatorNamespace: c.OperatorNamespace,
+		Needs: needs, Powers: c.Powers, AuthorsAsked: true, OperatorNamespace: c.OperatorNamespace,
 		Dial: func(context.Context, string) error { return nil }, // Nothing runs that could answer.
 	})
 	if err != nil {

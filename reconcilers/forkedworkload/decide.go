@@ -96,6 +96,8 @@ func Decide(in Input) Decision {
 		Patches:         in.Workload.Spec.Patches,
 		Resources:       in.Workload.Spec.ResourceTemplateData,
 		Powers:          in.Powers,
+		AuthorAsked:     in.AuthorsAsked,
+		Running:         in.runningPod(),
 		PreservedLabels: in.Workload.Spec.PreservedLabels,
 		Neighbours:      in.neighbours(),
 		Budgets:         in.Budgets,

@@ -54,15 +54,23 @@ func (in Input) ownFork() fork.Object {
 // running gives the pod of the fork that runs, and that is left as it is; planned when
 // none runs.
 func (in Input) running(planned corev1.PodSpec) corev1.PodSpec {
+	if pod := in.runningPod(); pod != nil {
+		return *pod
+	}
+	return planned
+}
+
+// runningPod returns the pod of the fork that runs; nil when none does.
+func (in Input) runningPod() *corev1.PodSpec {
 	switch o := in.ownFork().(type) {
 	case *appsv1.Deployment:
-		return o.Spec.Template.Spec
+		return &o.Spec.Template.Spec
 	case *unstructured.Unstructured:
 		var pod corev1.PodSpec
 		fields, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec")
 		if spec, ok := fields.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod) == nil {
-			return pod
+			return &pod
 		}
 	}
-	return planned
+	return nil
 }

@@ -40,6 +40,8 @@ type Input struct {
 	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.
 	Powers fork.Powers
+	// AuthorsAsked: the API server asks what authors of patches may read.
+	AuthorsAsked bool
 	// Injected is what pods get from their injection now, where that is known.
 	Injected inject.Settings
 }

@@ -29,6 +29,8 @@ type Config struct {
 	// Powers are those that patches may add to what a baseline has; none when it is
 	// empty.
 	Powers fork.Powers
+	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
+	AuthorsAsked bool
 }
 
 // Reconciler keeps the forks of ForkedWorkloads. Make one with New.
@@ -63,7 +65,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.Injected, in.Powers = r.config.Injected, r.config.Powers
+	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)

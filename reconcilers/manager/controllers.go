@@ -43,6 +43,8 @@ type Parts struct {
 	OperatorNamespace string
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers fork.Powers
+	// AuthorsAsked: the API server asks what authors of patches may read.
+	AuthorsAsked bool
 	// Receipts tells who has acknowledged a routing key; nil when nobody is asked.
 	Receipts routingconfig.Receipts
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
@@ -61,7 +63,9 @@ func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
 	if err != nil {
 		return err
 	}
-	forks, err := forkedworkload.New(forkedworkload.Config{Needs: needs, Powers: p.PatchPowers, OperatorNamespace: p.OperatorNamespace})
+	forks, err := forkedworkload.New(forkedworkload.Config{
+		Needs: needs, Powers: p.PatchPowers, AuthorsAsked: p.AuthorsAsked, OperatorNamespace: p.OperatorNamespace,
+	})
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,24 @@ type entry struct {
 	paths []string
 }
 
+// Ask is a member that the spec of a sandbox asks for, accepted or not.
+type Ask struct {
+	// At is the field of the spec that asks for it.
+	At string
+	// Object is what would be made.
+	Object crdv1.Member
+}
+
+// Asks returns all members that the spec of the Input's sandbox asks for, in its order;
+// nothing of the Input counts but the sandbox and the operator's namespace.
+func Asks(in Input) []Ask {
+	var out []Ask
+	for _, e := range entries(in) {
+		out = append(out, Ask{e.at, e.object})
+	}
+	return out
+}
+
 // entries gives the members that the spec asks for, in its order: forks, external
 // workloads, virtual workloads. A baseline is taken once in a sandbox and a name
 // given once; what comes second is not accepted.

@@ -30,6 +30,11 @@ type Plan struct {
 	Resources map[string]crdv1.ResourceTemplateData
 	// Powers are those that patches may add. None when it is empty.
 	Powers Powers
+	// AuthorAsked: the API server asks, when patches are written, whether their author may
+	// read what they name (package authors), so that reading needs no power.
+	AuthorAsked bool
+	// Running is the pod of the fork that runs; nil when none does.
+	Running *corev1.PodSpec
 	// PreservedLabels are RE2 expressions for keys of baseline labels that stay.
 	PreservedLabels []string
 	// Neighbours are all Services of the namespace that are not a fork's own.
@@ -79,7 +84,7 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	if p != nil {
 		return nil, p
 	}
-	if p := guardPowers(drafts, live, plan.Powers); p != nil {
+	if p := guardPowers(drafts, live, plan); p != nil {
 		return nil, p
 	}
 	first, last := drafts[0], drafts[len(drafts)-1]

@@ -48,6 +48,16 @@ const (
 	PowerVolumes Power = "volumes"
 	// PowerProbeHosts: probes and hooks that make the kubelet ask another host.
 	PowerProbeHosts Power = "probeHosts"
+	// PowerSecrets: Secrets, ConfigMaps and claims of the namespace that the baseline does
+	// not use, where nobody has asked whether the author may read them.
+	PowerSecrets Power = "secrets"
+	// PowerNodePrograms: another image or command where the baseline has the node in
+	// reach, because it is privileged or mounts a directory of it.
+	PowerNodePrograms Power = "nodePrograms"
+	// PowerRoot: root, where the baseline names another user.
+	PowerRoot Power = "rootUser"
+	// PowerResourceClaims: claims of devices.
+	PowerResourceClaims Power = "resourceClaims"
 )
 
 // SettingPowers is where the operator's chart has the powers that patches may add.
@@ -58,6 +68,7 @@ func AllPowers() []Power {
 	return []Power{
 		PowerHostNamespaces, PowerHostPorts, PowerPrivileged, PowerCapabilities, PowerConfinement, PowerSysctls, PowerSecurityProfiles,
 		PowerRuntimeClass, PowerServiceAccount, PowerNodeName, PowerPriority, PowerHostPath, PowerVolumes, PowerProbeHosts,
+		PowerSecrets, PowerNodePrograms, PowerRoot, PowerResourceClaims,
 	}
 }
 
@@ -85,17 +96,22 @@ type grant struct {
 	power Power
 	// path is the field that gives it.
 	path string
+	// read is the object that PowerSecrets is about, and what, for PowerNodePrograms, that
+	// which runs.
+	read Read
+	what string
 }
 
 // guardPowers refuses patches that give the fork more power than its baseline has:
 // they are applied with the rights of the operator, which their author may not have.
 // What counts is the result: a power that an earlier patch adds and a later one takes
 // away is none.
-func guardPowers(drafts []*draft, live *baseline.Workload, allowed Powers) *Problem {
+func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
 	first, last := drafts[0], len(drafts)-1
+	kept := plan.kept(&first.template)
 	refused := func(i int) []grant {
 		return slices.DeleteFunc(granted(&first.template, &drafts[i].template), func(g grant) bool {
-			return slices.Contains(allowed, g.power)
+			return slices.Contains(plan.Powers, g.power) || slices.Contains(kept, g.alike()) || plan.answered(g)
 		})
 	}
 	if last == 0 {
@@ -119,6 +135,52 @@ func guardPowers(drafts []*draft, live *baseline.Workload, allowed Powers) *Prob
 		here, wrong[0].path, more, SettingPowers, names(wrong))
 }
 
+// answered reports whether somebody else has answered for a power: reading an object is
+// what the API server has asked about the author, and what a resource of the sandbox gives
+// is its own.
+func (p Plan) answered(g grant) bool {
+	if g.power != PowerSecrets {
+		return false
+	}
+	return p.AuthorAsked || p.Outputs()[g.read]
+}
+
+// Outputs returns the objects with what the resources of the sandbox give.
+func (p Plan) Outputs() map[Read]bool {
+	out := map[Read]bool{}
+	for _, r := range p.Resources {
+		kind := r.OutputKind
+		if kind == "" {
+			kind = defaultOutputKind
+		}
+		out[Read{Kind: kind, Name: r.ObjectName}] = true
+	}
+	return out
+}
+
+// kept returns the powers that a fork of the plan has that runs, and that were none
+// before this version: it goes on with them.
+func (p Plan) kept(base *corev1.PodTemplateSpec) []grant {
+	if p.Running == nil {
+		return nil
+	}
+	g := &grants{base: &base.Spec, next: p.Running}
+	g.late()
+	for i := range g.found {
+		g.found[i] = g.found[i].alike()
+	}
+	return g.found
+}
+
+// alike returns a grant by what counts when two are compared: an object that is read is
+// the same in whatever field it stands.
+func (g grant) alike() grant {
+	if g.power == PowerSecrets {
+		g.path = ""
+	}
+	return g
+}
+
 // names lists the powers for a message, each once.
 func names(grants []grant) string {
 	var out []string
@@ -137,6 +199,7 @@ func granted(base, next *corev1.PodTemplateSpec) []grant {
 	g.profiles("spec.template.spec.securityContext", podProfiles(next), podProfiles(base))
 	g.annotations(base.Annotations, next.Annotations)
 	g.volumes()
+	g.late()
 	for _, c := range containers(next.Spec) {
 		was, _ := containerNamed(base.Spec, c.Name)
 		g.container(c.path, was, c.Container)
@@ -144,6 +207,14 @@ func granted(base, next *corev1.PodTemplateSpec) []grant {
 		g.profiles(c.path+".securityContext", profilesOf(next, c.Container), profilesOfBaseline(base, c.Name)...)
 	}
 	return g.found
+}
+
+// late looks at what later versions have come to call a power. A fork that runs keeps it.
+func (g *grants) late() {
+	g.reads()
+	g.programs()
+	g.users()
+	g.claims()
 }
 
 // grants collects what next may do and base may not.
@@ -155,7 +226,7 @@ type grants struct {
 // when notes a power if it is added.
 func (g *grants) when(added bool, power Power, path string) {
 	if added {
-		g.found = append(g.found, grant{power, path})
+		g.found = append(g.found, grant{power: power, path: path})
 	}
 }
 

@@ -113,6 +113,7 @@ func waysToPower() []wayToPower {
 	ways = append(ways, waysByVolumes()...)
 	ways = append(ways, waysByMounts()...)
 	ways = append(ways, waysOutOfConfinement()...)
+	ways = append(ways, waysToRead()...)
 	ways = append(ways, waysOfContainers("containers[main]", main)...)
 	ways = append(ways, waysOfContainers("initContainers[init]", func(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.InitContainers[0] })...)
 	ways = append(ways, waysOfContainers("containers[new]", func(p *corev1.PodTemplateSpec) *corev1.Container {
@@ -332,6 +333,10 @@ func operations(list ...string) crdv1.Patch {
 	return p
 }
 
+// images lets patches have another image where the baseline mounts a directory of the node,
+// as it does here.
+var images = fork.Powers{fork.PowerNodePrograms}
+
 func TestNoPatchGivesPower(t *testing.T) {
 	for _, s := range subjects() {
 		without := s.live(t, podWithoutPower)
@@ -345,7 +350,7 @@ func TestNoPatchGivesPower(t *testing.T) {
 			}
 			t.Run(s.kind+" that has "+way.name+" keeps it", func(t *testing.T) {
 				have := s.live(t, func(p *corev1.PodTemplateSpec) { podWithoutPower(p); way.give(p) })
-				if _, problem := fork.Clone(have, fork.Plan{Identity: identity(), Patches: patches(t, patchImage)}); problem != nil {
+				if _, problem := fork.Clone(have, fork.Plan{Identity: identity(), Patches: patches(t, patchImage), Powers: images}); problem != nil {
 					t.Error(problem.Message)
 				}
 			})
@@ -356,7 +361,7 @@ func TestNoPatchGivesPower(t *testing.T) {
 // tryPower patches a baseline: refused, unless the configuration allows exactly that,
 // and refused again when it allows all else.
 func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, way wayToPower) {
-	plan := fork.Plan{Identity: identity(), Patches: append(patches(t, patchImage), patch)}
+	plan := fork.Plan{Identity: identity(), Patches: append(patches(t, patchImage), patch), Powers: images, AuthorAsked: way.power != fork.PowerSecrets}
 	got, problem := fork.Clone(without, plan)
 	if problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
 		t.Fatalf("not refused: %+v, %+v", problem, got)
@@ -370,7 +375,7 @@ func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, w
 	if _, problem := fork.Clone(without, plan); problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
 		t.Errorf("allowed by another power: %+v", problem)
 	}
-	plan.Powers = fork.Powers{way.power}
+	plan.Powers = append(fork.Powers{way.power}, images...)
 	if _, problem := fork.Clone(without, plan); problem != nil {
 		t.Errorf("refused although %s is allowed: %s", way.power, problem.Message)
 	}
@@ -378,7 +383,7 @@ func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, w
 
 func TestWhatGivesNoPower(t *testing.T) {
 	ways := map[string]func(*corev1.PodTemplateSpec){
-		"a Secret, a ConfigMap and a claim of the namespace": func(p *corev1.PodTemplateSpec) {
+		"a Secret, a ConfigMap and a claim of the namespace that its author may read": func(p *corev1.PodTemplateSpec) {
 			p.Spec.Volumes = append(p.Spec.Volumes,
 				corev1.Volume{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}},
 				corev1.Volume{Name: "c", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}},
@@ -422,7 +427,7 @@ func TestWhatGivesNoPower(t *testing.T) {
 			give(with)
 			for form, patch := range formsOf(t, without.Template, with) {
 				t.Run(s.kind+" may get "+name+" by a "+form+" patch", func(t *testing.T) {
-					if _, problem := fork.Clone(without, fork.Plan{Identity: identity(), Patches: []crdv1.Patch{patch}}); problem != nil {
+					if _, problem := fork.Clone(without, fork.Plan{Identity: identity(), Patches: []crdv1.Patch{patch}, AuthorAsked: true}); problem != nil {
 						t.Error(problem.Message)
 					}
 				})

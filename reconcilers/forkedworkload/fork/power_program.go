@@ -1,0 +1,124 @@
+package fork
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// programs looks at what runs where a container has the node in reach, as a privileged
+// one or by a directory of the node, because its baseline has: a container of the
+// baseline that runs the same there is what makes that no news.
+func (g *grants) programs() {
+	for _, c := range containers(*g.next) {
+		if !g.inReach(g.next, c.Container) {
+			continue
+		}
+		ran := false
+		for _, was := range containers(*g.base) {
+			ran = ran || (was.Name == c.Name || g.inReach(g.base, was.Container)) && program(was.Container) == program(c.Container)
+		}
+		if !ran {
+			g.found = append(g.found, grant{power: PowerNodePrograms, path: c.path + " (its image or commands)", what: program(c.Container)})
+		}
+	}
+}
+
+// inReach reports whether a container of a pod has the node in reach by what the baseline
+// has.
+func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
+	was, _ := containerNamed(*g.base, c.Name)
+	if privileged(was) && privileged(c) {
+		return true
+	}
+	for _, m := range c.VolumeMounts {
+		if v := volumeNamed(pod, m.Name); v != nil && v.HostPath != nil && hasVolume(g.base, v.VolumeSource) {
+			return true
+		}
+	}
+	return false
+}
+
+// privileged reports whether a container is.
+func privileged(c corev1.Container) bool {
+	return c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged)
+}
+
+// volumeNamed returns the volume of this name, or nil.
+func volumeNamed(pod *corev1.PodSpec, name string) *corev1.Volume {
+	for i := range pod.Volumes {
+		if pod.Volumes[i].Name == name {
+			return &pod.Volumes[i]
+		}
+	}
+	return nil
+}
+
+// hasVolume reports whether a pod has this volume, by any name.
+func hasVolume(pod *corev1.PodSpec, source corev1.VolumeSource) bool {
+	for _, v := range pod.Volumes {
+		if equality.Semantic.DeepEqual(v.VolumeSource, source) {
+			return true
+		}
+	}
+	return false
+}
+
+// program returns, as text to compare, what a container runs: its image and all that is
+// executed in it.
+func program(c corev1.Container) string {
+	run := []any{c.Image, c.Command, c.Args}
+	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if p != nil && p.Exec != nil {
+			run = append(run, p.Exec.Command)
+		}
+	}
+	if c.Lifecycle != nil {
+		for _, h := range []*corev1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if h != nil && h.Exec != nil {
+				run = append(run, h.Exec.Command)
+			}
+		}
+	}
+	text, err := json.Marshal(run)
+	if err != nil {
+		return c.Image // Never: it is texts.
+	}
+	return string(text)
+}
+
+// users looks at containers that become root where the baseline names another user. A
+// container that is new is held to what all of the baseline have.
+func (g *grants) users() {
+	for _, c := range containers(*g.next) {
+		var had []container
+		for _, was := range containers(*g.base) {
+			if was.Name == c.Name {
+				had = []container{was}
+				break
+			}
+			had = append(had, was)
+		}
+		_, known := containerNamed(*g.base, c.Name)
+		others := len(had) > 0
+		for _, was := range had {
+			u := userOf(g.base, was.Container).User
+			others = others && u != nil && *u != 0
+		}
+		is := userOf(g.next, c.Container).User
+		root := is != nil && *is == 0 || is == nil && known // The image's own may be root.
+		g.when(others && root, PowerRoot, c.path+".securityContext.runAsUser")
+	}
+}
+
+// claims looks at claims of devices (dynamic resource allocation).
+func (g *grants) claims() {
+	for _, claim := range g.next.ResourceClaims {
+		had := false
+		for _, was := range g.base.ResourceClaims {
+			had = had || equality.Semantic.DeepEqual(was, claim)
+		}
+		g.when(!had, PowerResourceClaims, "spec.template.spec.resourceClaims["+claim.Name+"]")
+	}
+}
