@@ -24,9 +24,15 @@
 //
 // # It takes nothing on trust
 //
-// Requests are capped at 3 MiB each and 64 MiB together, with deadlines on all
+// Requests are capped at 4 MiB each and 64 MiB together, with deadlines on all
 // of it; HTTP/2 is off. Whoever reaches the port can only have a pod of their
 // own patched: nothing is stored and nothing is looked up.
+//
+// # What else it serves
+//
+// Config.Reviews are answered on the same listener, with the same caps and certificate:
+// the manager has its validating webhook there (reconcilers/authors), of which none of the
+// above is true: it refuses, and it asks the API server.
 //
 // A manager adds the Injector with mgr.Add; it runs on every replica, leader or
 // not. Readiness is Injector.Ready.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/netutil"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -51,6 +52,9 @@ type Config struct {
 	Inject inject.Config
 	// Address is what to listen on. Default ":9443".
 	Address string
+	// Reviews are further AdmissionReviews that are answered, by the path that they come
+	// on. Each ends with its context.
+	Reviews map[string]Review
 	// Certs says where the certificate stands. Client is made from REST when it
 	// is nil, and Hosts default to the names of the Service
 	// signadot-webhook-service.
@@ -64,6 +68,9 @@ type Config struct {
 	// Log takes what happens. Default slog.Default.
 	Log *slog.Logger
 }
+
+// Review answers one request for admission. The UID of the answer is set by the caller.
+type Review func(context.Context, *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse
 
 // Injector is the running webhook. It is a controller-runtime Runnable that
 // needs no leader election.

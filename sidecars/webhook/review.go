@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,10 +28,10 @@ const (
 	PathConfined = "/confined"
 )
 
-// What a request may weigh, and all of them together: two pods of the greatest
-// size etcd takes, and room for twenty such.
+// What a request may weigh, and all of them together: an object of the greatest size etcd
+// takes as it was and as it is to be, with what is said of it, and room for sixteen such.
 const (
-	maxBody   = 3 << 20
+	maxBody   = 4 << 20
 	maxBodies = 64 << 20
 )
 
@@ -44,6 +45,7 @@ type reviewer struct {
 	labels    func(namespace string) map[string]string
 	log       *slog.Logger
 	metrics   *metrics
+	others    map[string]Review
 	bodies    *semaphore.Weighted
 	injectPod func([]byte, inject.Namespace, inject.Config) (inject.Result, error)
 }
@@ -54,7 +56,7 @@ func newReviewer(cfg Config) (*reviewer, error) {
 		return nil, err
 	}
 	r := &reviewer{inject: cfg.Inject, labels: cfg.NamespaceLabels, log: cfg.Log,
-		metrics: counted, bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
+		metrics: counted, others: cfg.Reviews, bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
 	if r.labels == nil {
 		r.labels = func(string) map[string]string { return nil }
 	}
@@ -70,15 +72,30 @@ func (r *reviewer) handler() http.Handler {
 		PathPods + PathConfined:          {Confined: true},
 		PathNamespacePods + PathConfined: {Selected: true, Confined: true},
 	} {
-		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, req *http.Request) { r.serve(w, req, found) })
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, req *http.Request) {
+			r.serve(w, req, func(_ context.Context, a *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string) {
+				return r.answer(a, found)
+			})
+		})
+	}
+	for path, review := range r.others {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, req *http.Request) {
+			r.serve(w, req, func(ctx context.Context, a *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string) {
+				response := review(ctx, a)
+				if response.Allowed {
+					return response, "admitted"
+				}
+				return response, "denied"
+			})
+		})
 	}
 	return mux
 }
 
-// serve reads one review and answers it. found is what the API server has found
-// out about the namespace before it asked. What is no review gets an HTTP error,
-// which the API server ignores as failurePolicy says.
-func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, found inject.Namespace) {
+// serve reads one review and has it answered; the answer comes with its outcome for
+// metrics. What is no review gets an HTTP error, which the API server takes as
+// failurePolicy says.
+func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, answer func(context.Context, *admissionv1.AdmissionRequest) (*admissionv1.AdmissionResponse, string)) {
 	began := time.Now()
 	review, status, err := r.read(w, req)
 	if err != nil {
@@ -86,15 +103,15 @@ func (r *reviewer) serve(w http.ResponseWriter, req *http.Request, found inject.
 		http.Error(w, err.Error(), status)
 		return
 	}
-	response, outcome := r.answer(review.Request, found)
+	response, outcome := answer(req.Context(), review.Request)
 	response.UID = review.Request.UID
 	r.metrics.count(outcome, began)
 	w.Header().Set("Content-Type", "application/json")
-	answer := admissionv1.AdmissionReview{
+	reply := admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Response: response,
 	}
-	if err := json.NewEncoder(w).Encode(answer); err != nil {
+	if err := json.NewEncoder(w).Encode(reply); err != nil {
 		r.log.Warn("an admission answer was not delivered", "error", err)
 	}
 }
@@ -123,7 +140,8 @@ func (r *reviewer) read(w http.ResponseWriter, req *http.Request) (*admissionv1.
 	return &review, http.StatusOK, nil
 }
 
-// answer decides about one request. outcome is for metrics: injected, declined
+// answer decides about one pod. found is what the API server has found out about its
+// namespace before it asked. outcome is for metrics: injected, declined
 // (asked for, refused with a reason), untouched or fault.
 func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace) (response *admissionv1.AdmissionResponse, outcome string) {
 	defer func() {

@@ -7,7 +7,8 @@
 // An authority of our own signs a leaf that all replicas of the manager serve.
 // Both stand in the Secret webhook-server-cert, with their keys; the
 // certificates of the authorities that callers may trust stand in the caBundle
-// of the MutatingWebhookConfiguration. Leaf: 24 hours, authority: 30 days, each
+// of the MutatingWebhookConfiguration, and of the ValidatingWebhookConfiguration where
+// there is one. Leaf: 24 hours, authority: 30 days, each
 // renewed at half its life.
 //
 // # How a change goes
@@ -21,9 +22,10 @@
 // the steps. A Keeper reads, plans and does, every ten seconds and on every
 // replica; writes are conditional on what was read, so of two replicas that do
 // the same step one wins and the other reads again. What is damaged or expired
-// is begun anew: the webhook's failurePolicy is Ignore, so meanwhile pods start
-// without sidecars, and no pod is kept from starting.
+// is begun anew: the mutating webhook's failurePolicy is Ignore, so meanwhile pods start
+// without sidecars, and no pod is kept from starting; that of the validating one is Fail,
+// so for those seconds no object of ours can be given another spec.
 //
 // Users owe the right to create Secrets in the manager's namespace, and to get,
-// patch and update this one and the MutatingWebhookConfiguration.
+// patch and update this one and the webhook configurations.
 package certs

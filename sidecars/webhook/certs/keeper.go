@@ -27,6 +27,8 @@ type Config struct {
 	// Registration names the MutatingWebhookConfiguration. Default
 	// signadot-mutating-webhook-configuration.
 	Registration string
+	// Validating names the ValidatingWebhookConfiguration; empty: there is none.
+	Validating string
 	// Policy says how long things live, and for which hosts. Hosts are required;
 	// defaults: 30 days, 24 hours, one minute.
 	Policy Policy
@@ -170,12 +172,12 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	registration, err := k.readRegistration(ctx)
+	registered, err := k.readRegistrations(ctx)
 	if err != nil {
 		return false, err
 	}
 	now, state := k.cfg.Now(), read(secret.Data)
-	steps := Plan(now, Observed{State: state, Published: registration.published(), Registered: registration != nil && len(registration.Webhooks) > 0}, k.cfg.Policy)
+	steps := Plan(now, Observed{State: state, Published: registered.published(), Registered: registered.callers()}, k.cfg.Policy)
 	if inSecret := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s == Publish }); len(inSecret) > 0 {
 		next, err := change(now, state, inSecret, k.cfg.Policy)
 		if err != nil {
@@ -188,7 +190,7 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 		state = next
 	}
 	if slices.Contains(steps, Publish) {
-		if err := k.publish(ctx, registration, encode(bundle(state)...)); err != nil {
+		if err := k.publish(ctx, registered, encode(bundle(state)...)); err != nil {
 			return false, retriable(err)
 		}
 	}

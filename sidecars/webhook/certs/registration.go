@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -13,57 +14,98 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// registration is the webhook configuration; nil when there is none.
-type registration admissionv1.MutatingWebhookConfiguration
-
-func (k *Keeper) readRegistration(ctx context.Context) (*registration, error) {
-	var found admissionv1.MutatingWebhookConfiguration
-	err := k.cfg.Client.Get(ctx, client.ObjectKey{Name: k.cfg.Registration}, &found)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read MutatingWebhookConfiguration %s: %w", k.cfg.Registration, err)
-	}
-	return (*registration)(&found), nil
+// registration is one of our webhook configurations.
+type registration struct {
+	object client.Object
+	// bundles are the caBundles of its webhooks, in their order.
+	bundles [][]byte
 }
 
-// published gives the certificates that every webhook of the configuration
-// trusts.
-func (r *registration) published() []*x509.Certificate {
-	if r == nil || len(r.Webhooks) == 0 {
-		return nil
+// registrations are those that exist.
+type registrations []registration
+
+func (k *Keeper) readRegistrations(ctx context.Context) (registrations, error) {
+	var out registrations
+	mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
+	for _, of := range []struct {
+		kind, name string
+		object     client.Object
+		bundles    func() [][]byte
+	}{
+		{"MutatingWebhookConfiguration", k.cfg.Registration, mutating, func() (out [][]byte) {
+			for _, w := range mutating.Webhooks {
+				out = append(out, w.ClientConfig.CABundle)
+			}
+			return out
+		}},
+		{"ValidatingWebhookConfiguration", k.cfg.Validating, validating, func() (out [][]byte) {
+			for _, w := range validating.Webhooks {
+				out = append(out, w.ClientConfig.CABundle)
+			}
+			return out
+		}},
+	} {
+		if of.name == "" {
+			continue
+		}
+		err := k.cfg.Client.Get(ctx, client.ObjectKey{Name: of.name}, of.object)
+		if err == nil {
+			out = append(out, registration{of.object, of.bundles()})
+		} else if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("cannot read %s %s: %w", of.kind, of.name, err)
+		}
 	}
-	common := readBundle(r.Webhooks[0].ClientConfig.CABundle)
-	for _, w := range r.Webhooks[1:] {
-		also := readBundle(w.ClientConfig.CABundle)
-		common = slices.DeleteFunc(common, func(c *x509.Certificate) bool { return !slices.ContainsFunc(also, c.Equal) })
+	return out, nil
+}
+
+// callers reports whether any webhook is registered, so that somebody calls.
+func (r registrations) callers() bool {
+	return slices.ContainsFunc(r, func(one registration) bool { return len(one.bundles) > 0 })
+}
+
+// published gives the certificates that every webhook trusts.
+func (r registrations) published() []*x509.Certificate {
+	var common []*x509.Certificate
+	first := true
+	for _, one := range r {
+		for _, b := range one.bundles {
+			also := readBundle(b)
+			if first {
+				common, first = also, false
+			}
+			common = slices.DeleteFunc(common, func(c *x509.Certificate) bool { return !slices.ContainsFunc(also, c.Equal) })
+		}
 	}
 	return common
 }
 
-// publish writes the bundle into every webhook of the configuration, as a JSON
-// patch: fields of a newer API stay. It is refused when the configuration has
-// changed since it was read.
-func (k *Keeper) publish(ctx context.Context, r *registration, bundle []byte) error {
+// publish writes the bundle into every webhook that has not got it, as JSON patches:
+// fields of a newer API stay. It is refused when a configuration has changed since it was
+// read.
+func (k *Keeper) publish(ctx context.Context, all registrations, want []byte) error {
 	type operation struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	patch := []operation{{"test", "/metadata/resourceVersion", r.ResourceVersion}}
-	for i := range r.Webhooks {
-		patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), bundle})
+	for _, r := range all {
+		patch := []operation{{"test", "/metadata/resourceVersion", r.object.GetResourceVersion()}}
+		for i, have := range r.bundles {
+			if !bytes.Equal(have, want) {
+				patch = append(patch, operation{"add", fmt.Sprintf("/webhooks/%d/clientConfig/caBundle", i), want})
+			}
+		}
+		if len(patch) == 1 {
+			continue
+		}
+		text, err := json.Marshal(patch)
+		if err != nil {
+			return err
+		}
+		if err := k.cfg.Client.Patch(ctx, r.object, client.RawPatch(types.JSONPatchType, text)); err != nil {
+			return fmt.Errorf("cannot tell the API server whom to trust (%T %s): %w", r.object, r.object.GetName(), err)
+		}
+		k.cfg.Log.Info("the API server is told whom to trust", "configuration", r.object.GetName())
 	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	target := admissionv1.MutatingWebhookConfiguration(*r)
-	if err := k.cfg.Client.Patch(ctx, &target, client.RawPatch(types.JSONPatchType, text)); err != nil {
-		return fmt.Errorf("cannot tell the API server whom to trust (MutatingWebhookConfiguration %s): %w",
-			k.cfg.Registration, err)
-	}
-	k.cfg.Log.Info("the API server is told whom to trust", "configuration", k.cfg.Registration)
 	return nil
 }
