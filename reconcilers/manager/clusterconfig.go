@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/redirect/spec"
@@ -29,6 +30,10 @@ type Cluster struct {
 	IptablesMode spec.Mode
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
 	PatchPowers fork.Powers
+	// AskAuthors has authors of our objects asked about their rights, and Limits say how
+	// much one object may ask for.
+	AskAuthors bool
+	Limits     authors.Limits
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
 }
@@ -46,6 +51,12 @@ type clusterFile struct {
 		Patches struct {
 			Allow []string `json:"allow"`
 		} `json:"patches"`
+		Authors struct {
+			Ask bool `json:"ask"`
+		} `json:"authors"`
+		Limits struct {
+			Members, Patches, Replicas int
+		} `json:"limits"`
 		ExternalWorkloads struct {
 			// Durations as Go writes them, such as 60s; empty for the defaults.
 			TunnelFresh    string `json:"tunnelFresh"`
@@ -82,7 +93,8 @@ func ParseCluster(content []byte) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, fmt.Errorf("routing.iptablesMode: %w", err)
 	}
-	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode}
+	c := Cluster{AllowedNamespaces: f.AllowedNamespaces, CustomHeaders: f.Routing.CustomHeaders, IptablesMode: mode,
+		AskAuthors: f.Sandboxes.Authors.Ask, Limits: authors.Limits(f.Sandboxes.Limits)}
 	for _, name := range c.CustomHeaders {
 		if err := routingkey.CheckHeader(name); err != nil {
 			return Cluster{}, fmt.Errorf("routing.customHeaders: %w", err)

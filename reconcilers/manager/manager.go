@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
@@ -27,6 +28,7 @@ import (
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/sidecars/webhook/certs"
 )
 
 // Leader election: how long a leader may be silent, how long it tries to renew,
@@ -69,6 +71,11 @@ type Config struct {
 	// PatchPowers are those that patches may give a fork though its baseline has them
 	// not. None when it is empty.
 	PatchPowers fork.Powers
+	// AskAuthors serves the webhook that asks about the rights of our objects' authors
+	// (package authors); without, reading what a baseline does not is a power of patches.
+	AskAuthors bool
+	// Limits are how much one object may ask for, where AskAuthors is set.
+	Limits authors.Limits
 	// MetricsAddress and HealthAddress are host:port; "0" listens nowhere.
 	MetricsAddress, HealthAddress string
 	// KeyHeaders are the custom headers that carry routing keys, by precedence.
@@ -266,6 +273,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 	}
 	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
 		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
+		AuthorsAsked:      m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: m.config.KeyHeaders}
 	if err := m.addReceipts(&parts); err != nil {
 		return err
@@ -300,10 +308,13 @@ func (m *Main) addWebhook() error {
 	if m.config.WithoutWebhook {
 		return m.manager.AddReadyzCheck("ping", healthz.Ping)
 	}
-	var err error
+	reviews, err := m.reviews()
+	if err != nil {
+		return fmt.Errorf("make what asks about authors: %w", err)
+	}
 	m.injector, err = webhook.New(webhook.Config{
 		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
-		Metrics: m.config.Metrics, Log: m.config.Logger,
+		Reviews: reviews, Certs: certs.Config{Validating: validatingWebhook}, Metrics: m.config.Metrics, Log: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)
@@ -312,6 +323,29 @@ func (m *Main) addWebhook() error {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
 	return m.manager.AddReadyzCheck("webhook", m.injector.Ready)
+}
+
+// The operator's own service account, and its validating webhook, as the chart has them.
+const (
+	ownAccount        = "signadot-controller-manager"
+	validatingWebhook = "signadot-validating-webhook-configuration"
+)
+
+// reviews are the reviews that the webhook answers beside those of pods.
+func (m *Main) reviews() (map[string]webhook.Review, error) {
+	if !m.config.AskAuthors {
+		return nil, nil
+	}
+	r, err := authors.New(authors.Config{
+		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
+		Exempt:            []string{"system:serviceaccount:" + m.config.Namespace + ":" + ownAccount},
+		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
+		Powers: m.config.PatchPowers, Limits: m.config.Limits,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]webhook.Review{authors.Path: r.Review}, nil
 }
 
 // onLeader is something that runs on the leader only.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -118,10 +119,26 @@ func (s apiServer) create(t *testing.T, text string) *unstructured.Unstructured 
 	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Create(t.Context(), o); err != nil {
+	if err := s.unasked(t).Create(t.Context(), o); err != nil {
 		t.Fatalf("%s: %v", title(o), err)
 	}
 	return o
+}
+
+// unasked gives a client that may do anything and whose objects the API server does not
+// ask the manager about: there is no network here by which it could (the webhook itself is
+// tested in reconcilers/authors).
+func (s apiServer) unasked(t *testing.T) client.Client {
+	t.Helper()
+	access := rest.CopyConfig(s.config)
+	access.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + namespace + ":signadot-controller-manager", Groups: []string{"system:masters"},
+	}
+	c, err := client.New(access, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // eventually waits until holds gives nil.
@@ -195,6 +212,15 @@ func (s apiServer) kept(ctx context.Context) error {
 		missing = append(missing, errors.New("no leader in the Lease"))
 	}
 	for _, hook := range config.Webhooks {
+		if len(hook.ClientConfig.CABundle) == 0 {
+			missing = append(missing, fmt.Errorf("no CA bundle in webhook %s", hook.Name))
+		}
+	}
+	validating := &registrationv1.ValidatingWebhookConfiguration{}
+	if err := s.Get(ctx, client.ObjectKey{Name: "signadot-validating-webhook-configuration"}, validating); err != nil {
+		return err
+	}
+	for _, hook := range validating.Webhooks {
 		if len(hook.ClientConfig.CABundle) == 0 {
 			missing = append(missing, fmt.Errorf("no CA bundle in webhook %s", hook.Name))
 		}

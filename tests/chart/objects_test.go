@@ -10,12 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"switchyard.dev/reconcilers/authors"
 )
 
 // scopeless are the kinds in the chart that have no namespace.
-var scopeless = []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration"}
+var scopeless = []string{"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
 
 func objectsAreInOurNamespace(t *testing.T, all objects) {
 	for _, o := range all {
@@ -251,6 +254,43 @@ func TestTheWebhookConfigurationIsAsHardAsItShouldBe(t *testing.T) {
 		if service == nil || service.Namespace != namespace || service.Name != "signadot-webhook-service" || !strings.HasPrefix(*service.Path, "/mutate-v1-pod") {
 			t.Errorf("%s calls %+v", hook.Name, service)
 		}
+	}
+}
+
+func TestTheWebhookForAuthorsIsAsHardAsItShouldBe(t *testing.T) {
+	const name = "signadot-validating-webhook-configuration"
+	all := mustRender(t, "")
+	config := as[admissionv1.ValidatingWebhookConfiguration](t, all.find("ValidatingWebhookConfiguration", "", name))
+	if len(config.Webhooks) != 1 {
+		t.Fatalf("there are %d webhooks", len(config.Webhooks))
+	}
+	hook := config.Webhooks[0]
+	got := []any{hook.FailurePolicy, hook.TimeoutSeconds, hook.SideEffects, hook.MatchPolicy, hook.ClientConfig.CABundle, *hook.ClientConfig.Service.Path}
+	want := []any{new(admissionv1.Fail), new(int32(5)), new(admissionv1.SideEffectClassNone), new(admissionv1.Equivalent), []byte(nil), authors.Path}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("failure policy, timeout, side effects, match policy, CA bundle, path (-want +got):\n%s", diff)
+	}
+	var resources []string
+	for kind := range authors.Kinds() {
+		for _, o := range all.kind("CustomResourceDefinition") {
+			if d := as[apiextensionsv1.CustomResourceDefinition](t, o); d.Spec.Names.Kind == kind {
+				resources = append(resources, d.Spec.Names.Plural)
+			}
+		}
+	}
+	slices.Sort(resources)
+	rule := hook.Rules[0]
+	if len(hook.Rules) != 1 || !slices.Equal(rule.Resources, resources) || !slices.Equal(rule.Operations, []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}) {
+		t.Errorf("it is called for %v; authors are asked about %v", hook.Rules, resources)
+	}
+	for _, a := range authors.Annotations() {
+		if !strings.Contains(hook.MatchConditions[1].Expression, "'"+a+"'") {
+			t.Errorf("a change of annotation %s does not call it", a)
+		}
+	}
+	without := mustRender(t, "sandboxes: {authors: {ask: false}}")
+	if len(without) != len(all)-1 || without.find("ValidatingWebhookConfiguration", "", name) != nil {
+		t.Error("it cannot be left out by itself")
 	}
 }
 

@@ -1,0 +1,228 @@
+package authors
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/sandbox"
+)
+
+// Access is one right, as a SubjectAccessReview asks for it.
+type Access struct {
+	Verb, Group, Resource string
+	// Namespace is empty for kinds that have none.
+	Namespace string
+	// Name is empty for all objects of the namespace, and for what is created.
+	Name string
+}
+
+// Want is a right that an author needs, and what for.
+type Want struct {
+	Access
+	// Purpose is what cannot be done without it, as "fork Deployment shop/customer".
+	Purpose string
+	// At is the field that asks for it.
+	At string
+	// Instead is what can be done besides asking for the right; it may be empty.
+	Instead string
+}
+
+// Input is what counts for one object.
+type Input struct {
+	// Object is a pointer to one of the kinds of Kinds.
+	Object runtime.Object
+	// Baselines are the live workloads that it names.
+	Baselines map[crdv1.ObjectRef]Baseline
+	// OperatorNamespace is where the operator lives.
+	OperatorNamespace string
+	// Powers are those that patches of everybody may add.
+	Powers fork.Powers
+	// Limits are how much an object may ask for.
+	Limits Limits
+}
+
+// Baseline is a workload that an object names.
+type Baseline struct {
+	// Live is the workload; nil when there is none that can be looked at.
+	Live *baseline.Workload
+	// Missing says why there is none, as the end of a sentence about it.
+	Missing string
+}
+
+// Decision is what an object asks for.
+type Decision struct {
+	// Wants are the rights that its author needs, each once.
+	Wants []Want
+	// TooMuch says which bound it exceeds; empty: none.
+	TooMuch string
+}
+
+// Decide says what the author of an object needs.
+func Decide(in Input) Decision {
+	d := &deciding{Input: in, had: map[Access]bool{}}
+	switch o := in.Object.(type) {
+	case *crdv1.SignadotSandbox:
+		if d.tooMuch = in.Limits.ofSandbox(o); d.tooMuch == "" {
+			d.members(asks(o, in.OperatorNamespace), true)
+		}
+	case *crdv1.ForkedWorkload:
+		if d.tooMuch = in.Limits.patches(len(o.Spec.Patches)); d.tooMuch == "" {
+			d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
+		}
+	case crdv1.Member:
+		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
+	case *crdv1.RoutingConfig:
+		d.routingConfig(o)
+	case *crdv1.SignadotRouteGroup:
+		d.routeGroup(o)
+	}
+	return Decision{Wants: d.wants, TooMuch: d.tooMuch}
+}
+
+// References returns the workloads that an object names and that patches are for, each
+// once.
+func References(o runtime.Object, operatorNamespace string) []crdv1.ObjectRef {
+	var members []sandbox.Ask
+	switch o := o.(type) {
+	case *crdv1.SignadotSandbox:
+		members = asks(o, operatorNamespace)
+	case *crdv1.ForkedWorkload:
+		members = []sandbox.Ask{{Object: o}}
+	}
+	var out []crdv1.ObjectRef
+	had := map[crdv1.ObjectRef]bool{}
+	for _, m := range members {
+		w, ok := m.Object.(*crdv1.ForkedWorkload)
+		if ref, _ := m.Object.BaselineRef(); ok && named(ref) && !had[ref] && len(w.Spec.Patches) > 0 {
+			had[ref] = true
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// asks returns the members of a sandbox.
+func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
+	return sandbox.Asks(sandbox.Input{Sandbox: s, OperatorNamespace: operatorNamespace})
+}
+
+// deciding collects what an object asks for.
+type deciding struct {
+	Input
+	wants   []Want
+	had     map[Access]bool
+	pods    int64
+	tooMuch string
+}
+
+// want notes a right, unless it is noted already.
+func (d *deciding) want(w Want) {
+	if !d.had[w.Access] {
+		d.had[w.Access] = true
+		d.wants = append(d.wants, w)
+	}
+}
+
+// members looks at members. ofSandbox says whether one sandbox asks for them: only then is
+// what they know of resources true.
+func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
+	for _, m := range all {
+		ref, ok := m.Object.BaselineRef()
+		if !ok {
+			d.freeTunnel(m)
+			continue
+		}
+		if !named(ref) {
+			continue // It stands for nothing, now and later: the controller refuses it.
+		}
+		group, resource := resourceOf(ref)
+		d.want(Want{
+			Access:  Access{Verb: "create", Group: group, Resource: resource, Namespace: ref.Namespace},
+			Purpose: purpose(m.Object) + " " + baseline.Describe(ref), At: m.At,
+		})
+		if w, ok := m.Object.(*crdv1.ForkedWorkload); ok {
+			d.reads(w, ref, ofSandbox)
+		}
+	}
+	if d.tooMuch == "" {
+		d.tooMuch = d.Limits.replicas(d.pods)
+	}
+}
+
+// freeTunnel looks at an external workload that stands for no workload: it has a Service.
+// One that names no namespace is the operator's own.
+func (d *deciding) freeTunnel(m sandbox.Ask) {
+	namespace := m.Object.GetNamespace()
+	if namespace == d.OperatorNamespace {
+		return
+	}
+	d.want(Want{
+		Access:  Access{Verb: "create", Resource: "services", Namespace: namespace},
+		Purpose: "have a Service for a tunnel in namespace " + namespace, At: m.At,
+	})
+}
+
+// named reports whether a reference names a workload; the controllers take no other.
+func named(ref crdv1.ObjectRef) bool {
+	return ref.Kind != "" && ref.Name != "" && ref.Namespace != ""
+}
+
+// purpose says what a member does with its baseline.
+func purpose(m crdv1.Member) string {
+	switch m.MemberKind() {
+	case crdv1.KindForkedWorkload:
+		return "fork"
+	case crdv1.KindExternalWorkload:
+		return "take the requests of"
+	default:
+		return "stand before"
+	}
+}
+
+// resourceOf returns the API group and resource of a kind of workload. A kind that this
+// version does not know may be one that a later one does: its resource is guessed.
+func resourceOf(ref crdv1.ObjectRef) (group, resource string) {
+	gv, err := schema.ParseGroupVersion(ref.APIVersion)
+	if err != nil {
+		gv = schema.GroupVersion{Group: ref.APIVersion}
+	}
+	return gv.Group, plural(ref.Kind)
+}
+
+// plural guesses the resource of a kind, as it is of all kinds of Kubernetes.
+func plural(kind string) string {
+	guessed, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	return guessed.Resource
+}
+
+// routingConfig looks at what a RoutingConfig leads to.
+func (d *deciding) routingConfig(c *crdv1.RoutingConfig) {
+	for i, m := range c.Spec.SandboxedWorkloads {
+		d.want(Want{
+			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: plural(m.Kind), Namespace: m.Namespace, Name: m.Name},
+			Purpose: fmt.Sprintf("lead requests to %s %s/%s", m.Kind, m.Namespace, m.Name),
+			At:      fmt.Sprintf("spec.sandboxedWorkloads[%d]", i),
+		})
+	}
+}
+
+// routeGroup looks at the sandboxes of a route group.
+func (d *deciding) routeGroup(g *crdv1.SignadotRouteGroup) {
+	for i, name := range g.Spec.SandboxNames {
+		if name == "" {
+			continue
+		}
+		d.want(Want{
+			Access:  Access{Verb: "get", Group: crdv1.Group, Resource: strings.ToLower(crdv1.KindSandbox) + "es", Name: name},
+			Purpose: "lead requests to the members of SignadotSandbox " + name,
+			At:      fmt.Sprintf("spec.sandboxNames[%d]", i),
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package authors
+
+import (
+	"fmt"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// SettingLimits is where the operator's chart has how much a sandbox may ask for.
+const SettingLimits = "sandboxes.limits"
+
+// Limits are how much one object may ask for: what it asks for is made with the operator's
+// rights, past the quotas of its author.
+type Limits struct {
+	// Members are forks, external and virtual workloads together. Zero means
+	// DefaultMembers.
+	Members int
+	// Patches are those of all forks. Zero means DefaultPatches.
+	Patches int
+	// Replicas are the pods that all forks ask for. Zero means DefaultReplicas.
+	Replicas int
+}
+
+// What holds where Limits say nothing.
+const (
+	DefaultMembers  = 100
+	DefaultPatches  = 500
+	DefaultReplicas = 200
+)
+
+// WithDefaults returns the Limits with every number set.
+func (l Limits) WithDefaults() Limits {
+	for _, n := range []struct {
+		have  *int
+		value int
+	}{{&l.Members, DefaultMembers}, {&l.Patches, DefaultPatches}, {&l.Replicas, DefaultReplicas}} {
+		if *n.have <= 0 {
+			*n.have = n.value
+		}
+	}
+	return l
+}
+
+// ofSandbox says which bound a sandbox exceeds; empty: none. Members and patches are
+// counted before anything is worked out for them.
+func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
+	targets, patches := map[crdv1.ObjectRef]bool{}, 0
+	if c := s.Spec.Customization; c != nil {
+		patches = len(c.Patches)
+		for _, p := range c.Patches {
+			targets[p.Target] = true
+		}
+	}
+	if n := len(targets) + len(s.Spec.ExternalWorkloads) + len(s.Spec.VirtualWorkloads); n > l.Members {
+		return fmt.Sprintf("it has %d members, and at most %d are possible (%s.members): make two sandboxes of it, with a route group", n, l.Members, SettingLimits)
+	}
+	return l.patches(patches)
+}
+
+// patches says whether there are too many patches.
+func (l Limits) patches(n int) string {
+	if n <= l.Patches {
+		return ""
+	}
+	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): put what is for one workload into one patch", n, l.Patches, SettingLimits)
+}
+
+// replicas says whether forks ask for too many pods.
+func (l Limits) replicas(n int64) string {
+	if n <= int64(l.Replicas) {
+		return ""
+	}
+	return fmt.Sprintf("its forks ask for %d pods, and at most %d are possible (%s.replicas): ask for fewer replicas in its patches", n, l.Replicas, SettingLimits)
+}

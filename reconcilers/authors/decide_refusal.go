@@ -1,0 +1,43 @@
+package authors
+
+import (
+	"fmt"
+	"strings"
+)
+
+// mostTold is how many rights a refusal names.
+const mostTold = 5
+
+// Refusal says, to the author, what is lacking; empty: nothing.
+func Refusal(lacking []Want) string {
+	var out []string
+	for _, w := range lacking[:min(len(lacking), mostTold)] {
+		text := fmt.Sprintf("you may not %s, so you cannot %s (%s): ask for that right", w.Access, w.Purpose, w.At)
+		if w.Instead != "" {
+			text += ", or " + w.Instead
+		}
+		out = append(out, text)
+	}
+	if more := len(lacking) - mostTold; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more rights are lacking", more))
+	}
+	return strings.Join(out, "; ")
+}
+
+// String names the right as kubectl auth can-i does.
+func (a Access) String() string {
+	text := a.Verb + " " + a.Resource
+	if a.Group != "" {
+		text += "." + a.Group
+	}
+	switch {
+	case a.Name != "":
+		text += fmt.Sprintf(" %q", a.Name)
+	case a.Verb != "create":
+		text = a.Verb + " all " + strings.TrimPrefix(text, a.Verb+" ")
+	}
+	if a.Namespace != "" {
+		text += " in namespace " + a.Namespace
+	}
+	return text
+}

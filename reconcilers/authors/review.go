@@ -1,0 +1,206 @@
+package authors
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/forkedworkload/fork"
+)
+
+// Path is where the API server asks.
+const Path = "/validate-signadot-com-v1"
+
+// patience is how long an answer may take, less than the webhook's timeout: the author is
+// told then that it was no refusal.
+const patience = 3 * time.Second
+
+// Questions to the API server, per second and at once: apart from those of the
+// controllers, so that authors cannot keep them waiting.
+const (
+	questionsPerSecond = 200
+	questionsBurst     = 400
+)
+
+// Config says what a Reviewer works with.
+type Config struct {
+	// Client reads baselines from the cache. Required.
+	Client client.Reader
+	// REST reaches the API server, to ask it. Required.
+	REST *rest.Config
+	// Exempt are users who are not asked about: the operator's own service accounts, by
+	// their whole names.
+	Exempt []string
+	// OperatorNamespace is where the operator lives. Required.
+	OperatorNamespace string
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+	// Powers are those that patches of everybody may add.
+	Powers fork.Powers
+	// Limits are how much an object may ask for.
+	Limits Limits
+	// Logger takes what goes wrong; slog.Default() when it is nil.
+	Logger *slog.Logger
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.Client == nil || c.REST == nil || c.OperatorNamespace == "" {
+		return errors.New("authors: Client, REST and OperatorNamespace are required")
+	}
+	return nil
+}
+
+// Reviewer answers AdmissionReviews. It is safe for use by several goroutines.
+type Reviewer struct {
+	config Config
+	asker  *asker
+}
+
+// New gives a Reviewer, or what is wrong with the configuration.
+func New(c Config) (*Reviewer, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Limits = c.Limits.WithDefaults()
+	scheme := runtime.NewScheme()
+	if err := authorizationv1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("authors: %w", err)
+	}
+	access := rest.CopyConfig(c.REST)
+	access.QPS, access.Burst, access.RateLimiter = questionsPerSecond, questionsBurst, nil
+	asking, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("authors: %w", err)
+	}
+	return &Reviewer{config: c, asker: newAsker(asking, time.Now)}, nil
+}
+
+// Kinds returns an empty object of each kind whose authors are asked about, by its name.
+func Kinds() map[string]runtime.Object {
+	return map[string]runtime.Object{
+		crdv1.KindSandbox: &crdv1.SignadotSandbox{}, crdv1.KindRouteGroup: &crdv1.SignadotRouteGroup{},
+		crdv1.KindForkedWorkload: &crdv1.ForkedWorkload{}, crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkload{},
+		crdv1.KindVirtualWorkload: &crdv1.VirtualWorkload{}, crdv1.KindRoutingConfig: &crdv1.RoutingConfig{},
+	}
+}
+
+// Review answers one request: whether its author has the rights that the operator will use
+// for it. It changes nothing, so it answers dry runs as it answers all others.
+func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (answer *admissionv1.AdmissionResponse) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r.config.Logger.Error("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(fault))
+			answer = refused(http.StatusInternalServerError, metav1.StatusReasonInternalError, "whether you may write this could not be found out, for a fault of the operator's; its log says more")
+		}
+	}()
+	if slices.Contains(r.config.Exempt, req.UserInfo.Username) || passes(req) {
+		return &admissionv1.AdmissionResponse{Allowed: true}
+	}
+	o, known := Kinds()[req.Kind.Kind]
+	if !known || req.Kind.Group != crdv1.Group {
+		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, "the operator was asked about an object of kind "+req.Kind.Kind+", which it knows nothing of: its webhook is registered wrongly")
+	}
+	if err := json.Unmarshal(req.Object.Raw, o); err != nil {
+		return refused(http.StatusBadRequest, metav1.StatusReasonBadRequest, fmt.Sprintf("the object cannot be read: %v", err))
+	}
+	if m, ok := o.(metav1.Object); ok && m.GetNamespace() == "" {
+		m.SetNamespace(req.Namespace)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return r.review(ctx, req, o)
+}
+
+// review answers about an object whose author is to be asked about.
+func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) *admissionv1.AdmissionResponse {
+	in, err := r.gather(ctx, o)
+	if err != nil {
+		return r.later(req, err)
+	}
+	d := Decide(in)
+	if len(d.Wants) > mostWants {
+		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: make several objects of it", len(d.Wants), mostWants)
+	}
+	if d.TooMuch != "" {
+		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" asks for too much: "+d.TooMuch)
+	}
+	lacking, err := r.asker.lacking(ctx, req.UserInfo, d.Wants)
+	if err != nil {
+		return r.later(req, err)
+	}
+	if len(lacking) > 0 {
+		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" needs rights that you have not: "+Refusal(lacking))
+	}
+	return &admissionv1.AdmissionResponse{Allowed: true}
+}
+
+// later refuses for now: nobody knows whether the author has the rights.
+func (r *Reviewer) later(req *admissionv1.AdmissionRequest, err error) *admissionv1.AdmissionResponse {
+	r.config.Logger.Warn("an author could not be asked about", "kind", req.Kind.Kind, "namespace", req.Namespace, "name", req.Name, "error", err)
+	return refused(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, fmt.Sprintf(
+		"%s: whether you have the rights that it takes could not be found out (%.300s): try again", name(req), err))
+}
+
+// refused is an answer that says no.
+func refused(code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
+	return &admissionv1.AdmissionResponse{Result: &metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
+
+// name names the object of a request for people.
+func name(req *admissionv1.AdmissionRequest) string {
+	if req.Namespace == "" {
+		return req.Kind.Kind + " " + req.Name
+	}
+	return req.Kind.Kind + " " + req.Namespace + "/" + req.Name
+}
+
+// passes reports whether a request asks for nothing new: it is about a status, or leaves
+// what counts as it was. The webhook's matchConditions say the same, so that this
+// program is not even needed for it.
+func passes(req *admissionv1.AdmissionRequest) bool {
+	switch {
+	case req.SubResource != "":
+		return true
+	case req.Operation == admissionv1.Create:
+		return false
+	case req.Operation != admissionv1.Update:
+		return true
+	}
+	var before, after struct {
+		Metadata struct{ Annotations map[string]string }
+		Spec     json.RawMessage
+	}
+	if json.Unmarshal(req.OldObject.Raw, &before) != nil || json.Unmarshal(req.Object.Raw, &after) != nil {
+		return false
+	}
+	for _, a := range Annotations() {
+		if before.Metadata.Annotations[a] != after.Metadata.Annotations[a] {
+			return false
+		}
+	}
+	return bytes.Equal(before.Spec, after.Spec)
+}
+
+// Annotations returns those that count like the spec: templates in patches may name what
+// they say.
+func Annotations() []string {
+	return []string{crdv1.AnnotationSandboxName, crdv1.AnnotationRoutingKey}
+}
