@@ -64,6 +64,11 @@
 // result has to pass the check of power like any other. What Plan.Powers lets it leave out
 // is not inherited, and no user where something else keeps it from being root.
 //
+// Reading Secrets, ConfigMaps and claims that the baseline does not use is a power only where
+// the author was not asked about (Plan.AuthorAsked); WishesOf says what patches read, for
+// who asks. A fork that runs (Plan.Running) goes on with the powers that came to be called
+// so after it was made.
+//
 // A strategic patch finds containers by name, so one that names a container that is not
 // there may be a slip of the pen. Where the name is nearly that of a container that is
 // there, it is refused with a question, also when it has an image: the fork would run the
