@@ -310,6 +310,13 @@ func (c *cluster) updates(t *testing.T) {
 	}
 	s := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "rightful"}}
 	image := `{"spec": {"sdRevision": 7}}`
+	// The conditions of the webhook cost the API server something by the size of the object.
+	text := strings.Repeat("x", 1<<20)
+	large := forkOf("", "", container("env: [{name: LARGE, value: "+text+"}]"))
+	big, err := c.write("developer", large, "large")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		says, user string
 		object     client.Object
@@ -318,6 +325,8 @@ func (c *cluster) updates(t *testing.T) {
 	}{
 		{"a label", "stranger", s, `{"metadata": {"labels": {"a": "b"}}}`, true},
 		{"an annotation", "stranger", s, `{"metadata": {"annotations": {"a": "b"}}}`, true},
+		{"a label of a large object", "stranger", big, `{"metadata": {"labels": {"a": "b"}}}`, true},
+		{"another spec of a large object", "developer", big, image, true},
 		{"another spec by one who may", "developer", s, image, true},
 		{"another spec by one who may not", "stranger", s, `{"spec": {"sdRevision": 8}}`, false},
 		{"a member's annotation that no template names", "operator", w, `{"metadata": {"annotations": {"a": "b"}}}`, true},

@@ -314,7 +314,7 @@ func (m *Main) addWebhook() error {
 	}
 	m.injector, err = webhook.New(webhook.Config{
 		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
-		Reviews: reviews, Certs: certs.Config{Validating: validatingWebhook}, Metrics: m.config.Metrics, Log: m.config.Logger,
+		Reviews: reviews, Certs: certs.Config{Validating: m.validating()}, Metrics: m.config.Metrics, Log: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)
@@ -330,6 +330,14 @@ const (
 	ownAccount        = "signadot-controller-manager"
 	validatingWebhook = "signadot-validating-webhook-configuration"
 )
+
+// validating names the validating webhook, where there is to be one.
+func (m *Main) validating() string {
+	if !m.config.AskAuthors {
+		return ""
+	}
+	return validatingWebhook
+}
 
 // reviews are the reviews that the webhook answers beside those of pods.
 func (m *Main) reviews() (map[string]webhook.Review, error) {

@@ -42,7 +42,7 @@ func (s apiServer) runManager(t *testing.T, spec corev1.PodSpec, namespaces []st
 	ctx, cancel := context.WithCancel(t.Context())
 	main, err := manager.New(ctx, manager.Config{
 		REST: access, Log: memory.New(), Inject: settings.Inject, LeaderElect: settings.LeaderElect, Namespaces: namespaces,
-		MetricsAddress: "0", HealthAddress: "0", WebhookAddress: "127.0.0.1:0", SeveralInProcess: true,
+		AskAuthors: true, MetricsAddress: "0", HealthAddress: "0", WebhookAddress: "127.0.0.1:0", SeveralInProcess: true,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {

@@ -27,7 +27,8 @@ type Config struct {
 	// Registration names the MutatingWebhookConfiguration. Default
 	// signadot-mutating-webhook-configuration.
 	Registration string
-	// Validating names the ValidatingWebhookConfiguration; empty: there is none.
+	// Validating names the ValidatingWebhookConfiguration; empty: there is none. That it is
+	// missing is logged: what it is for is not asked about then.
 	Validating string
 	// Policy says how long things live, and for which hosts. Hosts are required;
 	// defaults: 30 days, 24 hours, one minute.
@@ -88,6 +89,7 @@ type Keeper struct {
 	mu      sync.Mutex
 	served  *tls.Certificate
 	settled bool  // a look found or made all as it is to be
+	missing bool  // Validating was named, and not there
 	err     error // of the last look
 }
 
@@ -210,6 +212,17 @@ func (k *Keeper) serve(s State) error {
 	defer k.mu.Unlock()
 	k.served = &cert
 	return nil
+}
+
+// tellMissing logs, once each time, that the validating webhook is not registered.
+func (k *Keeper) tellMissing(missing bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if missing && !k.missing {
+		k.cfg.Log.Error("a ValidatingWebhookConfiguration is missing: the API server takes what it would ask about. Install the chart again",
+			"configuration", k.cfg.Validating)
+	}
+	k.missing = missing
 }
 
 // retriable hides the error of a write that another replica was faster with:

@@ -54,6 +54,9 @@ func (k *Keeper) readRegistrations(ctx context.Context) (registrations, error) {
 		} else if !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("cannot read %s %s: %w", of.kind, of.name, err)
 		}
+		if of.object == client.Object(validating) {
+			k.tellMissing(err != nil)
+		}
 	}
 	return out, nil
 }
