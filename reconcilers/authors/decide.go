@@ -38,7 +38,8 @@ type Want struct {
 type Input struct {
 	// Object is a pointer to one of the kinds of Kinds.
 	Object runtime.Object
-	// Baselines are the live workloads that it names.
+	// Baselines are the live workloads that it names; nil: what its patches read is not
+	// worked out.
 	Baselines map[crdv1.ObjectRef]Baseline
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
@@ -66,16 +67,13 @@ type Decision struct {
 
 // Decide says what the author of an object needs.
 func Decide(in Input) Decision {
+	if much := in.Limits.Exceeded(in.Object); much != "" {
+		return Decision{TooMuch: much}
+	}
 	d := &deciding{Input: in, had: map[Access]bool{}}
 	switch o := in.Object.(type) {
 	case *crdv1.SignadotSandbox:
-		if d.tooMuch = in.Limits.ofSandbox(o); d.tooMuch == "" {
-			d.members(asks(o, in.OperatorNamespace), true)
-		}
-	case *crdv1.ForkedWorkload:
-		if d.tooMuch = in.Limits.patches(len(o.Spec.Patches)); d.tooMuch == "" {
-			d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
-		}
+		d.members(asks(o, in.OperatorNamespace), true)
 	case crdv1.Member:
 		d.members([]sandbox.Ask{{At: "spec.baseline", Object: o}}, false)
 	case *crdv1.RoutingConfig:
@@ -147,7 +145,7 @@ func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 			Access:  Access{Verb: "create", Group: group, Resource: resource, Namespace: ref.Namespace},
 			Purpose: purpose(m.Object) + " " + baseline.Describe(ref), At: m.At,
 		})
-		if w, ok := m.Object.(*crdv1.ForkedWorkload); ok {
+		if w, ok := m.Object.(*crdv1.ForkedWorkload); ok && d.Baselines != nil {
 			d.reads(w, ref, ofSandbox)
 		}
 	}

@@ -3,6 +3,8 @@ package authors
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -41,8 +43,35 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// ofSandbox says which bound a sandbox exceeds; empty: none. Members and patches are
+// Exceeded says which bound on members and patches an object exceeds; empty: none. They are
 // counted before anything is worked out for them.
+func (l Limits) Exceeded(o runtime.Object) string {
+	switch o := o.(type) {
+	case *crdv1.SignadotSandbox:
+		return l.ofSandbox(o)
+	case *crdv1.ForkedWorkload:
+		return l.patches(len(o.Spec.Patches))
+	case *crdv1.RoutingConfig:
+		return l.references(len(o.Spec.SandboxedWorkloads))
+	case *crdv1.SignadotRouteGroup:
+		return l.references(len(o.Spec.SandboxNames))
+	}
+	return ""
+}
+
+// mostReferences is how many sandboxes a route group, and members a RoutingConfig, may
+// name: each is a question to the API server.
+const mostReferences = 1000
+
+// references says whether an object names too many others.
+func (Limits) references(n int) string {
+	if n <= mostReferences {
+		return ""
+	}
+	return fmt.Sprintf("it names %d objects, and at most %d are possible: make several of it", n, mostReferences)
+}
+
+// ofSandbox says which bound a sandbox exceeds.
 func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	targets, patches := map[crdv1.ObjectRef]bool{}, 0
 	if c := s.Spec.Customization; c != nil {

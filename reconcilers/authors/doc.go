@@ -18,6 +18,9 @@
 // patches have a fork read and its baseline does not: to get it. For a route group or a
 // RoutingConfig: to get the sandboxes or members that it names.
 //
+// First is asked whether the author may have the workloads, and only then is worked out what
+// patches read: that takes time, and says something of the baseline.
+//
 // Where patches do not apply to the baseline as it is, or there is none, they may apply
 // later, to something else: nobody can say what they read then. The author then has to be
 // allowed to get all Secrets, ConfigMaps and claims of the namespace.

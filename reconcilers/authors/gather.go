@@ -10,14 +10,17 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
+// input is what counts for an object, without its baselines.
+func (r *Reviewer) input(o runtime.Object) Input {
+	return Input{Object: o, OperatorNamespace: r.config.OperatorNamespace, Powers: r.config.Powers, Limits: r.config.Limits}
+}
+
 // gather reads the baselines that patches of an object are for, from the cache.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 func (r *Reviewer) gather(ctx context.Context, o runtime.Object) (Input, error) {
-	in := Input{
-		Object: o, OperatorNamespace: r.config.OperatorNamespace, Powers: r.config.Powers, Limits: r.config.Limits,
-		Baselines: map[crdv1.ObjectRef]Baseline{},
-	}
+	in := r.input(o)
+	in.Baselines = map[crdv1.ObjectRef]Baseline{}
 	for _, ref := range References(o, r.config.OperatorNamespace) {
 		if n := r.config.Namespaces; len(n) > 0 && !slices.Contains(n, ref.Namespace) {
 			in.Baselines[ref] = Baseline{Missing: "is where the operator may not look (allowedNamespaces)"}

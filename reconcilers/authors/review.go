@@ -29,6 +29,9 @@ const Path = "/validate-signadot-com-v1"
 // told then that it was no refusal.
 const patience = 3 * time.Second
 
+// renderedAtOnce is for how many objects at once is worked out what their patches read.
+const renderedAtOnce = 2
+
 // Questions to the API server, per second and at once: apart from those of the
 // controllers, so that authors cannot keep them waiting.
 const (
@@ -69,6 +72,8 @@ func (c Config) Validate() error {
 type Reviewer struct {
 	config Config
 	asker  *asker
+	// rendering bounds for how many objects at once is worked out what their patches read.
+	rendering chan struct{}
 }
 
 // New gives a Reviewer, or what is wrong with the configuration.
@@ -90,7 +95,11 @@ func New(c Config) (*Reviewer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authors: %w", err)
 	}
-	return &Reviewer{config: c, asker: newAsker(asking, time.Now)}, nil
+	return newReviewer(c, newAsker(asking, time.Now)), nil
+}
+
+func newReviewer(c Config, a *asker) *Reviewer {
+	return &Reviewer{config: c, asker: a, rendering: make(chan struct{}, renderedAtOnce)}
 }
 
 // Kinds returns an empty object of each kind whose authors are asked about, by its name.
@@ -129,13 +138,31 @@ func (r *Reviewer) Review(ctx context.Context, req *admissionv1.AdmissionRequest
 	return r.review(ctx, req, o)
 }
 
-// review answers about an object whose author is to be asked about.
+// review answers about an object whose author is to be asked about. What its patches read
+// is worked out only for an author who may have the workloads: it takes time, and its
+// refusal tells of the baseline.
 func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest, o runtime.Object) *admissionv1.AdmissionResponse {
+	if answer := r.decided(ctx, req, Decide(r.input(o))); !answer.Allowed {
+		return answer
+	}
+	if len(References(o, r.config.OperatorNamespace)) == 0 {
+		return &admissionv1.AdmissionResponse{Allowed: true}
+	}
+	select {
+	case r.rendering <- struct{}{}:
+		defer func() { <-r.rendering }()
+	case <-ctx.Done():
+		return r.later(req, ctx.Err())
+	}
 	in, err := r.gather(ctx, o)
 	if err != nil {
 		return r.later(req, err)
 	}
-	d := Decide(in)
+	return r.decided(ctx, req, Decide(in))
+}
+
+// decided answers by what was decided, and by what the author may do.
+func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionRequest, d Decision) *admissionv1.AdmissionResponse {
 	if len(d.Wants) > mostWants {
 		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: make several objects of it", len(d.Wants), mostWants)
 	}

@@ -54,11 +54,8 @@ func (s *server) Create(ctx context.Context, o client.Object, _ ...client.Create
 
 // reviewer asks a server.
 func reviewer(s *server) *Reviewer {
-	return &Reviewer{
-		config: Config{OperatorNamespace: "signadot", Limits: Limits{}.WithDefaults(), Logger: slog.New(slog.DiscardHandler),
-			Exempt: []string{"system:serviceaccount:signadot:signadot-controller-manager"}},
-		asker: newAsker(s, time.Now),
-	}
+	return newReviewer(Config{OperatorNamespace: "signadot", Limits: Limits{}.WithDefaults(), Logger: slog.New(slog.DiscardHandler),
+		Exempt: []string{"system:serviceaccount:signadot:signadot-controller-manager"}}, newAsker(s, time.Now))
 }
 
 // request is one to create a VirtualWorkload, which takes one right.
@@ -121,10 +118,14 @@ func TestReview(t *testing.T) {
 		{"an object that cannot be read", &server{}, with(`{`), http.StatusBadRequest, "cannot be read", 0},
 		{"a kind that nobody knows", &server{}, func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Pod" }, http.StatusBadRequest, "registered wrongly", 0},
 		{"a kind of another group", &server{}, func(r *admissionv1.AdmissionRequest) { r.Kind.Group = "x" }, http.StatusBadRequest, "registered wrongly", 0},
-		{"a fault of ours (there is no cache here)", &server{}, func(r *admissionv1.AdmissionRequest) {
+		{"a fault of ours (there is no cache here)", &server{answer: allows}, func(r *admissionv1.AdmissionRequest) {
 			r.Kind.Kind = crdv1.KindForkedWorkload
 			r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
-		}, http.StatusInternalServerError, "a fault of the operator's", 0},
+		}, http.StatusInternalServerError, "a fault of the operator's", 1},
+		{"patches of one who may not have the workload, which are not looked at", &server{answer: denies}, func(r *admissionv1.AdmissionRequest) {
+			r.Kind.Kind = crdv1.KindForkedWorkload
+			r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
+		}, http.StatusForbidden, "you may not create deployments.apps in namespace shop", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
