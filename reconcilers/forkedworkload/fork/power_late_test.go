@@ -191,3 +191,25 @@ func TestWishes(t *testing.T) {
 		t.Error("what is no workload asks for something")
 	}
 }
+
+// Who is asked about a patch, and what is refused where nobody is, are the same objects.
+func TestWishesAreWhatIsRefused(t *testing.T) {
+	without := subjects()[0].live(t, podWithoutPower)
+	for _, way := range append(waysToRead(), waysByVolumes()...) {
+		with := without.Template.DeepCopy()
+		way.give(with)
+		for form, patch := range formsOf(t, without.Template, with) {
+			plan := fork.Plan{Identity: identity(), Patches: []crdv1.Patch{patch}}
+			wishes, problem := fork.WishesOf(without, plan)
+			if problem != nil {
+				t.Fatal(problem.Message)
+			}
+			plan.Powers = fork.AllPowers()[:len(fork.AllPowers())-4]
+			_, refused := fork.Clone(without, plan)
+			reads := refused != nil && strings.Contains(refused.Message, string(fork.PowerSecrets))
+			if (len(wishes.Reads) > 0) != reads || (way.power == fork.PowerSecrets) && !reads {
+				t.Errorf("%s by a %s patch wishes for %v, and is refused for that: %t", way.name, form, wishes.Reads, reads)
+			}
+		}
+	}
+}
