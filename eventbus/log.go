@@ -15,7 +15,7 @@
 // number 1 or with a Floor; when it begins otherwise something was lost.
 //
 // The other packages: event is what a fact is and how it is written down;
-// archive keeps a log in a file; audit finds where a log was tampered with;
+// archive keeps a log in a file; readers bounds how many read at once; audit finds where a log was tampered with;
 // embedded is the NATS server that keeps a JetStream log; connect reaches it
 // from another pod; caller tells who is calling; server, with cmd/eventbus, is
 // the program of the event bus pod.
@@ -55,6 +55,9 @@ var (
 	// known to have been there. Its writer calls Restart; a reader keeps what it
 	// has until then.
 	ErrDamaged = errors.New("the routing log is damaged")
+	// ErrBusy: as many read the log as may at once, and none of them was done in
+	// time. Try again.
+	ErrBusy = errors.New("as many as may at once are reading the routing log")
 	// ErrRefused: this fact can never be recorded as it is (larger than the log
 	// takes, or not well formed). Trying again does not help.
 	ErrRefused = errors.New("the fact cannot be recorded")

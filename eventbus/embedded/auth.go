@@ -36,9 +36,9 @@ func accounts() string {
 		if call == nextAPI {
 			kind = "stream"
 		}
-		fmt.Fprintf(&exports, "{service: %q, response_type: %s, accounts: [%s]}\n", call, kind, followersAccount)
+		fmt.Fprintf(&exports, "{service: %q, response_type: %s, accounts: [%s]}\n", gated(call), kind, followersAccount)
 		to := connect.FollowerAPI + strings.TrimPrefix(call, api)
-		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", factsAccount, call, to)
+		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", factsAccount, gated(call), to)
 	}
 	return fmt.Sprintf("accounts {\n%s {jetstream: enabled, exports: [\n%s]}\n%s {imports: [\n%s]}\n}\n",
 		factsAccount, exports.String(), followersAccount, imports.String())
@@ -110,7 +110,7 @@ const (
 var readAPI = [...]string{
 	api + ".STREAM.INFO." + stream,
 	api + ".STREAM.MSG.GET." + stream,
-	api + ".CONSUMER.CREATE." + stream + ".>",
+	createAPI,
 	api + ".CONSUMER.INFO." + stream + ".*",
 	api + ".CONSUMER.DELETE." + stream + ".*",
 	nextAPI,

@@ -100,8 +100,10 @@ func (o *opened) connect(secret string) error {
 	if o.js, err = natsjs.New(conn); err != nil {
 		return err
 	}
-	o.mine, err = jetstream.New(jetstream.Config{Conn: conn})
-	return err
+	if o.mine, err = jetstream.New(jetstream.Config{Conn: conn}); err != nil {
+		return err
+	}
+	return o.guard()
 }
 
 // options is the whole configuration of the server. What is not set here is off

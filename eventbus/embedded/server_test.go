@@ -330,3 +330,39 @@ func TestAFollowerHearsOnlyItsOwnAnswers(t *testing.T) {
 		await(t, "listening to "+subject+" is refused", func() bool { return errors.Is(follower.LastError(), nats.ErrPermissionViolation) })
 	}
 }
+
+// The stream has 1,024 consumers; followers do not get the last of them.
+func TestFollowersLeaveConsumersToTheLeader(t *testing.T) {
+	s := listening(t)
+	log, pos := begun(t, connected(t, dial(t, s, "the writer", connect.Writer)))
+	follower := connected(t, dial(t, s, "a follower", connect.Follower))
+	made, refused := 0, ""
+	for made < jetstream.MaxConsumers && refused == "" {
+		name := fmt.Sprintf("c%d", made)
+		answer := consumer(t, follower, map[string]any{"name": name, "deliver_policy": "all", "ack_policy": "none", "mem_storage": true, "inactive_threshold": int64(time.Minute)})
+		if strings.Contains(answer, `"error"`) {
+			refused = answer
+			break
+		}
+		made++
+	}
+	if made < 512 || made > jetstream.MaxConsumers-128 || !strings.Contains(refused, "followers of the routing log have as many as they may") {
+		t.Fatalf("%d consumers were made for followers; then: %s", made, refused)
+	}
+	leader, err := jetstream.New(jetstream.Config{Conn: connected(t, dial(t, s, "the writer", connect.Writer))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leader.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Errorf("no leader can begin: %v", err)
+	}
+	if _, err := log.Append(t.Context(), logtest.Fact("a", 2), pos.Seq); err != nil {
+		t.Errorf("nothing can be recorded: %v", err)
+	}
+	if _, err := follower.Request(connect.FollowerAPI+".CONSUMER.DELETE.ROUTING.c0", nil, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if answer := consumer(t, follower, map[string]any{"name": "again", "deliver_policy": "all", "ack_policy": "none"}); strings.Contains(answer, `"error"`) {
+		t.Errorf("a follower has left, and nobody gets in: %s", answer)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,9 +67,13 @@ type reading struct {
 	failed error
 
 	reconnected chan nats.Status
-	closing     sync.Once
-	closed      context.Context
-	cancel      context.CancelFunc
+	// mu guards made: the name of the consumer that the server may have for this
+	// reading, "" when it has none. Close may come from another goroutine.
+	mu      sync.Mutex
+	made    string
+	closing sync.Once
+	closed  context.Context
+	cancel  context.CancelFunc
 }
 
 // Read implements eventbus.Reader.
@@ -126,10 +131,11 @@ func (l *Log) reading(behind event.Pos) *reading {
 	return r
 }
 
-// Close implements eventbus.Cursor. The server forgets the consumer by itself.
+// Close implements eventbus.Cursor.
 func (r *reading) Close() {
 	r.closing.Do(func() {
 		r.cancel()
+		r.drop()
 		r.conn.RemoveStatusListener(r.reconnected)
 	})
 }
@@ -198,7 +204,37 @@ func (r *reading) step(ctx context.Context) ([]event.Stored, error) {
 	}
 }
 
-func (r *reading) reset() { r.consumer, r.request, r.delivered = nil, nil, 0 }
+func (r *reading) reset() {
+	r.drop()
+	r.consumer, r.request, r.delivered = nil, nil, 0
+}
+
+// drop has the server delete the consumer, so that it does not count until the
+// server forgets it by itself (lost). Nobody waits for the answer; when the question
+// is lost the server does forget it.
+func (r *reading) drop() {
+	r.mu.Lock()
+	name := r.made
+	r.made = ""
+	r.mu.Unlock()
+	if name == "" {
+		return
+	}
+	err := r.conn.PublishMsg(&nats.Msg{
+		Subject: strings.TrimSuffix(r.log.config.APIPrefix, ".") + ".CONSUMER.DELETE." + StreamName + "." + name,
+		Reply:   r.conn.NewInbox(),
+	})
+	if err != nil {
+		r.log.config.Logger.Debug("a consumer could not be deleted; the server forgets it by itself", "consumer", name, "after", lost.String(), "error", err)
+	}
+}
+
+// hold takes note of a consumer that the server may have.
+func (r *reading) hold(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.made = name
+}
 
 // recover decides after an error whether to try again, and waits a moment.
 func (r *reading) recover(ctx context.Context, err error) error {
@@ -259,7 +295,9 @@ func (r *reading) endedAt(seen look, err error) error {
 
 // consume makes a consumer that begins behind the last event taken.
 func (r *reading) consume(ctx context.Context) error {
+	// Named before it is made: one whose answer is lost can be deleted too.
 	config := jetstream.ConsumerConfig{
+		Name:              "reader-" + eventbus.NewEpoch(),
 		FilterSubject:     subject(r.epoch, ">"),
 		AckPolicy:         jetstream.AckNonePolicy,
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
@@ -272,9 +310,17 @@ func (r *reading) consume(ctx context.Context) error {
 	if r.fold && r.last.Seq == 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverLastPerSubjectPolicy, 0
 	}
+	r.drop()
+	r.hold(config.Name)
 	bounded, done := r.log.attempt(ctx)
 	consumer, err := r.log.js.CreateConsumer(bounded, StreamName, config)
+	if r.closed.Err() != nil {
+		// Close may have had it deleted before it was made.
+		r.hold(config.Name)
+		r.drop()
+	}
 	if err := done(err); err != nil {
+		r.drop()
 		if ended := r.endedAt(r.log.look(ctx)); ended != nil {
 			return ended
 		}

@@ -20,9 +20,9 @@ const (
 	subjectPrefix = "routing."
 	// epochKey is where the stream's metadata says its epoch.
 	epochKey = "switchyard.dev/epoch"
-	// maxConsumers bounds the readers, and those that were lost and not yet
+	// MaxConsumers bounds the readers, and those that were lost and not yet
 	// swept away.
-	maxConsumers = 1024
+	MaxConsumers = 1024
 )
 
 // streamConfig is how the stream of an epoch is to be.
@@ -36,7 +36,7 @@ func (l *Log) streamConfig(epoch string) jetstream.StreamConfig {
 		Replicas:     l.config.Replicas,
 		MaxBytes:     l.config.MaxBytes,
 		MaxMsgSize:   eventbus.MaxEvent,
-		MaxConsumers: maxConsumers,
+		MaxConsumers: MaxConsumers,
 		// No other bound: the stretch that is kept must have no gaps.
 		MaxMsgs: -1, MaxMsgsPerSubject: -1, MaxAge: 0,
 		// Refuse what does not fit. The other policy would drop the oldest event,

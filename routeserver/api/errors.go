@@ -135,6 +135,8 @@ func (s *Server) failed(ctx context.Context, err error) error {
 		return timedOut("the answer")
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the caller has gone")
+	case errors.Is(err, eventbus.ErrBusy):
+		return again(failure(codes.ResourceExhausted, ReasonTooMany, err.Error()+": try again"), time.Second)
 	case errors.Is(err, eventbus.ErrNoLog):
 		return again(failure(codes.Unavailable, ReasonLog, "the routing log has not begun: try again"), time.Second)
 	}

@@ -15,7 +15,7 @@ import (
 // Bounds of one message of ReadLog.
 const (
 	logEvents = 256
-	logBytes  = 1 << 20
+	logBytes  = 256 << 10
 )
 
 // ReadLog implements routingv1.RoutingServer. It ends at what was the tip when
@@ -70,32 +70,24 @@ func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
 	return behind, nil
 }
 
-// passOn sends the events behind a place, up to and with a sequence.
+// passOn sends the events behind a place, up to and with a sequence. While a client
+// takes its time over a message nobody reads the log for it.
 func (s *Server) passOn(ctx context.Context, behind event.Pos, upTo uint64, send func([]*routingv1.StoredEvent) error) error {
-	if behind.Seq >= upTo {
-		return nil
-	}
-	cursor, err := s.cfg.Log.Read(ctx, behind)
-	if err != nil {
-		return err
-	}
-	defer cursor.Close()
-	for {
-		events, err := cursor.Next(ctx)
+	for behind.Seq < upTo {
+		events, err := s.cfg.History.Next(ctx, behind)
 		if err != nil {
 			return err
 		}
+		behind = events[len(events)-1].Pos
 		for len(events) > 0 && events[0].Pos.Seq <= upTo {
 			part := firstOf(events, upTo)
 			events = events[len(part):]
 			if err := send(part); err != nil {
 				return err
 			}
-			if part[len(part)-1].GetPosition().GetSequence() == upTo {
-				return nil
-			}
 		}
 	}
+	return nil
 }
 
 // firstOf gives as many events as one message holds, at least one.

@@ -12,6 +12,10 @@ import (
 type Config struct {
 	// Log is the log to read. Required.
 	Log eventbus.Reader
+	// Past is the same log, for what callers ask for: to rebuild versions, and to
+	// read stretches and single keys. It may bound how many read at once (package
+	// eventbus/readers). Default: Log.
+	Past eventbus.Reader
 	// Checkpoints is how many tables are kept ready, to begin rebuilding at.
 	// Default 32.
 	Checkpoints int
@@ -55,6 +59,9 @@ func (c Config) withDefaults() Config {
 		if *field == 0 {
 			*field = value
 		}
+	}
+	if c.Past == nil {
+		c.Past = c.Log
 	}
 	if c.Patience == 0 {
 		c.Patience = 30 * time.Second

@@ -39,7 +39,7 @@ func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func
 // place; the zero Pos asks for all. None are given when the log is of another
 // epoch than the place.
 func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]event.Recorded, error) {
-	all, err := h.cfg.Log.HistoryOf(ctx, key)
+	all, err := h.cfg.Past.HistoryOf(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of %q: %w", key, err)
 	}

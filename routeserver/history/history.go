@@ -49,6 +49,7 @@ type History struct {
 
 	mu   sync.RWMutex
 	past *past
+	tail tail
 	// moved is closed, and replaced, whenever past has taken more.
 	moved  chan struct{}
 	recent []table.Table
@@ -138,6 +139,9 @@ func (h *History) take(ctx context.Context, events []event.Stored) error {
 	if h.folding.Mark() == (event.Mark{}) && len(events) > 0 {
 		h.begin(events[0].Pos.Epoch)
 	}
+	h.mu.Lock()
+	h.tail.add(events)
+	h.mu.Unlock()
 	raised := false
 	for chunk := range slices.Chunk(events, step) {
 		opened, err := h.folding.Read(chunk...)

@@ -128,7 +128,7 @@ func (h *History) stretch(ctx context.Context, behind, upTo event.Pos, each func
 	if behind.Epoch == upTo.Epoch && behind.Seq >= upTo.Seq {
 		return nil
 	}
-	cursor, err := h.cfg.Log.Read(ctx, behind)
+	cursor, err := h.cfg.Past.Read(ctx, behind)
 	if err != nil {
 		return err
 	}

@@ -126,6 +126,15 @@ func (w *pacedWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// WriteHeader implements http.ResponseWriter. Who is refused for now is told when to
+// come again; of a stream nobody else says it.
+func (w *pacedWriter) WriteHeader(code int) {
+	if (code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable) && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
 // FlushError is what http.ResponseController looks for.
 func (w *pacedWriter) FlushError() error {
 	w.extend()

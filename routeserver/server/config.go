@@ -21,6 +21,10 @@ type Part func(ctx context.Context, v *view.View) error
 type Config struct {
 	// Log is the log to follow. Required.
 	Log eventbus.Reader
+	// Past is the same log, over a connection of its own, for callers who read the
+	// log, a history or a version: at most readers.AtOnce of them read it at once.
+	// Default: Log.
+	Past eventbus.Reader
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
 	Services routesgrpc.Services
 	// Sidecars are those connected to this route server. Without it it has none.
@@ -63,6 +67,9 @@ func (c Config) withDefaults() Config {
 		if *field == "" {
 			*field = address
 		}
+	}
+	if c.Past == nil {
+		c.Past = c.Log
 	}
 	if c.MaxConnections == 0 {
 		c.MaxConnections = 8192

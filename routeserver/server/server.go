@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/eventbus/readers"
 	"switchyard.dev/routeserver/api"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/history"
@@ -39,7 +40,11 @@ func New(cfg Config) (*Main, error) {
 	if m.view, err = view.New(view.Config{Log: cfg.Log, Logger: cfg.Logger, Metrics: cfg.Metrics}); err != nil {
 		return nil, err
 	}
-	if m.history, err = history.New(history.Config{Log: cfg.Log, Logger: cfg.Logger}); err != nil {
+	past, err := readers.Bound(cfg.Past, readers.AtOnce, readers.Patience)
+	if err != nil {
+		return nil, err
+	}
+	if m.history, err = history.New(history.Config{Log: cfg.Log, Past: past, Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	if m.api, err = api.New(api.Config{

@@ -85,11 +85,11 @@ func TestFollowsABusAndOutlivesIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, conn, err := settings.Open(slog.New(slog.DiscardHandler))
+	cfg, hangUp, err := settings.Open(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
+	t.Cleanup(hangUp)
 	m := run(t, cfg)
 
 	writer, err := bus.Conn(t.Context())

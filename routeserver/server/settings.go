@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -79,26 +78,40 @@ func orElse(value, fallback string) string {
 	return value
 }
 
-// Open gives the Config that the settings mean, and the connection to the event
-// bus that it uses, which the caller closes after Run.
-func (s Settings) Open(logger *slog.Logger) (Config, *nats.Conn, error) {
+// Open gives the Config that the settings mean, and a function that closes the
+// connections to the event bus that it uses, which the caller calls after Run. There
+// are two of them: what callers read does not hold up what is routed.
+func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 	bus := s.Bus
 	bus.Logger = logger
 	log, conn, err := connect.Open(bus, jetstream.Config{})
 	if err != nil {
 		return Config{}, nil, err
 	}
+	bus.Name += readersSuffix
+	past, connPast, err := connect.Open(bus, jetstream.Config{})
+	if err != nil {
+		conn.Close()
+		return Config{}, nil, err
+	}
+	hangUp := func() {
+		connPast.Close()
+		conn.Close()
+	}
 	var others api.Peers
 	if s.Peers != "" {
 		if others, err = peers.New(peers.Config{Service: s.Peers, Own: s.Own, Logger: logger}); err != nil {
-			conn.Close()
+			hangUp()
 			return Config{}, nil, err
 		}
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return Config{
-		Log: log, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
+		Log: log, Past: past, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
 		GRPCAddress: s.GRPCAddress, RESTAddress: s.RESTAddress, MetricsAddress: s.MetricsAddress,
-	}, conn, nil
+	}, hangUp, nil
 }
+
+// readersSuffix tells, in the log of the bus, the second connection from the first.
+const readersSuffix = "-readers"

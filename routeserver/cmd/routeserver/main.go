@@ -32,11 +32,11 @@ func run(args []string) error {
 	}
 	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
 	slog.SetDefault(logger)
-	config, bus, err := settings.Open(logger)
+	config, hangUp, err := settings.Open(logger)
 	if err != nil {
 		return err
 	}
-	defer bus.Close()
+	defer hangUp()
 	config.Keys = routingkey.Find
 	if err := serveCluster(&config, settings.XDSAddress, logger); err != nil {
 		return err
