@@ -2,10 +2,9 @@ package caller
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
-	"strings"
 	"time"
+
+	"switchyard.dev/callers"
 )
 
 func (v *Verifier) recall(key [sha256.Size]byte) (Identity, bool) {
@@ -48,18 +47,8 @@ func (v *Verifier) sweep(now time.Time) {
 // expiryOf reads when a token (a JWT) expires. The API server has verified it
 // already, so its claims can be believed.
 func expiryOf(token string) (time.Time, bool) {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return time.Time{}, false
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
-		return time.Time{}, false
-	}
-	var claims struct {
-		Expiry int64 `json:"exp"`
-	}
-	if err := json.Unmarshal(text, &claims); err != nil || claims.Expiry == 0 {
+	claims, ok := callers.Claims(token)
+	if !ok || claims.Expiry == 0 {
 		return time.Time{}, false
 	}
 	return time.Unix(claims.Expiry, 0), true

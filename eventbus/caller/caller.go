@@ -3,7 +3,9 @@
 //
 // The API server is asked (TokenReview) with the audience that the token must be
 // for, so that a token made for anything else, expired, or of a pod that is gone
-// does not count. A positive answer is kept for a short while, since an
+// does not count. What does not even say that it is for that audience is refused
+// without a question, so that junk costs neither us nor the API server anything. A
+// positive answer is kept for a short while, since an
 // identity does not change; a negative one is not, since the next token may be
 // good. While the API server is away only tokens whose answer is still kept are
 // known.
@@ -25,6 +27,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
+
+	"switchyard.dev/callers"
 )
 
 // Errors of Verify; test with errors.Is.
@@ -129,6 +133,10 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	}
 	if len(token) > maxToken {
 		return Identity{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnknown, maxToken)
+	}
+	// What others threw in costs nobody a question.
+	if !callers.MadeFor(token, v.config.Audience, v.config.Clock()) {
+		return Identity{}, fmt.Errorf("%w: it is no token of a service account for %q that has not run out", ErrUnknown, v.config.Audience)
 	}
 	key := sha256.Sum256([]byte(token))
 	if identity, ok := v.recall(key); ok {

@@ -189,6 +189,8 @@ func TestAnswersAreKeptForAMinuteAndNotPastTheToken(t *testing.T) {
 	p := pod(t)
 	token := tokenOf(t, p.Namespace, p, audience)
 	soon := resigned(t, token, func(c map[string]any) { c["exp"] = time.Now().Add(30 * time.Second).Unix() })
+	forged := token[:len(token)-8] + "AAAAAAAA"
+	others := tokenOf(t, p.Namespace, p, "xds.signadot.svc")
 	for i, step := range []struct {
 		past  time.Duration
 		token string
@@ -196,10 +198,10 @@ func TestAnswersAreKeptForAMinuteAndNotPastTheToken(t *testing.T) {
 	}{
 		{0, token, 1}, {0, token, 1}, {59 * time.Second, token, 1}, {60 * time.Second, token, 2},
 		{0, soon, 3}, {20 * time.Second, soon, 3}, {40 * time.Second, soon, 4},
-		{0, "nobody", 5}, {0, "nobody", 6},
+		{0, forged, 5}, {0, forged, 6}, {0, "nobody", 6}, {0, others, 6},
 	} {
 		clock.past = step.past
-		if _, err := v.Verify(t.Context(), step.token); (err != nil) != (step.token == "nobody") {
+		if _, err := v.Verify(t.Context(), step.token); (err != nil) != (step.token != token && step.token != soon) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 		if asked := reviews.asked.Load(); asked != step.asked {
@@ -214,7 +216,7 @@ func TestWithoutTheAPIServerOnlyKeptAnswersCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Verify(t.Context(), "token"); !errors.Is(err, caller.ErrUnchecked) {
+	if _, err := v.Verify(t.Context(), "e30.eyJhdWQiOlsiZXZlbnRidXMuc2lnbmFkb3Quc3ZjIl19.c2ln"); !errors.Is(err, caller.ErrUnchecked) {
 		t.Errorf("without an API server: %v", err)
 	}
 }

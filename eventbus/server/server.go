@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/eventbus/caller"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
@@ -42,7 +42,7 @@ type Server struct {
 }
 
 // maxConnections bounds the open connections of each of the two listeners for
-// HTTP; more wait to be accepted.
+// HTTP; for more, silent ones are closed.
 const maxConnections = 256
 
 // Start opens the listeners and the log. Health and metrics are served from the
@@ -153,7 +153,7 @@ func listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netutil.LimitListener(l, maxConnections), nil
+	return callers.Listen(l, maxConnections, 0), nil
 }
 
 // serve serves HTTP on the listener until ctx ends.

@@ -40,8 +40,9 @@ type Config struct {
 	// Addresses to listen on, as host:port. Defaults: :7777 for gRPC, :7778 for
 	// REST, :9090 for metrics.
 	GRPCAddress, RESTAddress, MetricsAddress string
-	// MaxConnections bounds the open connections of each listener; more wait to
-	// be accepted. Default: 8192.
+	// MaxConnections bounds the open connections of strangers on each listener; for
+	// more, those are closed that were silent longest, of whoever has most
+	// (callers.Listener). Default: 8192.
 	MaxConnections int
 	// Parts run beside the routes API.
 	Parts []Part

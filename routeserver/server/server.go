@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/eventbus/readers"
 	"switchyard.dev/routeserver/api"
 	routesgrpc "switchyard.dev/routeserver/grpc"
@@ -25,7 +26,7 @@ type Main struct {
 	api                 *api.Server
 	grpc                *routesgrpc.Server
 	rest                *rest.Server
-	onGRPC, onREST, onM net.Listener
+	onGRPC, onREST, onM *callers.Listener
 }
 
 // New opens the listeners and makes everything ready to Run. The caller calls
@@ -68,14 +69,19 @@ func New(cfg Config) (*Main, error) {
 }
 
 func (m *Main) listen() error {
-	for address, listener := range map[*string]*net.Listener{
+	for address, listener := range map[*string]**callers.Listener{
 		&m.cfg.GRPCAddress: &m.onGRPC, &m.cfg.RESTAddress: &m.onREST, &m.cfg.MetricsAddress: &m.onM,
 	} {
 		l, err := net.Listen("tcp", *address)
 		if err != nil {
 			return fmt.Errorf("route server: %w", err)
 		}
-		*listener = netutil.LimitListener(l, m.cfg.MaxConnections)
+		// Of HTTP each answer has a deadline of its own.
+		within := time.Duration(0)
+		if listener == &m.onGRPC {
+			within = callers.WriteWithin
+		}
+		*listener = callers.Listen(l, m.cfg.MaxConnections, within)
 	}
 	return nil
 }
@@ -111,7 +117,7 @@ func (m *Main) Run(ctx context.Context) error {
 // Close closes the listeners of a Main that is not run.
 func (m *Main) Close() error {
 	var errs []error
-	for _, l := range []net.Listener{m.onGRPC, m.onREST, m.onM} {
+	for _, l := range []*callers.Listener{m.onGRPC, m.onREST, m.onM} {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}

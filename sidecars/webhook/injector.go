@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook/certs"
 )
@@ -33,8 +33,9 @@ const (
 	idlePatience     = 90 * time.Second
 	shutdownPatience = 5 * time.Second
 	maxHeader        = 16 << 10
-	// maxConnections bounds the open connections; more wait to be accepted. The
-	// API servers are the only callers, and keep a few each.
+	// maxConnections bounds the open connections; for more, those are closed that were
+	// silent longest, of whoever has most (callers.Listener). The API servers are the
+	// only honest callers, and keep a few each; others reach the port too.
 	maxConnections = 512
 )
 
@@ -172,7 +173,7 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
-	listener = netutil.LimitListener(listener, maxConnections)
+	listener = callers.Listen(listener, maxConnections, 0)
 	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)

@@ -13,14 +13,15 @@ import (
 // Programs (…/cmd/…) and tests stand at the rim and may import any.
 var rooms = map[string][]string{
 	"protos":            {},
-	"eventbus":          {"protos"},
-	"routeserver":       {"eventbus", "protos"},
-	"xds":               {"routeserver", "eventbus", "protos"},
-	"sidecars":          {"xds", "routeserver", "protos"},
-	"tunnels":           {"eventbus", "protos"},
-	"workflows":         {"eventbus", "protos"},
-	"controlplane-link": {"protos", "eventbus"},
-	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
+	"callers":           {},
+	"eventbus":          {"protos", "callers"},
+	"routeserver":       {"eventbus", "protos", "callers"},
+	"xds":               {"routeserver", "eventbus", "protos", "callers"},
+	"sidecars":          {"xds", "routeserver", "protos", "callers"},
+	"tunnels":           {"eventbus", "protos", "callers"},
+	"workflows":         {"eventbus", "protos", "callers"},
+	"controlplane-link": {"protos", "eventbus", "callers"},
+	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows", "callers"},
 	"charts":            {},
 	"tests":             nil, // any
 	"tools":             nil, // any

@@ -13,9 +13,10 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/net/netutil"
+	"google.golang.org/grpc/peer"
 	"k8s.io/client-go/kubernetes"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/eventbus/caller"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/xds/identify"
@@ -30,8 +31,9 @@ type Config struct {
 	Client kubernetes.Interface
 	// Address to listen on, as host:port. Default :7779.
 	Address string
-	// MaxConnections bounds the open connections; more wait to be accepted.
-	// Default 16384.
+	// MaxConnections bounds the open connections of strangers, and those of sidecars
+	// that have been identified; for more strangers, silent ones are closed
+	// (callers.Listener). Default 16384.
 	MaxConnections int
 	// Logger is told of refused clients and refused routes. Default: none.
 	Logger *slog.Logger
@@ -54,7 +56,7 @@ func (c Config) Validate() error {
 type Endpoint struct {
 	// Server answers the streams; its Acks tells who has what.
 	Server   *serve.Server
-	listener net.Listener
+	listener *callers.Listener
 }
 
 // New listens; connections are served once Run is called. The error is
@@ -77,11 +79,12 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	sessions, err := serve.FromView(serve.ViewConfig{View: c.View, Identify: identifier.Identify, Logger: c.Logger})
+	e := &Endpoint{}
+	sessions, err := serve.FromView(serve.ViewConfig{View: c.View, Identify: e.noting(identifier.Identify), Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
-	server, err := serve.New(serve.Config{Sessions: sessions, Logger: c.Logger, Metrics: c.Metrics})
+	e.Server, err = serve.New(serve.Config{Sessions: sessions, Logger: c.Logger, Metrics: c.Metrics})
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +92,20 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for xDS: %w", err)
 	}
-	return &Endpoint{Server: server, listener: netutil.LimitListener(l, c.MaxConnections)}, nil
+	e.listener = callers.Listen(l, c.MaxConnections, 0) // a stream has a deadline for each write
+	return e, nil
+}
+
+// noting notes whose connection is a sidecar's that has been identified: it is not
+// closed to make room for strangers.
+func (e *Endpoint) noting(identify func(context.Context, string) (serve.Peer, error)) func(context.Context, string) (serve.Peer, error) {
+	return func(ctx context.Context, token string) (serve.Peer, error) {
+		who, err := identify(ctx, token)
+		if from, ok := peer.FromContext(ctx); ok && err == nil {
+			e.listener.Known(from.Addr.String())
+		}
+		return who, err
+	}
 }
 
 // Address is where the endpoint listens, as host:port.

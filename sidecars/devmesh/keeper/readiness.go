@@ -12,13 +12,12 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/net/netutil"
-
+	"switchyard.dev/callers"
 	"switchyard.dev/sidecars/devmesh"
 )
 
 const (
-	// maxProbes bounds the open connections for probes; more wait to be accepted.
+	// maxProbes bounds the open connections for probes; for more, silent ones are closed.
 	maxProbes = 256
 	// probeDeadline bounds the attempt to connect to the workload. Probes that
 	// allow less time end it earlier, by ending their request.
@@ -47,7 +46,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 	if err != nil {
 		return fmt.Errorf("listen for probes: %w", err)
 	}
-	l = netutil.LimitListener(l, maxProbes)
+	l = callers.Listen(l, maxProbes, 0)
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 2 * time.Second,

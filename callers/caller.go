@@ -1,0 +1,68 @@
+package callers
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// Kind is how a caller is known.
+type Kind int
+
+// The kinds of callers.
+const (
+	// Stranger is known by its address only.
+	Stranger Kind = iota
+	// Pod has shown a token of its service account that was made for us.
+	Pod
+	// Ours is a program of this operator: the manager, or another route server.
+	Ours
+
+	kinds = 3
+)
+
+// String names the kind as metrics do.
+func (k Kind) String() string { return [...]string{"stranger", "pod", "ours"}[k] }
+
+// Caller is who calls. The zero value is a stranger whose address is not known; all of
+// those are one caller.
+type Caller struct {
+	Kind Kind
+	// Name is the address of a stranger, and the pod or account of others.
+	Name string
+}
+
+// At gives the stranger at an address, as host:port or as host alone. Of IPv6 the first
+// 64 bits count: whoever has one address there has all of them.
+func At(address string) Caller {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return Caller{}
+	}
+	ip = ip.Unmap().WithZone("")
+	if ip.Is4() {
+		return Caller{Name: ip.String()}
+	}
+	prefix, err := ip.Prefix(64)
+	if err != nil {
+		return Caller{}
+	}
+	return Caller{Name: prefix.String()}
+}
+
+type contextKey struct{}
+
+// With gives a context of a call that says who calls.
+func With(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, contextKey{}, c)
+}
+
+// From gives who calls, a stranger of whom nothing is known when nobody has said it.
+func From(ctx context.Context) Caller {
+	c, _ := ctx.Value(contextKey{}).(Caller)
+	return c
+}

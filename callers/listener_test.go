@@ -1,0 +1,193 @@
+package callers_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"switchyard.dev/callers"
+)
+
+// site is a listener whose connections are echoed.
+type site struct {
+	*callers.Listener
+	t *testing.T
+}
+
+func serve(t *testing.T, most int, within time.Duration) *site {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := callers.Listen(inner, most, within)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(c, c)
+				_ = c.Close()
+			}()
+		}
+	}()
+	return &site{l, t}
+}
+
+// from connects from 127.0.0.n, and is answered once.
+func (s *site) from(n byte) net.Conn {
+	s.t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, n)}, Timeout: 5 * time.Second}
+	c, err := dialer.Dial("tcp", s.Addr().String())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	if !answers(c) {
+		s.t.Fatalf("127.0.0.%d is not let in", n)
+	}
+	return c
+}
+
+// answers tells whether a connection is still open.
+func answers(c net.Conn) bool {
+	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return false
+	}
+	if _, err := c.Write([]byte("?")); err != nil {
+		return false
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err == nil
+}
+
+func open(conns []net.Conn) (n int) {
+	for _, c := range conns {
+		if answers(c) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestWhoHasMostMakesRoom(t *testing.T) {
+	s := serve(t, 8, 0)
+	var many []net.Conn
+	honest := s.from(3)
+	for range 40 {
+		many = append(many, s.from(2))
+	}
+	if n := open(many); n != 7 {
+		t.Errorf("the stranger with 40 connections has %d of 8 open", n)
+	}
+	if !answers(honest) {
+		t.Error("the one connection of another stranger was closed")
+	}
+	for n := byte(10); n < 16; n++ {
+		if !answers(s.from(n)) {
+			t.Errorf("127.0.0.%d is not served", n)
+		}
+	}
+	if n := open(many); n != 1 {
+		t.Errorf("of the stranger with most connections %d are open, beside 7 others", n)
+	}
+	if s.Closed() != 39 {
+		t.Errorf("%d connections are said to have been closed", s.Closed())
+	}
+}
+
+func TestTheSilentMakeRoomFirst(t *testing.T) {
+	s := serve(t, 8, 0)
+	var conns []net.Conn
+	for range 8 {
+		conns = append(conns, s.from(2))
+	}
+	for range 20 {
+		if !answers(conns[0]) || !answers(conns[1]) {
+			t.Fatal("a connection in use was closed, and silent ones were not")
+		}
+		s.from(2)
+	}
+}
+
+func TestTheKnownStay(t *testing.T) {
+	s := serve(t, 4, 0)
+	var known []net.Conn
+	for range 4 {
+		c := s.from(2)
+		s.Known(c.LocalAddr().String())
+		s.Known(c.LocalAddr().String()) // counts once
+		known = append(known, c)
+	}
+	var strangers []net.Conn
+	for range 30 {
+		strangers = append(strangers, s.from(2))
+	}
+	if n := open(known); n != 4 {
+		t.Errorf("%d of 4 known connections are open", n)
+	}
+	if n := open(strangers); n != 4 {
+		t.Errorf("%d connections of strangers are open, and not 4", n)
+	}
+	extra := strangers[29]
+	s.Known(extra.LocalAddr().String()) // as many as may be known are
+	for range 8 {
+		s.from(2)
+	}
+	if answers(extra) {
+		t.Error("more are known than may be")
+	}
+	_ = known[0].Close()
+	deadline := time.Now().Add(5 * time.Second)
+	for again := s.from(2); ; time.Sleep(10 * time.Millisecond) {
+		s.Known(again.LocalAddr().String())
+		for range 5 {
+			s.from(2)
+		}
+		if answers(again) {
+			break
+		}
+		if again = s.from(2); time.Now().After(deadline) {
+			t.Fatal("the place of one that has gone is not given to another")
+		}
+	}
+}
+
+func TestWhoTakesNothingIsCutOff(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := callers.Listen(inner, 4, 100*time.Millisecond)
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	c, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for written := 0; err == nil; {
+		var n int
+		if n, err = c.Write(make([]byte, 1<<20)); n > 0 {
+			written += n
+		}
+		if written > 1<<30 {
+			t.Fatal("a client that reads nothing is written to without end")
+		}
+	}
+	if !l.Hang(client.LocalAddr().String()) {
+		t.Error("the connection is not known by its address")
+	}
+	_ = c.Close()
+	if l.Hang(client.LocalAddr().String()) {
+		t.Error("a connection that is closed is still known")
+	}
+}
