@@ -93,6 +93,8 @@ type Config struct {
 	// host:port: a routing key is not called ready before they say that every proxy
 	// knows it. Empty: nobody is asked, and nothing waits for that.
 	RouteServer string
+	// RouteServerToken is the file with the token that is shown to them; empty for none.
+	RouteServerToken string
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
@@ -288,7 +290,7 @@ func (m *Main) addReceipts(parts *Parts) error {
 		return nil
 	}
 	receipts, err := receipt.New(receipt.Config{
-		Address: m.config.RouteServer, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
+		Address: m.config.RouteServer, TokenFile: m.config.RouteServerToken, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("make what asks for receipts: %w", err)

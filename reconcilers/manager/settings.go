@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -36,6 +37,8 @@ type Settings struct {
 	// route servers at RouteServer, host:port of their gRPC, say.
 	WaitForProxies bool
 	RouteServer    string
+	// RouteServerToken is the file with the token that is shown to them.
+	RouteServerToken string
 	// LogLevel is the least important level that is logged.
 	LogLevel slog.Level
 }
@@ -62,6 +65,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
 	flags.BoolVar(&s.WaitForProxies, "wait-for-proxies", true, "call a routing key ready only when every DevMesh sidecar that can see it has acknowledged its rules")
 	flags.StringVar(&s.RouteServer, "routeserver-address", orElse(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
+	flags.StringVar(&s.RouteServerToken, "routeserver-token-file", door.TokenFile, "service-account token to show to route servers, which have room for the manager apart from everybody else; without the file it is a stranger to them")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -124,7 +128,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	return Config{
 		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
-		History: s.History, RouteServer: s.routeServer(), Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
+		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, KeyHeaders: cluster.CustomHeaders,
 	}, conn, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/routeserver/door"
 )
 
 // Config is what Receipts need.
@@ -25,6 +26,10 @@ type Config struct {
 	// Address is where route servers serve the routing API over gRPC, as host:port.
 	// Required.
 	Address string
+	// TokenFile holds the token by which route servers know the manager as one of the
+	// operator's own, whose questions are answered apart from strangers' (package
+	// routeserver/door). Default: none.
+	TokenFile string
 	// Again takes the RoutingConfig to look at again, by name, after each answer.
 	// Somebody has to read from it. Required.
 	Again publish.Again
@@ -114,6 +119,7 @@ func New(c Config) (*Receipts, error) {
 	conn, err := grpc.NewClient("passthrough:///"+c.Address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(),
+		door.Show(c.TokenFile),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{

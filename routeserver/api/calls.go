@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
@@ -22,13 +22,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	desc.Methods = append([]grpc.MethodDesc(nil), desc.Methods...)
 	for i, m := range desc.Methods {
 		desc.Methods[i].Handler = func(srv any, ctx context.Context, dec func(any) error, outer grpc.UnaryServerInterceptor) (any, error) {
-			ctx, end, err := s.begin(ctx, m.MethodName)
-			if err != nil {
-				return nil, err
-			}
-			answer, err := m.Handler(srv, ctx, dec, outer)
-			end(err)
-			return answer, err
+			return m.Handler(srv, ctx, dec, s.within(m.MethodName, outer))
 		}
 	}
 	desc.Streams = append([]grpc.StreamDesc(nil), desc.Streams...)
@@ -46,6 +40,26 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	r.RegisterService(&desc, s)
 }
 
+// within bounds and counts the calls of a method, behind the server's own interceptor,
+// which knows who calls.
+func (s *Server) within(method string, outer grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
+	bounded := func(ctx context.Context, req any, handle grpc.UnaryHandler) (any, error) {
+		ctx, end, err := s.begin(ctx, method)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := handle(ctx, req)
+		end(err)
+		return answer, err
+	}
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		if outer == nil {
+			return bounded(ctx, req, handle)
+		}
+		return outer(ctx, req, info, func(ctx context.Context, req any) (any, error) { return bounded(ctx, req, handle) })
+	}
+}
+
 // The methods that are not calls that answer once and soon.
 const (
 	methodWait    = "Wait"
@@ -56,18 +70,25 @@ const (
 // begin lets a call in, if there are not too many of its kind, and gives the
 // context that bounds it and what to call at its end.
 func (s *Server) begin(ctx context.Context, method string) (context.Context, func(error), error) {
-	limit, free := s.calls, func() {}
+	pool, free := s.calls, func() {}
 	switch method {
 	case methodWait:
-		limit = s.waits
-	case methodWatch, methodReadLog:
-		limit = s.streams
+		pool = s.waits
+	case methodWatch:
+		pool = s.watches
+	case methodReadLog:
+		pool = s.logs
 	default:
 		ctx, free = context.WithTimeout(ctx, s.cfg.CallWithin)
 	}
-	if !limit.TryAcquire(1) {
+	leave, err := pool.Enter(callers.From(ctx))
+	if err != nil {
 		free()
-		err := again(failure(codes.ResourceExhausted, ReasonTooMany, "this route server answers as many such calls as it may: try again"), time.Second)
+		after := time.Second
+		if many := (*callers.TooMany)(nil); errors.As(err, &many) {
+			after = many.After
+		}
+		err = again(failure(codes.ResourceExhausted, ReasonTooMany, "this route server: "+err.Error()), after)
 		s.metrics.ended(method, 0, err)
 		return ctx, nil, err
 	}
@@ -75,20 +96,36 @@ func (s *Server) begin(ctx context.Context, method string) (context.Context, fun
 	s.metrics.running.WithLabelValues(method).Inc()
 	return ctx, func(err error) {
 		free()
-		limit.Release(1)
+		leave()
 		s.metrics.running.WithLabelValues(method).Dec()
 		s.metrics.ended(method, time.Since(began), err)
 	}, nil
 }
 
-// limits are how many calls of each kind there may be.
-type limits struct{ calls, streams, waits *semaphore.Weighted }
+// limits are how many calls of each kind callers may have. Strangers, pods that show a
+// token, and our own programs each have as many as the Config says; of the first two one
+// caller has a share, and a rate that nobody needs who is not trying to do harm.
+type limits struct{ calls, watches, logs, waits *callers.Pool }
+
+// The shares of one caller: one of so many parts.
+const (
+	shareOfCalls, shareOfStreams, shareOfWaits = 4, 4, 8
+	// logsOfStreams is which part of the streams may be of the log: a reader of it holds
+	// a piece of it in memory.
+	logsOfStreams = 8
+)
 
 func newLimits(c Config) limits {
+	pool := func(what string, all, shares int, rate float64) *callers.Pool {
+		b := callers.Alike(all, max(1, all/shares))
+		b.Rate, b.Burst = rate, int(5*rate)
+		return callers.NewPool(what, b)
+	}
 	return limits{
-		calls:   semaphore.NewWeighted(int64(c.MaxCalls)),
-		streams: semaphore.NewWeighted(int64(c.MaxStreams)),
-		waits:   semaphore.NewWeighted(int64(c.MaxWaits)),
+		calls:   pool("calls", c.MaxCalls, shareOfCalls, 500),
+		watches: pool("watches", c.MaxStreams, shareOfStreams, 200),
+		logs:    pool("readings of the log", max(1, c.MaxStreams/logsOfStreams), shareOfStreams, 100),
+		waits:   pool("waits", c.MaxWaits, shareOfWaits, 100),
 	}
 }
 

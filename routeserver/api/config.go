@@ -101,7 +101,9 @@ type Config struct {
 	// newest position. Default: 1 min.
 	WatchNews time.Duration
 	// MaxCalls, MaxStreams and MaxWaits bound how many calls that answer once,
-	// streams (Watch and ReadLog) and Waits there are at a time; more are
+	// streams (Watch and ReadLog) and Waits there are at a time, of all strangers, as
+	// many again of all pods that show a token, and as many of our own programs
+	// (callers.From); one stranger or pod has a part of that. More are
 	// RESOURCE_EXHAUSTED. Default: 256, 4096 and 128.
 	MaxCalls, MaxStreams, MaxWaits int
 }

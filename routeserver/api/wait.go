@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/table"
@@ -15,6 +16,9 @@ import (
 const (
 	waitDefault = 10 * time.Second
 	waitMax     = 300 * time.Second
+	// strangersWait is how long the wait of a caller lasts of whom only the address is
+	// known. One that asks for more gets its answer then, and asks again.
+	strangersWait = 30 * time.Second
 	// maxPods is how many pods one wait may name.
 	maxPods = 10_000
 	// Between two looks at what the sidecars have acknowledged that nothing else
@@ -48,6 +52,9 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 	within, pods, err := boundsOf(req)
 	if err != nil {
 		return nil, err
+	}
+	if callers.From(ctx).Kind == callers.Stranger {
+		within = min(within, strangersWait)
 	}
 	ended, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

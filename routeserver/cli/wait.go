@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
@@ -40,7 +42,6 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 		if timeout < time.Second || timeout > 300*time.Second {
 			return usage("--timeout is from 1s to 5m, not %s", timeout)
 		}
-		req.TimeoutSeconds = int32(timeout.Round(time.Second) / time.Second)
 		if req.Position, err = position("position", at); err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), timeout+a.flags.patience)
 		defer cancel()
-		got, err := client.Wait(ctx, req)
+		got, err := waitFor(ctx, client, req, timeout)
 		if err != nil {
 			return err
 		}
@@ -63,6 +64,29 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 		return nil
 	}
 	return c
+}
+
+// A route server keeps a caller that it does not know waiting for half a minute at most,
+// and answers only so many at a time.
+const oneWait, nextTry = 30 * time.Second, time.Second
+
+// waitFor asks again and again until all have acknowledged or the time is over.
+func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration) (*routingv1.WaitResponse, error) {
+	for end := time.Now().Add(timeout); ; {
+		left := max(time.Second, time.Until(end).Round(time.Second))
+		req.TimeoutSeconds = int32(min(left, oneWait) / time.Second)
+		got, err := client.Wait(ctx, req)
+		switch busy := status.Code(err) == codes.ResourceExhausted; {
+		case err == nil && got.GetConverged(), err != nil && !busy, time.Until(end) < time.Second:
+			return got, err
+		case busy:
+			select {
+			case <-time.After(nextTry):
+			case <-ctx.Done():
+				return nil, err
+			}
+		}
+	}
 }
 
 // waitText tells the answer; keyed: it is about one routing key.

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	// Register registers what else is to be served on the same port. It is called
 	// before the server answers; reflection tells of it. Default: nothing.
 	Register func(grpc.ServiceRegistrar)
+	// Entrance tells who calls. Default: strangers, by their addresses.
+	Entrance door.Entrance
 	// Logger is told about the life of the server. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.

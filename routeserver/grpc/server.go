@@ -37,7 +37,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("routesgrpc: register metrics: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, grpc: grpc.NewServer(options()...), health: health.NewServer(),
+		cfg: cfg, grpc: grpc.NewServer(append(options(), cfg.Entrance.Options()...)...), health: health.NewServer(),
 		feed: newFeed(cfg.Tables, cfg.Pause), stopping: make(chan struct{}),
 	}
 	routesv1.RegisterRoutesServer(s.grpc, &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping})

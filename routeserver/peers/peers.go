@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/door"
 )
 
 // Config is what Peers need.
@@ -34,6 +35,9 @@ type Config struct {
 	Service string
 	// Own are the IP addresses of this route server, which is not asked.
 	Own []string
+	// TokenFile holds the token by which the others know this route server as one of the
+	// operator's own (package door). Default: none, it asks as a stranger.
+	TokenFile string
 	// Within is how long each may take to answer. Default: 2 s.
 	Within time.Duration
 	// Lookup gives the addresses of a host name. Default: the system's resolver.
@@ -179,6 +183,7 @@ func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithNoProxy(), // pods reach each other
+		door.Show(p.cfg.TokenFile),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{

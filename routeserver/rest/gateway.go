@@ -22,14 +22,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"switchyard.dev/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/door"
 )
 
 // apiPath begins every path of our own API.
@@ -51,7 +54,7 @@ type gateway struct {
 
 func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration) (*gateway, error) {
 	g := &gateway{
-		server:      grpc.NewServer(grpc.MaxRecvMsgSize(maxBody)),
+		server:      grpc.NewServer(append(door.Interceptors(handedOver), grpc.MaxRecvMsgSize(maxBody))...),
 		listener:    bufconn.Listen(256 << 10),
 		writeWithin: writeWithin,
 		mux: runtime.NewServeMux(
@@ -60,6 +63,9 @@ func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration)
 			runtime.WithRoutingErrorHandler(answerRoutingError),
 			runtime.SetQueryParameterParser(strictQuery{}),
 			runtime.WithDisablePathLengthFallback(),
+			runtime.WithMetadata(handOver),
+			// Nothing that a client says becomes metadata: that is how callers are told.
+			runtime.WithIncomingHeaderMatcher(func(string) (string, bool) { return "", false }),
 		),
 	}
 	register(g.server)
@@ -76,6 +82,28 @@ func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration)
 		return nil, fmt.Errorf("rest: mount the routing API: %w", err)
 	}
 	return g, nil
+}
+
+// The metadata by which the gateway tells its own gRPC server who calls.
+const callerKind, callerName = "switchyard-caller-kind", "switchyard-caller-name"
+
+// handOver tells who calls.
+func handOver(ctx context.Context, _ *http.Request) metadata.MD {
+	c := callers.From(ctx)
+	return metadata.Pairs(callerKind, strconv.Itoa(int(c.Kind)), callerName, c.Name)
+}
+
+// handedOver takes that over. Nobody else reaches the server.
+func handedOver(ctx context.Context) context.Context {
+	kind, name := metadata.ValueFromIncomingContext(ctx, callerKind), metadata.ValueFromIncomingContext(ctx, callerName)
+	if len(kind) != 1 || len(name) != 1 {
+		return ctx
+	}
+	n, err := strconv.Atoi(kind[0])
+	if err != nil {
+		return ctx
+	}
+	return callers.With(ctx, callers.Caller{Kind: callers.Kind(n), Name: name[0]})
 }
 
 // run answers until stop.

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -26,6 +27,8 @@ type Config struct {
 	// API puts our own API behind a gRPC server: an api.Server's Register. Without
 	// it the paths of our own API are not found.
 	API func(grpc.ServiceRegistrar)
+	// Entrance tells who calls. Default: strangers, by their addresses.
+	Entrance door.Entrance
 	// Logger is told about the life of the server. Default: none.
 	Logger *slog.Logger
 	// RequestWithin and AnswerWithin are how long a request may take to come, and
@@ -66,6 +69,8 @@ func (c Config) withDefaults() Config {
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
+	// entered is mux, behind the Entrance.
+	entered http.Handler
 	// api is nil when our own API is not served.
 	api *gateway
 }
@@ -77,6 +82,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, mux: http.NewServeMux()}
+	s.entered = cfg.Entrance.HTTP(s.mux)
 	s.mux.HandleFunc("GET /api/v1/workloads/routing-rules", s.rules("routingRules"))
 	s.mux.HandleFunc("GET /api/v1/workloads/routes", s.rules("routingRules", "routes"))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -107,7 +113,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.entered.ServeHTTP(w, r) }
 
 // Serve answers on a listener until ctx ends, gives requests StopWithin to
 // finish, and returns nil. Any other end is an error. It closes the listener.

@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/door"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/view"
 )
@@ -34,6 +35,8 @@ type Config struct {
 	// Keys takes the routing key out of a request's headers, for Explain. Without it
 	// Explain takes keys only.
 	Keys api.Keys
+	// Door tells who calls. Without it all callers are strangers, by their addresses.
+	Door *door.Door
 	// Name is what this route server is called in what it says about sidecars.
 	// Default: routeserver.
 	Name string

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/callers"
 	"switchyard.dev/eventbus/readers"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/door"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/rest"
@@ -55,17 +56,27 @@ func New(cfg Config) (*Main, error) {
 		return nil, err
 	}
 	if m.grpc, err = routesgrpc.New(routesgrpc.Config{
-		Tables: m.view, Services: cfg.Services, Register: m.api.Register, Logger: cfg.Logger, Metrics: cfg.Metrics,
+		Tables: m.view, Services: cfg.Services, Register: m.api.Register, Entrance: m.entrance(&m.onGRPC), Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}); err != nil {
 		return nil, err
 	}
-	if m.rest, err = rest.New(rest.Config{Tables: m.view, API: m.api.Register, Logger: cfg.Logger}); err != nil {
+	if m.rest, err = rest.New(rest.Config{Tables: m.view, API: m.api.Register, Entrance: m.entrance(&m.onREST), Logger: cfg.Logger}); err != nil {
 		return nil, err
 	}
 	if err := m.listen(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// entrance gives the way in through a listener, which is opened later.
+func (m *Main) entrance(at **callers.Listener) door.Entrance {
+	return door.Entrance{Door: m.cfg.Door, At: func() door.Listener {
+		if *at == nil {
+			return nil
+		}
+		return *at
+	}}
 }
 
 func (m *Main) listen() error {

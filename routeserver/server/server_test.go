@@ -168,6 +168,10 @@ func TestSettings(t *testing.T) {
 		"peers, and which one this is": {env: map[string]string{"POD_IPS": "10.0.0.1,fd00::1"}, args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, want: func(s server.Settings) bool {
 			return s.Peers == "routeserver-peers.signadot.svc:7777" && slices.Equal(s.Own, []string{"10.0.0.1", "fd00::1"}) && s.Name == "routeserver"
 		}},
+		"accounts of the operator": {want: func(s server.Settings) bool {
+			return slices.Equal(s.OwnAccounts, []string{"signadot/signadot-controller-manager", "signadot/routeserver"}) && s.TokenFile == "/var/run/secrets/routeserver/token"
+		}},
+		"an account that is none":  {args: []string{"-own-service-accounts=a/b,c"}, err: `"c" is not like namespace/name`},
 		"peers of nobody":          {args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, err: "POD_IPS"},
 		"credentials and a token":  {args: []string{"-eventbus-credentials-file=x", "-eventbus-token-file=y"}, err: "one identity"},
 		"an argument":              {args: []string{"serve"}, err: `unexpected argument "serve"`},

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/peers"
 )
 
@@ -27,6 +28,11 @@ type Settings struct {
 	// there is only this one. Own are its own addresses there.
 	Peers string
 	Own   []string
+	// OwnAccounts are the service accounts of the operator's programs, as namespace/name:
+	// they have pools of their own. TokenFile is by what this one shows the others that it
+	// is one of them.
+	OwnAccounts []string
+	TokenFile   string
 	// Name is what this route server is called.
 	Name string
 	// LogLevel is the least important level that is logged.
@@ -48,6 +54,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.XDSAddress, "xds-address", ":7779", "address of xDS, for DevMesh sidecars")
 	flags.StringVar(&s.MetricsAddress, "metrics-address", ":9090", "address of /metrics")
 	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to ask the others about their sidecars; empty when there is one only. POD_IPS in the environment says which one this is")
+	own := flags.String("own-service-accounts", "signadot/signadot-controller-manager,signadot/routeserver", "service accounts of the operator's own programs, as namespace/name with commas between: their calls have room apart from everybody else's")
+	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -56,12 +64,18 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
 	reached()
+	s.OwnAccounts = strings.FieldsFunc(*own, func(r rune) bool { return r == ',' || r == ' ' })
 	return s, s.validate()
 }
 
 func (s Settings) validate() error {
 	if s.Peers != "" && len(s.Own) == 0 {
 		return errors.New("-peers needs POD_IPS in the environment: without it this route server would ask itself")
+	}
+	for _, account := range s.OwnAccounts {
+		if namespace, name, ok := strings.Cut(account, "/"); !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return fmt.Errorf("-own-service-accounts: %q is not like namespace/name", account)
+		}
 	}
 	return s.Bus.Validate()
 }
@@ -100,7 +114,7 @@ func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 	}
 	var others api.Peers
 	if s.Peers != "" {
-		if others, err = peers.New(peers.Config{Service: s.Peers, Own: s.Own, Logger: logger}); err != nil {
+		if others, err = peers.New(peers.Config{Service: s.Peers, Own: s.Own, TokenFile: s.TokenFile, Logger: logger}); err != nil {
 			hangUp()
 			return Config{}, nil, err
 		}

@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"switchyard.dev/eventbus/caller"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
@@ -19,9 +21,9 @@ import (
 )
 
 // serveCluster adds what is served with the help of the cluster that the program
-// runs in: its services, and xDS, for which the API server must say who a
-// sidecar is. Outside a cluster it adds nothing.
-func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger) error {
+// runs in: its services, who calls, and xDS, for which the API server must say who
+// a sidecar is. Outside a cluster it adds nothing.
+func serveCluster(config *server.Config, settings server.Settings, logger *slog.Logger) error {
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
@@ -37,6 +39,11 @@ func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger)
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
+	verifier, err := caller.New(caller.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
+	if err != nil {
+		return err
+	}
+	config.Door = door.New(door.Config{Verify: verifier.Verify, Ours: settings.OwnAccounts})
 	lister, err := services.New(client, logger)
 	if err != nil {
 		return err
@@ -51,7 +58,7 @@ func serveCluster(config *server.Config, xdsAddress string, logger *slog.Logger)
 		},
 		func(ctx context.Context, v *view.View) error {
 			xds, err := endpoint.New(endpoint.Config{
-				View: v, Client: client, Address: xdsAddress, Logger: logger, Metrics: config.Metrics,
+				View: v, Client: client, Address: settings.XDSAddress, Logger: logger, Metrics: config.Metrics,
 			})
 			if err != nil {
 				return err

@@ -38,7 +38,7 @@ func run(args []string) error {
 	}
 	defer hangUp()
 	config.Keys = routingkey.Find
-	if err := serveCluster(&config, settings.XDSAddress, logger); err != nil {
+	if err := serveCluster(&config, settings, logger); err != nil {
 		return err
 	}
 	main, err := server.New(config)

@@ -2711,7 +2711,8 @@ type WaitRequest struct {
 	// this position or a later one. Empty: the tip of the log when the request
 	// came, or when the key's first rule did.
 	Position *Position `protobuf:"bytes,2,opt,name=position,proto3" json:"position,omitempty"`
-	// How long to wait, in seconds; 10 when it is 0, 300 at most.
+	// How long to wait, in seconds; 10 when it is 0, 300 at most. A caller that shows no
+	// token waits for 30 at most, and asks again.
 	TimeoutSeconds int32 `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`
 	// Pods, as namespace/name, whose sidecars have to be among those that have
 	// acknowledged: for callers that know which pods there are. Without them only

@@ -1,0 +1,23 @@
+{{/*
+How the operator's programs show route servers that they are its own: with a token of
+their service account. Its audience is the routing API alone, so that nobody who sees it
+can use it elsewhere; the kubelet renews it.
+*/}}
+
+{{/* Where it is mounted, as a list item. */}}
+{{- define "operator.routeServerTokenMount" -}}
+- name: routeserver-token
+  mountPath: /var/run/secrets/routeserver
+  readOnly: true
+{{- end }}
+
+{{/* The volume, as a list item. */}}
+{{- define "operator.routeServerTokenVolume" -}}
+- name: routeserver-token
+  projected:
+    sources:
+      - serviceAccountToken:
+          path: token
+          audience: api.routeserver.signadot.svc
+          expirationSeconds: 3600
+{{- end }}

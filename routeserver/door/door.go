@@ -1,0 +1,188 @@
+// Package door tells who calls the routing APIs, over gRPC and over HTTP, and puts that
+// into the context of the call (callers.From).
+//
+// The APIs are open: who shows nothing is a stranger at an address, and is served. Who
+// shows a token of a service account, made for Audience, is known by it. A program of
+// the operator's own, the manager or another route server, is known by its service
+// account; it has pools of its own, so that no stranger keeps it out. A token that is
+// not good makes its bearer a stranger and no more: proxies add tokens of their own.
+//
+// Calls inside a cluster are not encrypted: a token that is shown here is of no use
+// anywhere else, and is good for an hour.
+package door
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/caller"
+)
+
+// Audience is what a token must be made for to be believed here.
+const Audience = "api.routeserver.signadot.svc"
+
+// Config is what a Door needs.
+type Config struct {
+	// Verify tells whose token it is: a caller.Verifier for Audience has it. Without it
+	// all callers are strangers.
+	Verify func(ctx context.Context, token string) (caller.Identity, error)
+	// Ours are the service accounts of the operator's own programs, as namespace/name.
+	Ours []string
+}
+
+// Door tells who calls. A nil Door knows strangers only.
+type Door struct {
+	cfg Config
+	// checks bounds how often strangers have tokens checked: of a token that was forged
+	// only the API server knows it.
+	checks *callers.Pool
+
+	mu sync.Mutex
+	// ours has the tokens of our own programs, as hashes, and whose they are: they are
+	// believed while the API server is away. All go when there are too many.
+	ours map[[sha256.Size]byte]callers.Caller
+}
+
+const maxOurs = 256
+
+// New gives a Door.
+func New(cfg Config) *Door {
+	return &Door{
+		cfg: cfg, ours: map[[sha256.Size]byte]callers.Caller{},
+		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}),
+	}
+}
+
+// Who gives the caller at an address who shows what stands in a header Authorization, ""
+// for nothing.
+func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
+	stranger := callers.At(address)
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if d == nil || d.cfg.Verify == nil || !strings.EqualFold(scheme, "bearer") {
+		return stranger
+	}
+	key := sha256.Sum256([]byte(token))
+	known, before := d.known(key)
+	if !before {
+		leave, err := d.checks.Enter(stranger)
+		if err != nil {
+			return stranger
+		}
+		defer leave()
+	}
+	who, err := d.cfg.Verify(ctx, token)
+	switch {
+	case errors.Is(err, caller.ErrUnknown):
+		d.forget(key)
+		return stranger
+	case err != nil && before:
+		return known
+	case err != nil:
+		return stranger
+	case slices.Contains(d.cfg.Ours, who.String()):
+		ours := callers.Caller{Kind: callers.Ours, Name: who.String()}
+		d.keep(key, ours)
+		return ours
+	case who.PodName == "":
+		return callers.Caller{Kind: callers.Pod, Name: who.String()}
+	}
+	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodName}
+}
+
+func (d *Door) known(key [sha256.Size]byte) (callers.Caller, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, ok := d.ours[key]
+	return c, ok
+}
+
+func (d *Door) keep(key [sha256.Size]byte, c callers.Caller) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.ours) >= maxOurs {
+		clear(d.ours)
+	}
+	d.ours[key] = c
+}
+
+func (d *Door) forget(key [sha256.Size]byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.ours, key)
+}
+
+// Listener knows whose connection is whose.
+type Listener interface {
+	// Known says that the caller at a remote address has shown who it is.
+	Known(remote string)
+}
+
+// Entrance is a Door with the listener that callers come through.
+type Entrance struct {
+	Door *Door
+	// At gives that listener; nil when there is none (yet).
+	At func() Listener
+}
+
+// enter gives a context that says who calls.
+func (e Entrance) enter(ctx context.Context, address, authorization string) context.Context {
+	who := e.Door.Who(ctx, address, authorization)
+	if who.Kind != callers.Stranger && e.At != nil {
+		if l := e.At(); l != nil {
+			l.Known(address)
+		}
+	}
+	return callers.With(ctx, who)
+}
+
+func (e Entrance) rpc(ctx context.Context) context.Context {
+	address, authorization := "", ""
+	if from, ok := peer.FromContext(ctx); ok {
+		address = from.Addr.String()
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
+		authorization = values[0]
+	}
+	return e.enter(ctx, address, authorization)
+}
+
+// Options have a gRPC server put into the context of each call who calls.
+func (e Entrance) Options() []grpc.ServerOption { return Interceptors(e.rpc) }
+
+// HTTP puts into the context of each request who calls.
+func (e Entrance) HTTP(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))))
+	})
+}
+
+// Interceptors have a gRPC server change the context of each call.
+func Interceptors(change func(context.Context) context.Context) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			return handle(change(ctx), req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return handle(srv, &stream{s, change(s.Context())})
+		}),
+	}
+}
+
+// stream is a stream with another context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }

@@ -1,0 +1,116 @@
+package door_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/routeserver/door"
+)
+
+// checker knows tokens by what they are called.
+type checker struct {
+	asked int
+	away  bool
+}
+
+func (c *checker) verify(_ context.Context, token string) (caller.Identity, error) {
+	c.asked++
+	switch {
+	case c.away:
+		return caller.Identity{}, caller.ErrUnchecked
+	case token == "manager":
+		return caller.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m-1"}, nil
+	case token == "pod":
+		return caller.Identity{Namespace: "shop", ServiceAccount: "default", PodName: "p-1"}, nil
+	case token == "account":
+		return caller.Identity{Namespace: "shop", ServiceAccount: "ci"}, nil
+	}
+	return caller.Identity{}, caller.ErrUnknown
+}
+
+func TestWhoCalls(t *testing.T) {
+	c := &checker{}
+	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	stranger := callers.Caller{Name: "10.0.0.1"}
+	for shows, want := range map[string]callers.Caller{
+		"":               stranger,
+		"Bearer manager": {Kind: callers.Ours, Name: "signadot/manager"},
+		"bearer pod":     {Kind: callers.Pod, Name: "shop/p-1"},
+		"Bearer account": {Kind: callers.Pod, Name: "shop/ci"},
+		"Bearer junk":    stranger,
+		"Basic manager":  stranger,
+	} {
+		if got := d.Who(t.Context(), "10.0.0.1:80", shows); got != want {
+			t.Errorf("%q: %v, want %v", shows, got, want)
+		}
+	}
+	if got := (*door.Door)(nil).Who(t.Context(), "10.0.0.1:80", "Bearer manager"); got != stranger {
+		t.Errorf("without a door: %v", got)
+	}
+}
+
+func TestOursAreKnownWhileTheAPIServerIsAway(t *testing.T) {
+	c := &checker{}
+	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	d.Who(t.Context(), "10.0.0.1:80", "Bearer manager")
+	d.Who(t.Context(), "10.0.0.2:80", "Bearer pod")
+	c.away = true
+	if got := d.Who(t.Context(), "10.0.0.1:80", "Bearer manager"); got.Kind != callers.Ours {
+		t.Errorf("the manager is %v", got)
+	}
+	if got := d.Who(t.Context(), "10.0.0.2:80", "Bearer pod"); got.Kind != callers.Stranger {
+		t.Errorf("a pod is %v", got)
+	}
+}
+
+func TestForgedTokensAreCheckedNowAndThen(t *testing.T) {
+	c := &checker{}
+	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	for i := range 1000 {
+		d.Who(t.Context(), "10.0.0.1:80", fmt.Sprintf("Bearer forged-%d", i))
+	}
+	if c.asked > 40 {
+		t.Errorf("the tokens of one stranger were checked %d times", c.asked)
+	}
+	if got := d.Who(t.Context(), "10.0.0.2:80", "Bearer manager"); got.Kind != callers.Ours {
+		t.Errorf("the manager is %v", got)
+	}
+}
+
+type noted []string
+
+func (n *noted) Known(remote string) { *n = append(*n, remote) }
+
+func TestAConnectionIsNotedWhenItsCallerIsKnown(t *testing.T) {
+	var listener noted
+	e := door.Entrance{Door: door.New(door.Config{Verify: (&checker{}).verify}), At: func() door.Listener { return &listener }}
+	var who callers.Caller
+	h := e.HTTP(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { who = callers.From(r.Context()) }))
+	for token, want := range map[string]callers.Kind{"": callers.Stranger, "Bearer junk": callers.Stranger, "Bearer pod": callers.Pod} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Authorization", token)
+		if h.ServeHTTP(httptest.NewRecorder(), r); who.Kind != want {
+			t.Errorf("%q: %v", token, who)
+		}
+	}
+	if len(listener) != 1 {
+		t.Errorf("known are %q", listener)
+	}
+}
+
+func TestATokenIsReadWhenItIsShown(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if door.Show("") == nil || door.Show("/no/such/file") == nil {
+		t.Error("no option")
+	}
+}
