@@ -125,6 +125,8 @@ func (d *Door) forget(key [sha256.Size]byte) {
 type Listener interface {
 	// Known says that the caller at a remote address has shown who it is.
 	Known(remote string)
+	// Hang closes the connection from a remote address, and reports whether there is one.
+	Hang(remote string) bool
 }
 
 // Entrance is a Door with the listener that callers come through.
@@ -143,6 +145,17 @@ func (e Entrance) enter(ctx context.Context, address, authorization string) cont
 		}
 	}
 	return callers.With(ctx, who)
+}
+
+// Hang closes the connection from an address, whose caller does not take what it asked
+// for.
+func (e Entrance) Hang(address string) {
+	if e.At == nil {
+		return
+	}
+	if l := e.At(); l != nil {
+		l.Hang(address)
+	}
 }
 
 func (e Entrance) rpc(ctx context.Context) context.Context {

@@ -89,6 +89,8 @@ type noted []string
 
 func (n *noted) Known(remote string) { *n = append(*n, remote) }
 
+func (n *noted) Hang(string) bool { return false }
+
 func TestAConnectionIsNotedWhenItsCallerIsKnown(t *testing.T) {
 	var listener noted
 	e := door.Entrance{Door: door.New(door.Config{Verify: (&checker{}).verify}), At: func() door.Listener { return &listener }}

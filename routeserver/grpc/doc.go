@@ -16,7 +16,9 @@
 // they try again); route, baseline and destination sandbox in every op; the
 // stream stays open; pings as often as every five seconds are welcome.
 //
-// An answer of GetWorkloadRoutingRules is one message. Clients of gRPC take 4 MiB
+// An answer of GetWorkloadRoutingRules is written once for each version of the table and
+// each filter, and shared by all who ask (package answers); a client that does not take
+// it within half a minute loses its connection. It is one message. Clients of gRPC take 4 MiB
 // unless told otherwise, which is 25,000 to 40,000 rules with names of usual
 // length; a larger answer ends there as RESOURCE_EXHAUSTED, said by the client
 // itself, and the server cannot know. Such a client narrows its request by filters,

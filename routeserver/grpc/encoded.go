@@ -36,8 +36,11 @@ func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
 // Marshal implements encoding.CodecV2.
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
-	if e, ok := v.(*encoded); ok {
-		return mem.BufferSlice{e.bytes}, e.err
+	switch is := v.(type) {
+	case *encoded:
+		return mem.BufferSlice{is.bytes}, is.err
+	case *sharing:
+		return mem.BufferSlice{is.buffer()}, nil
 	}
 	return c.CodecV2.Marshal(v)
 }

@@ -7,7 +7,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/callers"
 	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/published"
 )
 
@@ -18,26 +20,16 @@ var errCold = status.Error(codes.Unavailable, "the routing table is not whole ye
 // errStopping ends watches when the server does.
 var errStopping = status.Error(codes.Unavailable, "this route server is stopping: watch again")
 
-// routes implements routes.Routes.
+// routes implements routes.Routes; for GetWorkloadRoutingRules see shared.go.
 type routes struct {
 	routesv1.UnimplementedRoutesServer
 	cfg      Config
 	metrics  *metrics
 	feed     *feed
 	stopping <-chan struct{}
-}
-
-// GetWorkloadRoutingRules implements routes.Routes.
-func (s *routes) GetWorkloadRoutingRules(_ context.Context, req *routesv1.WorkloadRoutingRulesRequest) (*routesv1.GetWorkloadRoutingRulesResponse, error) {
-	t, _ := s.cfg.Tables.Current()
-	if !t.Whole() {
-		return nil, errCold
-	}
-	out := &routesv1.GetWorkloadRoutingRulesResponse{}
-	for _, r := range published.FilterOf(req).Rules(t) {
-		out.RoutingRules = append(out.RoutingRules, published.Rule(r))
-	}
-	return out, nil
+	// answers are what readers of rules are sent.
+	answers           answers.Store
+	requests, watches *callers.Pool
 }
 
 // WatchWorkloadRoutingRules implements routes.Routes.
@@ -46,6 +38,11 @@ func (s *routes) WatchWorkloadRoutingRules(req *routesv1.WorkloadRoutingRulesReq
 	if !at.table.Whole() {
 		return errCold
 	}
+	leave, err := enter(stream.Context(), s.watches)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	defer s.metrics.watcher()()
 	filter := published.FilterOf(req)
 	send := func(op *encoded) error {

@@ -12,8 +12,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
-
-	routesv1 "switchyard.dev/protos/gen/routes"
 )
 
 // Server serves the published routes API.
@@ -40,7 +38,9 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, grpc: grpc.NewServer(append(options(), cfg.Entrance.Options()...)...), health: health.NewServer(),
 		feed: newFeed(cfg.Tables, cfg.Pause), stopping: make(chan struct{}),
 	}
-	routesv1.RegisterRoutesServer(s.grpc, &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping})
+	served := &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping}
+	served.requests, served.watches = newPools()
+	s.grpc.RegisterService(service(served), served)
 	if cfg.Register != nil {
 		cfg.Register(s.grpc)
 	}

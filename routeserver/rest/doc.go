@@ -9,6 +9,11 @@
 // <epoch>/<sequence>, and ETag, the hash of its rules; a request with that ETag
 // in If-None-Match gets 304 while nothing has changed.
 //
+// What is answered is written once for each version of the table and each filter, and
+// shared by all who read it (package answers); compressed where the client asks for
+// that. The ETag is the same then. Who takes longer than Config.AnswerWithin, or takes
+// long while others need the room, is cut off.
+//
 // Failures are plain text with a status of 400 and up, never JSON: clients that
 // do not look at the status would read a JSON object as "no rules".
 //

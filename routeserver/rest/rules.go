@@ -7,7 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"switchyard.dev/callers"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
 )
@@ -38,6 +42,27 @@ type (
 	}
 )
 
+// The bounds of requests for rules: how many may be under way, of all strangers, of all
+// pods that show a token and of our own programs, and of one caller; and how many one
+// may begin a second. What they are answered is shared (package answers), so these are
+// wide.
+const (
+	maxRequests, eachRequests = 2048, 256
+	requestRate, requestBurst = 1000, 5000
+)
+
+func newRequests() *callers.Pool {
+	b := callers.Alike(maxRequests, eachRequests)
+	b.Rate, b.Burst = requestRate, requestBurst
+	return callers.NewPool("requests for rules", b)
+}
+
+// asked is what a request asks of a table: under which names, and which rules.
+type asked struct {
+	both   bool
+	filter published.Filter
+}
+
 // rules answers with the rules that match the query, under each of the names.
 func (s *Server) rules(names ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -52,24 +77,70 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 			http.Error(w, notWhole, http.StatusServiceUnavailable)
 			return
 		}
+		leave, err := s.requests.Enter(callers.From(r.Context()))
+		if err != nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, err.Error(), http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
 		etag := `"` + t.Hash().String() + `"`
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Switchyard-Table", fmt.Sprintf("%s/%d", t.Pos().Epoch, t.Pos().Seq))
 		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("Vary", "Accept-Encoding")
 		if r.Header.Get("If-None-Match") == etag {
 			w.WriteHeader(http.StatusNotModified)
 			return
 		}
-		list := modelsOf(filter.Rules(t))
-		body := make(map[string][]rule, len(names))
-		for _, name := range names {
-			body[name] = list
-		}
-		w.Header().Set("Content-Type", "application/json")
-		if err := json.NewEncoder(w).Encode(body); err != nil {
-			s.cfg.Logger.Debug("a client went away while its answer was written", "client", r.RemoteAddr, "error", err)
+		s.send(w, r, t, asked{len(names) > 1, filter}, func() ([]byte, error) { return encode(filter.Rules(t), names) })
+	}
+}
+
+// send sends an answer, which many may be sent at the same time.
+func (s *Server) send(w http.ResponseWriter, r *http.Request, t table.Table, question asked, encode func() ([]byte, error)) {
+	deadlines := http.NewResponseController(w)
+	answer, err := s.answers.Read(t, question, func() { _ = deadlines.SetWriteDeadline(time.Now()) }, encode)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer answer.Done()
+	body := answer.Plain()
+	if acceptsGzip(r.Header) {
+		if zipped, ok := answer.Gzip(); ok {
+			body = zipped
+			w.Header().Set("Content-Encoding", "gzip")
 		}
 	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	if _, err := w.Write(body); err != nil {
+		s.cfg.Logger.Debug("a client went away while its answer was written, or took too long", "client", r.RemoteAddr, "error", err)
+	}
+}
+
+// encode writes rules, under each of the names.
+func encode(rules []*table.Rule, names []string) ([]byte, error) {
+	list := modelsOf(rules)
+	body := make(map[string][]rule, len(names))
+	for _, name := range names {
+		body[name] = list
+	}
+	text, err := json.Marshal(body)
+	return append(text, '\n'), err
+}
+
+// acceptsGzip reports whether a client takes an answer in that form.
+func acceptsGzip(h http.Header) bool {
+	for _, one := range strings.Split(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(one, " ", "")), ";")
+		if name == "gzip" {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(weight, "q="), 64)
+			return weight == "" || err == nil && q > 0
+		}
+	}
+	return false
 }
 
 const notWhole = "the routing table is not whole yet: try again"

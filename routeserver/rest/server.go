@@ -11,6 +11,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"switchyard.dev/callers"
+	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/table"
 )
@@ -69,6 +71,9 @@ func (c Config) withDefaults() Config {
 type Server struct {
 	cfg Config
 	mux *http.ServeMux
+	// answers are what readers of rules are sent, requests who they are.
+	answers  answers.Store
+	requests *callers.Pool
 	// entered is mux, behind the Entrance.
 	entered http.Handler
 	// api is nil when our own API is not served.
@@ -81,7 +86,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, mux: http.NewServeMux()}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), requests: newRequests()}
 	s.entered = cfg.Entrance.HTTP(s.mux)
 	s.mux.HandleFunc("GET /api/v1/workloads/routing-rules", s.rules("routingRules"))
 	s.mux.HandleFunc("GET /api/v1/workloads/routes", s.rules("routingRules", "routes"))

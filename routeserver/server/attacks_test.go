@@ -237,12 +237,12 @@ func leads(t *testing.T, w *world) {
 	}
 	before := w.main.View()
 	was, _ := before.Current()
-	fact := rule()[1]
-	newest, _, err := leader.Newest(t.Context(), fact.Key)
+	again := rule()[1]
+	newest, _, err := leader.Newest(t.Context(), again.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := leader.Append(t.Context(), fact, newest.Pos.Seq); err != nil {
+	if _, err := leader.Append(t.Context(), again, newest.Pos.Seq); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "what the leader states is served", func() bool {

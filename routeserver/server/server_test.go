@@ -272,11 +272,12 @@ func state(t *testing.T, log eventbus.Log, facts ...event.Fact) {
 	}
 }
 
+func fact(key event.Key, data proto.Message) event.Fact {
+	return event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}
+}
+
 // rule gives the facts of one rule, for key k1 and sandbox sb1.
 func rule() []event.Fact {
-	fact := func(key event.Key, data proto.Message) event.Fact {
-		return event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}
-	}
 	return []event.Fact{
 		fact(event.RoutingKey("k1"), &factv1.RoutingDeclared{RoutingKey: "k1", Members: []*factv1.Member{
 			{Kind: "ForkedWorkload", Namespace: "ns", Name: "w1", Sandbox: "sb1"},

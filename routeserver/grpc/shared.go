@@ -1,0 +1,151 @@
+package routesgrpc
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	protobuf "google.golang.org/protobuf/proto"
+
+	"switchyard.dev/callers"
+	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/answers"
+	"switchyard.dev/routeserver/published"
+	"switchyard.dev/routeserver/table"
+)
+
+// The bounds of requests for rules and of watches: of all strangers, of all pods that
+// show a token and of our own programs, and of one caller; and how many requests one may
+// begin a second. What requests are answered is shared, so these are wide.
+const (
+	maxRequests, eachRequests = 2048, 256
+	maxWatches, eachWatches   = 8192, 2048
+	requestRate, requestBurst = 1000, 5000
+)
+
+func newPools() (requests, watches *callers.Pool) {
+	b := callers.Alike(maxRequests, eachRequests)
+	b.Rate, b.Burst = requestRate, requestBurst
+	return callers.NewPool("requests for rules", b), callers.NewPool("watches", callers.Alike(maxWatches, eachWatches))
+}
+
+// enter lets a call in.
+func enter(ctx context.Context, p *callers.Pool) (leave func(), err error) {
+	if leave, err = p.Enter(callers.From(ctx)); err != nil {
+		return nil, status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return leave, nil
+}
+
+// service describes the API, with the one call whose answer is large answered in written
+// form: it is written once for all who ask it of one version of the table. The call is
+// over for us long before its client has taken the answer; until then it counts.
+func service(s *routes) *grpc.ServiceDesc {
+	desc := routesv1.Routes_ServiceDesc
+	desc.Methods = append([]grpc.MethodDesc(nil), desc.Methods...)
+	for i, m := range desc.Methods {
+		if m.MethodName != "GetWorkloadRoutingRules" {
+			continue
+		}
+		desc.Methods[i].Handler = func(_ any, ctx context.Context, dec func(any) error, outer grpc.UnaryServerInterceptor) (any, error) {
+			req := new(routesv1.WorkloadRoutingRulesRequest)
+			if err := dec(req); err != nil {
+				return nil, err
+			}
+			if outer == nil {
+				return s.share(ctx, req)
+			}
+			info := &grpc.UnaryServerInfo{Server: s, FullMethod: routesv1.Routes_GetWorkloadRoutingRules_FullMethodName}
+			return outer(ctx, req, info, func(ctx context.Context, req any) (any, error) {
+				return s.share(ctx, req.(*routesv1.WorkloadRoutingRulesRequest))
+			})
+		}
+	}
+	return &desc
+}
+
+// share answers GetWorkloadRoutingRules in written form.
+func (s *routes) share(ctx context.Context, req *routesv1.WorkloadRoutingRulesRequest) (*sharing, error) {
+	t, _ := s.cfg.Tables.Current()
+	if !t.Whole() {
+		return nil, errCold
+	}
+	leave, err := enter(ctx, s.requests)
+	if err != nil {
+		return nil, err
+	}
+	hang := s.hanging(ctx)
+	filter := published.FilterOf(req)
+	reading, err := s.answers.Read(t, filter, hang, func() ([]byte, error) { return encodeRules(filter, t) })
+	if err != nil {
+		leave()
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return &sharing{reading: reading, leave: leave, hang: hang}, nil
+}
+
+func encodeRules(filter published.Filter, t table.Table) ([]byte, error) {
+	out := &routesv1.GetWorkloadRoutingRulesResponse{}
+	for _, r := range filter.Rules(t) {
+		out.RoutingRules = append(out.RoutingRules, published.Rule(r))
+	}
+	return protobuf.Marshal(out)
+}
+
+// hanging gives what closes the connection of a call.
+func (s *routes) hanging(ctx context.Context) func() {
+	from, ok := peer.FromContext(ctx)
+	if !ok {
+		return func() {}
+	}
+	address := from.Addr.String()
+	return func() { s.cfg.Entrance.Hang(address) }
+}
+
+// sharing is an answer that is being sent to one client. gRPC says when it has been
+// taken, or the call was given up, by freeing the buffer. It does not when the connection
+// breaks; then the time tells.
+type sharing struct {
+	reading *answers.Reading
+	leave   func()
+	hang    func()
+}
+
+// buffer gives the answer to be sent.
+func (s *sharing) buffer() mem.Buffer {
+	text := s.reading.Plain()
+	if mem.IsBelowBufferPoolingThreshold(cap(text)) {
+		s.done()
+		return mem.SliceBuffer(text)
+	}
+	late := time.AfterFunc(callers.WriteWithin, func() {
+		s.hang()
+		s.done()
+	})
+	return mem.NewBuffer(&text, freed(func() {
+		if late.Stop() {
+			s.done()
+		}
+	}))
+}
+
+func (s *sharing) done() {
+	s.reading.Done()
+	s.leave()
+}
+
+// freed is called when a buffer is freed.
+type freed func()
+
+// Get implements mem.BufferPool.
+func (freed) Get(length int) *[]byte {
+	b := make([]byte, length)
+	return &b
+}
+
+// Put implements mem.BufferPool.
+func (f freed) Put(*[]byte) { f() }
