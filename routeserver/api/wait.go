@@ -49,12 +49,9 @@ const (
 // It is woken by what the sidecars of this route server acknowledge (Acknowledging).
 // The others are asked once all of those here have: see look.go.
 func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
-	within, pods, err := boundsOf(req)
+	within, pods, err := boundsOf(req, callers.From(ctx))
 	if err != nil {
 		return nil, err
-	}
-	if callers.From(ctx).Kind == callers.Stranger {
-		within = min(within, strangersWait)
 	}
 	ended, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -78,13 +75,16 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 }
 
 // boundsOf gives how long to wait and the pods that have to be there, each once.
-func boundsOf(req *routingv1.WaitRequest) (within time.Duration, pods []string, err error) {
+func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Duration, pods []string, err error) {
 	within = time.Duration(req.GetTimeoutSeconds()) * time.Second
 	if within < 0 || within > waitMax {
 		return 0, nil, invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
 	}
 	if within == 0 {
 		within = waitDefault
+	}
+	if who.Kind == callers.Stranger {
+		within = min(within, strangersWait)
 	}
 	if n := len(req.GetPods()); n > maxPods {
 		return 0, nil, invalid("pods", "%d pods are more than %d", n, maxPods)

@@ -96,17 +96,3 @@ func TestWaitersKeepNobodyOut(t *testing.T) {
 		}
 	}
 }
-
-// Who shows nothing waits for half a minute and is answered then, whatever it asked for.
-func TestAStrangersWaitIsShort(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
-	t.Parallel()
-	w := newWorld(t, nil)
-	begun := time.Now()
-	got, err := client(t, w.main.GRPCAddress(), 2).Wait(t.Context(), &routingv1.WaitRequest{RoutingKey: "nobody's", TimeoutSeconds: 300})
-	if took := time.Since(begun); err != nil || got.GetConverged() || took > time.Minute || took < 20*time.Second {
-		t.Errorf("after %s: %v, %v", took, got, err)
-	}
-}

@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"switchyard.dev/eventbus/caller"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/door"
+	"switchyard.dev/routeserver/server"
+)
+
+// All at once: readers of the log, waiters, readers that take nothing, from 50 addresses.
+// Another leader begins, and what it states is acknowledged to the manager.
+func TestAllAttacksAtOnce(t *testing.T) {
+	const each = 2000
+	w := newWorld(t, func(c *server.Config) {
+		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (caller.Identity, error) {
+			if token != "manager" {
+				return caller.Identity{}, caller.ErrUnknown
+			}
+			return caller.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
+		}})
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	read := answers{}
+	for i := range each {
+		all.Go(func() {
+			read.add(readLog(ctx, from(2+i%50), "http://"+w.main.RESTAddress()+"/api/switchyard/v1/log?follow=true", &read))
+		})
+	}
+	for n := range 50 {
+		hold(ctx, t, &all, client(t, w.main.GRPCAddress(), byte(2+n)), each/50)
+	}
+	for i := range each {
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(2+i%50))}}
+		c, err := dialer.Dial("tcp", w.main.RESTAddress())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := fmt.Fprint(c, "GET /api/v1/workloads/routing-rules HTTP/1.1\r\nHost: routes\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "every reader of the log has an answer", func() bool { return read.sum() == each })
+	manager := client(t, w.main.GRPCAddress(), 200, door.Show(w.token("manager")))
+	begun := time.Now()
+	leads(t, w)
+	t.Logf("readers of the log: %v; a leader began, and was followed, within %s", read.all(), time.Since(begun))
+	begun = time.Now()
+	if got, err := manager.Wait(ctx, &routingv1.WaitRequest{TimeoutSeconds: 10}); err != nil || !got.GetConverged() {
+		t.Errorf("the manager: %v, %v", got, err)
+	}
+	t.Logf("the manager had its answer within %s", time.Since(begun))
+	if status, _ := get(t, "http://"+w.main.RESTAddress()+"/api/v1/workloads/routing-rules"); status != http.StatusOK {
+		t.Errorf("an honest reader of rules got %d", status)
+	}
+}
