@@ -143,7 +143,8 @@ func (o *others) count() int {
 func TestManyWaitsAtOnceAskTheOthersOnce(t *testing.T) {
 	const waits = 50
 	there := &others{let: make(chan struct{})}
-	r := newRig(t, api.Config{Peers: there}, observe(), declare("k1", "sb"))
+	// One caller has an eighth of them.
+	r := newRig(t, api.Config{Peers: there, MaxWaits: 8 * waits}, observe(), declare("k1", "sb"))
 	there.reached = r.tip()
 	answers := make(chan *routingv1.WaitResponse, waits)
 	for range waits {
