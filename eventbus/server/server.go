@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
-	"switchyard.dev/callers"
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
 )
@@ -49,7 +49,7 @@ const maxConnections = 256
 // beginning, since reading a large log takes a while. Run goes on, Close ends
 // all.
 func Start(c Config) (*Server, error) {
-	verifier, err := caller.New(caller.Config{Reviews: c.Reviews, Audience: c.Settings.Audience})
+	verifier, err := tokens.New(tokens.Config{Reviews: c.Reviews, Audience: c.Settings.Audience})
 	if err != nil {
 		return nil, err
 	}

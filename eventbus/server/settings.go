@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 )
 
@@ -73,7 +73,7 @@ func (s Settings) validate() error {
 
 // RoleOf tells the role of a client. A service account that is both is a writer,
 // who may read too.
-func (s Settings) RoleOf(who caller.Identity) (connect.Role, error) {
+func (s Settings) RoleOf(who tokens.Identity) (connect.Role, error) {
 	for _, account := range s.Writers {
 		if account == who.String() {
 			return connect.Writer, nil

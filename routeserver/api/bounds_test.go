@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 

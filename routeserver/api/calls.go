@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
-	"switchyard.dev/callers"
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
 )
 
 // Audience is what a token must be made for to be believed here.
@@ -33,9 +33,9 @@ const Audience = "api.routeserver.signadot.svc"
 
 // Config is what a Door needs.
 type Config struct {
-	// Verify tells whose token it is: a caller.Verifier for Audience has it. Without it
+	// Verify tells whose token it is: a tokens.Verifier for Audience has it. Without it
 	// all callers are strangers.
-	Verify func(ctx context.Context, token string) (caller.Identity, error)
+	Verify func(ctx context.Context, token string) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
 }
@@ -82,7 +82,7 @@ func (d *Door) Who(ctx context.Context, address, authorization string) callers.C
 	}
 	who, err := d.cfg.Verify(ctx, token)
 	switch {
-	case errors.Is(err, caller.ErrUnknown):
+	case errors.Is(err, tokens.ErrUnknown):
 		d.forget(key)
 		return stranger
 	case err != nil && before:

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"switchyard.dev/callers"
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/door"
 )
 
@@ -21,19 +21,19 @@ type checker struct {
 	away  bool
 }
 
-func (c *checker) verify(_ context.Context, token string) (caller.Identity, error) {
+func (c *checker) verify(_ context.Context, token string) (tokens.Identity, error) {
 	c.asked++
 	switch {
 	case c.away:
-		return caller.Identity{}, caller.ErrUnchecked
+		return tokens.Identity{}, tokens.ErrUnchecked
 	case token == "manager":
-		return caller.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m-1"}, nil
+		return tokens.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m-1"}, nil
 	case token == "pod":
-		return caller.Identity{Namespace: "shop", ServiceAccount: "default", PodName: "p-1"}, nil
+		return tokens.Identity{Namespace: "shop", ServiceAccount: "default", PodName: "p-1"}, nil
 	case token == "account":
-		return caller.Identity{Namespace: "shop", ServiceAccount: "ci"}, nil
+		return tokens.Identity{Namespace: "shop", ServiceAccount: "ci"}, nil
 	}
-	return caller.Identity{}, caller.ErrUnknown
+	return tokens.Identity{}, tokens.ErrUnknown
 }
 
 func TestWhoCalls(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/published"

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	protobuf "google.golang.org/protobuf/proto"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/published"

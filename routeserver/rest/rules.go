@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
 )

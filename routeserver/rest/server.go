@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/answers"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/table"

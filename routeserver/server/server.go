@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/readers"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"

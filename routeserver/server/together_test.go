@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
@@ -20,11 +20,11 @@ import (
 func TestAllAttacksAtOnce(t *testing.T) {
 	const each = 2000
 	w := newWorld(t, func(c *server.Config) {
-		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (caller.Identity, error) {
+		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (tokens.Identity, error) {
 			if token != "manager" {
-				return caller.Identity{}, caller.ErrUnknown
+				return tokens.Identity{}, tokens.ErrUnknown
 			}
-			return caller.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
+			return tokens.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
 		}})
 	})
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
@@ -61,11 +61,11 @@ func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.Ro
 // becomes Ready, nor other people.
 func TestWaitersKeepNobodyOut(t *testing.T) {
 	w := newWorld(t, func(c *server.Config) {
-		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (caller.Identity, error) {
+		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (tokens.Identity, error) {
 			if token != "manager" {
-				return caller.Identity{}, caller.ErrUnknown
+				return tokens.Identity{}, tokens.ErrUnknown
 			}
-			return caller.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
+			return tokens.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
 		}})
 	})
 	ctx, stop := context.WithCancel(t.Context())

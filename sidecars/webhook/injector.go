@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook/certs"
 )

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 	eventbus "switchyard.dev/eventbus/server"
 	"switchyard.dev/reconcilers/manager"
@@ -205,7 +205,7 @@ func TestTheEventBusTakesItsArgumentsAndKnowsItsClients(t *testing.T) {
 	}
 	for name, want := range map[string]connect.Role{"signadot-controller-manager": connect.Writer, "routeserver": connect.Follower} {
 		client := all.podOf(t, name)
-		role, err := settings.RoleOf(caller.Identity{Namespace: namespace, ServiceAccount: client.ServiceAccountName})
+		role, err := settings.RoleOf(tokens.Identity{Namespace: namespace, ServiceAccount: client.ServiceAccountName})
 		if err != nil || role != want {
 			t.Errorf("%s has role %v at the bus, want %v: %v", name, role, want, err)
 		}

@@ -16,8 +16,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"k8s.io/client-go/kubernetes"
 
-	"switchyard.dev/callers"
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/serve"
@@ -71,7 +71,7 @@ func New(c Config) (*Endpoint, error) {
 	if c.MaxConnections == 0 {
 		c.MaxConnections = 16 << 10
 	}
-	verifier, err := caller.New(caller.Config{Reviews: c.Client.AuthenticationV1().TokenReviews(), Audience: identify.Audience})
+	verifier, err := tokens.New(tokens.Config{Reviews: c.Client.AuthenticationV1().TokenReviews(), Audience: identify.Audience})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	appsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/serve"
 )
@@ -24,9 +24,9 @@ const Audience = "routeserver.signadot.svc"
 
 // Config is what an Identifier needs.
 type Config struct {
-	// Verify tells whose token it is: a caller.Verifier for Audience has it.
+	// Verify tells whose token it is: a tokens.Verifier for Audience has it.
 	// Required.
-	Verify func(ctx context.Context, token string) (caller.Identity, error)
+	Verify func(ctx context.Context, token string) (tokens.Identity, error)
 	// Pods and ReplicaSets read from the cluster. Required.
 	Pods        corev1.PodsGetter
 	ReplicaSets appsv1.ReplicaSetsGetter
@@ -79,7 +79,7 @@ func New(c Config) (*Identifier, error) {
 func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, error) {
 	identity, err := i.Verify(ctx, token)
 	switch {
-	case errors.Is(err, caller.ErrUnknown):
+	case errors.Is(err, tokens.ErrUnknown):
 		return serve.Peer{}, status.Error(codes.Unauthenticated, err.Error())
 	case err != nil:
 		return serve.Peer{}, status.Error(codes.Unavailable, err.Error())
@@ -95,7 +95,7 @@ func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, er
 }
 
 // ofPod gives the workload of a pod.
-func (i *Identifier) ofPod(ctx context.Context, identity caller.Identity) (table.Workload, error) {
+func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table.Workload, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	pod, err := i.Pods.Pods(identity.Namespace).Get(ctx, identity.PodName, metav1.GetOptions{})

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
@@ -39,7 +39,7 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	verifier, err := caller.New(caller.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
+	verifier, err := tokens.New(tokens.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
 	if err != nil {
 		return err
 	}

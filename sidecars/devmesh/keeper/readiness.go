@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/sidecars/devmesh"
 )
 

@@ -1,4 +1,4 @@
-package caller_test
+package tokens_test
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"switchyard.dev/eventbus/caller"
+	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/tests/apiserver"
 )
 
@@ -68,10 +68,10 @@ type clock struct{ past time.Duration }
 
 func (c *clock) now() time.Time { return time.Now().Add(c.past) }
 
-func verifier(t *testing.T) (*caller.Verifier, *counting, *clock) {
+func verifier(t *testing.T) (*tokens.Verifier, *counting, *clock) {
 	t.Helper()
 	reviews, clock := &counting{TokenReviewInterface: kube.AuthenticationV1().TokenReviews()}, &clock{}
-	v, err := caller.New(caller.Config{Reviews: reviews, Audience: audience, Clock: clock.now})
+	v, err := tokens.New(tokens.Config{Reviews: reviews, Audience: audience, Clock: clock.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,12 +119,12 @@ func TestATokenOfAPodNamesItsServiceAccountAndThePod(t *testing.T) {
 	v, _, _ := verifier(t)
 	p := pod(t)
 	got, err := v.Verify(t.Context(), tokenOf(t, p.Namespace, p, audience))
-	want := caller.Identity{Namespace: p.Namespace, ServiceAccount: "routeserver", PodName: p.Name, PodUID: string(p.UID)}
+	want := tokens.Identity{Namespace: p.Namespace, ServiceAccount: "routeserver", PodName: p.Name, PodUID: string(p.UID)}
 	if err != nil || got != want {
 		t.Errorf("the identity is %v, %v; want %v", got, err, want)
 	}
 	got, err = v.Verify(t.Context(), tokenOf(t, p.Namespace, nil, "another", audience))
-	if want := (caller.Identity{Namespace: p.Namespace, ServiceAccount: "routeserver"}); err != nil || got != want {
+	if want := (tokens.Identity{Namespace: p.Namespace, ServiceAccount: "routeserver"}); err != nil || got != want {
 		t.Errorf("of a token for no pod the identity is %v, %v; want %v", got, err, want)
 	}
 }
@@ -143,7 +143,7 @@ func TestTokensThatSayNothingHere(t *testing.T) {
 		"one of another pod's life": resigned(t, good, func(c map[string]any) { podOf(c)["uid"] = "00000000-0000-0000-0000-000000000000" }),
 		"one without end":           strings.Repeat("x", 1<<20),
 	} {
-		if got, err := v.Verify(t.Context(), token); !errors.Is(err, caller.ErrUnknown) {
+		if got, err := v.Verify(t.Context(), token); !errors.Is(err, tokens.ErrUnknown) {
 			t.Errorf("%s: %v, %v", what, got, err)
 		}
 	}
@@ -167,15 +167,15 @@ func TestATokenOfADeletedPodIsSoonUnknown(t *testing.T) {
 	if _, err := v.Verify(t.Context(), token); err != nil || reviews.asked.Load() != 1 {
 		t.Errorf("within a minute the answer is kept: %v, asked %d times", err, reviews.asked.Load())
 	}
-	clock.past += caller.MaxCache
+	clock.past += tokens.MaxCache
 	// The API server looks pods up in a cache of its own, which follows.
 	deadline := time.After(20 * time.Second)
 	for {
 		_, err := v.Verify(t.Context(), token)
-		if errors.Is(err, caller.ErrUnknown) {
+		if errors.Is(err, tokens.ErrUnknown) {
 			return
 		}
-		clock.past += caller.MaxCache
+		clock.past += tokens.MaxCache
 		select {
 		case <-deadline:
 			t.Fatalf("the token of a deleted pod is still good: %v", err)
@@ -212,24 +212,24 @@ func TestAnswersAreKeptForAMinuteAndNotPastTheToken(t *testing.T) {
 
 func TestWithoutTheAPIServerOnlyKeptAnswersCount(t *testing.T) {
 	away := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://127.0.0.1:1"})
-	v, err := caller.New(caller.Config{Reviews: away.AuthenticationV1().TokenReviews(), Audience: audience})
+	v, err := tokens.New(tokens.Config{Reviews: away.AuthenticationV1().TokenReviews(), Audience: audience})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v.Verify(t.Context(), "e30.eyJhdWQiOlsiZXZlbnRidXMuc2lnbmFkb3Quc3ZjIl19.c2ln"); !errors.Is(err, caller.ErrUnchecked) {
+	if _, err := v.Verify(t.Context(), "e30.eyJhdWQiOlsiZXZlbnRidXMuc2lnbmFkb3Quc3ZjIl19.c2ln"); !errors.Is(err, tokens.ErrUnchecked) {
 		t.Errorf("without an API server: %v", err)
 	}
 }
 
 func TestBadConfigurationIsRefused(t *testing.T) {
 	reviews := kube.AuthenticationV1().TokenReviews()
-	for what, c := range map[string]caller.Config{
+	for what, c := range map[string]tokens.Config{
 		"no reviews":         {Audience: audience},
 		"no audience":        {Reviews: reviews},
 		"kept for too long":  {Reviews: reviews, Audience: audience, CacheFor: time.Hour},
 		"fewer than no asks": {Reviews: reviews, Audience: audience, Concurrent: -1},
 	} {
-		if _, err := caller.New(c); err == nil {
+		if _, err := tokens.New(c); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/callers"
+	"switchyard.dev/eventbus/callers"
 )
 
 // site is a listener whose connections are echoed.

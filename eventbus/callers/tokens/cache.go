@@ -1,10 +1,8 @@
-package caller
+package tokens
 
 import (
 	"crypto/sha256"
 	"time"
-
-	"switchyard.dev/callers"
 )
 
 func (v *Verifier) recall(key [sha256.Size]byte) (Identity, bool) {
@@ -47,7 +45,7 @@ func (v *Verifier) sweep(now time.Time) {
 // expiryOf reads when a token (a JWT) expires. The API server has verified it
 // already, so its claims can be believed.
 func expiryOf(token string) (time.Time, bool) {
-	claims, ok := callers.Claims(token)
+	claims, ok := Claims(token)
 	if !ok || claims.Expiry == 0 {
 		return time.Time{}, false
 	}

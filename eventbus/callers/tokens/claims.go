@@ -1,4 +1,4 @@
-package callers
+package tokens
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-// Package caller tells who is calling, by the projected service-account token
+// Package tokens tells who is calling, by the projected service-account token
 // that a pod presents.
 //
 // The API server is asked (TokenReview) with the audience that the token must be
@@ -12,7 +12,7 @@
 //
 // Users owe: an audience of their own, so that a token given to one service is
 // of no use at another; and a decision what the identity may do.
-package caller
+package tokens
 
 import (
 	"context"
@@ -27,8 +27,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
-
-	"switchyard.dev/callers"
 )
 
 // Errors of Verify; test with errors.Is.
@@ -72,8 +70,6 @@ const (
 	MaxCache = 60 * time.Second
 	// maxKept bounds the answers that are kept.
 	maxKept = 4096
-	// maxToken bounds a token, in bytes; real ones take about 1,200.
-	maxToken = 16 << 10
 	// reviewTimeout bounds one question.
 	reviewTimeout = 4 * time.Second
 )
@@ -135,7 +131,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 		return Identity{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnknown, maxToken)
 	}
 	// What others threw in costs nobody a question.
-	if !callers.MadeFor(token, v.config.Audience, v.config.Clock()) {
+	if !MadeFor(token, v.config.Audience, v.config.Clock()) {
 		return Identity{}, fmt.Errorf("%w: it is no token of a service account for %q that has not run out", ErrUnknown, v.config.Audience)
 	}
 	key := sha256.Sum256([]byte(token))
