@@ -106,9 +106,13 @@ func References(o runtime.Object, operatorNamespace string) []crdv1.ObjectRef {
 	return out
 }
 
-// asks returns the members of a sandbox.
+// asks returns the members of a sandbox, each with the field that asks for it.
 func asks(s *crdv1.SignadotSandbox, operatorNamespace string) []sandbox.Ask {
-	return sandbox.Asks(sandbox.Input{Sandbox: s, OperatorNamespace: operatorNamespace})
+	all := sandbox.Asks(sandbox.Input{Sandbox: s, OperatorNamespace: operatorNamespace})
+	for i := range all {
+		all[i].At = "spec." + all[i].At
+	}
+	return all
 }
 
 // deciding collects what an object asks for.

@@ -151,12 +151,12 @@ func TestWhatARefusalSays(t *testing.T) {
 		says      []string
 	}{
 		{"a workload may not be created", refusal(stranger, forkOf("", "", container("image: i"))), []string{
-			"you may not create deployments.apps in namespace shop, so you cannot fork Deployment shop/customer (customization.patches[0].target): ask for that right"}},
+			"you may not create deployments.apps in namespace shop, so you cannot fork Deployment shop/customer (spec.customization.patches[0].target): ask for that right"}},
 		{"an object may not be read", refusal(builder, forkOf("", "", volume("secret: {secretName: other}"))), []string{
 			`you may not get secrets "other" in namespace shop`, "read Secret other, which that does not use itself", "or name one that it uses"}},
 		{"nobody can say what is read", refusal(builder, unsure()[0]), []string{
 			"get all secrets in namespace shop", "get all configmaps", "get all persistentvolumeclaims", "Deployment shop/missing does not exist", "write it once the workload is there"}},
-		{"an external workload", refusal(stranger, others()[0]), []string{"you cannot take the requests of Deployment shop/customer (externalWorkloads[0]"}},
+		{"an external workload", refusal(stranger, others()[0]), []string{"you cannot take the requests of Deployment shop/customer (spec.externalWorkloads[0]"}},
 		{"a virtual workload", refusal(stranger, others()[3]), []string{"stand before Deployment shop/customer"}},
 		{"a RoutingConfig", refusal(stranger, others()[5]), []string{`get forkedworkloads.signadot.com "any" in namespace shop`, "spec.sandboxedWorkloads[0]"}},
 		{"many", authors.Refusal(make([]authors.Want, 9)), []string{"and 4 more rights are lacking"}},
