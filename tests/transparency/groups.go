@@ -115,10 +115,10 @@ func (r *Run) suites(ctx context.Context) error {
 func (r *Run) try(ctx context.Context, t trial) error {
 	ways := r.rig.Ways(t.app)
 	var bare, through, bareKeyed, keyed, stock suite.Seen
-	work, ctx := errgroup.WithContext(ctx)
+	work, together := errgroup.WithContext(ctx)
 	run := func(seen *suite.Seen, to suite.Target) {
 		work.Go(func() (err error) {
-			*seen, err = t.suite.Run(ctx, to)
+			*seen, err = t.suite.Run(together, to)
 			return err
 		})
 	}
