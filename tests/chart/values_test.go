@@ -60,7 +60,11 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 // TestTheChartRefusesTheCustomHeadersThatTheManagerRefuses: with a header that only the
 // manager refuses, helm upgrade succeeds and the new manager does not start.
 func TestTheChartRefusesTheCustomHeadersThatTheManagerRefuses(t *testing.T) {
-	for _, name := range routingkey.Reserved() {
+	names := routingkey.Reserved()
+	for _, beginning := range routingkey.ReservedPrefixes() {
+		names = append(names, beginning+"x")
+	}
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			written := strings.ToUpper(name)
@@ -83,6 +87,10 @@ func TestTheChartRefusesTheCustomHeadersThatTheManagerRefuses(t *testing.T) {
 		if routingkey.CheckHeader(name) == nil {
 			t.Errorf("the chart refuses %s, which can carry a routing key", name)
 		}
+	}
+	prefixes := `"^(` + strings.Join(routingkey.ReservedPrefixes(), "|") + `)"`
+	if !strings.Contains(string(checks), prefixes) {
+		t.Errorf("checks.yaml refuses by other beginnings than %s", prefixes)
 	}
 	if list == "" {
 		t.Error("checks.yaml has no list of reserved headers")

@@ -14,15 +14,21 @@ var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 // form of their own, end at the next hop, or say something in requests of people who
 // have no key, so that whoever sends a proxy its routes could take those requests.
 var notCustom = []string{
-	Baggage, Tracestate, "host", "connection", "content-length", "transfer-encoding",
-	"te", "upgrade", "keep-alive", "proxy-connection", "trailer",
+	Baggage, Tracestate, "host", "connection", "transfer-encoding",
+	"te", "upgrade", "keep-alive", "trailer",
 	"cookie", // HTTP/2 sends it in pieces, joined otherwise
-	"accept", "accept-charset", "accept-encoding", "accept-language", "authorization",
-	"cache-control", "content-encoding", "content-language", "content-type", "dnt", "expect",
-	"forwarded", "origin", "pragma", "range", "referer", "upgrade-insecure-requests",
-	"user-agent", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-port",
-	"x-forwarded-proto", "x-real-ip", "x-requested-with",
+	"authorization", "b3", "cache-control", "dnt", "expect", "forwarded", "from", "origin",
+	"pragma", "priority", "range", "referer", "traceparent", "upgrade-insecure-requests",
+	"user-agent", "via", "x-real-ip", "x-request-id", "x-requested-with",
 }
+
+// notCustomAs are how names of headers begin that clients and proxies send of their own
+// accord.
+var notCustomAs = []string{"accept", "content-", "grpc-", "if-", "proxy-", "sec-", "x-b3-", "x-envoy-", "x-forwarded-"}
+
+// ReservedPrefixes returns how the names begin, in lower case, of the headers that
+// CheckHeader refuses beside those of Reserved.
+func ReservedPrefixes() []string { return slices.Clone(notCustomAs) }
 
 // Reserved returns the names, in lower case, of the headers that CheckHeader refuses
 // although HTTP allows them.
@@ -34,7 +40,7 @@ func CheckHeader(name string) error {
 	switch {
 	case !headerName.MatchString(name):
 		return fmt.Errorf("%q is not the name of a request header", name)
-	case slices.Contains(notCustom, strings.ToLower(name)):
+	case slices.Contains(notCustom, strings.ToLower(name)), slices.ContainsFunc(notCustomAs, begins(name)):
 		return fmt.Errorf("header %q cannot carry a routing key: it has a meaning of its own; choose a plain request header", name)
 	}
 	return nil
@@ -49,4 +55,9 @@ func usable(custom []string) []string {
 		}
 	}
 	return names
+}
+
+// begins reports of the beginning of a name, in lower case, whether a name has it.
+func begins(name string) func(beginning string) bool {
+	return func(beginning string) bool { return strings.HasPrefix(strings.ToLower(name), beginning) }
 }

@@ -27,6 +27,9 @@ func ReadHead(w table.Workload, r Resource) (*Head, error) {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}
 	says, err := headingIn(host)
+	if err == nil {
+		err = checkCustom(says.keyHeaders)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Name, err)
 	}

@@ -18,11 +18,11 @@ import (
 )
 
 // Routes come over the network from whoever answers at the route server's name. What
-// follows holds what was received against what this package makes, so that nobody can
-// have requests without a key go anywhere but to the baseline: see tools/adr/0030.
+// follows holds what was received against what this package makes, so that whoever it is
+// cannot send requests without a key anywhere but to the baseline: see tools/adr/0030.
 
 // headingIn reads what the virtual host of a head says. It is an error when requests
-// without a key would not go to the baseline, or keys are read where no key can be.
+// without a key would not go to the baseline, or keys are read from anything but headers.
 func headingIn(host *routev3.VirtualHost) (heading, error) {
 	otherwise := host.GetMatcher().GetOnNoMatch()
 	for otherwise.GetMatcher() != nil { // forms of switchOn
@@ -58,13 +58,20 @@ func customIn(host *routev3.VirtualHost) ([]string, error) {
 			return nil, fmt.Errorf("its configuration of %s finds keys in something other than headers", KeyFilter)
 		case name == routingkey.Baggage || name == routingkey.Tracestate:
 		default:
-			if err := routingkey.CheckHeader(name); err != nil {
-				return nil, fmt.Errorf("its configuration of %s: %w", KeyFilter, err)
-			}
 			custom = append(custom, name)
 		}
 	}
 	return custom, nil
+}
+
+// checkCustom returns an error when one of the headers that are to carry keys cannot.
+func checkCustom(names []string) error {
+	for _, name := range names {
+		if err := routingkey.CheckHeader(name); err != nil {
+			return fmt.Errorf("its configuration of %s: %w", KeyFilter, err)
+		}
+	}
+	return nil
 }
 
 // checkInput returns an error when a map is looked up by anything but the match value.

@@ -47,6 +47,7 @@ func TestAHeadThatLeadsRequestsWithoutAKeyElsewhereIsRefused(t *testing.T) {
 		"refused":                        {otherwise(refusal("baseline", ReasonNotReady, "no")), `go to ""`},
 		"keys from a cookie":             {withConfig(rules(&headertometadatav3.Config_Rule{Cookie: "key"})), "other than headers"},
 		"keys from the path":             {withConfig(rules(&headertometadatav3.Config_Rule{Header: ":path"})), `":path" is not the name`},
+		"keys from what browsers send":   {withConfig(rules(&headertometadatav3.Config_Rule{Header: "sec-fetch-mode"})), "cannot carry a routing key"},
 		"a key where the header is none": {withConfig(rules(&headertometadatav3.Config_Rule{Header: "x", OnHeaderMissing: &headertometadatav3.Config_KeyValuePair{Value: "k"}})), "other than headers"},
 		"another configuration":          {withConfig(&routev3.FilterConfig{}), KeyFilter},
 	} {

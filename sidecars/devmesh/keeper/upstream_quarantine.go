@@ -195,5 +195,5 @@ func (q *quarantine) reason() string {
 	if all == nil {
 		return ""
 	}
-	return "not in use are the routes of " + strings.Join(all, "; ")
+	return "these routes are not in use: " + strings.Join(all, "; ")
 }
