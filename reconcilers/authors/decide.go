@@ -191,11 +191,7 @@ func purpose(m crdv1.Member) string {
 // resourceOf returns the API group and resource of a kind of workload. A kind that this
 // version does not know may be one that a later one does: its resource is guessed.
 func resourceOf(ref crdv1.ObjectRef) (group, resource string) {
-	gv, err := schema.ParseGroupVersion(ref.APIVersion)
-	if err != nil {
-		gv = schema.GroupVersion{Group: ref.APIVersion}
-	}
-	return gv.Group, plural(ref.Kind)
+	return baseline.GroupOf(ref), plural(ref.Kind)
 }
 
 // plural guesses the resource of a kind, as it is of all kinds of Kubernetes.

@@ -117,6 +117,12 @@ func forks() []row {
 			"customization: {patches: [{target: {apiVersion: argoproj.io/v1alpha1, kind: Rollout, namespace: shop, name: r}}]}"),
 		sandboxOf("a fork of a kind that this version does not know", "ynnnnn",
 			"customization: {patches: [{target: {apiVersion: apps/v1, kind: StatefulSet, namespace: shop, name: s}}]}"),
+		sandboxOf("a fork, its apiVersion written as apps", "yyyynn",
+			"customization: {patches: [{target: {apiVersion: apps, kind: Deployment, namespace: shop, name: customer}}]}"),
+		sandboxOf("a fork, its apiVersion written as apps/v1/x", "yyyynn",
+			"customization: {patches: [{target: {apiVersion: apps/v1/x, kind: Deployment, namespace: shop, name: customer}}]}"),
+		sandboxOf("a fork of a kind of the core group", "ynnnnn",
+			"customization: {patches: [{target: {apiVersion: v1, kind: Pod, namespace: shop, name: customer}}]}"),
 		sandboxOf("a target without a namespace, of which nothing is made", "yyyyyy",
 			"customization: {patches: [{target: {apiVersion: apps/v1, kind: Deployment, name: customer}}]}"),
 	}

@@ -54,9 +54,20 @@ func AcceptNamespace(at, namespace, operator string) finding.Finding {
 // ofTheCluster are the namespaces that every cluster has for itself.
 func ofTheCluster() []string { return []string{"kube-system", "kube-node-lease", "kube-public"} }
 
+// GroupOf returns the API group of a workload that is named: what stands before the first
+// slash, or all of it where there is none; v1 is the core group's. Whoever acts on a
+// reference and whoever asks for rights about it have to read it alike.
+func GroupOf(ref crdv1.ObjectRef) string {
+	if ref.APIVersion == "v1" {
+		return ""
+	}
+	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	return group
+}
+
 // AcceptKind says whether a workload of this kind can be a baseline.
 func AcceptKind(ref crdv1.ObjectRef) finding.Finding {
-	group, _, _ := strings.Cut(ref.APIVersion, "/")
+	group := GroupOf(ref)
 	switch {
 	case ref.Kind == KindDeployment && group == "apps":
 		return finding.Yes("Accepted", "A Deployment can be forked.")
