@@ -136,16 +136,12 @@ func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
 }
 
 // answered reports whether somebody else has answered for a power: reading an object is
-// what the API server has asked about the author, and what a resource of the sandbox gives
-// is its own.
-func (p Plan) answered(g grant) bool {
-	if g.power != PowerSecrets {
-		return false
-	}
-	return p.AuthorAsked || p.Outputs()[g.read]
-}
+// what the API server has asked about the author. Resources answer for nothing here: who
+// writes a ForkedWorkload can call any object what a resource gives.
+func (p Plan) answered(g grant) bool { return p.AuthorAsked && g.power == PowerSecrets }
 
-// Outputs returns the objects with what the resources of the sandbox give.
+// Outputs returns the objects that the plan says the resources of the sandbox give. Only of
+// what a sandbox asks for that is true.
 func (p Plan) Outputs() map[Read]bool {
 	out := map[Read]bool{}
 	for _, r := range p.Resources {

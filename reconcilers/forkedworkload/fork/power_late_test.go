@@ -149,14 +149,22 @@ func TestAForkThatRunsGoesOnReading(t *testing.T) {
 	mustContain(t, refusal(t, plan).Message, "(Secret third)", "[secrets]")
 }
 
-func TestWhatAResourceGivesIsTheSandboxesOwn(t *testing.T) {
+// Whoever writes a ForkedWorkload writes as well what it says of resources.
+func TestWhatAResourceGivesIsNotBelieved(t *testing.T) {
 	plan := fork.Plan{
 		Patches:   patches(t, `[{template: true, strategic: {spec: {template: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: "{{ .resources.db.objectName }}"}}]}]}}}}}]`),
 		Resources: map[string]crdv1.ResourceTemplateData{"db": {Name: "db", ObjectName: "sb-db"}},
 	}
+	mustContain(t, refusal(t, plan).Message, "(Secret sb-db)", "[secrets]")
+	plan.AuthorAsked = true
 	clone(t, plan)
+	if !plan.Outputs()[fork.Read{Kind: fork.KindSecret, Name: "sb-db"}] {
+		t.Errorf("the resources give %v", plan.Outputs())
+	}
 	plan.Resources["db"] = crdv1.ResourceTemplateData{Name: "db", ObjectName: "sb-db", OutputKind: "ConfigMap"}
-	mustContain(t, refusal(t, plan).Message, "(Secret sb-db)")
+	if got := plan.Outputs(); len(got) != 1 || !got[fork.Read{Kind: fork.KindConfigMap, Name: "sb-db"}] {
+		t.Errorf("the resources give %v", got)
+	}
 }
 
 func TestWishes(t *testing.T) {
