@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,7 +20,7 @@ const (
 	// atOnce is how many questions are open, of one review and of all together.
 	atOnce, atOnceInAll = 8, 32
 	// mostWants is how many rights one object may need: each is a question.
-	mostWants = 1000
+	mostWants = 200
 	// remembered is for how long a right that somebody has is not asked for again, and
 	// mostRemembered how many such answers are kept. That somebody lacks a right is never
 	// remembered: it may have been granted since.
@@ -40,17 +41,24 @@ func newAsker(c client.Client, now func() time.Time) *asker {
 	return &asker{client: c, now: now, slots: make(chan struct{}, atOnceInAll), known: map[[sha256.Size]byte]time.Time{}}
 }
 
-// lacking returns those of the rights that the user has not, in their order. An error
-// means that the API server has not answered in time.
+// lacking returns those of the rights that the user has not, in their order; of more than a
+// refusal names, not all: it asks no further then. An error means that the API server has
+// not answered in time.
 //
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 func (a *asker) lacking(ctx context.Context, user authenticationv1.UserInfo, wants []Want) ([]Want, error) {
 	denied := make([]string, len(wants))
+	var found atomic.Int32
 	asking, ctx := errgroup.WithContext(ctx)
 	asking.SetLimit(atOnce)
 	for i, w := range wants {
+		if found.Load() > mostTold {
+			break
+		}
 		asking.Go(func() (err error) {
-			denied[i], err = a.denied(ctx, user, w.Access)
+			if denied[i], err = a.denied(ctx, user, w.Access); denied[i] != "" {
+				found.Add(1)
+			}
 			return err
 		})
 	}

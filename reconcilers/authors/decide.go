@@ -47,6 +47,9 @@ type Input struct {
 	Powers fork.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
+	// GivenUp reports whether nobody waits for the Decision any more, which is worth nothing
+	// then; nil: somebody does.
+	GivenUp func() bool
 }
 
 // Baseline is a workload that an object names.
@@ -136,6 +139,9 @@ func (d *deciding) want(w Want) {
 // what they know of resources true.
 func (d *deciding) members(all []sandbox.Ask, ofSandbox bool) {
 	for _, m := range all {
+		if d.GivenUp != nil && d.GivenUp() {
+			return
+		}
 		ref, ok := m.Object.BaselineRef()
 		if !ok {
 			d.freeTunnel(m)

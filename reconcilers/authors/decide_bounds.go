@@ -61,7 +61,7 @@ func (l Limits) Exceeded(o runtime.Object) string {
 
 // mostReferences is how many sandboxes a route group, and members a RoutingConfig, may
 // name: each is a question to the API server.
-const mostReferences = 1000
+const mostReferences = mostWants
 
 // references says whether an object names too many others.
 func (Limits) references(n int) string {

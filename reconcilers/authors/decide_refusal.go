@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// mostTold is how many rights a refusal names.
+// mostTold is how many rights a refusal names. No further ones are asked about then.
 const mostTold = 5
 
 // Refusal says, to the author, what is lacking; empty: nothing.
@@ -18,8 +18,8 @@ func Refusal(lacking []Want) string {
 		}
 		out = append(out, text)
 	}
-	if more := len(lacking) - mostTold; more > 0 {
-		out = append(out, fmt.Sprintf("and %d more rights are lacking", more))
+	if len(lacking) > mostTold {
+		out = append(out, "and more rights are lacking")
 	}
 	return strings.Join(out, "; ")
 }

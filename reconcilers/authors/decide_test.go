@@ -159,7 +159,7 @@ func TestWhatARefusalSays(t *testing.T) {
 		{"an external workload", refusal(stranger, others()[0]), []string{"you cannot take the requests of Deployment shop/customer (spec.externalWorkloads[0]"}},
 		{"a virtual workload", refusal(stranger, others()[3]), []string{"stand before Deployment shop/customer"}},
 		{"a RoutingConfig", refusal(stranger, others()[5]), []string{`get forkedworkloads.signadot.com "any" in namespace shop`, "spec.sandboxedWorkloads[0]"}},
-		{"many", authors.Refusal(make([]authors.Want, 9)), []string{"and 4 more rights are lacking"}},
+		{"many", authors.Refusal(make([]authors.Want, 9)), []string{"and more rights are lacking"}},
 		{"nothing", authors.Refusal(nil), nil},
 	}
 	for _, tt := range tests {

@@ -148,23 +148,35 @@ func (r *Reviewer) review(ctx context.Context, req *admissionv1.AdmissionRequest
 	if len(References(o, r.config.OperatorNamespace)) == 0 {
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	}
+	d, err := r.rendered(ctx, o)
+	if err != nil {
+		return r.later(req, err)
+	}
+	return r.decided(ctx, req, d)
+}
+
+// rendered decides with what patches read, which few do at once. An error means that it
+// took too long, or that a baseline could not be read.
+func (r *Reviewer) rendered(ctx context.Context, o runtime.Object) (Decision, error) {
 	select {
 	case r.rendering <- struct{}{}:
 		defer func() { <-r.rendering }()
 	case <-ctx.Done():
-		return r.later(req, ctx.Err())
+		return Decision{}, ctx.Err()
 	}
 	in, err := r.gather(ctx, o)
 	if err != nil {
-		return r.later(req, err)
+		return Decision{}, err
 	}
-	return r.decided(ctx, req, Decide(in))
+	in.GivenUp = func() bool { return ctx.Err() != nil }
+	d := Decide(in)
+	return d, ctx.Err()
 }
 
 // decided answers by what was decided, and by what the author may do.
 func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionRequest, d Decision) *admissionv1.AdmissionResponse {
 	if len(d.Wants) > mostWants {
-		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: make several objects of it", len(d.Wants), mostWants)
+		d.TooMuch = fmt.Sprintf("it takes %d rights, and at most %d can be asked about: split it into several objects", len(d.Wants), mostWants)
 	}
 	if d.TooMuch != "" {
 		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" asks for too much: "+d.TooMuch)

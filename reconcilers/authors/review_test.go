@@ -14,8 +14,10 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -29,6 +31,7 @@ type server struct {
 	answer  authorizationv1.SubjectAccessReviewStatus
 	fails   error
 	silent  bool
+	before  func(authorizationv1.ResourceAttributes)
 	atOnce  int
 	highest int
 }
@@ -43,6 +46,9 @@ func (s *server) Create(ctx context.Context, o client.Object, _ ...client.Create
 	s.atOnce++
 	s.highest = max(s.highest, s.atOnce)
 	s.mu.Unlock()
+	if s.before != nil {
+		s.before(*review.Spec.ResourceAttributes)
+	}
 	defer func() { s.mu.Lock(); s.atOnce--; s.mu.Unlock() }()
 	if s.silent {
 		<-ctx.Done()
@@ -118,14 +124,8 @@ func TestReview(t *testing.T) {
 		{"an object that cannot be read", &server{}, with(`{`), http.StatusBadRequest, "cannot be read", 0},
 		{"a kind that nobody knows", &server{}, func(r *admissionv1.AdmissionRequest) { r.Kind.Kind = "Pod" }, http.StatusBadRequest, "registered wrongly", 0},
 		{"a kind of another group", &server{}, func(r *admissionv1.AdmissionRequest) { r.Kind.Group = "x" }, http.StatusBadRequest, "registered wrongly", 0},
-		{"a fault of ours (there is no cache here)", &server{answer: allows}, func(r *admissionv1.AdmissionRequest) {
-			r.Kind.Kind = crdv1.KindForkedWorkload
-			r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
-		}, http.StatusInternalServerError, "a fault of the operator's", 1},
-		{"patches of one who may not have the workload, which are not looked at", &server{answer: denies}, func(r *admissionv1.AdmissionRequest) {
-			r.Kind.Kind = crdv1.KindForkedWorkload
-			r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
-		}, http.StatusForbidden, "you may not create deployments.apps in namespace shop", 1},
+		{"a fault of ours (there is no cache here)", &server{answer: allows}, patched, http.StatusInternalServerError, "a fault of the operator's", 1},
+		{"patches of one who may not have the workload, which are not looked at", &server{answer: denies}, patched, http.StatusForbidden, "you may not create deployments.apps in namespace shop", 1},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -181,6 +181,69 @@ func TestWhatIsRemembered(t *testing.T) {
 	now = now.Add(remembered)
 	ask(ann, create, 6)
 	ask(ann, create, 7) // That she may not is not remembered.
+}
+
+// After as many as a refusal names no more is asked, but for what is open already.
+func TestOneWhoMayDoNothingIsNotAskedAboutForLong(t *testing.T) {
+	s := &server{}
+	wants := make([]Want, mostWants)
+	got, err := newAsker(s, time.Now).lacking(t.Context(), authenticationv1.UserInfo{}, wants)
+	if err != nil || len(got) <= mostTold || len(s.asked) > mostTold+1+atOnce {
+		t.Errorf("%d are lacking, %d were asked about: %v", len(got), len(s.asked), err)
+	}
+}
+
+// noWorkloads is a cache without any workload.
+type noWorkloads struct{ client.Reader }
+
+func (noWorkloads) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(schema.GroupResource{Resource: "deployments"}, key.Name)
+}
+
+// patched is a request to create a ForkedWorkload with a patch.
+func patched(r *admissionv1.AdmissionRequest) {
+	r.Kind.Kind = crdv1.KindForkedWorkload
+	r.Object.Raw = []byte(`{"spec": {"baseline": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "patches": [{"merge": {"a": 1}}]}}`)
+}
+
+// While the API server is asked others can be worked out.
+func TestNoQuestionIsAskedWhileRendering(t *testing.T) {
+	s := &server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}
+	r := reviewer(s)
+	r.config.Client = noWorkloads{}
+	s.before = func(a authorizationv1.ResourceAttributes) {
+		if n := len(r.rendering); n != 0 {
+			t.Errorf("%s %s is asked about with %d slots taken", a.Verb, a.Resource, n)
+		}
+	}
+	if got := r.Review(t.Context(), request(t, patched)); !got.Allowed || len(s.asked) != 4 {
+		t.Errorf("%+v after %d questions", got, len(s.asked))
+	}
+}
+
+// What is cut short is no answer, even if all that it takes is known already.
+func TestAnAnswerThatNobodyWaitsForIsNone(t *testing.T) {
+	r := reviewer(&server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true}})
+	r.config.Client = noWorkloads{}
+	o := &crdv1.ForkedWorkload{}
+	if err := json.Unmarshal(request(t, patched).Object.Raw, o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 {
+		if d, err := r.rendered(ctx, o); err == nil {
+			t.Fatalf("it is %+v", d)
+		}
+	}
+}
+
+func TestTooManyRightsAreTold(t *testing.T) {
+	d := Decision{Wants: make([]Want, mostWants+1)}
+	got := reviewer(&server{}).decided(t.Context(), request(t, patched), d)
+	if got.Allowed || !strings.Contains(got.Result.Message, "it takes 201 rights, and at most 200 can be asked about: split it into several objects") {
+		t.Errorf("%+v", got.Result)
+	}
 }
 
 func TestFewQuestionsAreOpenAtOnce(t *testing.T) {
