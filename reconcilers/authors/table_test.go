@@ -144,7 +144,7 @@ func reads() []row {
 		forkOf("Secret other, its name copied from an annotation of the baseline", "yynnnn",
 			"json: [{op: copy, from: /metadata/annotations/note, path: /spec/template/spec/volumes/0/secret/secretName}]"),
 		forkOf("Secret own, which the baseline uses, in another place", "yyyynn", container("envFrom: [{secretRef: {name: own}}]")),
-		forkOf("Secret other, which a later patch takes away", "yyyynn", volume("secret: {secretName: other}"), pod("volumes: [{name: v, $patch: delete}]")),
+		forkOf("Secret other, which a later patch takes away", "yynnnn", volume("secret: {secretName: other}"), pod("volumes: [{name: v, $patch: delete}]")),
 		forkOf("a variable of ConfigMap settings", "yynynn", variable(named("configMapKeyRef", "settings"))),
 		forkOf("ConfigMap other as a volume", "yynnnn", volume("configMap: {name: other}")),
 		forkOf("ConfigMap own, which the baseline uses", "yyyynn", variable(named("configMapKeyRef", "own"))),

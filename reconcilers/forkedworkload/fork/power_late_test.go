@@ -183,6 +183,9 @@ func TestWishes(t *testing.T) {
 		{"privileges, which are for others to refuse", `[{merge: {spec: {replicas: 3, template: {spec: {hostPID: true}}}}}]`, fork.Wishes{Replicas: 3}},
 		{"one object in two places", `[{merge: {spec: {template: {spec: {imagePullSecrets: [{name: a}], volumes: [{name: v, secret: {secretName: a}}, {name: w, configMap: {name: a}}]}}}}}]`,
 			fork.Wishes{Replicas: 1, Reads: []fork.Read{{Kind: "Secret", Name: "a"}, {Kind: "ConfigMap", Name: "a"}}}},
+		{"what a later patch takes away", `[{merge: {spec: {template: {spec: {imagePullSecrets: [{name: a}]}}}}}, {merge: {spec: {template: {spec: {imagePullSecrets: [{name: b}]}}}}},
+			{json: [{op: remove, path: /spec/template/spec/imagePullSecrets/0}]}]`,
+			fork.Wishes{Replicas: 1, Reads: []fork.Read{{Kind: "Secret", Name: "a"}, {Kind: "Secret", Name: "b"}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,8 +5,9 @@ import "switchyard.dev/reconcilers/baseline"
 // Wishes are what patches ask for beyond their baseline, as far as its author needs a
 // right for it.
 type Wishes struct {
-	// Reads are the objects of the namespace that the fork gets the content of and the
-	// baseline does not, each once.
+	// Reads are the objects of the namespace that the fork gets the content of after any of
+	// its patches and the baseline does not, each once. What a later patch takes away
+	// counts: of another baseline it may take away something else.
 	Reads []Read
 	// Replicas is how many pods patches ask for; 1 where they leave it open.
 	Replicas int32
@@ -24,15 +25,25 @@ func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	if p != nil {
 		return Wishes{}, p
 	}
-	first, last := drafts[0], drafts[len(drafts)-1]
-	g := &grants{base: &first.template.Spec, next: &last.template.Spec}
-	g.reads()
-	out := Wishes{Replicas: 1}
-	for _, found := range g.found {
-		out.Reads = append(out.Reads, found.read)
-	}
+	last := drafts[len(drafts)-1]
+	out := Wishes{Replicas: 1, Reads: readsOfAny(drafts)}
 	if last.sized && last.replicas != nil {
 		out.Replicas = *last.replicas
 	}
 	return out, nil
+}
+
+// readsOfAny returns what any draft reads and the first, which is the baseline, does not.
+func readsOfAny(drafts []*draft) []Read {
+	var out []Read
+	had := map[Read]bool{}
+	for i, d := range drafts {
+		for _, r := range readsOf(&d.template.Spec) {
+			if !had[r.Read] && i > 0 {
+				out = append(out, r.Read)
+			}
+			had[r.Read] = true
+		}
+	}
+	return out
 }
