@@ -45,6 +45,8 @@ type cluster struct {
 	rest   *rest.Config
 	scheme *runtime.Scheme
 	admin  client.Client
+	// clients are those of the users, by their names.
+	clients map[string]client.Client
 	// port is that of the webhook.
 	port int32
 }
@@ -71,7 +73,7 @@ func newCluster(t *testing.T) *cluster {
 			t.Fatal(err)
 		}
 	}
-	c := &cluster{t: t, rest: server.Config, scheme: scheme}
+	c := &cluster{t: t, rest: server.Config, scheme: scheme, clients: map[string]client.Client{}}
 	c.admin = c.as("admin", "system:masters")
 	for _, name := range []string{"signadot", "shop", "pay"} {
 		c.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -89,15 +91,19 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// as gives a client of somebody.
+// as gives a client of somebody, always the same.
 func (c *cluster) as(name string, groups ...string) client.Client {
 	c.t.Helper()
+	if have, ok := c.clients[name]; ok {
+		return have
+	}
 	access := rest.CopyConfig(c.rest)
 	access.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: append(groups, "system:authenticated")}
 	out, err := client.New(access, client.Options{Scheme: c.scheme})
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	c.clients[name] = out
 	return out
 }
 
@@ -218,14 +224,20 @@ func (c *cluster) eventually(what string, holds func() error) {
 	}
 }
 
-// write creates the object of a row as a user.
+// write creates the object of a row as a user. A review that takes too long on a slow
+// machine asks to try again, and that is done a few times.
 func (c *cluster) write(u string, r row, name string, options ...client.CreateOption) (client.Object, error) {
 	c.t.Helper()
 	o, ok := r.object(c.t, name).(client.Object)
 	if !ok {
 		c.t.Fatalf("%s is no object", r.says)
 	}
-	return o, c.as(u).Create(c.t.Context(), o, options...)
+	err := c.as(u).Create(c.t.Context(), o, options...)
+	for tries := 1; apierrors.IsServiceUnavailable(err) && tries < 10; tries++ {
+		time.Sleep(100 * time.Millisecond)
+		err = c.as(u).Create(c.t.Context(), o, options...)
+	}
+	return o, err
 }
 
 // theft is what a user with rights on sandboxes alone once got a Secret by.
