@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
 	"switchyard.dev/xds/routingkey"
@@ -54,6 +55,27 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 				t.Errorf("the message does not say %q:\n%v", c.says, err)
 			}
 		})
+	}
+}
+
+// TestValuesOfAnOlderReleaseRender: helm upgrade --reuse-values knows none of the values
+// that have come since, and renders what is the default.
+func TestValuesOfAnOlderReleaseRender(t *testing.T) {
+	want, err := render(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, values := range []string{
+		"sandboxes: {authors: null, limits: null}",
+		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
+	} {
+		got, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != want {
+			t.Errorf("%s: %s", values, cmp.Diff(want, got))
+		}
 	}
 }
 

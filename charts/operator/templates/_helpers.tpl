@@ -98,3 +98,20 @@ is always the one that is mounted; without one, a Secret of old installations
 {{- end }}
 {{- toYaml $all }}
 {{- end }}
+
+{{/*
+What has come to the values with authors: helm upgrade --reuse-values has the values of the
+older release alone. These defaults are those of values.yaml.
+*/}}
+{{- define "operator.asksAuthors" -}}
+{{- if dig "authors" "ask" true .Values.sandboxes }}true{{ end }}
+{{- end }}
+
+{{/* How much one sandbox may ask for, as JSON. */}}
+{{- define "operator.limits" -}}
+{{- $limits := .Values.sandboxes.limits | default dict }}
+{{- dict
+      "members" (dig "members" 100 $limits | int)
+      "patches" (dig "patches" 500 $limits | int)
+      "replicas" (dig "replicas" 200 $limits | int) | toJson }}
+{{- end }}
