@@ -68,7 +68,7 @@ func (Limits) references(n int) string {
 	if n <= mostReferences {
 		return ""
 	}
-	return fmt.Sprintf("it names %d objects, and at most %d are possible: make several of it", n, mostReferences)
+	return fmt.Sprintf("it names %d objects, and at most %d are possible: split it into several", n, mostReferences)
 }
 
 // ofSandbox says which bound a sandbox exceeds.

@@ -186,7 +186,7 @@ func (r *Reviewer) decided(ctx context.Context, req *admissionv1.AdmissionReques
 		return r.later(req, err)
 	}
 	if len(lacking) > 0 {
-		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" needs rights that you have not: "+Refusal(lacking))
+		return refused(http.StatusForbidden, metav1.StatusReasonForbidden, name(req)+" needs rights that you do not have: "+Refusal(lacking))
 	}
 	return &admissionv1.AdmissionResponse{Allowed: true}
 }

@@ -105,7 +105,7 @@ func TestReview(t *testing.T) {
 	}{
 		{"one who may", &server{answer: allows}, func(*admissionv1.AdmissionRequest) {}, 0, "", 1},
 		{"one who may not", &server{answer: denies}, func(*admissionv1.AdmissionRequest) {}, http.StatusForbidden,
-			"VirtualWorkload shop/v needs rights that you have not: you may not create deployments.apps in namespace shop", 1},
+			"VirtualWorkload shop/v needs rights that you do not have: you may not create deployments.apps in namespace shop", 1},
 		{"one who is denied by an authorizer", &server{answer: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}},
 			func(*admissionv1.AdmissionRequest) {}, http.StatusForbidden, "needs rights", 1},
 		{"the API server fails", &server{fails: errors.New("etcd is away")}, func(*admissionv1.AdmissionRequest) {}, http.StatusServiceUnavailable,

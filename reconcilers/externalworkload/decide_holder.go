@@ -37,7 +37,7 @@ func holderProblem(in Input, info crdv1.TunnelInfo, end netip.Addr) string {
 		}
 	}
 	if len(seen) == 0 {
-		return fmt.Sprintf("cannot be that of pod %.80q, since there is none of that name to which requests may be led", info.TunnelProxyPodName)
+		return fmt.Sprintf("cannot be used, since no pod %.80q may hold this tunnel", info.TunnelProxyPodName)
 	}
 	return fmt.Sprintf("is not that of the pod that it names (%s)", strings.Join(seen, "; "))
 }

@@ -201,7 +201,7 @@ func TestThePodThatHoldsTheTunnel(t *testing.T) {
 		{"it does not exist", func(w *world) { w.in.Holders = nil }, c, "False", refused, which},
 		{"it is not named", func(w *world) { w.in.Holders, w.tunnel().Info.TunnelProxyPodName = nil, "" }, c, "False", refused, `pod ""`},
 		{"it is another pod of the operator's", pod(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "routeserver"} }), c, "False", refused, which},
-		{"it is a pod of another namespace", pod(func(p *corev1.Pod) { p.Namespace = "other" }), c, "False", refused, `none of that name`},
+		{"it is a pod of another namespace", pod(func(p *corev1.Pod) { p.Namespace = "other" }), c, "False", refused, `"10.1.2.3" cannot be used, since no pod "tunnel-proxy-1" may hold this tunnel, so no request is led there: status.tunnel.info has to name`},
 		{"it is called a proxy in another namespace", func(w *world) { w.in.OperatorNamespace = "elsewhere" }, c, "False", refused, "label app=tunnel-proxy"},
 		{"nobody knows where ours are", func(w *world) { w.in.OperatorNamespace = "" }, c, "False", refused, "name a pod of namespace ns and its address"},
 		{"the address is another pod's", lies("10.1.2.4"), c, "False", refused, "(pod switchyard/tunnel-proxy-1 has 10.1.2.3)"},
