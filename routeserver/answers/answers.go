@@ -139,6 +139,7 @@ func (s *Store) drop(a *Answer) {
 	s.kept.Remove(a.place)
 	a.place = nil
 	s.bytes -= a.size
+	a.size = 0 // a reader that was cut off may still have it compressed
 }
 
 // grow counts what an answer takes, and makes room.

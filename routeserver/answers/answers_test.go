@@ -111,6 +111,19 @@ func TestWhoIsSentTheOldestIsCutOffWhenThereIsTooLittleRoom(t *testing.T) {
 	read(t, &s, version(9), "large", never(t), 1000).Done() // alone it may be as large as it is
 }
 
+func TestWhoIsCutOffAndCompressesAllTheSameIsCountedRight(t *testing.T) {
+	s := answers.Store{Budget: 3000}
+	slow := read(t, &s, version(1), "q", func() {}, 2000)
+	read(t, &s, version(2), "q", never(t), 2000).Done()
+	if _, ok := slow.Gzip(); !ok {
+		t.Error("2,000 bytes are not compressed")
+	}
+	slow.Done()
+	if bytes, n := s.Holds(); bytes != 2000 || n != 1 {
+		t.Errorf("%d bytes are kept, in %d answers", bytes, n)
+	}
+}
+
 func TestManyQuestionsAreBounded(t *testing.T) {
 	s := answers.Store{Budget: 1000}
 	of := version(1)
