@@ -33,9 +33,10 @@ const Audience = "api.routeserver.signadot.svc"
 
 // Config is what a Door needs.
 type Config struct {
-	// Verify tells whose token it is: a tokens.Verifier for Audience has it. Without it
-	// all callers are strangers.
-	Verify func(ctx context.Context, token string) (tokens.Identity, error)
+	// Verify tells whose token it is, and asks admit before it asks the API server:
+	// VerifyAdmitted of a tokens.Verifier for Audience. Without it all callers are
+	// strangers.
+	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
 }
@@ -44,8 +45,10 @@ type Config struct {
 type Door struct {
 	cfg Config
 	// checks bounds how often strangers have tokens checked: of a token that was forged
-	// only the API server knows it.
-	checks *callers.Pool
+	// only the API server knows it. claims does so for tokens that say they are ours, so
+	// that those who forge others do not make a stranger of the manager whose token is
+	// new. Both together are what a tokens.Verifier has under way at once.
+	checks, claims *callers.Pool
 
 	mu sync.Mutex
 	// ours has the tokens of our own programs, as hashes, and whose they are: they are
@@ -57,9 +60,11 @@ const maxOurs = 256
 
 // New gives a Door.
 func New(cfg Config) *Door {
+	bounds := callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}
 	return &Door{
 		cfg: cfg, ours: map[[sha256.Size]byte]callers.Caller{},
-		checks: callers.NewPool("checks of tokens", callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}),
+		checks: callers.NewPool("checks of tokens", bounds),
+		claims: callers.NewPool("checks of tokens that say they are the operator's", bounds),
 	}
 }
 
@@ -73,14 +78,15 @@ func (d *Door) Who(ctx context.Context, address, authorization string) callers.C
 	}
 	key := sha256.Sum256([]byte(token))
 	known, before := d.known(key)
-	if !before {
-		leave, err := d.checks.Enter(stranger)
-		if err != nil {
-			return stranger
+	who, err := d.cfg.Verify(ctx, token, func() (leave func(), err error) {
+		switch claim, ok := tokens.Claims(token); {
+		case before:
+			return func() {}, nil
+		case ok && slices.Contains(d.cfg.Ours, claim.Account()):
+			return d.claims.Enter(stranger)
 		}
-		defer leave()
-	}
-	who, err := d.cfg.Verify(ctx, token)
+		return d.checks.Enter(stranger)
+	})
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		d.forget(key)

@@ -2,26 +2,54 @@ package door_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/door"
 )
 
-// checker knows tokens by what they are called.
+// checker knows tokens by what they are called, or by their signatures, and what it has
+// found out it still knows, unless it is forgetful.
 type checker struct {
-	asked int
-	away  bool
+	asked           int
+	away, forgetful bool
+	kept            map[string]tokens.Identity
+	// blocked has a stranger's question wait.
+	blocked chan struct{}
 }
 
-func (c *checker) verify(_ context.Context, token string) (tokens.Identity, error) {
+func (c *checker) verify(_ context.Context, token string, admit tokens.Admit) (tokens.Identity, error) {
+	if who, ok := c.kept[token]; ok && !c.forgetful {
+		return who, nil
+	}
+	leave, err := admit()
+	if err != nil {
+		return tokens.Identity{}, tokens.ErrUnchecked
+	}
+	defer leave()
+	who, err := c.ask(token[strings.LastIndex(token, ".")+1:])
+	if err == nil {
+		c.kept = map[string]tokens.Identity{token: who}
+	}
+	return who, err
+}
+
+func (c *checker) ask(token string) (tokens.Identity, error) {
+	if token == "slow" {
+		<-c.blocked
+		return tokens.Identity{}, tokens.ErrUnknown
+	}
 	c.asked++
 	switch {
 	case c.away:
@@ -59,6 +87,7 @@ func TestWhoCalls(t *testing.T) {
 
 func TestOursAreKnownWhileTheAPIServerIsAway(t *testing.T) {
 	c := &checker{}
+	c.forgetful = true
 	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
 	d.Who(t.Context(), "10.0.0.1:80", "Bearer manager")
 	d.Who(t.Context(), "10.0.0.2:80", "Bearer pod")
@@ -81,6 +110,43 @@ func TestForgedTokensAreCheckedNowAndThen(t *testing.T) {
 		t.Errorf("the tokens of one stranger were checked %d times", c.asked)
 	}
 	if got := d.Who(t.Context(), "10.0.0.2:80", "Bearer manager"); got.Kind != callers.Ours {
+		t.Errorf("the manager is %v", got)
+	}
+}
+
+func TestWhoIsKnownIsKnownHoweverOftenItCalls(t *testing.T) {
+	c := &checker{}
+	d := door.New(door.Config{Verify: c.verify})
+	for range 1000 {
+		if got := d.Who(t.Context(), "10.0.0.1:80", "Bearer pod"); got.Kind != callers.Pod {
+			t.Fatalf("a pod is %v", got)
+		}
+	}
+}
+
+// What the API server is asked about forged tokens lasts; the manager has a new token.
+func TestForgersDoNotMakeAStrangerOfTheManager(t *testing.T) {
+	c := &checker{blocked: make(chan struct{})}
+	d := door.New(door.Config{Verify: c.verify, Ours: []string{"signadot/manager"}})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(c.blocked)
+	refused := make(chan struct{}, 8)
+	for n := range 8 {
+		all.Go(func() {
+			d.Who(t.Context(), fmt.Sprintf("10.0.1.%d:80", n), "Bearer slow")
+			refused <- struct{}{}
+		})
+	}
+	for range 4 {
+		select {
+		case <-refused:
+		case <-time.After(10 * time.Second):
+			t.Fatal("more than four tokens of strangers are being checked")
+		}
+	}
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"system:serviceaccount:signadot:manager"}`))
+	if got := d.Who(t.Context(), "10.0.0.1:80", "Bearer x."+claims+".manager"); got.Kind != callers.Ours {
 		t.Errorf("the manager is %v", got)
 	}
 }

@@ -20,7 +20,7 @@ import (
 func TestAllAttacksAtOnce(t *testing.T) {
 	const each = 2000
 	w := newWorld(t, func(c *server.Config) {
-		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (tokens.Identity, error) {
+		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
 			if token != "manager" {
 				return tokens.Identity{}, tokens.ErrUnknown
 			}

@@ -61,7 +61,7 @@ func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.Ro
 // becomes Ready, nor other people.
 func TestWaitersKeepNobodyOut(t *testing.T) {
 	w := newWorld(t, func(c *server.Config) {
-		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string) (tokens.Identity, error) {
+		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
 			if token != "manager" {
 				return tokens.Identity{}, tokens.ErrUnknown
 			}

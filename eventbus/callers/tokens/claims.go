@@ -28,6 +28,17 @@ type Claim struct {
 	// it does not say.
 	Audience Audience `json:"aud"`
 	Expiry   int64    `json:"exp"`
+	// Subject is whose it is, as the API server names users.
+	Subject string `json:"sub"`
+}
+
+// Account gives the service account, as namespace/name; "" when it is none's.
+func (c Claim) Account() string {
+	name, ok := strings.CutPrefix(c.Subject, userPrefix)
+	if !ok {
+		return ""
+	}
+	return strings.Replace(name, ":", "/", 1)
 }
 
 // Audience is one name, or several.

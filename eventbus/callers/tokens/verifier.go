@@ -121,9 +121,20 @@ func New(c Config) (*Verifier, error) {
 	return &Verifier{config: c, asking: make(chan struct{}, c.Concurrent), kept: map[[sha256.Size]byte]answer{}}, nil
 }
 
+// Admit lets a question to the API server through, until leave is called, or says why
+// not.
+type Admit func() (leave func(), err error)
+
 // Verify tells whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
 // when that could not be found out.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
+	return v.VerifyAdmitted(ctx, token, func() (func(), error) { return func() {}, nil })
+}
+
+// VerifyAdmitted is Verify for users that bound how often the API server is asked on
+// behalf of whom. They are not asked when there is an answer without it. ErrUnchecked
+// when they do not let the question through.
+func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit) (Identity, error) {
 	if token == "" {
 		return Identity{}, fmt.Errorf("%w: there is none", ErrUnknown)
 	}
@@ -138,6 +149,11 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	if identity, ok := v.recall(key); ok {
 		return identity, nil
 	}
+	leave, err := admit()
+	if err != nil {
+		return Identity{}, fmt.Errorf("%w: %w", ErrUnchecked, err)
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
 	select {

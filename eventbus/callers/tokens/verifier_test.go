@@ -184,6 +184,32 @@ func TestATokenOfADeletedPodIsSoonUnknown(t *testing.T) {
 	}
 }
 
+func TestOnlyAQuestionToTheAPIServerIsAdmitted(t *testing.T) {
+	v, reviews, _ := verifier(t)
+	p := pod(t)
+	token := tokenOf(t, p.Namespace, p, audience)
+	if c, ok := tokens.Claims(token); !ok || c.Account() != p.Namespace+"/routeserver" {
+		t.Errorf("the token says that it is %q's", c.Account())
+	}
+	asked, left, closed := 0, 0, errors.New("closed")
+	admit := func() (func(), error) { asked++; return func() { left++ }, nil }
+	refuse := func() (func(), error) { asked++; return nil, closed }
+	if _, err := v.VerifyAdmitted(t.Context(), token, refuse); !errors.Is(err, tokens.ErrUnchecked) || !errors.Is(err, closed) {
+		t.Errorf("got %v", err)
+	}
+	for range 10 {
+		if _, err := v.VerifyAdmitted(t.Context(), token, admit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := v.VerifyAdmitted(t.Context(), "junk", admit); !errors.Is(err, tokens.ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+	if asked != 2 || left != 1 || reviews.asked.Load() != 1 {
+		t.Errorf("asked %d times whether, %d questions ended, of %d", asked, left, reviews.asked.Load())
+	}
+}
+
 func TestAnswersAreKeptForAMinuteAndNotPastTheToken(t *testing.T) {
 	v, reviews, clock := verifier(t)
 	p := pod(t)

@@ -43,7 +43,7 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	if err != nil {
 		return err
 	}
-	config.Door = door.New(door.Config{Verify: verifier.Verify, Ours: settings.OwnAccounts})
+	config.Door = door.New(door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts})
 	lister, err := services.New(client, logger)
 	if err != nil {
 		return err
