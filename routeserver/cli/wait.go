@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api"
 )
 
 func (a *app) waitCommand() *cobra.Command {
@@ -70,23 +71,42 @@ is there and routed is for kubectl wait --for=condition=Ready signadotsandbox/NA
 // and answers only so many at a time.
 const oneWait, nextTry = 30 * time.Second, time.Second
 
-// waitFor asks again and again until all have acknowledged or the time is over.
+// waitFor asks again and again until all have acknowledged or the time is over. Whoever
+// has to acknowledge the end of the log has to in each round what the table had at the
+// end of the first: in a cluster in which much changes nobody ever has the newest.
 func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1.WaitRequest, timeout time.Duration) (*routingv1.WaitResponse, error) {
+	pinned := false
 	for end := time.Now().Add(timeout); ; {
 		left := max(time.Second, time.Until(end).Round(time.Second))
 		req.TimeoutSeconds = int32(min(left, oneWait) / time.Second)
 		got, err := client.Wait(ctx, req)
-		switch busy := status.Code(err) == codes.ResourceExhausted; {
-		case err == nil && got.GetConverged(), err != nil && !busy, time.Until(end) < time.Second:
+		code := status.Code(err)
+		began := pinned && reasonOf(err) == api.ReasonOtherEpoch
+		switch {
+		case got.GetConverged(), time.Until(end) < time.Second:
 			return got, err
-		case busy:
-			select {
-			case <-time.After(nextTry):
-			case <-ctx.Done():
-				return nil, err
+		case err == nil:
+			if req.GetPosition() == nil && concernsSomebody(got) {
+				req.Position, pinned = got.GetVersion().GetPosition(), true
 			}
+			continue
+		case began:
+			req.Position, pinned = nil, false
+		case code != codes.ResourceExhausted && code != codes.DeadlineExceeded:
+			return got, err
+		}
+		select {
+		case <-time.After(nextTry):
+		case <-ctx.Done():
+			return nil, err
 		}
 	}
+}
+
+// concernsSomebody reports whether the key that was waited for had a rule: before there
+// is one nobody knows at which position it will be.
+func concernsSomebody(w *routingv1.WaitResponse) bool {
+	return w.GetSidecars() > 0 || len(w.GetLagging()) > 0 || len(w.GetSilent()) > 0
 }
 
 // waitText tells the answer; keyed: it is about one routing key.
