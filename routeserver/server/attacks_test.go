@@ -119,9 +119,9 @@ func (w *world) consumers() int {
 // eventually waits until something is so.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("not within 30 s: %s", what)
+			t.Errorf("not within two minutes: %s", what)
 			return
 		}
 	}

@@ -31,14 +31,15 @@ func client(t *testing.T, address string, n byte, opts ...grpc.DialOption) routi
 	return routingv1.NewRoutingClient(conn)
 }
 
-// hold has n waits under way that have no end, tries again and again, and gives how many
-// were refused at first.
+// hold has n waits under way that have no end, tries again and again, ever more seldom,
+// and gives how many were refused at first.
 func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.RoutingClient, n int) (refused func() int) {
 	t.Helper()
 	var mu sync.Mutex
 	count := 0
 	for range n {
 		all.Go(func() {
+			pause := 200 * time.Millisecond
 			for first := true; ctx.Err() == nil; first = false {
 				_, err := c.Wait(ctx, &routingv1.WaitRequest{RoutingKey: "nobody's", TimeoutSeconds: 300})
 				if first && status.Code(err) == codes.ResourceExhausted {
@@ -46,7 +47,11 @@ func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.Ro
 					count++
 					mu.Unlock()
 				}
-				time.Sleep(200 * time.Millisecond)
+				select {
+				case <-time.After(pause):
+					pause = min(2*pause, 5*time.Second)
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
@@ -73,9 +78,8 @@ func TestWaitersKeepNobodyOut(t *testing.T) {
 	defer all.Wait()
 	defer stop()
 	refused := hold(ctx, t, &all, client(t, w.main.GRPCAddress(), 2), 128)
-	time.Sleep(500 * time.Millisecond)
-	t.Logf("of 128 waits on one connection %d are refused", refused())
-	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	eventually(t, "of 128 waits on one connection all but 16 are refused", func() bool { return refused() == 128-16 })
+	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if got, err := client(t, w.main.GRPCAddress(), 3).Wait(within, &routingv1.WaitRequest{TimeoutSeconds: 5}); err != nil || !got.GetConverged() {
 		t.Errorf("another caller: %v, %v", got, err)

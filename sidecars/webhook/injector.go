@@ -79,6 +79,7 @@ type Injector struct {
 	cfg     Config
 	keeper  *certs.Keeper
 	address atomic.Value // string, once listening
+	most    int          // open connections; fewer than maxConnections in tests
 }
 
 // New gives an Injector that serves when started, or says what in the Config is
@@ -113,7 +114,7 @@ func New(cfg Config) (*Injector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
-	return &Injector{cfg: cfg, keeper: keeper}, nil
+	return &Injector{cfg: cfg, keeper: keeper, most: maxConnections}, nil
 }
 
 // ServiceHosts are the names by which the API server reaches a Service.
@@ -173,7 +174,7 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
-	listener = callers.Listen(listener, maxConnections, 0)
+	listener = callers.Listen(listener, i.most, 0)
 	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)
