@@ -3,16 +3,22 @@ package door_test
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -175,10 +181,42 @@ func TestAConnectionIsNotedWhenItsCallerIsKnown(t *testing.T) {
 }
 
 func TestATokenIsReadWhenItIsShown(t *testing.T) {
-	if _, err := os.Stat(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if door.Show("") == nil || door.Show("/no/such/file") == nil {
-		t.Error("no option")
+	shown := make(chan []string, 1)
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		shown <- metadata.ValueFromIncomingContext(s.Context(), "authorization")
+		return s.SendMsg(&emptypb.Empty{})
+	}))
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	dial := func(file string) *grpc.ClientConn {
+		conn, err := grpc.NewClient("passthrough:"+l.Addr().String(), door.Show(file), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
 	}
+	shows := func(conn *grpc.ClientConn, want ...string) {
+		t.Helper()
+		if err := conn.Invoke(t.Context(), "/any/Call", &emptypb.Empty{}, &emptypb.Empty{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-shown; !slices.Equal(got, want) {
+			t.Errorf("%q is shown, want %q", got, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	conn := dial(file)
+	shows(conn)
+	for _, token := range []string{"one", "two"} {
+		if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		shows(conn, "Bearer "+token)
+	}
+	shows(dial(""))
 }

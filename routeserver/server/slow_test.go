@@ -6,11 +6,14 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
@@ -82,26 +85,28 @@ func TestSlowReadersShareWhatTheyAreSent(t *testing.T) {
 		}
 	}
 	most := mostHeap(before, 4*time.Second)
-	status, body := get(t, "http://"+m.RESTAddress()+"/api/v1/workloads/routing-rules")
+	code, body := get(t, "http://"+m.RESTAddress()+"/api/v1/workloads/routing-rules")
 	t.Logf("%d slow readers of %d rules, %.1f MiB, take %.0f MiB", readers, manyRules, float64(len(body))/(1<<20), most)
 	if most > mostMiB {
 		t.Errorf("%d slow readers take %.0f MiB, more than %d", readers, most, mostMiB)
 	}
-	if status != 200 || len(body) < manyRules*100 {
-		t.Errorf("an honest reader: %d, %d bytes", status, len(body))
+	if code != 200 || len(body) < manyRules*100 {
+		t.Errorf("an honest reader: %d, %d bytes", code, len(body))
 	}
 }
 
-// stuck is a connection that is read from no more after the first bytes.
+// stuck is a connection that is read from no more after the first bytes, which it says.
 type stuck struct {
 	net.Conn
 	left   int
+	is     func()
 	closed chan struct{}
 }
 
 // Read implements net.Conn.
 func (s *stuck) Read(b []byte) (int, error) {
 	if s.left <= 0 {
+		s.is()
 		<-s.closed
 		return 0, net.ErrClosed
 	}
@@ -123,7 +128,9 @@ func TestSlowCallersShareWhatTheyAreSent(t *testing.T) {
 	closed := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
+	var sent atomic.Int32
 	for n := range clients {
+		is := sync.OnceFunc(func() { sent.Add(1) })
 		conn, err := grpc.NewClient("passthrough:"+m.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithInitialWindowSize(64<<20), grpc.WithInitialConnWindowSize(256<<20),
 			grpc.WithContextDialer(func(ctx context.Context, a string) (net.Conn, error) {
@@ -132,7 +139,7 @@ func TestSlowCallersShareWhatTheyAreSent(t *testing.T) {
 				if err != nil {
 					return nil, err
 				}
-				return &stuck{c, 256, closed}, c.(*net.TCPConn).SetReadBuffer(4 << 10)
+				return &stuck{c, 256, is, closed}, c.(*net.TCPConn).SetReadBuffer(4 << 10)
 			}))
 		if err != nil {
 			t.Fatal(err)
@@ -140,16 +147,28 @@ func TestSlowCallersShareWhatTheyAreSent(t *testing.T) {
 		defer conn.Close()
 		for range calls {
 			all.Go(func() {
-				_, _ = routesv1.NewRoutesClient(conn).GetWorkloadRoutingRules(ctx, &routesv1.WorkloadRoutingRulesRequest{})
+				if _, err := routesv1.NewRoutesClient(conn).GetWorkloadRoutingRules(ctx, &routesv1.WorkloadRoutingRulesRequest{}); status.Code(err) != codes.Canceled {
+					t.Errorf("a call of which nothing is taken ends with %v", err)
+				}
 			})
 		}
 	}
+	eventually(t, "every slow caller is being answered", func() bool { return sent.Load() == clients })
 	most := mostHeap(before, 4*time.Second)
 	t.Logf("%d slow callers with %d calls each take %.0f MiB", clients, calls, most)
 	if most > mostMiB {
 		t.Errorf("%d slow callers take %.0f MiB, more than %d", clients, most, mostMiB)
 	}
+	honest, err := grpc.NewClient("passthrough:"+m.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer honest.Close()
+	got, err := routesv1.NewRoutesClient(honest).GetWorkloadRoutingRules(ctx, &routesv1.WorkloadRoutingRulesRequest{}, grpc.MaxCallRecvMsgSize(64<<20))
+	if err != nil || len(got.GetRoutingRules()) != manyRules {
+		t.Errorf("an honest caller: %d rules, %v", len(got.GetRoutingRules()), err)
+	}
 	stop()
-	close(closed)
 	all.Wait()
+	close(closed)
 }
