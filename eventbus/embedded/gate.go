@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -28,14 +29,12 @@ const (
 	// more consumers than their share followers may have for a moment.
 	gateAnswer = 4 * time.Second
 	gateAtOnce = 16
+	// maxInactive is the longest that a follower's consumer is kept that nobody asks.
+	maxInactive = time.Minute
 )
 
 // createAPI is the call by which a consumer is made.
 const createAPI = api + ".CONSUMER.CREATE." + stream + ".>"
-
-// tooMany is JetStream's answer when there are too many consumers.
-const tooMany = `{"type":"io.nats.jetstream.api.v1.consumer_create_response","error":{"code":400,"err_code":10026,` +
-	`"description":"maximum consumers limit reached: followers of the routing log have as many as they may"}}`
 
 // gated gives the subject under which followers' questions arrive in the account of
 // the log.
@@ -66,16 +65,53 @@ func (o *opened) guard() error {
 }
 
 // mayConsume answers one question. The gate asks JetStream itself and passes the answer
-// on: the server lets no client name the place of somebody else's answer.
+// on: the server lets no client name the place of somebody else's answer. What it asks
+// for it asks with rights of its own, so it looks at what that is.
 func (o *opened) mayConsume(m *nats.Msg) []byte {
+	if why := amiss(m.Data); why != "" {
+		return refusal(400, 10012, why)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), gateAnswer)
 	defer cancel()
-	if s, err := o.js.Stream(ctx, stream); err == nil && s.CachedInfo().State.Consumers >= followersShare {
-		return []byte(tooMany)
+	s, err := o.js.Stream(ctx, stream)
+	if err != nil {
+		return refusal(503, 10008, "it is not known how many consumers there are: try again")
+	}
+	if s.CachedInfo().State.Consumers >= followersShare {
+		return refusal(400, 10026, "maximum consumers limit reached: followers of the routing log have as many as they may")
 	}
 	answer, err := o.conn.RequestWithContext(ctx, api+strings.TrimPrefix(m.Subject, gateAPI), m.Data)
 	if err != nil {
 		return nil
 	}
 	return answer.Data
+}
+
+// amiss tells why a consumer is none for a follower, "" when it is one: it takes what it
+// asks for, and is forgotten soon when it does not.
+func amiss(question []byte) string {
+	var q struct {
+		Config struct {
+			Durable           string        `json:"durable_name"`
+			DeliverSubject    string        `json:"deliver_subject"`
+			InactiveThreshold time.Duration `json:"inactive_threshold"`
+		} `json:"config"`
+	}
+	switch err := json.Unmarshal(question, &q); {
+	case err != nil:
+		return "the question for a consumer cannot be read"
+	case q.Config.Durable != "":
+		return "a consumer of a follower has no durable_name"
+	case q.Config.DeliverSubject != "":
+		return "a consumer of a follower has no deliver_subject"
+	case q.Config.InactiveThreshold > maxInactive:
+		return fmt.Sprintf("inactive_threshold of a follower's consumer is %s at most", maxInactive)
+	}
+	return ""
+}
+
+// refusal gives an answer as JetStream gives it to a question for a consumer that it
+// does not make.
+func refusal(code, errCode int, why string) []byte {
+	return fmt.Appendf(nil, `{"type":"io.nats.jetstream.api.v1.consumer_create_response","error":{"code":%d,"err_code":%d,"description":%q}}`, code, errCode, why)
 }

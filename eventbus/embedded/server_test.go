@@ -331,6 +331,35 @@ func TestAFollowerHearsOnlyItsOwnAnswers(t *testing.T) {
 	}
 }
 
+// The bus asks JetStream for consumers with its own rights: not for what a follower of
+// ours never asks for.
+func TestFollowersGetNoConsumersThatStayOrDeliver(t *testing.T) {
+	s := listening(t)
+	begun(t, connected(t, dial(t, s, "the writer", connect.Writer)))
+	follower := connected(t, dial(t, s, "a follower", connect.Follower))
+	for field, c := range map[string]struct {
+		bad, good any
+	}{
+		"durable_name":       {"c", ""},
+		"deliver_subject":    {"_INBOX.x", ""},
+		"Deliver_Subject":    {"routing.x", ""},
+		"inactive_threshold": {int64(time.Minute) + 1, int64(time.Minute)},
+	} {
+		config := map[string]any{"name": "c", "deliver_policy": "all", "ack_policy": "none", "mem_storage": true, field: c.bad}
+		if answer := consumer(t, follower, config); !strings.Contains(answer, `"err_code":10012`) || !strings.Contains(answer, "follower") {
+			t.Errorf("%s %v: %s", field, c.bad, answer)
+		}
+		config[field] = c.good
+		if answer := consumer(t, follower, config); strings.Contains(answer, `"error"`) {
+			t.Errorf("%s %v: %s", field, c.good, answer)
+		}
+	}
+	answer, err := follower.Request(connect.FollowerAPI+".CONSUMER.CREATE.ROUTING.c", []byte("{"), 10*time.Second)
+	if err != nil || !strings.Contains(string(answer.Data), "cannot be read") {
+		t.Errorf("half a question: %v, %v", answer, err)
+	}
+}
+
 // The stream has 1,024 consumers; followers do not get the last of them.
 func TestFollowersLeaveConsumersToTheLeader(t *testing.T) {
 	s := listening(t)
