@@ -3,6 +3,7 @@ package callers
 import (
 	"container/heap"
 	"container/list"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -25,6 +26,12 @@ type Listener struct {
 	most        int
 	writeWithin time.Duration
 	closed      atomic.Uint64
+	// name and logger are who is warned of what is closed.
+	name   string
+	logger *slog.Logger
+
+	warning sync.Mutex
+	warned  time.Time
 
 	mu     sync.Mutex
 	conns  map[string]*Conn // by remote address
@@ -42,6 +49,26 @@ func Listen(l net.Listener, most int, writeWithin time.Duration) *Listener {
 	return &Listener{Listener: l, most: max(1, most), writeWithin: writeWithin, conns: map[string]*Conn{}, groups: map[string]*group{}}
 }
 
+// warnEvery is how often it is said, at most, that connections are closed to make room.
+const warnEvery = time.Minute
+
+// Warn has it said in a log, now and then, that connections are closed to make room.
+// name is what callers find here. It is called before Accept.
+func (l *Listener) Warn(logger *slog.Logger, name string) {
+	l.logger, l.name = logger, name
+}
+
+// warn warns, unless it has done so lately.
+func (l *Listener) warn(victim *Conn) {
+	l.warning.Lock()
+	defer l.warning.Unlock()
+	if now := time.Now(); l.logger != nil && (l.warned.IsZero() || now.Sub(l.warned) >= warnEvery) {
+		l.warned = now
+		l.logger.Warn("strangers have as many connections as they may; the silent ones of whoever has most are closed to make room",
+			"listener", l.name, "most", l.most, "closed", l.Closed(), "last", At(victim.remote).Name)
+	}
+}
+
 // Closed counts the connections that were closed to make room.
 func (l *Listener) Closed() uint64 { return l.closed.Load() }
 
@@ -56,6 +83,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if victim := l.admit(c); victim != nil {
 		l.closed.Add(1)
 		_ = victim.Close() // whoever uses it learns of it
+		l.warn(victim)
 	}
 	return c, nil
 }

@@ -2,7 +2,9 @@ package callers_test
 
 import (
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,15 +19,27 @@ type site struct {
 
 func serve(t *testing.T, most int, within time.Duration) *site {
 	t.Helper()
+	s := listen(t, most, within)
+	s.begin()
+	return s
+}
+
+func listen(t *testing.T, most int, within time.Duration) *site {
+	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := callers.Listen(inner, most, within)
 	t.Cleanup(func() { _ = l.Close() })
+	return &site{l, t}
+}
+
+// begin accepts and echoes.
+func (s *site) begin() {
 	go func() {
 		for {
-			c, err := l.Accept()
+			c, err := s.Accept()
 			if err != nil {
 				return
 			}
@@ -35,7 +49,6 @@ func serve(t *testing.T, most int, within time.Duration) *site {
 			}()
 		}
 	}()
-	return &site{l, t}
 }
 
 // from connects from 127.0.0.n, and is answered once.
@@ -97,6 +110,19 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 	}
 	if s.Closed() != 39 {
 		t.Errorf("%d connections are said to have been closed", s.Closed())
+	}
+}
+
+func TestItIsSaidNowAndThenThatConnectionsMakeRoom(t *testing.T) {
+	var said strings.Builder
+	s := listen(t, 2, 0)
+	s.Warn(slog.New(slog.NewTextHandler(&said, nil)), "routes")
+	s.begin()
+	for range 10 {
+		s.from(2)
+	}
+	if s.Closed() != 8 || strings.Count(said.String(), "\n") != 1 || !strings.Contains(said.String(), "listener=routes most=2 closed=1 last=127.0.0.2") {
+		t.Errorf("of %d connections it is said:\n%s", s.Closed(), said.String())
 	}
 }
 

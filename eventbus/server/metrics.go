@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/embedded"
 )
 
@@ -22,6 +23,10 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge := func(name, help string, value float64) { send(prometheus.GaugeValue, name, help, value, nil) }
 	gauge("ready", "1 when the log can be served.", oneIf(c.of.ready() == nil))
+	for name, l := range map[string]*callers.Listener{"health": c.of.health, "metrics": c.of.metrics} {
+		send(prometheus.CounterValue, "connections_closed_total", "Connections for HTTP that were closed to make room for others.",
+			float64(l.Closed()), prometheus.Labels{"listener": name})
+	}
 	bus := c.of.bus.Load()
 	if bus == nil {
 		return

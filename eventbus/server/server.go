@@ -34,7 +34,7 @@ type Config struct {
 type Server struct {
 	// bus is nil until the store is open for the first time.
 	bus             atomic.Pointer[embedded.Server]
-	health, metrics net.Listener
+	health, metrics *callers.Listener
 	// serving ends with the first of its goroutines that fails, or with stop.
 	serving *errgroup.Group
 	ctx     context.Context
@@ -57,11 +57,11 @@ func Start(c Config) (*Server, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.serving, s.ctx = errgroup.WithContext(ctx)
-	if s.health, err = listen(c.Settings.Health); err != nil {
+	if s.health, err = listen(c, "health", c.Settings.Health); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen for health checks: %w", err)
 	}
-	if s.metrics, err = listen(c.Settings.Metrics); err != nil {
+	if s.metrics, err = listen(c, "metrics", c.Settings.Metrics); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
@@ -121,7 +121,7 @@ func (s *Server) Run(ctx context.Context) error {
 // Close ends all that Start began. Facts that were acknowledged are on disk.
 func (s *Server) Close() {
 	s.stop()
-	for _, l := range []net.Listener{s.health, s.metrics} {
+	for _, l := range []*callers.Listener{s.health, s.metrics} {
 		if l != nil {
 			_ = l.Close() // closed already when it has been served
 		}
@@ -148,12 +148,14 @@ func (s *Server) answerReady(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-func listen(address string) (net.Listener, error) {
+func listen(c Config, name, address string) (*callers.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	return callers.Listen(l, maxConnections, 0), nil
+	bounded := callers.Listen(l, maxConnections, 0)
+	bounded.Warn(c.Logger, name)
+	return bounded, nil
 }
 
 // serve serves HTTP on the listener until ctx ends.

@@ -80,19 +80,27 @@ func (m *Main) entrance(at **callers.Listener) door.Entrance {
 }
 
 func (m *Main) listen() error {
-	for address, listener := range map[*string]**callers.Listener{
-		&m.cfg.GRPCAddress: &m.onGRPC, &m.cfg.RESTAddress: &m.onREST, &m.cfg.MetricsAddress: &m.onM,
+	for _, one := range []struct {
+		name, address string
+		listener      **callers.Listener
+	}{
+		{"grpc", m.cfg.GRPCAddress, &m.onGRPC}, {"rest", m.cfg.RESTAddress, &m.onREST}, {"metrics", m.cfg.MetricsAddress, &m.onM},
 	} {
-		l, err := net.Listen("tcp", *address)
+		l, err := net.Listen("tcp", one.address)
 		if err != nil {
 			return fmt.Errorf("route server: %w", err)
 		}
 		// Of HTTP each answer has a deadline of its own.
 		within := time.Duration(0)
-		if listener == &m.onGRPC {
+		if one.listener == &m.onGRPC {
 			within = callers.WriteWithin
 		}
-		*listener = callers.Listen(l, m.cfg.MaxConnections, within)
+		bounded := callers.Listen(l, m.cfg.MaxConnections, within)
+		bounded.Warn(m.cfg.Logger, one.name)
+		*one.listener = bounded
+		if err := m.cfg.Metrics.Register(closedBy(one.name, bounded)); err != nil {
+			return fmt.Errorf("route server: %w", err)
+		}
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestOneFactReachesEveryPort(t *testing.T) {
 	if got := <-parts; got != "sb1" {
 		t.Errorf("the other part saw %q", got)
 	}
-	for _, want := range []string{"switchyard_view_rules 1", "switchyard_view_whole 1", "switchyard_routes_watchers 0"} {
+	for _, want := range []string{"switchyard_view_rules 1", "switchyard_view_whole 1", `switchyard_routeserver_connections_closed_total{listener="grpc"} 0`, "switchyard_routes_watchers 0"} {
 		if status, body := get(t, "http://"+m.MetricsAddress()+"/metrics"); status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("metrics: %d, without %q", status, want)
 		}

@@ -174,7 +174,12 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
-	listener = callers.Listen(listener, i.most, 0)
+	bounded := callers.Listen(listener, i.most, 0)
+	bounded.Warn(cfg.Log, "webhook")
+	if err := countClosed(cfg.Metrics, bounded); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	listener = bounded
 	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)

@@ -93,7 +93,25 @@ func New(c Config) (*Endpoint, error) {
 		return nil, fmt.Errorf("listen for xDS: %w", err)
 	}
 	e.listener = callers.Listen(l, c.MaxConnections, 0) // a stream has a deadline for each write
+	e.listener.Warn(c.Logger, "xds")
+	if err := e.countClosed(c.Metrics); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	return e, nil
+}
+
+// countClosed counts the connections that were closed to make room.
+func (e *Endpoint) countClosed(to prometheus.Registerer) error {
+	if to == nil {
+		return nil
+	}
+	err := to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "switchyard_xds_connections_closed_total", Help: "Connections of strangers that were closed to make room for others.",
+	}, func() float64 { return float64(e.listener.Closed()) }))
+	if err != nil {
+		return fmt.Errorf("register the metrics of xDS: %w", err)
+	}
+	return nil
 }
 
 // noting notes whose connection is a sidecar's that has been identified: it is not

@@ -46,7 +46,8 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 	if err != nil {
 		return fmt.Errorf("listen for probes: %w", err)
 	}
-	l = callers.Listen(l, maxProbes, 0)
+	bounded := callers.Listen(l, maxProbes, 0)
+	bounded.Warn(c.Logger, "probes")
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 2 * time.Second,
@@ -59,7 +60,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		<-life.Done()
 		_ = server.Close()
 	}()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
