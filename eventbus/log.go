@@ -17,8 +17,8 @@
 // The other packages: event is what a fact is and how it is written down;
 // archive keeps a log in a file; readers bounds how many read at once; audit finds where a log was tampered with;
 // embedded is the NATS server that keeps a JetStream log; connect reaches it
-// from another pod; caller tells who is calling; server, with cmd/eventbus, is
-// the program of the event bus pod.
+// from another pod; callers keeps those apart who call, and callers/tokens tells who
+// they are; server, with cmd/eventbus, is the program of the event bus pod.
 package eventbus
 
 import (
@@ -57,7 +57,7 @@ var (
 	ErrDamaged = errors.New("the routing log is damaged")
 	// ErrBusy: as many read the log as may at once, and none of them was done in
 	// time. Try again.
-	ErrBusy = errors.New("as many as may at once are reading the routing log")
+	ErrBusy = errors.New("too many read the routing log at once")
 	// ErrRefused: this fact can never be recorded as it is (larger than the log
 	// takes, or not well formed). Trying again does not help.
 	ErrRefused = errors.New("the fact cannot be recorded")

@@ -47,6 +47,20 @@ func Bound(log eventbus.Reader, atOnce int, patience time.Duration) (*Bounded, e
 	return &Bounded{Reader: log, turns: make(chan struct{}, atOnce), patience: patience}, nil
 }
 
+// busy is eventbus.ErrBusy, in figures.
+type busy struct {
+	readers  int
+	patience time.Duration
+}
+
+// Error implements error.
+func (b busy) Error() string {
+	return fmt.Sprintf("%d readers of the routing log are at work, the most allowed, and none ended within %s", b.readers, b.patience)
+}
+
+// Unwrap makes it eventbus.ErrBusy.
+func (busy) Unwrap() error { return eventbus.ErrBusy }
+
 // enter waits for a turn. The function that it gives ends it, once.
 func (b *Bounded) enter(ctx context.Context) (leave func(), err error) {
 	select {
@@ -57,7 +71,7 @@ func (b *Bounded) enter(ctx context.Context) (leave func(), err error) {
 		select {
 		case b.turns <- struct{}{}:
 		case <-wait.C:
-			return nil, fmt.Errorf("%w: %d do, and none of them was done within %s", eventbus.ErrBusy, cap(b.turns), b.patience)
+			return nil, busy{cap(b.turns), b.patience}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

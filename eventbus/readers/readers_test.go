@@ -29,7 +29,8 @@ func TestReadersTakeTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Read(t.Context(), event.Pos{}); !errors.Is(err, eventbus.ErrBusy) {
+	if _, err := b.Read(t.Context(), event.Pos{}); !errors.Is(err, eventbus.ErrBusy) ||
+		err.Error() != "2 readers of the routing log are at work, the most allowed, and none ended within 50ms" {
 		t.Errorf("a third reader got %v", err)
 	}
 	if _, err := b.HistoryOf(t.Context(), event.Log); !errors.Is(err, eventbus.ErrBusy) {

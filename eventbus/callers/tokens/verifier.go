@@ -78,13 +78,13 @@ const (
 func (c Config) Validate() error {
 	switch {
 	case c.Reviews == nil:
-		return errors.New("caller: Reviews is missing")
+		return errors.New("tokens: Reviews is missing")
 	case c.Audience == "":
-		return errors.New("caller: Audience is missing; without one a token for any service would count")
+		return errors.New("tokens: Audience is missing; without one a token for any service would count")
 	case c.CacheFor < 0 || c.CacheFor > MaxCache:
-		return fmt.Errorf("caller: CacheFor is %s; it is at most %s, so that a deleted pod is soon unknown", c.CacheFor, MaxCache)
+		return fmt.Errorf("tokens: CacheFor is %s; it is at most %s, so that a deleted pod is soon unknown", c.CacheFor, MaxCache)
 	case c.Concurrent < 0:
-		return fmt.Errorf("caller: Concurrent is %d; it must not be negative", c.Concurrent)
+		return fmt.Errorf("tokens: Concurrent is %d; it must not be negative", c.Concurrent)
 	}
 	return nil
 }
