@@ -15,6 +15,7 @@ import (
 const (
 	tailEvents, tailBytes = 4096, 4 << 20
 	pieceEvents           = 256
+	pieceBytes            = 1 << 20
 )
 
 // tail holds the newest events as they were written, so that those who follow the
@@ -57,8 +58,20 @@ func (t *tail) behind(pos event.Pos) (piece []event.Stored, atEnd bool) {
 	if pos.Seq+1 < first || pos.Seq >= last {
 		return nil, pos.Seq == last
 	}
-	piece = t.events[pos.Seq+1-first:]
-	return slices.Clone(piece[:min(len(piece), pieceEvents)]), false
+	return pieceOf(t.events[pos.Seq+1-first:]), false
+}
+
+// pieceOf gives the first events, at least one, that are no more than a piece holds: it
+// stays in memory as long as a client takes for it.
+func pieceOf(events []event.Stored) []event.Stored {
+	n, bytes := 0, 0
+	for n < min(len(events), pieceEvents) {
+		if bytes += sizeOf(events[n]); bytes > pieceBytes && n > 0 {
+			break
+		}
+		n++
+	}
+	return slices.Clone(events[:n]) // the others are not kept with them
 }
 
 func sizeOf(e event.Stored) int {
@@ -137,5 +150,9 @@ func (h *History) readPiece(ctx context.Context, behind event.Pos) ([]event.Stor
 		return nil, err
 	}
 	defer cursor.Close()
-	return cursor.Next(ctx)
+	events, err := cursor.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pieceOf(events), nil
 }

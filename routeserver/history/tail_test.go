@@ -3,8 +3,11 @@ package history
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
 func stored(epoch string, seq uint64, size int) event.Stored {
@@ -33,6 +36,58 @@ func TestTheTailGivesWhatLiesBehindAPlace(t *testing.T) {
 		if len(got) != c.many || atEnd != c.atEnd || len(got) > 0 && got[0].Pos.Seq != uint64(c.first) {
 			t.Errorf("%s: %d events, at the end: %t", name, len(got), atEnd)
 		}
+	}
+}
+
+func TestAPieceIsBounded(t *testing.T) {
+	for name, c := range map[string]struct{ events, size, want int }{
+		"many small ones":    {512, 10, pieceEvents},
+		"large ones":         {512, 64 << 10, pieceBytes / (64 << 10)},
+		"one that is larger": {2, 2 * pieceBytes, 1},
+		"nothing":            {},
+	} {
+		var events []event.Stored
+		for seq := range c.events {
+			events = append(events, stored("a", uint64(seq), c.size))
+		}
+		if got := pieceOf(events); len(got) != c.want || cap(got) > 2*c.want {
+			t.Errorf("%s: %d events, with room for %d", name, len(got), cap(got))
+		}
+	}
+}
+
+// What is read from the log, and not found in the tail, is bounded too.
+func TestWhatIsReadIsBounded(t *testing.T) {
+	log := memory.New()
+	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	tip := event.Pos{}
+	for range 40 {
+		f := event.Fact{Key: event.Log, Time: time.Unix(1, 0), Data: &factv1.Complete{Reason: strings.Repeat("r", 50<<10)}}
+		mark, err := log.Append(t.Context(), f, tip.Seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tip = mark.Pos
+	}
+	h, err := New(Config{Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen := (event.Pos{Epoch: tip.Epoch}); seen != tip; {
+		piece, err := h.Next(t.Context(), seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := 0
+		for _, e := range piece {
+			bytes += sizeOf(e)
+		}
+		if bytes > pieceBytes || piece[0].Pos.Seq != seen.Seq+1 {
+			t.Fatalf("behind %d there are %d bytes from %d on", seen.Seq, bytes, piece[0].Pos.Seq)
+		}
+		seen = piece[len(piece)-1].Pos
 	}
 }
 
