@@ -208,10 +208,11 @@ func started(fork client.Object) client.Object {
 func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *crdv1.ForkedWorkload {
 	t.Helper()
 	in := forkedworkload.Input{
-		Workload: fw,
-		Baseline: w.baseline(fw),
-		Services: w.services,
-		Pods:     w.pods,
+		AuthorsAsked: true,
+		Workload:     fw,
+		Baseline:     w.baseline(fw),
+		Services:     w.services,
+		Pods:         w.pods,
 	}
 	d := forkedworkload.Decide(in)
 	made := forkedworkload.Made{Made: member.Made{Services: map[string]*corev1.Service{}}}
