@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -111,8 +112,8 @@ func (p *Part) Unfit() error {
 	})
 }
 
-// unfit says why a route is none of those of routeOf. Deadlines and texts may be others
-// than today's.
+// unfit returns why a route is none of those that routeOf makes, or nil. Its deadlines and
+// texts may differ from today's.
 func unfit(r *routev3.Route) error {
 	rest := proto.CloneOf(r)
 	if proto.Equal(rest.Match, everything()) {
@@ -125,7 +126,7 @@ func unfit(r *routev3.Route) error {
 	case *routev3.Route_Route:
 		err = unfitWay(r, does.Route)
 	default:
-		return fmt.Errorf("it neither leads to a cluster nor refuses requests")
+		return errors.New("it neither leads to a cluster nor refuses requests")
 	}
 	if err != nil {
 		return err
@@ -147,12 +148,13 @@ func unfit(r *routev3.Route) error {
 func unfitRefusal(name string, refusal *routev3.DirectResponseAction) error {
 	text := refusal.GetBody().GetInlineString()
 	if !strings.HasPrefix(name, RoutedSandbox) || !proto.Equal(refusal, refuses(text)) {
-		return fmt.Errorf("it answers in another way than refusals do")
+		return errors.New("it answers in another way than refusals do")
 	}
 	return nil
 }
 
-// unfitWay looks at a route that leads to a cluster, and at the headers that it adds.
+// unfitWay returns why a route that leads to a cluster, or a header that it adds, is none of
+// ours, or nil.
 func unfitWay(r *routev3.Route, to *routev3.RouteAction) error {
 	rest := proto.CloneOf(to)
 	rest.ClusterSpecifier, rest.Timeout, rest.IdleTimeout = nil, nil, nil

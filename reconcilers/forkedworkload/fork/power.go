@@ -140,8 +140,8 @@ func guardPowers(drafts []*draft, live *baseline.Workload, plan Plan) *Problem {
 // writes a ForkedWorkload can call any object what a resource gives.
 func (p Plan) answered(g grant) bool { return p.AuthorAsked && g.power == PowerSecrets }
 
-// Outputs returns the objects that the plan says the resources of the sandbox give. Only of
-// what a sandbox asks for that is true.
+// Outputs returns the objects that the plan says the resources of the sandbox give. Believe
+// it only of a plan that was made from a sandbox: in a ForkedWorkload anybody can claim it.
 func (p Plan) Outputs() map[Read]bool {
 	out := map[Read]bool{}
 	for _, r := range p.Resources {
