@@ -41,6 +41,9 @@ type upstream struct {
 	quarantine *quarantine
 }
 
+// errRefused says that what the route server sent is none of what it may send.
+var errRefused = errors.New("refused")
+
 // run follows the route server until ctx ends, whatever happens to it.
 func (u *upstream) run(ctx context.Context) error {
 	// passthrough: the name is looked up for each attempt, and not kept.
@@ -74,7 +77,11 @@ func (u *upstream) run(ctx context.Context) error {
 		}
 		u.news.away()
 		if why := fmt.Sprint(err); why != said { // once for each reason
-			u.logger.Warn("the route server is away; the last routes stay", "address", u.address, "error", err)
+			what := "the route server is away; the last routes stay"
+			if errors.Is(err, errRefused) {
+				what = "what the route server sent is refused; the last routes stay"
+			}
+			u.logger.Warn(what, "address", u.address, "error", err)
 			said = why
 		}
 		select {
@@ -118,7 +125,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 		if wrong != nil {
 			// Asked for anew from the beginning, after a pause that grows.
 			*u.received = received{workload: u.relay.workload}
-			return false, errors.Join(wrong, u.takeLeave(stream, cancel))
+			return false, errors.Join(fmt.Errorf("%w: %w", errRefused, wrong), u.takeLeave(stream, cancel))
 		}
 		served = true
 	}
