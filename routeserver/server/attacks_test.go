@@ -58,18 +58,7 @@ func newWorld(t *testing.T, change func(*server.Config)) *world {
 	w.log, _ = w.reach("write", connect.Writer)
 	state(t, w.log, rule()...)
 
-	settings, err := server.ParseSettings([]string{
-		"-eventbus-url", "nats://" + w.bus.Addr().String(), "-eventbus-token-file", w.token("follow"),
-		"-grpc-address", "127.0.0.1:0", "-rest-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-	}, func(string) string { return "" }, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, hangUp, err := settings.Open(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(hangUp)
+	cfg := follows(t, w.bus, w.token("follow"))
 	if change != nil {
 		change(&cfg)
 	}

@@ -57,6 +57,25 @@ func TestOneFactReachesEveryPort(t *testing.T) {
 	}
 }
 
+// follows returns the configuration of a route server that follows a bus, from flags as in
+// the cluster.
+func follows(t *testing.T, bus *embedded.Server, tokenFile string) server.Config {
+	t.Helper()
+	settings, err := server.ParseSettings([]string{
+		"-eventbus-url", "nats://" + bus.Addr().String(), "-eventbus-token-file", tokenFile,
+		"-grpc-address", "127.0.0.1:0", "-rest-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
+	}, func(string) string { return "" }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, hangUp, err := settings.Open(slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hangUp)
+	return cfg
+}
+
 // The program as it runs in the cluster, except for who checks tokens: settings
 // from flags, a bus behind a port, a token file.
 func TestFollowsABusAndOutlivesIt(t *testing.T) {
@@ -78,18 +97,7 @@ func TestFollowsABusAndOutlivesIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(bus.Close)
-	settings, err := server.ParseSettings([]string{
-		"-eventbus-url", "nats://" + bus.Addr().String(), "-eventbus-token-file", token,
-		"-grpc-address", "127.0.0.1:0", "-rest-address", "127.0.0.1:0", "-metrics-address", "127.0.0.1:0",
-	}, func(string) string { return "" }, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, hangUp, err := settings.Open(slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(hangUp)
+	cfg := follows(t, bus, token)
 	m := run(t, cfg)
 
 	writer, err := bus.Conn(t.Context())

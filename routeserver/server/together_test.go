@@ -12,10 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/eventbus/callers/tokens"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/door"
-	"switchyard.dev/routeserver/server"
 )
 
 // All at once: readers of the log and waiters, more than have room, and readers that take
@@ -23,14 +21,7 @@ import (
 // Another leader begins, and what it states is acknowledged to the manager.
 func TestAllAttacksAtOnce(t *testing.T) {
 	const addresses, reading, waiting, taking = 20, 600, 160, 400
-	w := newWorld(t, func(c *server.Config) {
-		c.Door = door.New(door.Config{Ours: []string{"signadot/manager"}, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
-			if token != "manager" {
-				return tokens.Identity{}, tokens.ErrUnknown
-			}
-			return tokens.Identity{Namespace: "signadot", ServiceAccount: "manager", PodName: "m"}, nil
-		}})
-	})
+	w := newWorld(t, knowsTheManager)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()
