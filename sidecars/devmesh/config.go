@@ -31,24 +31,28 @@ type Config struct {
 	// once, without looking at what is in them: those of protocols in which the
 	// server speaks first. Default DefaultPlainPorts.
 	PlainPorts []uint32
-	// HeapBytes is how much memory Envoy may use before it sheds load. Default
-	// 384 MiB: with what is not heap, and the program beside it, half of what the
-	// container may have.
+	// HeapBytes is how much memory Envoy may use before it sheds load. Default: that of a
+	// container that may hold 1 GiB (HeapOf).
 	HeapBytes uint64
 	// HeadBytes is how long the head of a request or of an answer may be, its first
 	// line included; whole KiB. A longer one of a request is answered with 431.
 	// Default 1 MiB, as common servers have it.
 	HeadBytes uint32
 	// Connections is how many connections Envoy takes at once, and how many it makes to
-	// each of its clusters: the application, sandboxes, the program next door. Default
-	// 262,144. Package keeper lowers it to what the limit of open files allows, for Envoy
-	// crashes when it can open no more.
+	// each of its clusters: the application, sandboxes, the program next door. Default: as
+	// many as HeapBytes holds when nothing goes on on them. Package keeper lowers it to what
+	// the limit of open files allows, for Envoy crashes when it can open no more.
 	Connections uint32
 }
 
 // DefaultPlainPorts are the registered ports of protocols in which the server
 // speaks first: ftp, ssh, smtp, pop3, imap, submission, mysql, nats, vnc.
 func DefaultPlainPorts() []uint32 { return []uint32{21, 22, 25, 110, 143, 587, 3306, 4222, 5900} }
+
+// HeapOf returns how much memory Envoy may use, of what its container may hold, both in
+// bytes: three eighths, which with what is not heap, and the program beside it, are half.
+// It is 32 MiB at least, with which an Envoy begins.
+func HeapOf(container uint64) uint64 { return max(container/8*3, 32<<20) }
 
 // XDSSocket is the unix socket at which Envoy expects its configuration.
 func (c Config) XDSSocket() string { return path.Join(c.RunPath, "xds.sock") }
@@ -88,13 +92,13 @@ func (c Config) WithDefaults() Config {
 		c.PlainPorts = DefaultPlainPorts()
 	}
 	if c.HeapBytes == 0 {
-		c.HeapBytes = 384 << 20
+		c.HeapBytes = HeapOf(1 << 30)
 	}
 	if c.HeadBytes == 0 {
 		c.HeadBytes = 1 << 20
 	}
 	if c.Connections == 0 {
-		c.Connections = 1 << 18
+		c.Connections = uint32(min(c.HeapBytes/idleHolds, 1<<20))
 	}
 	return c
 }

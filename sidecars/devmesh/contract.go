@@ -57,6 +57,10 @@ const (
 	// EnvPodIP comes from the downward API (status.podIP): the address at which
 	// the workload is probed.
 	EnvPodIP = "POD_IP"
+	// EnvMemoryLimit is what the container may hold, in bytes, from the downward API
+	// (limits.memory), where it has a limit. What Envoy may hold follows from it. Without:
+	// as for 1 GiB.
+	EnvMemoryLimit = "MEMORY_LIMIT"
 	// EnvRunPath, EnvTokenFile and EnvEnvoy replace RunPath, the token's path and
 	// EnvoyPath, where the program runs outside its image. Not set in a pod.
 	EnvRunPath   = "DEVMESH_RUN_PATH"

@@ -40,7 +40,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 			b.switchedOff(translate.ExplainFilter, explain()),
 			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
 		},
-		CommonHttpProtocolOptions:  commonHTTP(0, 0),
+		CommonHttpProtocolOptions:  commonHTTP(idleConnection, 0),
 		HttpProtocolOptions:        http1(),
 		Http2ProtocolOptions:       b.http2(),
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,

@@ -30,8 +30,9 @@ func noToken() corev1.VolumeMount {
 	return corev1.VolumeMount{Name: noTokenVolume, MountPath: apiTokenPath, ReadOnly: true}
 }
 
-// ownPorts are the sidecar's, which no workload may use and nothing redirects.
-func ownPorts() []uint16 { return []uint16{devmesh.ListenerPort, devmesh.ReadinessPort} }
+// OwnPorts returns the ports that the sidecar listens on for other pods: no workload may use
+// them, and nothing redirects them.
+func OwnPorts() []uint16 { return []uint16{devmesh.ListenerPort, devmesh.ReadinessPort} }
 
 // putIn writes the additions that give a pod its sidecar, and returns warnings
 // about settings without effect.
@@ -77,7 +78,7 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 	if level == "" {
 		level = cfg.LogLevel
 	}
-	return corev1.Container{
+	c := corev1.Container{
 		Name:            devmesh.ContainerName,
 		Image:           cfg.Sidecar.Image,
 		ImagePullPolicy: cfg.Sidecar.PullPolicy,
@@ -104,6 +105,12 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 		ReadinessProbe:  probe(5, 3),
 		SecurityContext: restricted(),
 	}
+	// Without a limit the kubelet would say what the whole node has.
+	if !c.Resources.Limits.Memory().IsZero() {
+		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvMemoryLimit, ValueFrom: &corev1.EnvVarSource{
+			ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1")}}})
+	}
+	return c
 }
 
 // preStop tells the sidecar that its pod ends. The kubelet runs it at the start of the

@@ -106,7 +106,7 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 		refused.Reason = reason
 		return refused
 	}
-	ports, reason := redirected(pod, devmesh.ListenerPort, ownPorts())
+	ports, reason := redirected(pod, devmesh.ListenerPort, OwnPorts())
 	if reason != "" {
 		refused.Reason = reason
 		return refused

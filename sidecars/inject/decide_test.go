@@ -138,7 +138,7 @@ func TestOwnerOf(t *testing.T) {
 }
 
 func TestWhichPortsAreRedirected(t *testing.T) {
-	own := ownPorts()
+	own := OwnPorts()
 	cases := map[string]struct {
 		change func(*corev1.Pod)
 		want   spec.Spec

@@ -15,6 +15,8 @@ type Kind struct {
 	Streams int
 	// Head: clients send no request but the beginning of its head, of so many bytes.
 	Head int
+	// Idle: clients have had one answer, over HTTP/1, and say nothing more.
+	Idle bool
 }
 
 // Kinds are all of them.
@@ -30,7 +32,7 @@ func Kinds() (all []Kind) {
 		}
 		all = append(all, Kind{Two: two, Head: largeHead, Streams: 1})
 	}
-	return all
+	return append(all, Kind{Idle: true, Streams: 1})
 }
 
 const (
@@ -41,6 +43,9 @@ const (
 
 // String names the kind in words with dashes between.
 func (k Kind) String() string {
+	if k.Idle {
+		return "idle"
+	}
 	version, way, pace := "h1", "down", "nothing"
 	if k.Two {
 		version = "h2"
@@ -63,6 +68,8 @@ func (k Kind) String() string {
 // path is what the application is asked for.
 func (k Kind) path() string {
 	switch {
+	case k.Idle:
+		return "/"
 	case !k.Up:
 		return floodPath
 	case k.Drip:

@@ -115,6 +115,13 @@ func FromEnvironment(get func(string) string) (Config, error) {
 	if c.Proxy.PlainPorts, err = plainPorts(get(devmesh.EnvPlainPorts)); err != nil {
 		return Config{}, err
 	}
+	if limit := get(devmesh.EnvMemoryLimit); limit != "" {
+		bytes, err := strconv.ParseUint(limit, 10, 64)
+		if err != nil || bytes == 0 {
+			return Config{}, fmt.Errorf("%s is %q, which is no number of bytes", devmesh.EnvMemoryLimit, limit)
+		}
+		c.Proxy.HeapBytes = devmesh.HeapOf(bytes)
+	}
 	if ip := get(devmesh.EnvPodIP); ip != "" {
 		if c.PodIP, err = netip.ParseAddr(ip); err != nil {
 			return Config{}, fmt.Errorf("%s is %q, which is no IP address", devmesh.EnvPodIP, ip)

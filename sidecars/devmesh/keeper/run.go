@@ -29,7 +29,7 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	c.Logger.Info("the sidecar starts", "kind", c.Proxy.Workload.Kind, "namespace", c.Proxy.Workload.Namespace,
-		"name", c.Proxy.Workload.Name, "routeServer", c.XDSAddress, "connections", p.Proxy.Connections)
+		"name", c.Proxy.Workload.Name, "routeServer", c.XDSAddress, "connections", p.Proxy.Connections, "heapMiB", p.Proxy.HeapBytes>>20)
 	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
 	s, err := openSockets(c.Proxy)
 	if err != nil {
