@@ -210,6 +210,15 @@ ifneq ($(filter restarts,$(or $(ONLY),restarts)),)
 endif
 endif
 
+# How many connections attackers have at once; LISTENERS: only those whose name has this in it.
+ATTACKERS ?= 2000
+LISTENERS ?=
+
+.PHONY: hostile
+hostile: preflight ## attack every listener on a real cluster: honest callers, memory, connections (as root, ten minutes; ATTACKERS= LISTENERS= for less)
+	@$(GO) build -o $(CACHE)/tools/hostile ./tests/hostile/cmd/hostile
+	@$(CACHE)/tools/hostile -attackers $(ATTACKERS) -only "$(LISTENERS)"
+
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken
 	$(GO) run ./tests/bench/admission

@@ -1,0 +1,36 @@
+// Command hostile attacks every listener of our programs on a real cluster (package
+// listeners). It ends with one line for each figure, and fails only when it cannot measure.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tools/demo"
+)
+
+func main() {
+	code, err := run(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "hostile:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context) (int, error) {
+	if !demo.Inside() {
+		return demo.RunInside(ctx, ".")
+	}
+	var o listeners.Options
+	flag.IntVar(&o.Attackers, "attackers", 2000, "connections of attackers at once")
+	flag.DurationVar(&o.For, "for", 10*time.Second, "how long honest calls are measured, without the attack and with it")
+	flag.DurationVar(&o.Within, "within", 5*time.Second, "how long a listener is attacked before honest calls are measured again")
+	only := flag.String("only", "", "only listeners whose name has this in it")
+	flag.Parse()
+	return 0, listeners.Run(ctx, os.Stdout, *only, o)
+}

@@ -1,0 +1,145 @@
+package listeners
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// attack is what an attacker does with a connection, until the server ends it or the
+// attack ends, which closes it. Its name is for the table.
+type attack struct {
+	name string
+	do   func(ctx context.Context, c net.Conn)
+}
+
+// The attacks that any listener may meet.
+var (
+	silent = attack{"silent", func(_ context.Context, c net.Conn) { drain(c) }}
+	// halfTLS begins a handshake, and leaves it at that.
+	halfTLS = attack{"half a handshake", func(_ context.Context, c net.Conn) { say(c, []byte{22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}) }}
+	// slowTLS finishes the handshake, and then sends a head a byte at a time.
+	slowTLS = attack{"slow after a handshake", func(ctx context.Context, c net.Conn) {
+		trickle(ctx, tls.Client(c, &tls.Config{InsecureSkipVerify: true}), slowly)
+	}}
+	slowHead = attack{"slow heads", func(ctx context.Context, c net.Conn) { trickle(ctx, c, slowly) }}
+	junk     = attack{"junk", func(_ context.Context, c net.Conn) {
+		noise := make([]byte, 4<<10)
+		_, _ = rand.Read(noise) // never fails
+		say(c, noise)
+	}}
+)
+
+// grpcAttacks are those that a server of gRPC meets too: connections that greet and say no
+// more, and that open streams which they leave alone.
+var grpcAttacks = []attack{silent, halfTLS, junk,
+	{"greetings", func(_ context.Context, c net.Conn) { say(c, greeting()) }},
+	{"streams left alone", func(_ context.Context, c net.Conn) {
+		all := greeting()
+		for n := range 200 {
+			all = append(all, openStream(uint32(2*n+1))...)
+		}
+		say(c, all)
+	}},
+}
+
+// slowly is a head that never ends.
+const slowly = "GET / HTTP/1.1\r\nHost: a\r\nX-Slow: "
+
+// trickle sends a text and then a byte each half second.
+func trickle(ctx context.Context, c net.Conn, text string) {
+	defer c.Close()
+	_, err := io.WriteString(c, text)
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(500 * time.Millisecond):
+			_, err = c.Write([]byte("a"))
+		}
+	}
+}
+
+// unread asks for a path again and again, and reads nothing of the answers.
+func unread(path string) attack {
+	return attack{"answers left unread", func(ctx context.Context, c net.Conn) {
+		ask := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
+		if _, err := c.Write(bytes.Repeat(ask, 10)); err == nil {
+			hold(ctx, c)
+		}
+	}}
+}
+
+// follows reads the log for ever, as fast as it comes.
+var follows = attack{"readers of the log", func(_ context.Context, c net.Conn) {
+	say(c, []byte("GET /api/switchyard/v1/log?follow=true HTTP/1.1\r\nHost: a\r\n\r\n"))
+}}
+
+// waits calls Wait as often at once as a connection may.
+var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
+	conn, err := grpc.NewClient("passthrough:///attacked", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return c, nil }))
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	for range 10 {
+		go func() {
+			// How it is answered is the figures' to tell.
+			_, _ = routingv1.NewRoutingClient(conn).Wait(ctx, &routingv1.WaitRequest{TimeoutSeconds: 600})
+		}()
+	}
+	hold(ctx, c)
+}}
+
+// strangeClients greet the bus as its clients do, with a token that is none.
+var strangeClients = attack{"tokens that are none", func(_ context.Context, c net.Conn) {
+	say(c, []byte("CONNECT {\"auth_token\":\"a.b.c\",\"verbose\":false,\"pedantic\":false}\r\nPING\r\n"))
+}}
+
+// say sends something once and then reads until the server closes the connection.
+func say(c net.Conn, what []byte) {
+	if _, err := c.Write(what); err == nil {
+		drain(c)
+	}
+}
+
+func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until it is closed, by either
+
+// hold waits until the server has closed its side, without reading, or ctx ends.
+func hold(ctx context.Context, c net.Conn) {
+	for alive(c) && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// greeting is how a client of HTTP/2 begins.
+func greeting() []byte {
+	var b bytes.Buffer
+	b.WriteString(http2.ClientPreface)
+	_ = http2.NewFramer(&b, nil).WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}) // into memory
+	return b.Bytes()
+}
+
+// openStream is the head of a call that is never made.
+func openStream(id uint32) []byte {
+	var b bytes.Buffer
+	// Two fields of the static table: POST, and the path "/"; the rest is missing.
+	block := []byte{0x83, 0x84, 0x86}
+	_ = http2.NewFramer(&b, nil).WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true}) // into memory
+	return b.Bytes()
+}

@@ -1,0 +1,170 @@
+package listeners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"github.com/nats-io/nats.go"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/xds/identify"
+	"switchyard.dev/xds/translate"
+)
+
+// call is one call of an honest caller, over a connection of its own, as one that begins
+// during the attack has it.
+type call func(ctx context.Context) error
+
+// patience is how long an honest call may take.
+const patience = 10 * time.Second
+
+// customer is the workload whose pods have the sidecar that is attacked.
+var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
+
+// get returns calls of a URL over HTTP.
+func get(url string) call {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext}}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			return err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	}
+}
+
+// fetch gets a path from a listener.
+func fetch(path string) func(*World, *Listener) (call, error) {
+	return func(w *World, l *Listener) (call, error) { return get("http://" + w.address(l, 0) + path), nil }
+}
+
+// askApplication asks the application behind a sidecar.
+func askApplication(w *World, l *Listener) (call, error) {
+	pod := w.pods[l.Program.Name][0]
+	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
+}
+
+// over makes a connection of gRPC for a call.
+func over(address string, use func(*grpc.ClientConn) error) error {
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return from(honestAddress, patience).DialContext(ctx, "tcp", address)
+		}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return use(conn)
+}
+
+// lookUp asks the routing API who serves a key.
+func lookUp(w *World, l *Listener) (call, error) {
+	return func(ctx context.Context) error {
+		return over(w.address(l, 0), func(conn *grpc.ClientConn) error {
+			_, err := routingv1.NewRoutingClient(conn).Lookup(ctx, &routingv1.LookupRequest{
+				Baseline: &routingv1.Workload{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name}, RoutingKey: "nobody",
+			})
+			return err
+		})
+	}, nil
+}
+
+// subscribe asks for the routes of a workload, as its sidecars do.
+func subscribe(w *World, l *Listener) (call, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	pod := w.pods[sidecar.Name][0]
+	token, err := w.token(ctx, pod.Namespace, pod.Spec.ServiceAccountName, identify.Audience, &pod)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		return over(w.address(l, 0), func(conn *grpc.ClientConn) error {
+			ctx := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+			stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
+			if err != nil {
+				return err
+			}
+			if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+				TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{translate.RouteName(customer)},
+			}); err != nil {
+				return err
+			}
+			_, err = stream.Recv()
+			return err
+		})
+	}, nil
+}
+
+// connectToBus connects to the bus as a route server does.
+func connectToBus(w *World, l *Listener) (call, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	token, err := w.token(ctx, "signadot", "routeserver", "eventbus.signadot.svc", &w.pods[routeServer.Name][0])
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) error {
+		conn, err := nats.Connect("nats://"+w.address(l, 0), nats.Token(token), nats.Timeout(patience),
+			nats.Dialer(from(honestAddress, patience)), nats.MaxReconnects(0), nats.CustomInboxPrefix("_INBOX.follower"))
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return conn.FlushTimeout(patience)
+	}, nil
+}
+
+// injected asks the API server for a pod that is to have a sidecar. The pod is not kept.
+func injected(w *World, _ *Listener) (call, error) {
+	return func(ctx context.Context) error {
+		made, err := w.client.CoreV1().Pods(customer.Namespace).Create(ctx, podThatAsks(w.pods[sidecar.Name][0]), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			return err
+		}
+		for _, c := range append(made.Spec.InitContainers, made.Spec.Containers...) {
+			if c.Name == devmesh.ContainerName {
+				return nil
+			}
+		}
+		return errors.New("the pod has no sidecar")
+	}, nil
+}
+
+// podThatAsks is a pod as the ReplicaSet of customer makes them.
+func podThatAsks(like corev1.Pod) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "asks-", Labels: like.Labels, OwnerReferences: like.OwnerReferences,
+			Annotations: map[string]string{inject.AnnotationInject: "true"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "app", Image: "app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
+		}}},
+	}
+}

@@ -1,0 +1,57 @@
+package listeners
+
+import "slices"
+
+// Program is a program of ours, as it is found in the cluster.
+type Program struct {
+	// Name is a word for it.
+	Name string
+	// Namespace and Selector find its pods, Container the container in them.
+	Namespace, Selector, Container string
+}
+
+// The programs that listen.
+var (
+	manager     = Program{"controller-manager", "signadot", "control-plane=controller-manager", "manager"}
+	routeServer = Program{"routeserver", "signadot", "app=routeserver", "routeserver"}
+	eventBus    = Program{"eventbus", "signadot", "app=eventbus", "eventbus"}
+	sidecar     = Program{"sidecar", "hotrod", "app=customer", "sd-sidecar"}
+)
+
+// Listener is a port that pods can reach.
+type Listener struct {
+	Program Program
+	// Port is its number in the pod.
+	Port int
+	// Name says what is served there.
+	Name string
+
+	// honest makes the calls of those who are to be served whatever happens.
+	honest func(*World, *Listener) (call, error)
+	// attacks are what attackers do to it, all at the same time.
+	attacks []attack
+}
+
+// All returns every listener of our programs and of the pods that they make.
+func All() []*Listener {
+	web := []attack{silent, halfTLS, slowHead, junk}
+	return []*Listener{
+		{manager, 9443, "webhooks", injected, []attack{silent, halfTLS, slowTLS, junk}},
+		{manager, 8080, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{manager, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
+		{routeServer, 7777, "grpc", lookUp, with(grpcAttacks, waits)},
+		{routeServer, 7778, "rest", fetch(rules), with(web, unread(rules), follows)},
+		{routeServer, 7779, "xds", subscribe, grpcAttacks},
+		{routeServer, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{eventBus, 4222, "nats", connectToBus, []attack{silent, halfTLS, junk, strangeClients}},
+		{eventBus, 8081, "health", fetch("/healthz"), with(web, unread("/healthz"))},
+		{eventBus, 9090, "metrics", fetch("/metrics"), with(web, unread("/metrics"))},
+		{sidecar, 15006, "inbound", askApplication, with(web, unread("/customer?customer=123"))},
+		{sidecar, 15021, "readiness", fetch("/ready"), with(web, unread("/ready"))},
+	}
+}
+
+// rules is the dearest answer of the published API.
+const rules = "/api/v1/workloads/routing-rules"
+
+func with(some []attack, more ...attack) []attack { return slices.Concat(some, more) }

@@ -1,0 +1,104 @@
+package listeners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// everyPort fails when a program listens, for other pods, on a port that is not in All.
+func (w *World) everyPort(ctx context.Context) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, l := range All() {
+		p := l.Program
+		if seen[p.Name] {
+			continue
+		}
+		seen[p.Name] = true
+		ports, err := w.listening(ctx, p)
+		if err != nil {
+			return fmt.Errorf("find where %s listens: %w", p.Name, err)
+		}
+		for _, port := range ports {
+			if !slices.ContainsFunc(All(), func(l *Listener) bool { return l.Program == p && l.Port == port }) {
+				errs = append(errs, fmt.Errorf("%s listens on port %d, which nobody attacks here: add it to All", p.Name, port))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// listening returns the ports on which the processes of a program's containers listen at
+// addresses that other pods can reach.
+func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
+	var ports []int
+	err := w.containers(ctx, p, func(c container) error {
+		dir, err := cgroupOf(c.id)
+		if err != nil {
+			return err
+		}
+		pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err != nil {
+			return err
+		}
+		for _, pid := range strings.Fields(string(pids)) {
+			of, err := listeningOf(pid)
+			if err != nil {
+				return err
+			}
+			ports = append(ports, of...)
+		}
+		return nil
+	})
+	slices.Sort(ports)
+	return slices.Compact(ports), err
+}
+
+// listeningOf returns the ports on which one process listens.
+func listeningOf(pid string) (ports []int, err error) {
+	sockets := map[string]bool{}
+	files, err := filepath.Glob(filepath.Join("/proc", pid, "fd", "*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil { // files come and go
+			sockets[strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")] = true
+		}
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(filepath.Join("/proc", pid, "net", table))
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(text)) {
+			// Fields as in proc_net_tcp(5): local address, remote address, state, …, inode.
+			f := strings.Fields(line)
+			const listens = "0A"
+			if len(f) < 10 || f[3] != listens || !sockets[f[9]] || loopback(f[1]) {
+				continue
+			}
+			_, hex, _ := strings.Cut(f[1], ":")
+			port, err := strconv.ParseInt(hex, 16, 32)
+			if err != nil {
+				return nil, fmt.Errorf("read /proc/%s/net/%s: %w", pid, table, err)
+			}
+			ports = append(ports, int(port))
+		}
+	}
+	return ports, nil
+}
+
+// loopback reports whether a local address, as the kernel writes it, is one that only the
+// pod itself reaches.
+func loopback(local string) bool {
+	address, _, _ := strings.Cut(local, ":")
+	const one, six, mapped = "0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"
+	return address == one || address == six || address == mapped
+}

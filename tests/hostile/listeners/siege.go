@@ -1,0 +1,138 @@
+package listeners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Options say how hard and for how long.
+type Options struct {
+	// Attackers is how many connections there are at once.
+	Attackers int
+	// For is how long honest calls are made without the attack, and as long with it.
+	For time.Duration
+	// Within is how long a listener is attacked before they are counted again.
+	Within time.Duration
+}
+
+// perSecond is how many honest calls begin in a second.
+const perSecond = 25
+
+// Finding is what an attack did to a listener.
+type Finding struct {
+	Listener *Listener
+	// Alone and Beside are the honest calls without the attack and with it.
+	Alone, Beside Calls
+	// Before and Most are what the program's largest container held before the attack, and
+	// at most meanwhile, of Limit, in MiB; Restarts is how often one was started anew.
+	Before, Most, Limit float64
+	Restarts            int32
+	// Opened, Ended and Refused count the attackers' connections: made, closed by the
+	// server, and never made. There is how many were open at most.
+	Opened, Ended, Refused, There int64
+}
+
+// Calls are what became of honest calls.
+type Calls struct {
+	// P50 and P99 are how long those took that were served.
+	P50, P99 time.Duration
+	Served   int
+	// Failed counts those that were not; Why is the error of the first.
+	Failed int
+	Why    error
+}
+
+// Ratio returns how many times as long the 99th percentile of honest calls takes beside
+// the attack.
+func (f Finding) Ratio() float64 { return float64(f.Beside.P99) / float64(f.Alone.P99) }
+
+// besiege attacks one listener, at all of its program's pods.
+func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding, err error) {
+	f.Listener = l
+	honest, err := l.honest(w, l)
+	if err != nil {
+		return f, err
+	}
+	before, err := w.look(ctx, l.Program)
+	if err != nil {
+		return f, err
+	}
+	f.Before, f.Most, f.Limit = before.memory, before.memory, before.limit
+	f.Alone = measure(ctx, honest, o.For)
+	var crowds []*crowd
+	pods := len(w.pods[l.Program.Name])
+	for pod := range pods {
+		crowds = append(crowds, begin(ctx, o.Attackers/pods, w.address(l, pod), l.attacks))
+	}
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { err = w.watch(watching, l, &f, crowds) })
+	sleep(ctx, o.Within)
+	f.Beside = measure(ctx, honest, o.For)
+	stop()
+	watch.Wait()
+	for _, c := range crowds {
+		c.end()
+		f.Opened += c.opened.Load()
+		f.Ended += c.ended.Load()
+		f.Refused += c.refused.Load()
+	}
+	after, wrong := w.look(ctx, l.Program)
+	f.Restarts = after.restarts - before.restarts
+	return f, errors.Join(err, wrong)
+}
+
+// watch notes the most memory, and the most connections, until ctx ends.
+func (w *World) watch(ctx context.Context, l *Listener, f *Finding, crowds []*crowd) error {
+	for sleep(ctx, 500*time.Millisecond) {
+		now, err := w.look(ctx, l.Program)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("during the attack on %s %d: %w", l.Program.Name, l.Port, err)
+		}
+		var there int64
+		for _, c := range crowds {
+			there += c.there.Load()
+		}
+		f.Most, f.There = max(f.Most, now.memory), max(f.There, there)
+	}
+	return nil
+}
+
+// measure makes honest calls for a while, each when its turn comes, whether or not those
+// before it have been answered.
+func measure(ctx context.Context, honest call, lasts time.Duration) (c Calls) {
+	var mu sync.Mutex
+	var took []time.Duration
+	var all sync.WaitGroup
+	turn := time.NewTicker(time.Second / perSecond)
+	defer turn.Stop()
+	for range int(lasts.Seconds() * perSecond) {
+		<-turn.C
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			begun := time.Now()
+			err := honest(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				c.Failed++
+				if c.Why == nil {
+					c.Why = err
+				}
+				return
+			}
+			took = append(took, time.Since(begun))
+		})
+	}
+	all.Wait()
+	slices.Sort(took)
+	if c.Served = len(took); c.Served > 0 {
+		c.P50, c.P99 = took[c.Served/2], took[min(c.Served-1, c.Served*99/100)]
+	}
+	return c
+}

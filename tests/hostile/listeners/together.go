@@ -1,0 +1,197 @@
+package listeners
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/tests/figures"
+	"switchyard.dev/tools/demo"
+)
+
+// Outcome is what still went on while the dearest attacks went on together.
+type Outcome struct {
+	// Connections is how many connections the attackers had.
+	Connections int64
+	// Led is how long it took, from the end of the pod that led, until a change was
+	// served that another leader stated; Ready how long a sandbox took to be Ready.
+	Led, Ready time.Duration
+	// Injected is how many of Pods pods got their sidecar.
+	Injected, Pods int
+}
+
+// pods is how many pods are asked for.
+const pods = 200
+
+// What the outcome is to be.
+const (
+	ledWithin   = 10 * time.Second
+	readyWithin = 3 * time.Second
+)
+
+// together has n attackers each read the log, wait, ask for all rules without reading
+// them, and hold idle connections to the webhooks.
+func (w *World) together(ctx context.Context, n int) (*Outcome, error) {
+	const sandbox = "besieged"
+	if err := remove(ctx, sandbox); err != nil {
+		return nil, err
+	}
+	var crowds []*crowd
+	for _, one := range []struct {
+		at     int
+		attack attack
+	}{{7778, follows}, {7777, waits}, {7778, unread(rules)}, {9443, silent}} {
+		l := find(one.at)
+		for pod := range w.pods[l.Program.Name] {
+			crowds = append(crowds, begin(ctx, n/len(w.pods[l.Program.Name]), w.address(l, pod), []attack{one.attack}))
+		}
+	}
+	defer func() {
+		for _, c := range crowds {
+			c.end()
+		}
+	}()
+	sleep(ctx, time.Duration(n)*time.Millisecond+3*time.Second) // until all have come
+	o := &Outcome{Pods: pods}
+	for _, c := range crowds {
+		o.Connections += c.there.Load()
+	}
+	var err error
+	if o.Ready, err = ready(ctx, sandbox); err != nil {
+		return nil, err
+	}
+	if o.Injected, err = w.inject(ctx); err != nil {
+		return nil, err
+	}
+	if o.Led, err = w.lead(ctx, sandbox); err != nil {
+		return nil, err
+	}
+	return o, remove(ctx, sandbox)
+}
+
+// find returns the listener on a port that only one program has.
+func find(port int) *Listener {
+	for _, l := range All() {
+		if l.Port == port {
+			return l
+		}
+	}
+	return nil
+}
+
+func remove(ctx context.Context, sandbox string) error {
+	_, err := demo.Kubectl(ctx, "", "delete", "signadotsandbox", sandbox, "--ignore-not-found", "--timeout=60s")
+	return err
+}
+
+// ready makes a sandbox that forks customer and returns how long it took to be Ready.
+func ready(ctx context.Context, sandbox string) (time.Duration, error) {
+	manifest := fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"SignadotSandbox","metadata":{"name":%[1]q},
+"spec":{"id":%[1]q,"name":%[1]q,"customization":{"patches":[{
+  "target":{"apiVersion":"apps/v1","kind":"Deployment","namespace":"hotrod","name":"customer"},
+  "strategic":{"spec":{"template":{"spec":{"containers":[{"name":"hotrod","env":[{"name":"BESIEGED","value":"1"}]}]}}}}}]}}}`, sandbox)
+	begun := time.Now()
+	if _, err := demo.Kubectl(ctx, manifest, "apply", "-f", "-"); err != nil {
+		return 0, err
+	}
+	_, err := demo.Kubectl(ctx, "", "wait", "signadotsandbox/"+sandbox, "--for=condition=Ready", "--timeout=120s")
+	return time.Since(begun), err
+}
+
+// inject asks for pods and returns how many got a sidecar.
+func (w *World) inject(ctx context.Context) (int, error) {
+	honest, err := injected(w, nil)
+	if err != nil {
+		return 0, err
+	}
+	var all sync.WaitGroup
+	var got atomic.Int64
+	for range pods {
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, time.Minute)
+			defer cancel()
+			if honest(ctx) == nil {
+				got.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(got.Load()), nil
+}
+
+// lead ends the pod that leads and returns how long it took until a change that another
+// leader stated was served.
+func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error) {
+	lease, err := demo.Kubectl(ctx, "", "get", "lease", "-n", manager.Namespace, "-o", `jsonpath={.items[?(@.spec.holderIdentity)].spec.holderIdentity}`)
+	if err != nil {
+		return 0, err
+	}
+	var leader string
+	for _, pod := range w.pods[manager.Name] {
+		if strings.Contains(lease, pod.Name) {
+			leader = pod.Name
+		}
+	}
+	if leader == "" {
+		return 0, fmt.Errorf("none of our pods leads: the leases are held by %q", lease)
+	}
+	fork, err := demo.Kubectl(ctx, "", "get", "forkedworkloads", "-n", "hotrod", "-l", "signadot.com/sandbox="+sandbox, "-o", "jsonpath={.items[0].metadata.name}")
+	if err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	if err := w.client.CoreV1().Pods(manager.Namespace).Delete(ctx, leader, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		return 0, err
+	}
+	key := sandbox + "-" + leader
+	change := fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},
+"spec":{"sandboxedWorkloads":[{"kind":"ForkedWorkload","namespace":"hotrod","name":%q,"sandboxName":%q}]}}`, key, fork, sandbox)
+	if _, err := demo.Kubectl(ctx, change, "apply", "-f", "-"); err != nil {
+		return 0, err
+	}
+	defer func() { _, _ = demo.Kubectl(ctx, "", "delete", "routingconfig", key, "--wait=false") }() // it goes with its sandbox too
+	ask := has("http://"+w.address(find(7778), 0)+rules+"?routingKey="+key, key)
+	for time.Since(begun) < time.Minute {
+		if ask(ctx) == nil {
+			return time.Since(begun), nil
+		}
+		sleep(ctx, 20*time.Millisecond)
+	}
+	return 0, errors.New("a minute after the pod that led was ended no change has been served")
+}
+
+// has asks an address until the answer has a text in it, which the address has too.
+func has(url, text string) call {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: from(honestAddress, patience).DialContext}}
+	return func(ctx context.Context) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err == nil && !strings.Contains(string(body), text) {
+			err = errors.New("not yet")
+		}
+		return err
+	}
+}
+
+func (o *Outcome) print(out io.Writer) {
+	fmt.Fprintf(out, "together: %d connections of attackers\n", o.Connections)
+	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Led.Seconds()), "s", fmt.Sprintf("within %.0f", ledWithin.Seconds()), o.Led <= ledWithin)
+	figures.Told(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
+	figures.Told(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)
+}
