@@ -12,11 +12,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
@@ -98,7 +98,7 @@ func (s *Server) serve() {
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	health.HandleFunc("GET /readyz", s.answerReady)
 	metrics := http.NewServeMux()
-	metrics.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	metrics.Handle("GET /metrics", scrapes.New(registry))
 	s.serving.Go(func() error { return serve(s.ctx, s.health, health) })
 	s.serving.Go(func() error { return serve(s.ctx, s.metrics, metrics) })
 }

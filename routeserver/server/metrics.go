@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
 )
 
 // closedBy counts the connections that a listener closed to make room.
@@ -25,7 +25,7 @@ func closedBy(name string, l *callers.Listener) prometheus.Collector {
 // serveMetrics answers /metrics until ctx ends.
 func serveMetrics(ctx context.Context, listener net.Listener, registry *prometheus.Registry) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	mux.Handle("GET /metrics", scrapes.New(registry))
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,

@@ -1,0 +1,75 @@
+// Package scrapes serves metrics to any number of callers for the price of one: they are
+// gathered once a second at most, and all who ask within it share what was written. With a
+// bound on how many are answered at once instead, a few who read slowly keep the monitoring
+// out.
+package scrapes
+
+import (
+	"bytes"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
+)
+
+// fresh is how long an answer is shared.
+const fresh = time.Second
+
+// Handler serves what is gathered, in each form that Prometheus may ask for. Bodies are not
+// compressed: callers that ask for one form share its bytes.
+type Handler struct {
+	write http.Handler
+	clock func() time.Time
+
+	mu sync.Mutex
+	of map[expfmt.Format]*answer
+}
+
+// answer is written once, as an http.ResponseWriter, and read by many.
+type answer struct {
+	bytes.Buffer
+	header http.Header
+	status int
+	at     time.Time
+}
+
+// New returns a handler of what a registry gathers.
+func New(from prometheus.Gatherer) *Handler {
+	return &Handler{
+		write: promhttp.HandlerFor(from, promhttp.HandlerOpts{DisableCompression: true, Timeout: 10 * time.Second}),
+		clock: time.Now, of: map[expfmt.Format]*answer{},
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := h.answer(expfmt.NegotiateIncludingOpenMetrics(r.Header))
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.Bytes()) // who has gone needs no answer
+}
+
+// answer returns what is to be answered in a form; nobody changes it any more. The forms
+// are few, so that nobody fills the map.
+func (h *Handler) answer(form expfmt.Format) *answer {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if a := h.of[form]; a != nil && h.clock().Sub(a.at) < fresh {
+		return a
+	}
+	a := &answer{header: http.Header{}, status: http.StatusOK, at: h.clock()}
+	h.write.ServeHTTP(a, &http.Request{Method: http.MethodGet, Header: http.Header{"Accept": {string(form)}}})
+	h.of[form] = a
+	return a
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) { a.status = status }
