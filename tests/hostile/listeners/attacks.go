@@ -73,9 +73,9 @@ func trickle(ctx context.Context, c net.Conn, text string) {
 
 // unread asks for a path again and again, and reads nothing of the answers.
 func unread(path string) attack {
-	return attack{"answers left unread", func(ctx context.Context, c net.Conn) {
+	return attack{"unread " + path, func(ctx context.Context, c net.Conn) {
 		ask := fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-		if _, err := c.Write(bytes.Repeat(ask, 10)); err == nil {
+		if _, err := c.Write(bytes.Repeat(ask, 4)); err == nil {
 			hold(ctx, c)
 		}
 	}}
@@ -86,7 +86,7 @@ var follows = attack{"readers of the log", func(_ context.Context, c net.Conn) {
 	say(c, []byte("GET /api/switchyard/v1/log?follow=true HTTP/1.1\r\nHost: a\r\n\r\n"))
 }}
 
-// waits calls Wait as often at once as a connection may.
+// waits waits for what does not come.
 var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
 	conn, err := grpc.NewClient("passthrough:///attacked", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return c, nil }))
@@ -94,12 +94,7 @@ var waits = attack{"waits", func(ctx context.Context, c net.Conn) {
 		return
 	}
 	defer conn.Close()
-	for range 10 {
-		go func() {
-			// How it is answered is the figures' to tell.
-			_, _ = routingv1.NewRoutingClient(conn).Wait(ctx, &routingv1.WaitRequest{TimeoutSeconds: 600})
-		}()
-	}
+	_, _ = routingv1.NewRoutingClient(conn).Wait(ctx, &routingv1.WaitRequest{TimeoutSeconds: 600}) // however it is answered
 	hold(ctx, c)
 }}
 

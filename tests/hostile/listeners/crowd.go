@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,36 +55,80 @@ func from(address string, within time.Duration) *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}, Timeout: within}
 }
 
-// crowd is attackers at work.
-type crowd struct {
-	stop context.CancelFunc
-	all  sync.WaitGroup
-	// opened are the connections that were made, ended those that the server closed,
-	// refused those that could not be made; there counts those that are open.
+// Crowd is attackers at work, in a process of their own: what they do should cost those
+// who call honestly nothing but what it costs the server.
+type Crowd struct {
 	opened, ended, refused, there atomic.Int64
 }
 
-// pause is how long an attacker waits after its connection has ended.
-const pause = time.Second
+// Role is the role of that process.
+const Role = "attackers"
 
-// begin sends so many attackers to an address, each with one connection at a time that it
-// makes anew when it has ended, and returns at once. What they do goes round.
-func begin(ctx context.Context, n int, address string, attacks []attack) *crowd {
-	c := &crowd{}
-	ctx, c.stop = context.WithCancel(ctx)
-	for i := range n {
-		c.all.Go(func() {
+// Orders say what attackers are to do.
+type Orders struct {
+	// Attackers is how many there are, Address where they go.
+	Attackers int
+	Address   string
+	// Attacks are the names of what they do, in turn.
+	Attacks []string
+}
+
+// Counts counts connections of attackers.
+type Counts struct {
+	// Opened were made, Ended closed by the server, Refused never made. There are open.
+	Opened, Ended, Refused, There int64
+}
+
+// pause is how long an attacker waits after its connection has ended.
+const pause = 5 * time.Second
+
+// Begin sends attackers to an address, each with one connection at a time that it makes
+// anew when it has ended, and returns at once. It may be called again for more.
+func (c *Crowd) Begin(o Orders, _ *struct{}) error {
+	var attacks []attack
+	for _, name := range o.Attacks {
+		a, known := attackOf(name)
+		if !known {
+			return fmt.Errorf("there is no attack %q", name)
+		}
+		attacks = append(attacks, a)
+	}
+	// Attackers have machines of their own: they give way to all others here.
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 19); err != nil {
+		return fmt.Errorf("give way to others: %w", err)
+	}
+	ctx := context.Background() // they go on until their process ends
+	for i := range o.Attackers {
+		go func() {
 			dialer := from(hostileAddress(i), 10*time.Second)
 			// Not all in one instant: a flood of openings is the kernel's to bear.
 			for wait := time.Duration(i) * time.Millisecond; sleep(ctx, wait); wait = pause {
-				c.once(ctx, dialer, address, attacks[i%len(attacks)])
+				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])
 			}
-		})
+		}()
 	}
-	return c
+	return nil
 }
 
-func (c *crowd) once(ctx context.Context, dialer *net.Dialer, address string, a attack) {
+// Count counts connections.
+func (c *Crowd) Count(_ struct{}, n *Counts) error {
+	*n = Counts{c.opened.Load(), c.ended.Load(), c.refused.Load(), c.there.Load()}
+	return nil
+}
+
+// attackOf finds an attack by its name.
+func attackOf(name string) (attack, bool) {
+	for _, l := range All() {
+		for _, a := range l.attacks {
+			if a.name == name {
+				return a, true
+			}
+		}
+	}
+	return attack{}, false
+}
+
+func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a attack) {
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -102,12 +145,6 @@ func (c *crowd) once(ctx context.Context, dialer *net.Dialer, address string, a 
 	if ctx.Err() == nil {
 		c.ended.Add(1)
 	}
-}
-
-// end calls the attackers off and returns when they are gone.
-func (c *crowd) end() {
-	c.stop()
-	c.all.Wait()
 }
 
 // sleep reports whether ctx is still there after a while.

@@ -75,7 +75,7 @@ func printTable(out io.Writer, all []Finding) {
 	for _, f := range all {
 		fmt.Fprintf(t, "%s\t%s, %s\t%s, %s\t%d of %d\t%.0f to %.0f of %.0f\t%d\t%d\t%d\t%d\t\n", f.Listener,
 			short(f.Alone.P50), short(f.Alone.P99), short(f.Beside.P50), short(f.Beside.P99),
-			f.Beside.Failed, f.Beside.Failed+f.Beside.Served, f.Before, f.Most, f.Limit, f.There, f.Opened, f.Ended, f.Refused)
+			f.Beside.Failed, f.Beside.Failed+f.Beside.Served, f.Before, f.Most, f.Limit, f.Attackers.There, f.Attackers.Opened, f.Attackers.Ended, f.Attackers.Refused)
 	}
 	_ = t.Flush() // it goes to the standard output
 	for _, f := range all {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -69,32 +70,32 @@ func askApplication(w *World, l *Listener) (call, error) {
 	return get("http://" + pod.Status.PodIP + ":8081/customer?customer=123"), nil
 }
 
-// over makes a connection of gRPC for a call.
-func over(address string, use func(*grpc.ClientConn) error) error {
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+// dial returns a connection of gRPC from the address of honest callers.
+func dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return from(honestAddress, patience).DialContext(ctx, "tcp", address)
 		}))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return use(conn)
 }
 
 // lookUp asks the routing API who serves a key.
 func lookUp(w *World, l *Listener) (call, error) {
 	return func(ctx context.Context) error {
-		return over(w.address(l, 0), func(conn *grpc.ClientConn) error {
-			_, err := routingv1.NewRoutingClient(conn).Lookup(ctx, &routingv1.LookupRequest{
-				Baseline: &routingv1.Workload{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name}, RoutingKey: "nobody",
-			})
+		conn, err := dial(w.address(l, 0))
+		if err != nil {
 			return err
+		}
+		defer conn.Close()
+		_, err = routingv1.NewRoutingClient(conn).Lookup(ctx, &routingv1.LookupRequest{
+			Baseline: &routingv1.Workload{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name}, RoutingKey: "nobody",
 		})
+		return err
 	}, nil
 }
 
-// subscribe asks for the routes of a workload, as its sidecars do.
+// subscribe asks for the routes of a workload, as its sidecars do: each on a stream that
+// lasts. A pod may open one every two seconds, so the calls share it and take turns: each
+// leaves the routes and asks for them anew.
 func subscribe(w *World, l *Listener) (call, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -103,22 +104,44 @@ func subscribe(w *World, l *Listener) (call, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error {
-		return over(w.address(l, 0), func(conn *grpc.ClientConn) error {
-			ctx := metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
-			stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(&discoveryv3.DeltaDiscoveryRequest{
-				TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{translate.RouteName(customer)},
-			}); err != nil {
-				return err
-			}
-			_, err = stream.Recv()
+	one := &subscriber{address: w.address(l, 0), token: token}
+	return one.ask, nil
+}
+
+// subscriber is an honest sidecar.
+type subscriber struct {
+	address, token string
+
+	mu     sync.Mutex
+	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+}
+
+// ask asks for the routes and returns when they have come. When the stream has failed the
+// next call opens another.
+func (s *subscriber) ask(context.Context) (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stream == nil {
+		conn, err := dial(s.address)
+		if err != nil {
 			return err
-		})
-	}, nil
+		}
+		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+s.token)
+		if s.stream, err = discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx); err != nil {
+			return errors.Join(err, conn.Close())
+		}
+	}
+	name := []string{translate.RouteName(customer)}
+	err = s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+		TypeUrl: translate.RouteType, ResourceNamesUnsubscribe: name, ResourceNamesSubscribe: name,
+	})
+	if err == nil {
+		_, err = s.stream.Recv()
+	}
+	if err != nil {
+		s.stream = nil
+	}
+	return err
 }
 
 // connectToBus connects to the bus as a route server does.

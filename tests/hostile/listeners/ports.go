@@ -39,15 +39,11 @@ func (w *World) everyPort(ctx context.Context) error {
 func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
 	var ports []int
 	err := w.containers(ctx, p, func(c container) error {
-		dir, err := cgroupOf(c.id)
+		pids, err := processes(c.id)
 		if err != nil {
 			return err
 		}
-		pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-		if err != nil {
-			return err
-		}
-		for _, pid := range strings.Fields(string(pids)) {
+		for _, pid := range pids {
 			of, err := listeningOf(pid)
 			if err != nil {
 				return err

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"switchyard.dev/tests/process"
 )
 
 // Options say how hard and for how long.
@@ -31,9 +33,8 @@ type Finding struct {
 	// at most meanwhile, of Limit, in MiB; Restarts is how often one was started anew.
 	Before, Most, Limit float64
 	Restarts            int32
-	// Opened, Ended and Refused count the attackers' connections: made, closed by the
-	// server, and never made. There is how many were open at most.
-	Opened, Ended, Refused, There int64
+	// Attackers counts their connections; There is how many were open at most.
+	Attackers Counts
 }
 
 // Calls are what became of honest calls.
@@ -63,41 +64,53 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 	}
 	f.Before, f.Most, f.Limit = before.memory, before.memory, before.limit
 	f.Alone = measure(ctx, honest, o.For)
-	var crowds []*crowd
-	pods := len(w.pods[l.Program.Name])
-	for pod := range pods {
-		crowds = append(crowds, begin(ctx, o.Attackers/pods, w.address(l, pod), l.attacks))
+	crowd, err := process.Start(Role)
+	if err != nil {
+		return f, err
+	}
+	defer func() { err = errors.Join(err, crowd.Close()) }()
+	if err := w.send(crowd, l, o.Attackers, l.attacks...); err != nil {
+		return f, err
 	}
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	watch.Go(func() { err = w.watch(watching, l, &f, crowds) })
+	watch.Go(func() { err = w.watch(watching, l, &f, crowd) })
 	sleep(ctx, o.Within)
 	f.Beside = measure(ctx, honest, o.For)
 	stop()
 	watch.Wait()
-	for _, c := range crowds {
-		c.end()
-		f.Opened += c.opened.Load()
-		f.Ended += c.ended.Load()
-		f.Refused += c.refused.Load()
-	}
 	after, wrong := w.look(ctx, l.Program)
 	f.Restarts = after.restarts - before.restarts
 	return f, errors.Join(err, wrong)
 }
 
+// send sends attackers to all pods of a listener's program, as many to each.
+func (w *World) send(crowd *process.Process, l *Listener, n int, attacks ...attack) error {
+	var names []string
+	for _, a := range attacks {
+		names = append(names, a.name)
+	}
+	pods := len(w.pods[l.Program.Name])
+	for pod := range pods {
+		if err := crowd.Call("Begin", Orders{n / pods, w.address(l, pod), names}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // watch notes the most memory, and the most connections, until ctx ends.
-func (w *World) watch(ctx context.Context, l *Listener, f *Finding, crowds []*crowd) error {
+func (w *World) watch(ctx context.Context, l *Listener, f *Finding, crowd *process.Process) error {
 	for sleep(ctx, 500*time.Millisecond) {
 		now, err := w.look(ctx, l.Program)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("during the attack on %s %d: %w", l.Program.Name, l.Port, err)
 		}
-		var there int64
-		for _, c := range crowds {
-			there += c.there.Load()
+		most := f.Attackers.There
+		if err := crowd.Call("Count", struct{}{}, &f.Attackers); err != nil {
+			return err
 		}
-		f.Most, f.There = max(f.Most, now.memory), max(f.There, there)
+		f.Most, f.Attackers.There = max(f.Most, now.memory), max(f.Attackers.There, most)
 	}
 	return nil
 }

@@ -14,13 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/demo"
 )
 
 // Outcome is what still went on while the dearest attacks went on together.
 type Outcome struct {
-	// Connections is how many connections the attackers had.
-	Connections int64
+	// Attackers counts their connections, once all had come.
+	Attackers Counts
 	// Led is how long it took, from the end of the pod that led, until a change was
 	// served that another leader stated; Ready how long a sandbox took to be Ready.
 	Led, Ready time.Duration
@@ -28,8 +29,11 @@ type Outcome struct {
 	Injected, Pods int
 }
 
-// pods is how many pods are asked for.
-const pods = 200
+// pods is how many pods are asked for, atOnce of them at the same time.
+const (
+	pods   = 200
+	atOnce = 20
+)
 
 // What the outcome is to be.
 const (
@@ -39,32 +43,29 @@ const (
 
 // together has n attackers each read the log, wait, ask for all rules without reading
 // them, and hold idle connections to the webhooks.
-func (w *World) together(ctx context.Context, n int) (*Outcome, error) {
+func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 	const sandbox = "besieged"
 	if err := remove(ctx, sandbox); err != nil {
 		return nil, err
 	}
-	var crowds []*crowd
+	crowd, err := process.Start(Role)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, crowd.Close()) }()
 	for _, one := range []struct {
 		at     int
 		attack attack
 	}{{7778, follows}, {7777, waits}, {7778, unread(rules)}, {9443, silent}} {
-		l := find(one.at)
-		for pod := range w.pods[l.Program.Name] {
-			crowds = append(crowds, begin(ctx, n/len(w.pods[l.Program.Name]), w.address(l, pod), []attack{one.attack}))
+		if err := w.send(crowd, find(one.at), n, one.attack); err != nil {
+			return nil, err
 		}
 	}
-	defer func() {
-		for _, c := range crowds {
-			c.end()
-		}
-	}()
 	sleep(ctx, time.Duration(n)*time.Millisecond+3*time.Second) // until all have come
-	o := &Outcome{Pods: pods}
-	for _, c := range crowds {
-		o.Connections += c.there.Load()
+	o = &Outcome{Pods: pods}
+	if err := crowd.Call("Count", struct{}{}, &o.Attackers); err != nil {
+		return nil, err
 	}
-	var err error
 	if o.Ready, err = ready(ctx, sandbox); err != nil {
 		return nil, err
 	}
@@ -114,8 +115,11 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	}
 	var all sync.WaitGroup
 	var got atomic.Int64
+	slots := make(chan struct{}, atOnce)
 	for range pods {
+		slots <- struct{}{}
 		all.Go(func() {
+			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			if honest(ctx) == nil {
@@ -190,7 +194,7 @@ func has(url, text string) call {
 }
 
 func (o *Outcome) print(out io.Writer) {
-	fmt.Fprintf(out, "together: %d connections of attackers\n", o.Connections)
+	fmt.Fprintf(out, "together: %d connections of attackers were open, of %d that were made\n", o.Attackers.There, o.Attackers.Opened)
 	figures.Told(out, "TOGETHER_LEADER_CHANGE", fmt.Sprintf("%.2f", o.Led.Seconds()), "s", fmt.Sprintf("within %.0f", ledWithin.Seconds()), o.Led <= ledWithin)
 	figures.Told(out, "TOGETHER_SANDBOX_READY", fmt.Sprintf("%.2f", o.Ready.Seconds()), "s", fmt.Sprintf("within %.0f", readyWithin.Seconds()), o.Ready <= readyWithin)
 	figures.Told(out, "TOGETHER_INJECTED", o.Injected, "pods", fmt.Sprintf("%d of %d", o.Pods, o.Pods), o.Injected == o.Pods)

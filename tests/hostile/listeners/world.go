@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -43,6 +43,7 @@ func open(ctx context.Context) (*World, error) {
 		if err != nil {
 			return nil, err
 		}
+		list.Items = slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(list.Items) == 0 {
 			return nil, fmt.Errorf("no pod of %s runs in namespace %s (%s)", p.Name, p.Namespace, p.Selector)
 		}
@@ -80,8 +81,9 @@ type state struct {
 
 // container is a running container of a program.
 type container struct {
-	// id is what the runtime calls it.
+	// id is what the runtime calls it, limit what it may hold, in MiB.
 	id       string
+	limit    float64
 	restarts int32
 }
 
@@ -99,7 +101,7 @@ func (w *World) containers(ctx context.Context, p Program, each func(container) 
 			}
 			found = true
 			_, id, _ := strings.Cut(c.ContainerID, "://")
-			if err := each(container{id, c.RestartCount}); err != nil {
+			if err := each(container{id, limitOf(pod, c.Name), c.RestartCount}); err != nil {
 				return fmt.Errorf("container %s of pod %s/%s: %w", c.Name, pod.Namespace, pod.Name, err)
 			}
 		}
@@ -110,47 +112,58 @@ func (w *World) containers(ctx context.Context, p Program, each func(container) 
 	return nil
 }
 
+// limitOf returns what a container of a pod may hold, in MiB.
+func limitOf(pod corev1.Pod, name string) float64 {
+	for _, c := range append(pod.Spec.Containers, pod.Spec.InitContainers...) {
+		if c.Name == name {
+			return float64(c.Resources.Limits.Memory().Value()) / (1 << 20)
+		}
+	}
+	return 0
+}
+
 // look reads the state of a program's containers, of all its pods.
 func (w *World) look(ctx context.Context, p Program) (s state, err error) {
 	err = w.containers(ctx, p, func(c container) error {
 		s.restarts += c.restarts
-		held, limit, err := memoryOf(c.id)
-		s.memory, s.limit = max(s.memory, held), limit
+		held, err := memoryOf(c.id)
+		s.memory, s.limit = max(s.memory, held), c.limit
 		return err
 	})
 	return s, err
 }
 
-// memoryOf reads what a container holds, without the files that the kernel caches for it,
-// and its limit, in MiB.
-func memoryOf(id string) (held, limit float64, err error) {
+// memoryOf adds up what the processes of a container have in memory, in MiB.
+func memoryOf(id string) (held float64, err error) {
+	pids, err := processes(id)
+	if err != nil {
+		return 0, err
+	}
+	for _, pid := range pids {
+		text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has ended
+		}
+		if err != nil {
+			return 0, err
+		}
+		var kib float64
+		_, after, _ := strings.Cut(string(text), "VmRSS:")
+		if _, err := fmt.Sscan(after, &kib); err == nil { // one that is ending has none
+			held += kib / 1024
+		}
+	}
+	return held, nil
+}
+
+// processes returns the processes of a container.
+func processes(id string) ([]string, error) {
 	dir, err := cgroupOf(id)
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
-	if err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(string(stat)) {
-		var name string
-		var bytes float64
-		if _, err := fmt.Sscan(line, &name, &bytes); err != nil {
-			return 0, 0, fmt.Errorf("read %s/memory.stat: %w", dir, err)
-		}
-		switch name {
-		case "anon", "kernel", "sock":
-			held += bytes / (1 << 20)
-		}
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "memory.max"))
-	if err != nil {
-		return 0, 0, err
-	}
-	if limit, err = strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err != nil {
-		return 0, 0, fmt.Errorf("the container has no memory limit: %s/memory.max is %s", dir, strings.TrimSpace(string(text)))
-	}
-	return held, limit / (1 << 20), nil
+	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	return strings.Fields(string(pids)), err
 }
 
 // cgroupOf finds the folder of a container's cgroup.

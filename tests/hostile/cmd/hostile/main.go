@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/hostile/listeners"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tools/demo"
 )
 
@@ -23,6 +24,9 @@ func main() {
 }
 
 func run(ctx context.Context) (int, error) {
+	if process.Role() == listeners.Role {
+		return 0, process.Answer(&listeners.Crowd{})
+	}
 	if !demo.Inside() {
 		return demo.RunInside(ctx, ".")
 	}
