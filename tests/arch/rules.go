@@ -10,14 +10,14 @@ import (
 )
 
 // rooms says, for each top-level folder, which others its packages may import, or which
-// single package of another.
+// packages of another.
 // Programs (…/cmd/…) and tests stand at the rim and may import any.
 var rooms = map[string][]string{
 	"protos":            {},
 	"eventbus":          {"protos"},
 	"routeserver":       {"eventbus", "protos"},
 	"xds":               {"routeserver", "eventbus", "protos"},
-	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers"},
+	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust"},
 	"tunnels":           {"eventbus", "protos"},
 	"workflows":         {"eventbus", "protos"},
 	"controlplane-link": {"protos", "eventbus"},

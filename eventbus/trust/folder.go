@@ -1,0 +1,186 @@
+package trust
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// The files of a folder: those of a Secret of the type kubernetes.io/tls, and the bundle.
+const (
+	CertFile   = "tls.crt"
+	KeyFile    = "tls.key"
+	BundleFile = "ca.crt"
+)
+
+// Config says where a Folder is, and whose.
+type Config struct {
+	// Dir has the files. Required.
+	Dir string
+	// Name is the host for which clients must find the certificate good. Required.
+	Name string
+	// Every is the time between two looks. Default 1 s: the kubelet takes longer.
+	Every time.Duration
+	// Now tells the time. Default time.Now.
+	Now func() time.Time
+	// Logger is told of changes, and of files that are not sound. Default: none.
+	Logger *slog.Logger
+}
+
+// Folder is a program's certificate, and who it trusts, in files that are replaced. It is
+// safe for concurrent use.
+type Folder struct {
+	cfg   Config
+	roots *Roots
+
+	mu   sync.Mutex
+	cert *tls.Certificate
+	read content
+	told string // the last complaint
+}
+
+// content is what stands in the files.
+type content struct{ cert, key, bundle []byte }
+
+func (c content) equal(d content) bool {
+	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.bundle, d.bundle)
+}
+
+// Open reads the folder. It is an error when what stands there serves nobody: missing,
+// expired, another cluster's, or for another name.
+func Open(c Config) (*Folder, error) {
+	if c.Dir == "" || c.Name == "" {
+		return nil, errors.New("TLS: Dir and Name are both needed")
+	}
+	if c.Every == 0 {
+		c.Every = time.Second
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	f := &Folder{cfg: c, roots: NewRoots(filepath.Join(c.Dir, BundleFile))}
+	return f, f.look()
+}
+
+// Roots are the authorities in the folder.
+func (f *Folder) Roots() *Roots { return f.roots }
+
+// Run looks at the files until ctx ends, and returns nil.
+func (f *Folder) Run(ctx context.Context) error {
+	ticker := time.NewTicker(f.cfg.Every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			f.complain(f.look())
+		}
+	}
+}
+
+// complain logs what is wrong, once for each reason.
+func (f *Folder) complain(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.told = ""
+	} else if err.Error() != f.told {
+		f.told = err.Error()
+		f.cfg.Logger.Error("the certificate cannot be used; what was read before stays until it expires", "error", err)
+	}
+}
+
+// look reads the files, and takes what is sound. Files that are replaced between two
+// reads do not fit together; the next look has them all.
+func (f *Folder) look() error {
+	var now content
+	for name, to := range map[string]*[]byte{CertFile: &now.cert, KeyFile: &now.key, BundleFile: &now.bundle} {
+		file := filepath.Join(f.cfg.Dir, name)
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("TLS: %s is missing: the controller manager writes it into the Secret that is mounted there; see its log", file)
+		}
+		if err != nil {
+			return fmt.Errorf("TLS: %w", err)
+		}
+		*to = text
+	}
+	f.mu.Lock()
+	known, served := f.read, f.cert
+	f.mu.Unlock()
+	if served != nil && now.equal(known) {
+		return f.usable(served.Leaf)
+	}
+	cert, err := f.check(now)
+	if err != nil {
+		return err
+	}
+	if err := f.roots.Set(now.bundle); err != nil {
+		return fmt.Errorf("TLS: %w", err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cert, f.read = cert, now
+	f.cfg.Logger.Info("serving with a certificate", "file", filepath.Join(f.cfg.Dir, CertFile), "name", f.cfg.Name,
+		"authority", cert.Leaf.Issuer.CommonName, "expires", cert.Leaf.NotAfter)
+	return nil
+}
+
+// check returns the certificate of the files, if clients will find it good.
+func (f *Folder) check(c content) (*tls.Certificate, error) {
+	file := filepath.Join(f.cfg.Dir, CertFile)
+	cert, err := tls.X509KeyPair(c.cert, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %s and %s make no certificate: %w. Delete the Secret's data; the controller manager writes it anew",
+			file, KeyFile, err)
+	}
+	if err := f.usable(cert.Leaf); err != nil {
+		return nil, err
+	}
+	roots := NewRoots(filepath.Join(f.cfg.Dir, BundleFile))
+	if err := roots.Set(c.bundle); err != nil {
+		return nil, fmt.Errorf("TLS: %w", err)
+	}
+	if err := roots.Verify([]*x509.Certificate{cert.Leaf}, f.cfg.Name, f.cfg.Now()); err != nil {
+		return nil, fmt.Errorf("TLS: no client would believe the certificate in %s: %w. "+
+			"Is it another program's or cluster's? Delete the Secret's data; the controller manager writes it anew", file, err)
+	}
+	return &cert, nil
+}
+
+// usable reports whether a certificate counts now.
+func (f *Folder) usable(leaf *x509.Certificate) error {
+	if now := f.cfg.Now(); !now.Before(leaf.NotAfter) {
+		return fmt.Errorf("TLS: the certificate in %s expired at %s: the controller manager renews it; is that running?",
+			filepath.Join(f.cfg.Dir, CertFile), leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Server returns the configuration of a server that shows the certificate as it is at
+// each connection, and none that has expired.
+func (f *Folder) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		// Our clients keep no sessions.
+		SessionTicketsDisabled: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return f.cert, f.usable(f.cert.Leaf)
+		},
+	}
+}

@@ -1,0 +1,182 @@
+package trust
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A bundle holds the authority, the next one, and those before it: few. What is larger is
+// none of ours.
+const (
+	// MaxBundle bounds the bytes of a bundle, and maxAuthorities how many it has.
+	MaxBundle      = 16 << 10
+	maxAuthorities = 16
+)
+
+// Roots are the authorities that are trusted. They are safe for concurrent use.
+type Roots struct {
+	from string
+
+	mu      sync.Mutex
+	bundle  []byte
+	pool    *x509.CertPool
+	names   []string
+	changed chan struct{} // closed and replaced when the bundle changes
+	refusal error
+}
+
+// NewRoots returns Roots that trust nobody yet. from says, in errors, where the bundle
+// comes from.
+func NewRoots(from string) *Roots { return &Roots{from: from, changed: make(chan struct{})} }
+
+// Set replaces what is trusted by a bundle: certificates of authorities, as PEM. One that
+// is no bundle is an error, and changes nothing.
+func (r *Roots) Set(bundle []byte) error {
+	certs, err := ReadBundle(bundle)
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.from, err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if bytes.Equal(r.bundle, bundle) {
+		return nil
+	}
+	r.bundle, r.pool, r.names = bytes.Clone(bundle), x509.NewCertPool(), nil
+	for _, c := range certs {
+		r.pool.AddCert(c)
+		r.names = append(r.names, c.Subject.CommonName)
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+	return nil
+}
+
+// Bundle returns what is trusted, as PEM, and a channel that is closed when that changes.
+func (r *Roots) Bundle() ([]byte, <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bundle, r.changed
+}
+
+// ReadBundle returns the certificates of a bundle: authorities alone, one at least.
+func ReadBundle(bundle []byte) ([]*x509.Certificate, error) {
+	if len(bundle) > MaxBundle {
+		return nil, fmt.Errorf("a bundle of authorities has %d bytes at most, and this one %d", MaxBundle, len(bundle))
+	}
+	var certs []*x509.Certificate
+	for rest := bundle; ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("an authority's certificate cannot be read: %w", err)
+		case !cert.IsCA:
+			return nil, fmt.Errorf("the certificate %q is not an authority's", cert.Subject.CommonName)
+		}
+		certs = append(certs, cert)
+	}
+	switch {
+	case len(certs) == 0:
+		return nil, errors.New("there is no certificate of an authority, as PEM")
+	case len(certs) > maxAuthorities:
+		return nil, fmt.Errorf("there are %d authorities; %d at most are believed", len(certs), maxAuthorities)
+	}
+	return certs, nil
+}
+
+// Verify reports why a peer is not believed to have a name: nil when it is. shown is what
+// it shows, its own certificate first.
+func (r *Roots) Verify(shown []*x509.Certificate, name string, now time.Time) error {
+	r.mu.Lock()
+	pool, names := r.pool, r.names
+	r.mu.Unlock()
+	switch {
+	case pool == nil:
+		return &UntrustedError{Peer: name, Why: fmt.Sprintf("no authority is known yet (%s)", r.from)}
+	case len(shown) == 0:
+		return &UntrustedError{Peer: name, Why: "it shows no certificate"}
+	}
+	options := x509.VerifyOptions{Roots: pool, DNSName: name, CurrentTime: now, Intermediates: x509.NewCertPool()}
+	for _, c := range shown[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	if _, err := shown[0].Verify(options); err != nil {
+		return &UntrustedError{Peer: name, Why: r.why(shown[0], names, now, err), err: err}
+	}
+	return nil
+}
+
+// why says in words what x509 has found.
+func (r *Roots) why(cert *x509.Certificate, names []string, now time.Time, err error) string {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+	var host x509.HostnameError
+	switch {
+	case now.After(cert.NotAfter):
+		return fmt.Sprintf("its certificate expired at %s; the controller manager renews it: is that running?", at(cert.NotAfter))
+	case now.Before(cert.NotBefore):
+		return fmt.Sprintf("its certificate counts from %s: is a clock wrong?", at(cert.NotBefore))
+	case errors.As(err, &host):
+		return fmt.Sprintf("its certificate is for %s", strings.Join(hosts(cert), ", "))
+	}
+	return fmt.Sprintf("its certificate is signed by %s, which is none of the authorities that are trusted (%s: %s)",
+		cert.Issuer.CommonName, r.from, strings.Join(names, ", "))
+}
+
+// hosts lists the names and addresses a certificate is for.
+func hosts(cert *x509.Certificate) []string {
+	names := append([]string(nil), cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
+}
+
+// UntrustedError says that a peer is not believed to be who it should be.
+type UntrustedError struct {
+	// Peer is the name it should have, Why what is wrong with what it shows.
+	Peer, Why string
+	err       error
+}
+
+// Error implements error.
+func (e *UntrustedError) Error() string { return fmt.Sprintf("%s is not trusted: %s", e.Peer, e.Why) }
+
+// Unwrap returns what was found, where that was an error of its own.
+func (e *UntrustedError) Unwrap() error { return e.err }
+
+// Client returns the configuration of a client that trusts the Roots as they are at each
+// connection. name is the peer's; empty: the host that is connected to.
+func (r *Roots) Client(name string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		ServerName: name,
+		// The library's own check knows one pool for the life of the configuration, so
+		// VerifyConnection does all of it.
+		InsecureSkipVerify: true, //nolint:gosec // verified below, for every connection
+		VerifyConnection: func(s tls.ConnectionState) error {
+			err := r.Verify(s.PeerCertificates, s.ServerName, time.Now())
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.refusal = err
+			return err
+		},
+	}
+}
+
+// Refusal returns why the last peer was not believed that a Client has reached; nil when it
+// was. It says in a value what libraries pass on as words.
+func (r *Roots) Refusal() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refusal
+}
