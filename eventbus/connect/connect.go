@@ -22,6 +22,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/trust"
 )
 
 // Role says what a client of our own server may do.
@@ -70,6 +71,9 @@ type Config struct {
 	// for a bus that asks for one. They are read again for each attempt to
 	// connect, so a certificate that is renewed is taken up.
 	CertFile, KeyFile string
+	// Roots are the authorities that our own server must be vouched for by: with them the
+	// client talks TLS or not at all. For a server of somebody else's there is CAFile.
+	Roots *trust.Roots
 	// Logger takes what happens to the connection; slog.Default() when nil.
 	Logger *slog.Logger
 }
@@ -99,10 +103,19 @@ func (c Config) Validate() error {
 	if c.TokenFile != "" && c.CredentialsFile != "" {
 		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")
 	}
+	if c.Roots != nil && c.CAFile != "" {
+		return errors.New("event bus client: Roots and CAFile are both set; a bus is ours or somebody else's")
+	}
 	if (c.CertFile == "") != (c.KeyFile == "") {
 		return errors.New("event bus client: CertFile and KeyFile go together; one of them is missing")
 	}
 	return nil
+}
+
+// TLSWithOwn reports whether the bus is our own and to be reached over TLS: by a URL that
+// begins with tls://, and a token to show there. Then Roots are needed.
+func (c Config) TLSWithOwn() bool {
+	return c.TokenFile != "" && strings.HasPrefix(c.URL, "tls://")
 }
 
 // Open gives the log on the bus, and the connection it uses, which the caller
@@ -171,6 +184,9 @@ func (c Config) options() []nats.Option {
 	}
 	if c.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))
+	}
+	if c.Roots != nil {
+		options = append(options, nats.Secure(c.Roots.Client("")))
 	}
 	if c.CAFile != "" {
 		options = append(options, nats.RootCAs(c.CAFile))

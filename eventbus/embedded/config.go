@@ -50,6 +50,7 @@ package embedded
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -71,6 +72,11 @@ type Config struct {
 	// and is logged. It is called for each new connection and has AuthTimeout to
 	// answer. Needed when Listen is set.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
+	// TLS, if not nil, is how the listener speaks it: with each client that wants to. The
+	// greeting goes before it, as the protocol has it, and holds nothing that is secret.
+	TLS *tls.Config
+	// RequireTLS turns clients away that do not want to.
+	RequireTLS bool
 	// Unsynced acknowledges writes before they are on disk. Only for measuring
 	// what syncing costs, and for showing what is lost without it.
 	Unsynced bool
@@ -88,6 +94,9 @@ const (
 	// AuthTimeout is how long a new connection has to present its token and to
 	// have it checked.
 	AuthTimeout = 5 * time.Second
+	// tlsTimeout is how long it has before that to say whether it wants TLS, and to shake
+	// hands.
+	tlsTimeout = 4 * time.Second
 	// pingInterval and pingsOut end a connection that does not answer within
 	// about six seconds, such as one whose other end lost power.
 	pingInterval = 2 * time.Second
@@ -139,6 +148,9 @@ func (c Config) Validate() error {
 	}
 	if c.Listen == "" {
 		return nil
+	}
+	if c.RequireTLS && c.TLS == nil {
+		return errors.New("event bus: RequireTLS is set, and there is no certificate to speak it with")
 	}
 	if c.Authenticate == nil {
 		return fmt.Errorf("event bus: Listen is %q but Authenticate is missing; a bus with a port must know its clients", c.Listen)

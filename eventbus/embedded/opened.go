@@ -134,6 +134,11 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 
 		CustomClientAuthentication: auth,
 	}
+	if s.config.TLS != nil {
+		// A client that does not want TLS is told from the others by the first byte that
+		// it sends.
+		o.TLSConfig, o.TLSTimeout, o.AllowNonTLS = s.config.TLS, tlsTimeout.Seconds(), !s.config.RequireTLS
+	}
 	if s.place != nil {
 		o.Host, o.Port = s.place.addr.IP.String(), s.place.addr.Port
 	}

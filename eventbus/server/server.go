@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/trust"
 )
 
 // Config says what the program runs with.
@@ -40,6 +42,9 @@ type Server struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 }
+
+// Name is the host by which clients know the bus, and that its certificate must be for.
+const Name = "eventbus.signadot.svc"
 
 // maxConnections bounds the open connections of each of the two listeners for
 // HTTP; for more, silent ones are closed.
@@ -66,8 +71,14 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	s.serve()
+	secure, err := s.secure(c)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
 	bus, err := embedded.Start(embedded.Config{
 		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
+		TLS: secure, RequireTLS: !c.Settings.AcceptPlain,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
 			who, err := verifier.Verify(ctx, token)
 			if err != nil {
@@ -83,6 +94,20 @@ func Start(c Config) (*Server, error) {
 	s.bus.Store(bus)
 	c.Logger.Info("the event bus has started", "listen", bus.Addr().String(), "store", c.Settings.StoreDir, "ready", s.ready() == nil)
 	return s, nil
+}
+
+// secure gives how TLS is spoken with clients, from a folder that is watched from now on;
+// nil when it is not.
+func (s *Server) secure(c Config) (*tls.Config, error) {
+	if c.Settings.TLSDir == "" {
+		return nil, nil
+	}
+	folder, err := trust.Open(trust.Config{Dir: c.Settings.TLSDir, Name: Name, Logger: c.Logger})
+	if err != nil {
+		return nil, err
+	}
+	s.serving.Go(func() error { return folder.Run(s.ctx) })
+	return folder.Server(), nil
 }
 
 // Addresses are where the program listens.

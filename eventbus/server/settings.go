@@ -24,6 +24,10 @@ type Settings struct {
 	Writers, Followers []string
 	// MaxStore bounds what is kept on disk, in bytes.
 	MaxStore int64
+	// TLSDir is the folder with the certificate for clients, "" for none. AcceptPlain lets
+	// clients in that do not want TLS.
+	TLSDir      string
+	AcceptPlain bool
 	// LogLevel is the least level that is logged.
 	LogLevel slog.Level
 }
@@ -42,6 +46,8 @@ func ParseSettings(args []string, out io.Writer) (Settings, error) {
 	flags.Var((*list)(&s.Writers), "writer-service-account", "service account that writes, as `namespace/name`; several with commas or by repeating (default signadot/signadot-controller-manager)")
 	flags.Var((*list)(&s.Followers), "follower-service-account", "service account that reads, as `namespace/name`; several with commas or by repeating (default signadot/routeserver)")
 	flags.Int64Var(&s.MaxStore, "max-store", 700<<20, "`bytes` that the log may take on disk; at most 70 per cent of the volume")
+	flags.StringVar(&s.TLSDir, "tls-dir", "", "`directory` with tls.crt, tls.key and ca.crt, to speak TLS with clients; it is read again when it changes. Empty: plain only")
+	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let clients in that do not speak TLS: programs of an earlier release")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "least `level` to log: debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -61,6 +67,9 @@ func ParseSettings(args []string, out io.Writer) (Settings, error) {
 func (s Settings) validate() error {
 	if s.StoreDir == "" {
 		return errors.New("--store is missing; name the directory for the log")
+	}
+	if s.TLSDir == "" && !s.AcceptPlain {
+		return errors.New("--accept-plain=false needs --tls-dir: without a certificate nobody could connect")
 	}
 	for _, account := range append(s.Writers[:len(s.Writers):len(s.Writers)], s.Followers...) {
 		namespace, name, ok := strings.Cut(account, "/")

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"switchyard.dev/eventbus/trust"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/door"
@@ -30,6 +30,9 @@ type Config struct {
 	// operator's own, whose questions are answered apart from strangers' (package
 	// routeserver/door). Default: none.
 	TokenFile string
+	// Roots, if not nil, are the authorities that route servers must be vouched for by: they
+	// are asked over TLS or not at all. Default: plain.
+	Roots *trust.Roots
 	// Again takes the RoutingConfig to look at again, by name, after each answer.
 	// Somebody has to read from it. Required.
 	Again publish.Again
@@ -115,9 +118,8 @@ func New(c Config) (*Receipts, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	// Plain gRPC, as between route servers: what is said is no secret of the cluster.
 	conn, err := grpc.NewClient("passthrough:///"+c.Address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(trust.ClientCredentials(c.Roots, "")),
 		grpc.WithNoProxy(),
 		door.Show(c.TokenFile),
 		grpc.WithDisableServiceConfig(),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/door"
@@ -39,6 +40,8 @@ type Config struct {
 	Register func(grpc.ServiceRegistrar)
 	// Entrance tells who calls. Default: strangers, by their addresses.
 	Entrance door.Entrance
+	// Credentials say how connections are secured. Default: they are plain.
+	Credentials credentials.TransportCredentials
 	// Logger is told about the life of the server. Default: none.
 	Logger *slog.Logger
 	// Metrics gets the collectors of the server. Default: none.

@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 )
 
 // options bound what a client can take, and let live clients live.
-func options() []grpc.ServerOption {
+func options(secure credentials.TransportCredentials) []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.Creds(secure), // nil: plain
 		grpc.ForceServerCodecV2(newCodec()),
 		// Published clients ping every ten seconds, also on an idle watch. The
 		// default of grpc-go cuts them after three pings.

@@ -5,8 +5,7 @@
 // The others are the addresses behind a headless Service but one's own, looked up
 // for each question. One that does not answer in time is named as silent, and so
 // is the Service when its addresses cannot be had: those who ask must not take an
-// answer that is missing for one that says that all is well. Like the rest of the
-// API this is plain gRPC inside the cluster.
+// answer that is missing for one that says that all is well.
 package peers
 
 import (
@@ -21,9 +20,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"switchyard.dev/eventbus/trust"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/door"
 )
@@ -38,6 +37,9 @@ type Config struct {
 	// TokenFile holds the token by which the others know this route server as one of the
 	// operator's own (package door). Default: none, it asks as a stranger.
 	TokenFile string
+	// Roots, if not nil, are the authorities that the others must be vouched for by, under
+	// the Service's name: they are asked over TLS or not at all. Default: plain.
+	Roots *trust.Roots
 	// Within is how long each may take to answer. Default: 2 s.
 	Within time.Duration
 	// Lookup gives the addresses of a host name. Default: the system's resolver.
@@ -181,7 +183,7 @@ func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
 		return conn, nil
 	}
 	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(trust.ClientCredentials(p.cfg.Roots, p.host)),
 		grpc.WithNoProxy(), // pods reach each other
 		door.Show(p.cfg.TokenFile),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
 	routesgrpc "switchyard.dev/routeserver/grpc"
@@ -37,6 +38,11 @@ type Config struct {
 	Keys api.Keys
 	// Door tells who calls. Without it all callers are strangers, by their addresses.
 	Door *door.Door
+	// TLS, if not nil, is the certificate to serve gRPC with, beside plain gRPC. It is
+	// watched while the server runs. RequireTLS is for the parts that are served beside
+	// the routes API, which turn plain connections away with it.
+	TLS        *trust.Folder
+	RequireTLS bool
 	// Name is what this route server is called in what it says about sidecars.
 	// Default: routeserver.
 	Name string

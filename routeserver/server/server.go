@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/credentials"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/readers"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
 	routesgrpc "switchyard.dev/routeserver/grpc"
@@ -56,7 +58,8 @@ func New(cfg Config) (*Main, error) {
 		return nil, err
 	}
 	if m.grpc, err = routesgrpc.New(routesgrpc.Config{
-		Tables: m.view, Services: cfg.Services, Register: m.api.Register, Entrance: m.entrance(&m.onGRPC), Logger: cfg.Logger, Metrics: cfg.Metrics,
+		Tables: m.view, Services: cfg.Services, Register: m.api.Register, Entrance: m.entrance(&m.onGRPC), Credentials: m.credentials(),
+		Logger: cfg.Logger, Metrics: cfg.Metrics,
 	}); err != nil {
 		return nil, err
 	}
@@ -67,6 +70,15 @@ func New(cfg Config) (*Main, error) {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// credentials are for gRPC: TLS with who begins with it, if there is a certificate, and
+// plain with published clients.
+func (m *Main) credentials() credentials.TransportCredentials {
+	if m.cfg.TLS == nil {
+		return nil
+	}
+	return trust.ServerCredentials(m.cfg.TLS.Server(), true)
 }
 
 // entrance gives the way in through a listener, which is opened later.
@@ -127,6 +139,9 @@ func (m *Main) Run(ctx context.Context) error {
 	all.Go(func() error { return m.grpc.Serve(ctx, m.onGRPC) })
 	all.Go(func() error { return m.rest.Serve(ctx, m.onREST) })
 	all.Go(func() error { return serveMetrics(ctx, m.onM, m.cfg.Metrics) })
+	if m.cfg.TLS != nil {
+		all.Go(func() error { return m.cfg.TLS.Run(ctx) })
+	}
 	for _, part := range m.cfg.Parts {
 		all.Go(func() error { return part(ctx, m.view) })
 	}

@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/peers"
@@ -33,6 +34,10 @@ type Settings struct {
 	// is one of them.
 	OwnAccounts []string
 	TokenFile   string
+	// TLSDir is the folder with the certificate of this route server and with whom it
+	// trusts, "" for none. AcceptPlain lets sidecars in that do not speak TLS.
+	TLSDir      string
+	AcceptPlain bool
 	// Name is what this route server is called.
 	Name string
 	// LogLevel is the least important level that is logged.
@@ -56,6 +61,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.Peers, "peers", "", "headless Service of all route servers, as host:port, to ask the others about their sidecars; empty when there is one only. POD_IPS in the environment says which one this is")
 	own := flags.String("own-service-accounts", "signadot/signadot-controller-manager,signadot/routeserver", "service accounts of the operator's own programs, as namespace/name with commas between: their calls have room apart from everybody else's")
 	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
+	flags.StringVar(&s.TLSDir, "tls-dir", "", "directory with tls.crt, tls.key and ca.crt, to speak TLS over gRPC and xDS, with the other route servers and with an event bus at tls://; it is read again when it changes. Empty: plain only")
+	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let sidecars in that do not speak TLS: those injected by an earlier release. The routes API is open to both, whatever this says")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -71,6 +78,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 func (s Settings) validate() error {
 	if s.Peers != "" && len(s.Own) == 0 {
 		return errors.New("-peers needs POD_IPS in the environment: without it this route server would ask itself")
+	}
+	if s.TLSDir == "" && (!s.AcceptPlain || s.Bus.TLSWithOwn()) {
+		return errors.New("-accept-plain=false, and an event bus of ours at tls://, need -tls-dir: without it there is no certificate to show, nor an authority to trust")
 	}
 	for _, account := range s.OwnAccounts {
 		if namespace, name, ok := strings.Cut(account, "/"); !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -96,8 +106,15 @@ func orElse(value, fallback string) string {
 // connections to the event bus that it uses, which the caller calls after Run. There
 // are two of them: what callers read does not hold up what is routed.
 func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
+	folder, err := s.openFolder(logger)
+	if err != nil {
+		return Config{}, nil, err
+	}
 	bus := s.Bus
 	bus.Logger = logger
+	if s.Bus.TLSWithOwn() {
+		bus.Roots = folder.Roots()
+	}
 	log, conn, err := connect.Open(bus, jetstream.Config{})
 	if err != nil {
 		return Config{}, nil, err
@@ -114,7 +131,7 @@ func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 	}
 	var others api.Peers
 	if s.Peers != "" {
-		if others, err = peers.New(peers.Config{Service: s.Peers, Own: s.Own, TokenFile: s.TokenFile, Logger: logger}); err != nil {
+		if others, err = peers.New(s.peers(folder, logger)); err != nil {
 			hangUp()
 			return Config{}, nil, err
 		}
@@ -122,9 +139,30 @@ func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return Config{
-		Log: log, Past: past, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
+		TLS: folder, RequireTLS: !s.AcceptPlain, Log: log, Past: past, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
 		GRPCAddress: s.GRPCAddress, RESTAddress: s.RESTAddress, MetricsAddress: s.MetricsAddress,
 	}, hangUp, nil
+}
+
+// Name is the host by which the operator's programs and sidecars know route servers, and
+// that their certificates must be for.
+const Name = "routeserver.signadot.svc"
+
+// openFolder opens the folder with the certificate; nil when there is to be none.
+func (s Settings) openFolder(logger *slog.Logger) (*trust.Folder, error) {
+	if s.TLSDir == "" {
+		return nil, nil
+	}
+	return trust.Open(trust.Config{Dir: s.TLSDir, Name: Name, Logger: logger})
+}
+
+// peers is how the other route servers are asked.
+func (s Settings) peers(folder *trust.Folder, logger *slog.Logger) peers.Config {
+	c := peers.Config{Service: s.Peers, Own: s.Own, TokenFile: s.TokenFile, Logger: logger}
+	if folder != nil {
+		c.Roots = folder.Roots()
+	}
+	return c
 }
 
 // readersSuffix tells, in the log of the bus, the second connection from the first.

@@ -13,11 +13,14 @@ import (
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/serve"
@@ -31,6 +34,11 @@ type Config struct {
 	Client kubernetes.Interface
 	// Address to listen on, as host:port. Default :7779.
 	Address string
+	// TLS, if not nil, is the certificate to serve with, and has whom sidecars are to trust,
+	// which they are told. It is watched by whoever has opened it. RequireTLS turns
+	// sidecars away that do not speak it.
+	TLS        *trust.Folder
+	RequireTLS bool
 	// MaxConnections bounds the open connections of strangers, and those of sidecars
 	// that have been identified; for more strangers, silent ones are closed
 	// (callers.Listener). Default 16384.
@@ -46,6 +54,8 @@ func (c Config) Validate() error {
 	switch {
 	case c.View == nil || c.Client == nil:
 		return errors.New("xds: the endpoint needs a View and a Client")
+	case c.TLS == nil && c.RequireTLS:
+		return errors.New("xds: RequireTLS is set, and there is no certificate to speak it with")
 	case c.MaxConnections < 0:
 		return errors.New("xds: MaxConnections must not be negative")
 	}
@@ -57,6 +67,7 @@ type Endpoint struct {
 	// Server answers the streams; its Acks tells who has what.
 	Server   *serve.Server
 	listener *callers.Listener
+	secure   credentials.TransportCredentials // nil: plain
 }
 
 // New listens; connections are served once Run is called. The error is
@@ -84,7 +95,11 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Server, err = serve.New(serve.Config{Sessions: sessions, Logger: c.Logger, Metrics: c.Metrics})
+	serving := serve.Config{Sessions: sessions, Logger: c.Logger, Metrics: c.Metrics}
+	if c.TLS != nil {
+		serving.Trust, e.secure = c.TLS.Roots(), trust.ServerCredentials(c.TLS.Server(), !c.RequireTLS)
+	}
+	e.Server, err = serve.New(serving)
 	if err != nil {
 		return nil, err
 	}
@@ -154,4 +169,6 @@ func SidecarsOf(acks []serve.Ack) []api.Sidecar {
 }
 
 // Run serves until ctx ends and returns nil then; any other end is an error.
-func (e *Endpoint) Run(ctx context.Context) error { return e.Server.Run(ctx, e.listener) }
+func (e *Endpoint) Run(ctx context.Context) error {
+	return e.Server.Run(ctx, e.listener, grpc.Creds(e.secure))
+}

@@ -17,6 +17,8 @@ import (
 type Config struct {
 	// Sessions lets peers in. Required.
 	Sessions Sessions
+	// Trust has whom clients are to trust, for those that ask. Default: none are told.
+	Trust Bundles
 	// Types are the type URLs that are served, in the order in which they are
 	// sent. Default: translate.RouteType and translate.PartType.
 	Types []string

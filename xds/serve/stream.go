@@ -23,6 +23,8 @@ type stream struct {
 	// changed is closed when there may be something to send; nil while nothing was
 	// asked for, and while it is not time yet.
 	changed <-chan struct{}
+	// trust is closed when there is somebody else to trust; nil when the client does not ask.
+	trust <-chan struct{}
 	// pushed is when the last response went out, and again rings when it is time
 	// for the next.
 	pushed time.Time
@@ -49,6 +51,7 @@ func newStream(s *Server, rpc discoveryv3.AggregatedDiscoveryService_DeltaAggreg
 func (s *stream) run() error {
 	defer s.again.Stop()
 	defer s.setRefusing(false)
+	s.followTrust()
 	requests := s.receive()
 	first := time.NewTimer(s.FirstRequest)
 	defer first.Stop()
@@ -66,6 +69,11 @@ func (s *stream) run() error {
 			if err := s.take(r.request); err != nil {
 				return s.refuse(err)
 			}
+		case <-s.trust:
+			if err := s.tellTrust(); err != nil {
+				return err
+			}
+			continue
 		case <-s.changed:
 		case <-s.again.C:
 		}
@@ -189,14 +197,12 @@ func (s *stream) bring() error {
 // theirs in the order in which they came. What is sent is the newest by then.
 func (s *stream) push() error {
 	waited := time.Now()
-	select {
-	case s.writers <- struct{}{}:
-	case <-s.rpc.Context().Done():
+	turn := s.await()
+	if turn == nil {
 		return nil
 	}
-	since(s.metrics.untilTurn, waited)
-	turn := &turn{writers: s.writers}
 	defer turn.end()
+	since(s.metrics.untilTurn, waited)
 	resources, _ := s.session.Source.Resources()
 	if resources == nil {
 		return nil
@@ -213,6 +219,16 @@ func (s *stream) push() error {
 	s.metrics.pushed(response)
 	s.noteSent(response)
 	return nil
+}
+
+// await waits for this stream's turn to write; nil when the client has gone by then.
+func (s *stream) await() *turn {
+	select {
+	case s.writers <- struct{}{}:
+		return &turn{writers: s.writers}
+	case <-s.rpc.Context().Done():
+		return nil
+	}
 }
 
 // noteSent observes how long after the change its routes were sent.

@@ -58,7 +58,8 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 		},
 		func(ctx context.Context, v *view.View) error {
 			xds, err := endpoint.New(endpoint.Config{
-				View: v, Client: client, Address: settings.XDSAddress, Logger: logger, Metrics: config.Metrics,
+				View: v, Client: client, Address: settings.XDSAddress,
+				TLS: config.TLS, RequireTLS: config.RequireTLS, Logger: logger, Metrics: config.Metrics,
 			})
 			if err != nil {
 				return err
