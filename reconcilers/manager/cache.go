@@ -206,6 +206,9 @@ func injectedEnv(in []corev1.EnvVar) []corev1.EnvVar {
 		if slices.Contains(kept, v.Name) {
 			out = append(out, corev1.EnvVar{Name: v.Name, Value: v.Value})
 		}
+		if v.Name == devmesh.EnvTrust { // Whether it has some counts, not what.
+			out = append(out, corev1.EnvVar{Name: v.Name, Value: v.Value[:min(1, len(v.Value))]})
+		}
 	}
 	return out
 }

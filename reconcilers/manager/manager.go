@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
@@ -26,9 +27,9 @@ import (
 	"switchyard.dev/reconcilers/indexes"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/sidecars/webhook/certs"
 )
 
 // Leader election: how long a leader may be silent, how long it tries to renew,
@@ -95,6 +96,9 @@ type Config struct {
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
+	// Trust, where Inject.TLS is set, are the authorities that this process trusts: they are
+	// set to those of the certificates that it keeps for the operator's programs.
+	Trust *trust.Roots
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
@@ -290,7 +294,7 @@ func (m *Main) addReceipts(parts *Parts) error {
 		return nil
 	}
 	receipts, err := receipt.New(receipt.Config{
-		Address: m.config.RouteServer, TokenFile: m.config.RouteServerToken, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
+		Address: m.config.RouteServer, TokenFile: m.config.RouteServerToken, Roots: m.config.Trust, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("make what asks for receipts: %w", err)
@@ -316,7 +320,7 @@ func (m *Main) addWebhook() error {
 	}
 	m.injector, err = webhook.New(webhook.Config{
 		REST: m.config.REST, Inject: m.config.Inject, Address: m.config.WebhookAddress,
-		Reviews: reviews, Certs: certs.Config{Validating: m.validating()}, Metrics: m.config.Metrics, Log: m.config.Logger,
+		Reviews: reviews, Certs: m.certificates(), Metrics: m.config.Metrics, Log: m.config.Logger,
 	})
 	if err != nil {
 		return fmt.Errorf("make the webhook: %w", err)
@@ -325,6 +329,18 @@ func (m *Main) addWebhook() error {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
 	return m.manager.AddReadyzCheck("webhook", m.injector.Ready)
+}
+
+// certificates are those that the manager keeps.
+func (m *Main) certificates() certs.Config {
+	return certs.Config{
+		Namespace: m.config.Namespace, Validating: m.validating(), Roots: m.config.Trust,
+		Programs: []certs.Program{
+			{Secret: "routeserver-tls", Hosts: append(webhook.ServiceHosts("routeserver", m.config.Namespace),
+				webhook.ServiceHosts("routeserver-peers", m.config.Namespace)...)},
+			{Secret: "eventbus-tls", Hosts: webhook.ServiceHosts("eventbus", m.config.Namespace)},
+		},
+	}
 }
 
 // The operator's own service account, and its validating webhook, as the chart has them.

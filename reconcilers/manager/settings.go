@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/publisher"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/sidecars/inject"
 )
@@ -86,6 +87,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	if err := s.Bus.Validate(); err != nil {
 		return Settings{}, err
 	}
+	if s.Bus.TLSWithOwn() && getenv(inject.EnvTLS) != "true" {
+		return Settings{}, fmt.Errorf("the event bus is ours and at %s, but %s is not true: programs of ours speak TLS all or none", s.Bus.URL, inject.EnvTLS)
+	}
 	var err error
 	if s.Inject, err = inject.FromEnv(getenv); err != nil {
 		return Settings{}, fmt.Errorf("what to inject, from the environment: %w", err)
@@ -119,6 +123,13 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	}
 	bus := s.Bus
 	bus.Logger = logger
+	var trusted *trust.Roots
+	if s.Inject.TLS {
+		trusted = trust.NewRoots("Secret webhook-server-cert, which this program keeps")
+	}
+	if s.Bus.TLSWithOwn() {
+		bus.Roots = trusted
+	}
 	log, conn, err := connect.Open(bus, jetstream.Config{Replicas: s.Replicas})
 	if err != nil {
 		return Config{}, nil, err
@@ -126,7 +137,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	injected := s.Inject
 	injected.IptablesMode = cluster.IptablesMode
 	return Config{
-		REST: access, Log: log, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
+		REST: access, Log: log, Trust: trusted, Inject: injected, LeaderElect: s.LeaderElect, Namespaces: cluster.AllowedNamespaces,
 		MetricsAddress: s.MetricsAddress, HealthAddress: s.HealthAddress, WebhookAddress: s.WebhookAddress,
 		History: s.History, RouteServer: s.routeServer(), RouteServerToken: s.RouteServerToken, Logger: logger, ExternalWorkloads: cluster.ExternalWorkloads,
 		PatchPowers: cluster.PatchPowers, AskAuthors: cluster.AskAuthors, Limits: cluster.Limits, KeyHeaders: cluster.CustomHeaders,

@@ -41,6 +41,10 @@ const (
 	// EnvXDSAddress is host:port of the route server's xDS endpoint. Default
 	// DefaultXDSAddress.
 	EnvXDSAddress = "ROUTESERVER_XDS"
+	// EnvTrust has the authorities that vouched for route servers when the pod was made, as
+	// PEM. With it the sidecar speaks TLS or not at all; those that follow it learns from
+	// route servers that it trusts. Without it, it speaks plain.
+	EnvTrust = "ROUTESERVER_CA"
 	// EnvPlainPorts lists ports of the workload whose connections pass untouched and
 	// at once, because their server speaks first, separated by commas; "none" for
 	// none. Default: DefaultPlainPorts.

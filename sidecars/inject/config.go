@@ -28,6 +28,10 @@ type Config struct {
 	// XDSAddress is host:port of the route server's xDS endpoint. Default:
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
+	// TLS has sidecars speak TLS with route servers, and Trust are the authorities, as PEM,
+	// that they trust at first. Trust is required for pods where TLS is set.
+	TLS   bool
+	Trust string
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
 	// info, warn or error. Default: devmesh.DefaultLogLevel.
 	LogLevel string
@@ -121,9 +125,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// EnvTLS is the manager's variable that is true where route servers speak TLS.
+const EnvTLS = "ROUTESERVER_TLS"
+
 // FromEnv reads the images, pull settings and resources from the environment
 // variables that the chart sets on the controller manager (ROUTE_SIDECAR_IMAGE,
-// SIDECAR_INIT_IMAGE and their kin). get returns a variable's value, empty when
+// SIDECAR_INIT_IMAGE and their kin, ROUTESERVER_TLS). get returns a variable's value, empty when
 // it is not set. Resources are Kubernetes resource requirements as JSON.
 func FromEnv(get func(string) string) (Config, error) {
 	sidecar, err := containerFromEnv(get, "ROUTE_SIDECAR", "DEV_MESH_SIDECAR_CONTAINER_RESOURCES")
@@ -134,7 +141,7 @@ func FromEnv(get func(string) string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Sidecar: sidecar, Redirect: redirect}.WithDefaults()
+	c := Config{Sidecar: sidecar, Redirect: redirect, TLS: get(EnvTLS) == "true"}.WithDefaults()
 	return c, c.Validate()
 }
 

@@ -110,6 +110,9 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvMemoryLimit, ValueFrom: &corev1.EnvVarSource{
 			ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1")}}})
 	}
+	if cfg.TLS {
+		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvTrust, Value: cfg.Trust})
+	}
 	return c
 }
 

@@ -22,13 +22,26 @@ type Settings struct {
 	XDSAddress string
 	// IptablesMode is with which part of the kernel connections are redirected.
 	IptablesMode string
+	// RouteServer is how the sidecar speaks with route servers: overTLS or overPlain. Whom
+	// it trusts there changes while it runs, and is no setting.
+	RouteServer string
 }
+
+const (
+	overTLS   = "TLS"
+	overPlain = "plain"
+)
 
 // Settings returns what a pod gets from its injection with this configuration.
 func (c Config) Settings() Settings {
 	c = c.WithDefaults()
+	speaks := overPlain
+	if c.TLS {
+		speaks = overTLS
+	}
 	return Settings{
-		Sidecar: c.Sidecar.Image, Redirect: c.Redirect.Image,
+		RouteServer: speaks,
+		Sidecar:     c.Sidecar.Image, Redirect: c.Redirect.Image,
 		SidecarResources: resourcesText(*c.Sidecar.Resources), RedirectResources: resourcesText(*c.Redirect.Resources),
 		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode),
 	}
@@ -42,7 +55,10 @@ func SettingsOf(pod *corev1.Pod) Settings {
 			switch c := &containers[i]; c.Name {
 			case devmesh.ContainerName:
 				s.Sidecar, s.SidecarResources = c.Image, resourcesText(c.Resources)
-				s.XDSAddress = variable(c.Env, devmesh.EnvXDSAddress)
+				s.XDSAddress, s.RouteServer = variable(c.Env, devmesh.EnvXDSAddress), overPlain
+				if variable(c.Env, devmesh.EnvTrust) != "" {
+					s.RouteServer = overTLS
+				}
 			case devmesh.InitContainerName:
 				s.Redirect, s.RedirectResources = c.Image, resourcesText(c.Resources)
 				s.IptablesMode = variable(c.Env, spec.EnvMode)
@@ -71,6 +87,7 @@ func (s Settings) Outdated(now Settings) []string {
 		{"resources of the sidecar", s.SidecarResources, now.SidecarResources, within},
 		{"resources of the init container", s.RedirectResources, now.RedirectResources, within},
 		{"address of the route server", s.XDSAddress, now.XDSAddress, same},
+		{"encryption of the way to the route server", s.RouteServer, now.RouteServer, same},
 		{"routing.iptablesMode", s.IptablesMode, now.IptablesMode, same},
 	} {
 		if setting.have != "" && setting.want != "" && !setting.fits(setting.have, setting.want) {

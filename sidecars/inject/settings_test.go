@@ -48,9 +48,11 @@ func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 	change("Redirect.Image", func(c *Config) { c.Redirect.Image = "init:2" })
 	change("Redirect.Resources", func(c *Config) { c.Redirect.Resources = more })
 	change("XDSAddress", func(c *Config) { c.XDSAddress = "elsewhere:7779" })
+	change("TLS", func(c *Config) { c.TLS = true })
 	change("IptablesMode", func(c *Config) { c.IptablesMode = spec.ModeLegacy })
 	doNotCount := []string{
 		"NativeSidecar", "ExcludedNamespaces", // whether, and of which form: the proxy is the same
+		"Trust",                                                                                  // followed while the sidecar runs
 		"LogLevel",                                                                               // what is logged routes nothing
 		"Sidecar.PullPolicy", "Sidecar.PullSecret", "Redirect.PullPolicy", "Redirect.PullSecret", // over once the image is there
 	}
@@ -66,6 +68,16 @@ func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 		if compared && len(SettingsOf(pod).Outdated(c.Settings())) != 1 {
 			t.Errorf("%s differs, and the pod differs in %q", field, SettingsOf(pod).Outdated(c.Settings()))
 		}
+	}
+}
+
+// Who it trusts changes while a sidecar runs: no new pod is needed for that.
+func TestAPodThatSpeaksTLSIsNotOutdatedByAnotherAuthority(t *testing.T) {
+	c := Config{Sidecar: Container{Image: "sidecar:1"}, Redirect: Container{Image: "init:1"}, TLS: true, Trust: "first"}
+	pod := injectedPod(t, c)
+	c.Trust = "second"
+	if have, want := SettingsOf(pod), c.Settings(); have != want {
+		t.Errorf("a pod with TLS has %+v, want %+v", have, want)
 	}
 }
 

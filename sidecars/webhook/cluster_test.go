@@ -25,9 +25,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/sidecars/webhook/certs"
 	"switchyard.dev/tests/apiserver"
 )
 
@@ -378,7 +378,7 @@ func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
 	injector, err := New(Config{
 		REST: k.rest, Inject: testInject(), Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
 		Certs: certs.Config{Every: 20 * time.Millisecond, Now: clock.Now,
-			Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}},
+			Policy: certs.Policy{Settle: time.Minute, Hosts: []string{"127.0.0.1"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

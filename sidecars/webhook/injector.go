@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/sidecars/webhook/certs"
 )
 
 // Deadlines of the listener. The API server waits 2 s for an answer.
@@ -91,6 +91,9 @@ func New(cfg Config) (*Injector, error) {
 	cfg.Inject = cfg.Inject.WithDefaults()
 	if err := cfg.Inject.Validate(); err != nil {
 		return nil, fmt.Errorf("webhook: %w", err)
+	}
+	if cfg.Inject.TLS && cfg.Certs.Roots == nil {
+		return nil, errors.New("webhook: sidecars are to speak TLS, and Certs.Roots, whom they trust, are missing")
 	}
 	if cfg.Address == "" {
 		cfg.Address = ":9443"

@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -47,6 +48,7 @@ type reviewer struct {
 	metrics   *metrics
 	others    map[string]Review
 	bodies    *semaphore.Weighted
+	trust     *trust.Roots // nil: sidecars speak plain
 	injectPod func([]byte, inject.Namespace, inject.Config) (inject.Result, error)
 }
 
@@ -56,7 +58,7 @@ func newReviewer(cfg Config) (*reviewer, error) {
 		return nil, err
 	}
 	r := &reviewer{inject: cfg.Inject, labels: cfg.NamespaceLabels, log: cfg.Log,
-		metrics: counted, others: cfg.Reviews, bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
+		metrics: counted, others: cfg.Reviews, trust: cfg.Certs.Roots, bodies: semaphore.NewWeighted(maxBodies), injectPod: inject.Inject}
 	if r.labels == nil {
 		r.labels = func(string) map[string]string { return nil }
 	}
@@ -157,7 +159,7 @@ func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace
 		return allowed, "untouched"
 	}
 	ns.Name, ns.Labels = req.Namespace, r.labels(req.Namespace)
-	result, err := r.injectPod(req.Object.Raw, ns, r.inject)
+	result, err := r.injectPod(req.Object.Raw, ns, r.now())
 	if err != nil {
 		r.log.Error("the injector cannot read a pod, which starts without a sidecar", "namespace", req.Namespace, "error", err)
 		return faulty(err), "fault"
@@ -168,6 +170,16 @@ func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace
 		r.log.Info("a pod asked for a sidecar and gets none", "namespace", req.Namespace, "pod", req.Name, "reason", result.Reason)
 	}
 	return withPatch(allowed, result)
+}
+
+// now gives what is put into pods, with whom their sidecars are to trust at this moment.
+func (r *reviewer) now() inject.Config {
+	c := r.inject
+	if c.TLS {
+		bundle, _ := r.trust.Bundle()
+		c.Trust = string(bundle)
+	}
+	return c
 }
 
 func withPatch(allowed *admissionv1.AdmissionResponse, result inject.Result) (*admissionv1.AdmissionResponse, string) {

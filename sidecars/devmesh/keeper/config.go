@@ -23,6 +23,9 @@ type Config struct {
 	// XDSAddress is host:port of the route server's xDS endpoint. Default
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
+	// Trust are the authorities, as PEM, that route servers must be vouched for by; those
+	// that follow are learned from them. Empty: route servers are spoken to plain.
+	Trust string
 	// TokenFile holds the pod's token; it is read for each stream. Default: where
 	// the contract mounts it.
 	TokenFile string
@@ -108,6 +111,7 @@ func FromEnvironment(get func(string) string) (Config, error) {
 			RunPath: get(devmesh.EnvRunPath),
 		},
 		XDSAddress: get(devmesh.EnvXDSAddress),
+		Trust:      get(devmesh.EnvTrust),
 		TokenFile:  get(devmesh.EnvTokenFile),
 		Envoy:      get(devmesh.EnvEnvoy),
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,12 +29,15 @@ func Run(ctx context.Context, c Config) error {
 	}
 	c.Logger.Info("the sidecar starts", "kind", c.Proxy.Workload.Kind, "namespace", c.Proxy.Workload.Namespace,
 		"name", c.Proxy.Workload.Name, "routeServer", c.XDSAddress, "connections", p.Proxy.Connections, "heapMiB", p.Proxy.HeapBytes>>20)
-	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
+	u, err := newUpstream(c)
+	if err != nil {
+		return err
+	}
 	s, err := openSockets(c.Proxy)
 	if err != nil {
 		return err
 	}
-	g, err := serverOf(r, c.Logger)
+	g, err := serverOf(u.relay, c.Logger)
 	if err != nil {
 		return err
 	}
@@ -51,16 +53,14 @@ func Run(ctx context.Context, c Config) error {
 	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
 	group.Go(func() error { return serveControl(life, s.control, p) })
 	group.Go(func() error { return p.watchApplication(life) })
-	group.Go(func() error {
-		return (&upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, logger: c.Logger}).run(life)
-	})
+	group.Go(func() error { return u.run(life) })
 	group.Go(func() error {
 		select {
 		case <-life.Done():
 			return nil
 		case <-time.After(c.FirstRoutes):
 		}
-		return r.offerFirst()
+		return u.relay.offerFirst()
 	})
 	group.Go(func() error {
 		defer end()
@@ -72,11 +72,7 @@ func Run(ctx context.Context, c Config) error {
 		}
 		return err
 	})
-	group.Go(func() error {
-		p.drain(life, ctx)
-		endEnvoy()
-		return nil
-	})
+	group.Go(func() error { p.drain(life, ctx); endEnvoy(); return nil })
 	return group.Wait()
 }
 

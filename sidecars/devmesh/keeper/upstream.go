@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
@@ -34,11 +34,22 @@ const (
 type upstream struct {
 	address, tokenFile string
 	relay              *relay
+	trusted            *trusted // nil: nobody is, and everybody is spoken to
 	logger             *slog.Logger
 	// news tells people that routes come; it belongs to run, as do those below.
 	news       news
 	received   *received
 	quarantine *quarantine
+}
+
+// newUpstream gives one with what an earlier container has left on disk.
+func newUpstream(c Config) (*upstream, error) {
+	trusts, err := newTrusted(c.Trust, filepath.Join(c.Proxy.RunPath, "trust.pem"), c.Logger)
+	if err != nil {
+		return nil, err
+	}
+	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
+	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger}, nil
 }
 
 // errRefused says that what the route server sent is none of what it may send.
@@ -48,9 +59,9 @@ var errRefused = errors.New("refused")
 func (u *upstream) run(ctx context.Context) error {
 	// passthrough: the name is looked up for each attempt, and not kept.
 	conn, err := grpc.NewClient("passthrough:///"+u.address,
-		// The token is for this one server, valid for an hour, and good for
-		// reading one workload's routes.
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		// Where it goes plain, from pods of an earlier release: the token is for this one
+		// server, valid for an hour, and good for reading one workload's routes.
+		grpc.WithTransportCredentials(u.trusted.credentials()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStored)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -77,7 +88,7 @@ func (u *upstream) run(ctx context.Context) error {
 		}
 		u.news.away()
 		if why := fmt.Sprint(err); why != said { // once for each reason
-			what := "the route server is away; the last routes stay"
+			what, err := u.trusted.away(err)
 			if errors.Is(err, errRefused) {
 				what = "what the route server sent is refused; the last routes stay"
 			}
@@ -102,6 +113,9 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strings.TrimSpace(string(token)))
+	if u.trusted != nil {
+		ctx = metadata.AppendToOutgoingContext(ctx, translate.TrustKey, "1")
+	}
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx)
 	if err != nil {
 		return false, err
@@ -114,6 +128,12 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 		response, err := stream.Recv()
 		if err != nil {
 			return served, err
+		}
+		if response.GetTypeUrl() == translate.TrustType {
+			if err := u.trusted.take(stream.Context(), response); err != nil {
+				return served, fmt.Errorf("%w: %w", errRefused, err)
+			}
+			continue
 		}
 		answer, wrong, err := u.handOn(stream.Context(), response)
 		if err != nil {

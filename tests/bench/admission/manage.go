@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/sidecars/webhook/certs"
+	"switchyard.dev/sidecars/certs"
 )
 
 // orders are what the process of the manager is to do.

@@ -61,23 +61,24 @@ func (k *Keeper) readRegistrations(ctx context.Context) (registrations, error) {
 	return out, nil
 }
 
-// callers reports whether any webhook is registered, so that somebody calls.
-func (r registrations) callers() bool {
-	return slices.ContainsFunc(r, func(one registration) bool { return len(one.bundles) > 0 })
+// bundles returns what each webhook trusts.
+func (r registrations) bundles() [][]byte {
+	var all [][]byte
+	for _, one := range r {
+		all = append(all, one.bundles...)
+	}
+	return all
 }
 
-// published gives the certificates that every webhook trusts.
-func (r registrations) published() []*x509.Certificate {
+// inAll returns the certificates that are in all of some bundles.
+func inAll(bundles [][]byte) []*x509.Certificate {
 	var common []*x509.Certificate
-	first := true
-	for _, one := range r {
-		for _, b := range one.bundles {
-			also := readBundle(b)
-			if first {
-				common, first = also, false
-			}
-			common = slices.DeleteFunc(common, func(c *x509.Certificate) bool { return !slices.ContainsFunc(also, c.Equal) })
+	for i, b := range bundles {
+		also := readBundle(b)
+		if i == 0 {
+			common = also
 		}
+		common = slices.DeleteFunc(common, func(c *x509.Certificate) bool { return !slices.ContainsFunc(also, c.Equal) })
 	}
 	return common
 }

@@ -1,6 +1,6 @@
-// Package certs makes, keeps and renews the certificate of the injecting
-// webhook, with an overlap at every change, so that no call fails because of
-// one.
+// Package certs makes, keeps and renews the certificates by which the operator's programs
+// are known: the webhook's, and those of the route server and the event bus, with an overlap
+// at every change, so that no call fails because of one.
 //
 // # Where it stands
 //
@@ -15,7 +15,7 @@
 //
 //	announce   a next authority is made; the bundle holds the old and the next
 //	note       the bundle with it is seen to be published: the time is written
-//	promote    a while later it signs the leaf; the old one stays in the bundle
+//	promote    a week later it signs the leaves; the old one stays in the bundle
 //	forget     two leaf lives later the old one goes from the bundle
 //
 // Plan decides that, as a value: it takes the time and what is there and gives
@@ -26,6 +26,6 @@
 // without sidecars, and no pod is kept from starting; that of the validating one is Fail,
 // so for those seconds no object of ours can be given another spec.
 //
-// Users owe the right to create Secrets in the manager's namespace, and to get,
-// patch and update this one and the webhook configurations.
+// Users owe the right to get, patch and update these Secrets, and the webhook
+// configurations; where no chart has made the first of them, to create Secrets too.
 package certs

@@ -46,7 +46,7 @@ func change(now time.Time, s State, steps []Step, p Policy) (State, error) {
 				return !now.Before(s.Promoted.Add(2*p.Leaf)) || !now.Before(a.Cert.NotAfter)
 			})
 		case Issue:
-			s.Leaf, err = newLeaf(now, s.Current, p)
+			s.Leaf, err = newLeaf(now, s.Current, p.Leaf, p.Hosts)
 		case Publish:
 		}
 		if err != nil {
@@ -61,24 +61,24 @@ func newAuthority(now time.Time, life time.Duration) (*Pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	template.Subject = pkix.Name{CommonName: "switchyard webhook authority " + template.SerialNumber.Text(36)}
+	template.Subject = pkix.Name{CommonName: "switchyard authority " + template.SerialNumber.Text(36)}
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	return sign(template, nil)
 }
 
-func newLeaf(now time.Time, by *Pair, p Policy) (*Pair, error) {
-	if len(p.Hosts) == 0 {
+func newLeaf(now time.Time, by *Pair, life time.Duration, hosts []string) (*Pair, error) {
+	if len(hosts) == 0 {
 		return nil, errors.New("no host to issue a certificate for")
 	}
-	template, err := newTemplate(now, p.Leaf)
+	template, err := newTemplate(now, life)
 	if err != nil {
 		return nil, err
 	}
-	template.Subject = pkix.Name{CommonName: p.Hosts[0]}
+	template.Subject = pkix.Name{CommonName: hosts[0]}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for _, host := range p.Hosts {
+	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
 		} else {

@@ -34,11 +34,11 @@ type State struct {
 // Observed is all that Plan looks at.
 type Observed struct {
 	State State
-	// Published are the certificates in the caBundles of our webhooks: those
-	// that are in all of them.
+	// Published are the certificates in the caBundles of our webhooks and in the Secrets
+	// of our programs: those that are in all of them.
 	Published []*x509.Certificate
-	// Registered tells whether the webhook configuration exists. When it does
-	// not, nothing can be published and nobody calls.
+	// Registered tells whether there is a webhook configuration or a program. When there
+	// is not, nothing can be published and nobody calls.
 	Registered bool
 }
 
@@ -46,8 +46,9 @@ type Observed struct {
 type Policy struct {
 	// Authority and Leaf are lives of certificates; each is renewed at half.
 	Authority, Leaf time.Duration
-	// Settle is how long a bundle must be published before it is relied on:
-	// the time API servers may take to see it.
+	// Settle is how long a bundle must be published before it is relied on: longer than API
+	// servers and the kubelet take to see it, and as long as a sidecar may be cut off
+	// without missing it.
 	Settle time.Duration
 	// Hosts are the names and addresses the leaf is for.
 	Hosts []string
@@ -122,6 +123,11 @@ func leafNeeded(now time.Time, s State, p Policy) bool {
 		return true
 	}
 	return slices.ContainsFunc(p.Hosts, func(host string) bool { return s.Leaf.Cert.VerifyHostname(host) != nil })
+}
+
+// programLeafNeeded tells the same of a program's leaf.
+func programLeafNeeded(now time.Time, s State, leaf *Pair, hosts []string) bool {
+	return leafNeeded(now, State{Current: s.Current, Leaf: leaf}, Policy{Hosts: hosts})
 }
 
 func pastHalf(now time.Time, p *Pair) bool {

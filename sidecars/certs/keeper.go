@@ -15,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/trust"
 )
 
 // Config says what a Keeper keeps and where.
@@ -30,9 +32,14 @@ type Config struct {
 	// Validating names the ValidatingWebhookConfiguration; empty: there is none. That it is
 	// missing is logged: what it is for is not asked about then.
 	Validating string
+	// Programs are those beside the webhook that have leaves of the same authority.
+	Programs []Program
 	// Policy says how long things live, and for which hosts. Hosts are required;
-	// defaults: 30 days, 24 hours, one minute.
+	// defaults: 30 days, 24 hours, a week, or a quarter of the authority's life.
 	Policy Policy
+	// Roots, if not nil, are set to the bundle whenever it has changed: for the connections
+	// of this process.
+	Roots *trust.Roots
 	// Every is the time between two looks. Default 10 s.
 	Every time.Duration
 	// Now tells the time. Default time.Now.
@@ -57,7 +64,7 @@ func (c *Config) setDefaults() {
 	text(&c.Registration, "signadot-mutating-webhook-configuration")
 	span(&c.Policy.Authority, 30*24*time.Hour)
 	span(&c.Policy.Leaf, 24*time.Hour)
-	span(&c.Policy.Settle, time.Minute)
+	span(&c.Policy.Settle, min(7*24*time.Hour, c.Policy.Authority/4))
 	span(&c.Every, 10*time.Second)
 	if c.Now == nil {
 		c.Now = time.Now
@@ -77,6 +84,14 @@ func (c Config) Validate() error {
 	case c.Policy.Leaf > c.Policy.Authority/4:
 		return fmt.Errorf("certs: a leaf of %s outlives the change of an authority of %s: make it at most a quarter",
 			c.Policy.Leaf, c.Policy.Authority)
+	case c.Policy.Settle > c.Policy.Authority/2-c.Policy.Leaf:
+		return fmt.Errorf("certs: an authority of %s would end before the next one, which is announced at half of it and used %s later, has signed all leaves of %s",
+			c.Policy.Authority, c.Policy.Settle, c.Policy.Leaf)
+	}
+	for _, p := range c.Programs {
+		if p.Secret == "" || p.Secret == c.Secret || len(p.Hosts) == 0 {
+			return fmt.Errorf("certs: a program needs a Secret of its own and hosts that its certificate is for: %+v", p)
+		}
 	}
 	return nil
 }
@@ -178,8 +193,13 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	programs, err := k.readPrograms(ctx)
+	if err != nil {
+		return false, err
+	}
 	now, state := k.cfg.Now(), read(secret.Data)
-	steps := Plan(now, Observed{State: state, Published: registered.published(), Registered: registered.callers()}, k.cfg.Policy)
+	published := append(registered.bundles(), programs.bundles()...)
+	steps := Plan(now, Observed{State: state, Published: inAll(published), Registered: len(published) > 0}, k.cfg.Policy)
 	if inSecret := slices.DeleteFunc(slices.Clone(steps), func(s Step) bool { return s == Publish }); len(inSecret) > 0 {
 		next, err := change(now, state, inSecret, k.cfg.Policy)
 		if err != nil {
@@ -191,22 +211,31 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 		k.cfg.Log.Info("the webhook's certificate changed", "steps", inSecret)
 		state = next
 	}
+	if state.Current == nil || state.Leaf == nil {
+		return false, nil // an other replica is at it
+	}
 	if slices.Contains(steps, Publish) {
 		if err := k.publish(ctx, registered, encode(bundle(state)...)); err != nil {
 			return false, retriable(err)
 		}
 	}
-	return len(steps) == 0, k.serve(state)
+	wrote, err := k.equip(ctx, now, state, programs)
+	if err != nil {
+		return false, retriable(err)
+	}
+	return len(steps) == 0 && !wrote, k.serve(state)
 }
 
 // serve makes the leaf the one that Certificate gives.
 func (k *Keeper) serve(s State) error {
-	if s.Leaf == nil {
-		return nil // Plan issues one, and another look serves it
-	}
 	cert, err := tls.X509KeyPair(s.Leaf.CertPEM, s.Leaf.KeyPEM)
 	if err != nil {
 		return err
+	}
+	if k.cfg.Roots != nil {
+		if err := k.cfg.Roots.Set(encode(bundle(s)...)); err != nil {
+			return err
+		}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()

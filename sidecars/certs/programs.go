@@ -1,0 +1,91 @@
+package certs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/trust"
+)
+
+// Program is one of ours that serves with a leaf of its own, from a Secret that is mounted
+// into its pods: tls.crt and tls.key, and the bundle in ca.crt, for the connections that it
+// makes itself.
+type Program struct {
+	// Secret is the name of the Secret, in the Keeper's namespace.
+	Secret string
+	// Hosts are the names and addresses that the leaf is for.
+	Hosts []string
+}
+
+// equipped is a program with its Secret as it was read.
+type equipped struct {
+	Program
+	secret *corev1.Secret
+}
+
+type programs []equipped
+
+// readPrograms reads the Secrets of those programs that are installed: they belong to the
+// chart, and where one is missing its program is.
+func (k *Keeper) readPrograms(ctx context.Context) (programs, error) {
+	var out programs
+	for _, p := range k.cfg.Programs {
+		secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: k.cfg.Namespace, Name: p.Secret}
+		err := k.cfg.Client.Get(ctx, key, secret)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot read Secret %s, which holds a certificate of ours: %w", key, err)
+		}
+		out = append(out, equipped{p, secret})
+	}
+	return out, nil
+}
+
+// bundles returns what each program trusts, and has others trust.
+func (p programs) bundles() [][]byte {
+	var all [][]byte
+	for _, one := range p {
+		all = append(all, one.secret.Data[trust.BundleFile])
+	}
+	return all
+}
+
+// equip writes leaf and bundle into each Secret where one of them is not as it is to be, and
+// reports whether it wrote. An update is refused when the Secret has changed since.
+func (k *Keeper) equip(ctx context.Context, now time.Time, s State, all programs) (wrote bool, err error) {
+	want := encode(bundle(s)...)
+	for _, one := range all {
+		data := one.secret.Data
+		leaf := readPair(data[trust.CertFile], data[trust.KeyFile])
+		stale := programLeafNeeded(now, s, leaf, one.Hosts)
+		if !stale && bytes.Equal(data[trust.BundleFile], want) {
+			continue
+		}
+		if stale {
+			if leaf, err = newLeaf(now, s.Current, k.cfg.Policy.Leaf, one.Hosts); err != nil {
+				return wrote, err
+			}
+		}
+		data = maps.Clone(data)
+		if data == nil {
+			data = map[string][]byte{}
+		}
+		data[trust.CertFile], data[trust.KeyFile], data[trust.BundleFile] = leaf.CertPEM, leaf.KeyPEM, want
+		one.secret.Data = data
+		if err := k.cfg.Client.Update(ctx, one.secret); err != nil {
+			return wrote, fmt.Errorf("cannot write Secret %s, without which its program serves nobody: %w", one.Secret, err)
+		}
+		wrote = true
+		k.cfg.Log.Info("a program's certificate changed", "secret", one.Secret, "leaf", stale, "authority", s.Current.Cert.Subject.CommonName)
+	}
+	return wrote, nil
+}

@@ -1,0 +1,125 @@
+package keeper
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/xds/translate"
+)
+
+// trusted is whom the sidecar takes for the route server: those who have a certificate of
+// the authorities that were put into the pod, or of those that a route server has named
+// that was trusted itself. What it named last is kept on disk, and outlives the container.
+type trusted struct {
+	roots          *trust.Roots
+	injected, kept []byte
+	path           string
+	logger         *slog.Logger
+}
+
+// newTrusted reads what is kept at a path. Without injected authorities there is no trust,
+// and the sidecar speaks plain: nil.
+func newTrusted(injected, path string, logger *slog.Logger) (*trusted, error) {
+	if injected == "" {
+		return nil, nil
+	}
+	t := &trusted{
+		roots:    trust.NewRoots(devmesh.EnvTrust + " of this pod, and what route servers have said since"),
+		injected: []byte(injected), path: path, logger: logger,
+	}
+	if err := t.roots.Set(t.injected); err != nil {
+		return nil, fmt.Errorf("%w: the pod must be made anew", err)
+	}
+	kept, err := os.ReadFile(path)
+	if err == nil {
+		err = t.use(kept)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		logger.Error("what route servers have said whom to trust cannot be read; only those are trusted that the pod was made with", "file", path, "error", err)
+	}
+	return t, nil
+}
+
+// use trusts those of a bundle beside the injected ones, and no others from now on.
+func (t *trusted) use(bundle []byte) error {
+	if _, err := trust.ReadBundle(bundle); err != nil {
+		return err
+	}
+	if err := t.roots.Set(append(append(bytes.Clone(t.injected), '\n'), bundle...)); err != nil {
+		return err
+	}
+	t.kept = bundle
+	return nil
+}
+
+// credentials are those of connections to the route server.
+func (t *trusted) credentials() credentials.TransportCredentials {
+	if t == nil {
+		return trust.ClientCredentials(nil, "")
+	}
+	return trust.ClientCredentials(t.roots, "")
+}
+
+// take takes in whom a route server says to trust. It is believed over a connection on
+// which it has shown who it is, and only when it vouches for that itself.
+func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) error {
+	if t == nil {
+		return errors.New("the route server says whom to trust, over a connection on which nobody is trusted")
+	}
+	bundle, err := translate.ReadTrust(response)
+	if err != nil || bytes.Equal(bundle, t.kept) {
+		return err
+	}
+	from, _ := peer.FromContext(ctx)
+	if from == nil {
+		return errors.New("it is not known who says whom to trust")
+	}
+	secure, ok := from.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return errors.New("the route server says whom to trust, over a connection that is not encrypted")
+	}
+	if err := vouches(bundle, secure.State.PeerCertificates, secure.State.ServerName); err != nil {
+		return fmt.Errorf("the route server says to trust others than vouch for itself: %w", err)
+	}
+	if err := t.use(bundle); err != nil {
+		return err
+	}
+	if err := replace(t.path, bundle); err != nil {
+		t.logger.Error("whom to trust could not be kept on disk; a restart begins with those of before", "error", err)
+	}
+	t.logger.Info("the route server has said whom to trust from now on")
+	return nil
+}
+
+// vouches reports whether a bundle would have the certificates that were shown trusted.
+func vouches(bundle []byte, shown []*x509.Certificate, name string) error {
+	roots := trust.NewRoots("what it says now")
+	if err := roots.Set(bundle); err != nil {
+		return err
+	}
+	return roots.Verify(shown, name, time.Now())
+}
+
+// away says in words that a stream has ended, and why.
+func (t *trusted) away(err error) (what string, why error) {
+	if t != nil {
+		if refusal := t.roots.Refusal(); refusal != nil && strings.Contains(err.Error(), refusal.Error()) {
+			return "who answers for the route server is not trusted; the last routes stay. A pod that was cut off while the authority changed must be made anew", refusal
+		}
+	}
+	return "the route server is away; the last routes stay", err
+}
