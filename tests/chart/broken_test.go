@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/sidecars/webhook/certs"
+	"switchyard.dev/sidecars/certs"
 )
 
 // atMost is far more than the two seconds that the API server gives the webhook,

@@ -153,6 +153,8 @@ func (s apiServer) limitsServiceAccounts(t *testing.T) {
 		{manager, "update", "coordination.k8s.io/leases:42470b05.signadot.com", namespace, true},
 		{manager, "update", "coordination.k8s.io/leases:another", namespace, false},
 		{manager, "update", "secrets:webhook-server-cert", namespace, true},
+		{manager, "update", "secrets:routeserver-tls", namespace, true},
+		{routes, "get", "secrets:routeserver-tls", namespace, false},
 		{manager, "get", "secrets:cluster-token", namespace, false},
 		{manager, "list", "secrets", "shop", false},
 		{manager, "patch", "admissionregistration.k8s.io/mutatingwebhookconfigurations:" + webhookConfiguration, "", true},

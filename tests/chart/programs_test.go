@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/trust"
 	eventbus "switchyard.dev/eventbus/server"
 	"switchyard.dev/reconcilers/manager"
 	routeserver "switchyard.dev/routeserver/server"
@@ -62,9 +64,26 @@ func mounted(t *testing.T, spec corev1.PodSpec, file string) {
 	t.Errorf("the program reads %s, which no volume holds", file)
 }
 
-// volumeHas says whether a projected volume has a file.
+// hasCertificate checks that what a program serves with is in the Secret that the manager
+// writes for it, and that the kubelet waits for it.
+func hasCertificate(t *testing.T, spec corev1.PodSpec, dir, secret string) {
+	t.Helper()
+	for _, file := range []string{trust.CertFile, trust.KeyFile, trust.BundleFile} {
+		mounted(t, spec, dir+"/"+file)
+	}
+	if !slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.Secret != nil && v.Secret.SecretName == secret && v.Secret.Optional == nil
+	}) {
+		t.Errorf("Secret %s is not mounted, or not waited for", secret)
+	}
+}
+
+// volumeHas says whether a volume has a file.
 func volumeHas(spec corev1.PodSpec, volume, file string) bool {
 	for _, v := range spec.Volumes {
+		if v.Name == volume && v.Secret != nil && slices.ContainsFunc(v.Secret.Items, func(k corev1.KeyToPath) bool { return k.Path == file }) {
+			return true
+		}
 		if v.Name != volume || v.Projected == nil {
 			continue
 		}
@@ -101,6 +120,10 @@ func TestTheRouteServerTakesItsArguments(t *testing.T) {
 			listensOn(t, spec, settings.GRPCAddress, settings.RESTAddress, settings.XDSAddress, settings.MetricsAddress)
 			readsItsFiles(t, spec, settings.Bus)
 			asksItsPeers(t, mustRender(t, values), settings)
+			hasCertificate(t, spec, settings.TLSDir, "routeserver-tls")
+			if want := !strings.Contains(values, "acceptPlain: false"); settings.AcceptPlain != want {
+				t.Errorf("it takes plain connections: %t, and the values say %t", settings.AcceptPlain, want)
+			}
 		})
 	}
 }
@@ -153,6 +176,9 @@ func TestTheManagerTakesItsArguments(t *testing.T) {
 			asksTheRouteServer(t, mustRender(t, values), settings, !strings.Contains(values, "waitForProxies: false"))
 			readsItsFiles(t, spec, settings.Bus)
 			mounted(t, spec, settings.ClusterConfig)
+			if !settings.Inject.TLS {
+				t.Error("sidecars are not told to speak TLS")
+			}
 			if !settings.LeaderElect {
 				t.Error("replicas do not elect a leader")
 			}
@@ -200,6 +226,7 @@ func TestTheEventBusTakesItsArgumentsAndKnowsItsClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	listensOn(t, spec, settings.Listen, settings.Health, settings.Metrics)
+	hasCertificate(t, spec, settings.TLSDir, "eventbus-tls")
 	if mount := spec.Containers[0].VolumeMounts[0]; mount.MountPath != settings.StoreDir || mount.Name != "data" {
 		t.Errorf("the log goes to %s, which is not the volume at %s", settings.StoreDir, mount.MountPath)
 	}

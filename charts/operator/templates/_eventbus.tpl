@@ -10,7 +10,7 @@ account, or somebody else's with the credentials that its Secret holds.
 
 {{/* Its address. */}}
 {{- define "operator.eventBusURL" -}}
-{{- .Values.eventBus.external.url | default "nats://eventbus.signadot.svc:4222" }}
+{{- .Values.eventBus.external.url | default "tls://eventbus.signadot.svc:4222" }}
 {{- end }}
 
 {{/* The arguments that say who the component is, as list items. */}}

@@ -10,6 +10,8 @@ The names are the published ones.
       fieldPath: metadata.name
 - name: EVENTBUS_URL
   value: {{ include "operator.eventBusURL" . | quote }}
+- name: ROUTESERVER_TLS
+  value: "true"
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeInit "name" "route-sidecar-init" "prefix" "SIDECAR_INIT" "resources" "DEV_MESH_INIT_CONTAINER_RESOURCES") }}
 {{- include "operator.injectedEnv" (dict "root" . "of" .Values.routeSidecar "name" "route-sidecar" "prefix" "ROUTE_SIDECAR" "resources" "DEV_MESH_SIDECAR_CONTAINER_RESOURCES") }}
 {{- end }}
