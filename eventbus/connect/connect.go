@@ -103,6 +103,9 @@ func (c Config) Validate() error {
 	if c.TokenFile != "" && c.CredentialsFile != "" {
 		return errors.New("event bus client: TokenFile and CredentialsFile are both set; a client has one identity")
 	}
+	if c.Roots != nil && strings.Contains(c.URL, ",") {
+		return fmt.Errorf("event bus client: with Roots there is one bus, our own, and URL %q has several", c.URL)
+	}
 	if c.Roots != nil && c.CAFile != "" {
 		return errors.New("event bus client: Roots and CAFile are both set; a bus is ours or somebody else's")
 	}
@@ -186,7 +189,7 @@ func (c Config) options() []nats.Option {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))
 	}
 	if c.Roots != nil {
-		options = append(options, nats.Secure(c.Roots.Client("")))
+		options = append(options, nats.Secure(c.Roots.Client(c.host())))
 	}
 	if c.CAFile != "" {
 		options = append(options, nats.RootCAs(c.CAFile))
@@ -195,6 +198,15 @@ func (c Config) options() []nats.Option {
 		options = append(options, nats.ClientCert(c.CertFile, c.KeyFile))
 	}
 	return options
+}
+
+// host is the name or address of our own bus, of which there is one.
+func (c Config) host() string {
+	u, err := url.Parse(c.URL)
+	if err != nil {
+		return "" // Validate says so
+	}
+	return u.Hostname()
 }
 
 // readToken reads the token for one attempt. Without a token the server refuses

@@ -54,6 +54,10 @@ const maxConnections = 256
 // beginning, since reading a large log takes a while. Run goes on, Close ends
 // all.
 func Start(c Config) (*Server, error) {
+	folder, err := openFolder(c)
+	if err != nil {
+		return nil, err
+	}
 	verifier, err := tokens.New(tokens.Config{Reviews: c.Reviews, Audience: c.Settings.Audience})
 	if err != nil {
 		return nil, err
@@ -71,14 +75,9 @@ func Start(c Config) (*Server, error) {
 		return nil, fmt.Errorf("listen for metrics: %w", err)
 	}
 	s.serve()
-	secure, err := s.secure(c)
-	if err != nil {
-		s.Close()
-		return nil, err
-	}
 	bus, err := embedded.Start(embedded.Config{
 		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
-		TLS: secure, RequireTLS: !c.Settings.AcceptPlain,
+		TLS: s.secure(folder), RequireTLS: !c.Settings.AcceptPlain,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
 			who, err := verifier.Verify(ctx, token)
 			if err != nil {
@@ -96,18 +95,22 @@ func Start(c Config) (*Server, error) {
 	return s, nil
 }
 
-// secure gives how TLS is spoken with clients, from a folder that is watched from now on;
-// nil when it is not.
-func (s *Server) secure(c Config) (*tls.Config, error) {
+// openFolder opens the folder with the certificate; nil when there is to be none.
+func openFolder(c Config) (*trust.Folder, error) {
 	if c.Settings.TLSDir == "" {
 		return nil, nil
 	}
-	folder, err := trust.Open(trust.Config{Dir: c.Settings.TLSDir, Name: Name, Logger: c.Logger})
-	if err != nil {
-		return nil, err
+	return trust.Open(trust.Config{Dir: c.Settings.TLSDir, Name: Name, Logger: c.Logger})
+}
+
+// secure gives how TLS is spoken with what is in a folder, which is watched from now on;
+// nil without one.
+func (s *Server) secure(folder *trust.Folder) *tls.Config {
+	if folder == nil {
+		return nil
 	}
 	s.serving.Go(func() error { return folder.Run(s.ctx) })
-	return folder.Server(), nil
+	return folder.Server()
 }
 
 // Addresses are where the program listens.

@@ -97,13 +97,13 @@ func start(t *testing.T, namespace string) *program {
 	return startOn(t, namespace, filepath.Join(t.TempDir(), "store"))
 }
 
-func startOn(t *testing.T, namespace, store string) *program {
+func startOn(t *testing.T, namespace, store string, more ...string) *program {
 	t.Helper()
 	p := &program{store: store, log: &output{}, ended: make(chan error, 1)}
-	settings, err := server.ParseSettings([]string{
+	settings, err := server.ParseSettings(append([]string{
 		"--store", p.store, "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--writer-service-account", namespace + "/writer", "--follower-service-account", namespace + "/reader," + namespace + "/other",
-	}, io.Discard)
+	}, more...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := server.Settings{
-		StoreDir: "/data", Listen: ":4222", Health: ":8081", Metrics: ":9090", Audience: "eventbus.signadot.svc",
+		AcceptPlain: true, StoreDir: "/data", Listen: ":4222", Health: ":8081", Metrics: ":9090", Audience: "eventbus.signadot.svc",
 		Writers: []string{"signadot/signadot-controller-manager"}, Followers: []string{"signadot/routeserver"}, MaxStore: 700 << 20,
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -363,6 +363,7 @@ func TestSettings(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"--store"}, {"--store=/data", "more"}, {"--store=/data", "--writer-service-account=manager"},
 		{"--store=/data", "--follower-service-account=a/b/c"}, {"--store=/data", "--max-store=much"}, {"--store=/data", "--log-level=loud"},
+		{"--store=/data", "--accept-plain=false"},
 	} {
 		if _, err := server.ParseSettings(args, io.Discard); err == nil {
 			t.Errorf("%q: no error", args)

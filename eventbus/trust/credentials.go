@@ -32,8 +32,8 @@ func ServerCredentials(config *tls.Config, acceptPlain bool) credentials.Transpo
 	return &either{credentials.NewTLS(config), acceptPlain}
 }
 
-// ClientCredentials are for a gRPC client of a peer that Roots vouch for under a name;
-// empty: that of the host. Without Roots they are for plain connections.
+// ClientCredentials are for a gRPC client of a peer that Roots vouch for under a name, a host
+// or an address. Without Roots they are for plain connections.
 func ClientCredentials(r *Roots, name string) credentials.TransportCredentials {
 	if r == nil {
 		return insecure.NewCredentials()

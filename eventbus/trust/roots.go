@@ -101,6 +101,8 @@ func (r *Roots) Verify(shown []*x509.Certificate, name string, now time.Time) er
 	pool, names := r.pool, r.names
 	r.mu.Unlock()
 	switch {
+	case name == "":
+		return &UntrustedError{Peer: "somebody", Why: "it is not known who it should be"}
 	case pool == nil:
 		return &UntrustedError{Peer: name, Why: fmt.Sprintf("no authority is known yet (%s)", r.from)}
 	case len(shown) == 0:
@@ -155,7 +157,7 @@ func (e *UntrustedError) Error() string { return fmt.Sprintf("%s is not trusted:
 func (e *UntrustedError) Unwrap() error { return e.err }
 
 // Client returns the configuration of a client that trusts the Roots as they are at each
-// connection. name is the peer's; empty: the host that is connected to.
+// connection. name is the peer's, a host or an address.
 func (r *Roots) Client(name string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -164,7 +166,8 @@ func (r *Roots) Client(name string) *tls.Config {
 		// VerifyConnection does all of it.
 		InsecureSkipVerify: true, //nolint:gosec // verified below, for every connection
 		VerifyConnection: func(s tls.ConnectionState) error {
-			err := r.Verify(s.PeerCertificates, s.ServerName, time.Now())
+			// Not s.ServerName, which is empty where the name is an address.
+			err := r.Verify(s.PeerCertificates, name, time.Now())
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.refusal = err

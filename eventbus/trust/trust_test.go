@@ -115,6 +115,10 @@ func TestOnePortTakesTLSAndPlain(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	// The library says no name to who is called by an address.
+	if err := asks(t, both, f.Roots(), "127.0.0.1"); err == nil || !strings.Contains(err.Error(), "its certificate is for "+name) {
+		t.Errorf("called by an address that its certificate is not for: %v", err)
+	}
 	conn, err := tls.Dial("tcp", both, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 	if err == nil {
 		_ = conn.Close()

@@ -118,8 +118,9 @@ func New(c Config) (*Receipts, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
+	host, _, _ := net.SplitHostPort(c.Address) // Validate has done so
 	conn, err := grpc.NewClient("passthrough:///"+c.Address,
-		grpc.WithTransportCredentials(trust.ClientCredentials(c.Roots, "")),
+		grpc.WithTransportCredentials(trust.ClientCredentials(c.Roots, host)),
 		grpc.WithNoProxy(),
 		door.Show(c.TokenFile),
 		grpc.WithDisableServiceConfig(),

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// backdate lets a certificate count at once where a clock is a little behind.
+// backdate lets a certificate count at once where a clock is a little behind: but for a
+// small part of its life, since it is renewed at half of that.
 const backdate = 5 * time.Minute
 
 const (
@@ -96,7 +97,7 @@ func newTemplate(now time.Time, life time.Duration) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-backdate), NotAfter: now.Add(life)}, nil
+	return &x509.Certificate{SerialNumber: serial, NotBefore: now.Add(-min(backdate, life/24)), NotAfter: now.Add(life)}, nil
 }
 
 // sign makes a key and a certificate for it, signed by an authority or, when it

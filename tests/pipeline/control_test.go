@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/embedded"
@@ -43,9 +42,8 @@ func (w *world) bus() *jetstream.Log {
 // control runs the controllers and the writer of the log.
 func (w *world) control(log *jetstream.Log) {
 	w.t.Helper()
-	w.create(&corev1.Namespace{}, `{metadata: {name: signadot}}`)
 	main, err := manager.New(w.ctx, manager.Config{
-		REST: w.api, Log: log, RouteServer: w.grpc, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
+		REST: w.api, Log: log, RouteServer: w.grpc, Trust: w.tls.roots, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -63,10 +61,10 @@ func (w *world) serve(log *jetstream.Log) {
 	xds := make(chan string, 1)
 	var sidecars connected
 	routes, err := server.New(server.Config{
-		Log: log, Logger: w.logger, Sidecars: &sidecars,
+		Log: log, Logger: w.logger, Sidecars: &sidecars, TLS: w.tls.folder,
 		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 		Parts: []server.Part{func(ctx context.Context, v *view.View) error {
-			e, err := endpoint.New(endpoint.Config{View: v, Client: kube, Address: w.pod.Host.String() + ":0", Logger: w.logger})
+			e, err := endpoint.New(endpoint.Config{View: v, Client: kube, Address: w.pod.Host.String() + ":0", TLS: w.tls.folder, RequireTLS: true, Logger: w.logger})
 			if err != nil {
 				return err
 			}

@@ -3,12 +3,16 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -83,24 +87,64 @@ func (w *world) sidecar() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = []string{
+	bundle, _ := w.tls.roots.Bundle()
+	w.keeper = &keeping{w: w, log: &output{}, env: []string{
 		roleVariable + "=" + sidecarRole, runVariable + "=" + run, tokenVariable + "=" + token, envoyVariable + "=" + binary,
 		devmesh.EnvWorkloadKind + "=Deployment", devmesh.EnvWorkloadNamespace + "=" + namespace, devmesh.EnvWorkloadName + "=" + workload,
 		devmesh.EnvXDSAddress + "=" + net.JoinHostPort(w.pod.Host.String(), port),
+		devmesh.EnvTrust + "=" + string(bundle),
 		podnet.Isolated + "=1",
-	}
-	cmd.Stdout, cmd.Stderr = w.t.Output(), w.t.Output()
+	}}
+	w.keeper.start()
+	w.t.Cleanup(w.keeper.end)
+}
+
+// keeping is the process, and its group, that keeps the pod's Envoy.
+type keeping struct {
+	w   *world
+	env []string
+	log *output
+	cmd *exec.Cmd
+}
+
+// start starts it in the pod.
+func (k *keeping) start() {
+	k.w.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = k.env
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(k.w.t.Output(), k.log), io.MultiWriter(k.w.t.Output(), k.log)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := w.pod.Do(cmd.Start); err != nil {
-		w.t.Fatal(err)
+	if err := k.w.pod.Do(cmd.Start); err != nil {
+		k.w.t.Fatal(err)
 	}
-	w.keeper = cmd.Process.Pid
-	w.t.Cleanup(func() {
-		if err := errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait()); err != nil {
-			w.t.Errorf("the sidecar: %v", err)
-		}
-	})
+	k.cmd = cmd
+}
+
+// end ends it as the kubelet does.
+func (k *keeping) end() {
+	if err := errors.Join(k.cmd.Process.Signal(syscall.SIGTERM), k.cmd.Wait()); err != nil {
+		k.w.t.Errorf("the sidecar: %v", err)
+	}
+}
+
+// output keeps what is logged.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+// says reports whether all words have been logged.
+func (o *output) says(words ...string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(o.text.String(), w) })
 }
 
 // freeze stops the sidecar, keeper and Envoy, as a machine that is overloaded would;
@@ -110,7 +154,7 @@ func (w *world) thaw()   { w.signal(syscall.SIGCONT) }
 
 func (w *world) signal(s syscall.Signal) {
 	w.t.Helper()
-	if err := syscall.Kill(-w.keeper, s); err != nil {
+	if err := syscall.Kill(-w.keeper.cmd.Process.Pid, s); err != nil {
 		w.t.Errorf("signal the sidecar: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/traffic"
@@ -46,7 +47,8 @@ type world struct {
 	grpc   string // host:port of its gRPC
 	xds    string // host:port of xDS, as the pod reaches it
 	pod    *podnet.Pod
-	keeper int // the process, and its group, that keeps the pod's Envoy
+	tls    *authority
+	keeper *keeping
 	sender traffic.Sender
 }
 
@@ -54,11 +56,18 @@ type world struct {
 // sidecar.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldWith(t, certs.Policy{})
+}
+
+// newWorldWith does so with certificates that live as long as a policy says.
+func newWorldWith(t *testing.T, policy certs.Policy) *world {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &world{t: t, ctx: ctx, cancel: cancel, logger: logger(t)}
 	t.Cleanup(cancel)
 	w.startAPI()
 	w.startPod()
+	w.certify(policy)
 	log := w.bus()
 	w.serve(log)
 	w.control(log)

@@ -61,7 +61,7 @@ func (u *upstream) run(ctx context.Context) error {
 	conn, err := grpc.NewClient("passthrough:///"+u.address,
 		// Where it goes plain, from pods of an earlier release: the token is for this one
 		// server, valid for an hour, and good for reading one workload's routes.
-		grpc.WithTransportCredentials(u.trusted.credentials()),
+		grpc.WithTransportCredentials(u.trusted.credentials(u.address)),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStored)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{

@@ -1,0 +1,195 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/routeserver/server"
+	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/sidecars/devmesh"
+)
+
+// authority keeps the certificates of the world.
+type authority struct {
+	roots  *trust.Roots  // of the manager
+	folder *trust.Folder // of the route server
+}
+
+// certify keeps certificates, as the manager does, mounts that of the route server, and
+// opens it there.
+func (w *world) certify(policy certs.Policy) {
+	w.t.Helper()
+	w.create(&corev1.Namespace{}, `{metadata: {name: signadot}}`)
+	for _, name := range []string{"webhook-server-cert", "routeserver-tls"} {
+		w.create(&corev1.Secret{}, `{metadata: {namespace: signadot, name: `+name+`}}`)
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
+		w.t.Fatal(err)
+	}
+	live, err := client.New(w.api, client.Options{Scheme: scheme})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	policy.Hosts = []string{"signadot-webhook-service.signadot.svc"}
+	roots := trust.NewRoots("what the test keeps")
+	keeper, err := certs.NewKeeper(certs.Config{
+		Client: live, Policy: policy, Roots: roots, Every: 100 * time.Millisecond, Log: w.logger,
+		Programs: []certs.Program{{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.run("the keeper of certificates", keeper.Run)
+	w.eventually("there are certificates", keeper.Ready)
+	dir := filepath.Join(w.t.TempDir(), "tls")
+	if err := w.mount(dir); err != nil {
+		w.t.Fatal(err)
+	}
+	w.run("the kubelet", func(ctx context.Context) error {
+		for ctx.Err() == nil {
+			if err := w.mount(dir); err != nil && ctx.Err() == nil {
+				return err
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return nil
+	})
+	folder, err := trust.Open(trust.Config{Dir: dir, Name: server.Name, Every: 100 * time.Millisecond, Logger: w.logger})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.tls = &authority{roots: roots, folder: folder}
+}
+
+// mount does what the kubelet does with a Secret that is mounted: a new folder with all
+// files, and a link that leads to it from then on.
+func (w *world) mount(dir string) error {
+	secret := &corev1.Secret{}
+	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: "signadot", Name: "routeserver-tls"}, secret); err != nil {
+		return err
+	}
+	if len(secret.Data) == 0 {
+		return errors.New("the Secret is empty")
+	}
+	now, err := os.MkdirTemp(filepath.Dir(dir), "data-")
+	if err != nil {
+		return err
+	}
+	for name, content := range secret.Data {
+		if err := os.WriteFile(filepath.Join(now, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	before, _ := os.Readlink(dir)
+	if err := os.Symlink(now, dir+"-next"); err != nil {
+		return err
+	}
+	if err := os.Rename(dir+"-next", dir); err != nil {
+		return err
+	}
+	if before == "" {
+		return nil
+	}
+	return os.RemoveAll(before)
+}
+
+// signers are the authorities that are trusted now.
+func (w *world) signers() []*x509.Certificate {
+	w.t.Helper()
+	bundle, _ := w.tls.roots.Bundle()
+	all, err := trust.ReadBundle(bundle)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// The authority lives 30 days, and a pod longer: what a sidecar trusts follows, over
+// streams that stay open, and outlives its container.
+func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
+	w := newWorldWith(t, certs.Policy{Authority: 24 * time.Second, Leaf: 4 * time.Second, Settle: 4 * time.Second})
+	injected := w.signers()
+	signs := injected[0] // the first of a bundle does
+	for changes := 0; changes < 3; {
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal("the test ended")
+		}
+		if now := w.signers()[0]; !now.Equal(signs) {
+			signs = now
+			changes++
+		}
+	}
+	w.eventually("no authority is left that the pod was made with", func() error {
+		for _, a := range w.signers() {
+			if slices.ContainsFunc(injected, a.Equal) {
+				return fmt.Errorf("%s is", a.Subject.CommonName)
+			}
+		}
+		return nil
+	})
+	if w.keeper.log.says("route server") {
+		t.Error("the stream did not stay open")
+	}
+	reaches := func(key string) {
+		t.Helper()
+		w.sandbox(key)
+		w.eventually("routes come for "+key, func() error { return failsVisibly(w, key) })
+	}
+	reaches("before")
+
+	// Another container of the same pod.
+	w.keeper.end()
+	w.keeper.start()
+	reaches("again")
+	if w.keeper.log.says("not trusted") {
+		t.Error("after a restart it trusts nobody, for a while")
+	}
+
+	// One that was cut off all the time has nothing on disk.
+	w.keeper.end()
+	w.forget()
+	w.keeper.start()
+	w.eventually("it says whom it does not trust, and what to do", func() error {
+		if !w.keeper.log.says("not trusted", injected[0].Subject.CommonName, "must be made anew", w.pod.Host.String()) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	w.sandbox("never")
+	time.Sleep(time.Second)
+	if failsVisibly(w, "never") == nil {
+		t.Error("it takes routes from whom it does not trust")
+	}
+	if !w.keeper.log.says(devmesh.EnvTrust) {
+		t.Error("it does not say where those come from whom it trusts")
+	}
+}
+
+// forget removes what the sidecar has kept on disk of whom to trust.
+func (w *world) forget() {
+	w.t.Helper()
+	for _, v := range w.keeper.env {
+		if run, ok := strings.CutPrefix(v, runVariable+"="); ok {
+			if err := os.Remove(filepath.Join(run, "trust.pem")); err != nil {
+				w.t.Error(err)
+			}
+		}
+	}
+}
