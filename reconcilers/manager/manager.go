@@ -96,8 +96,9 @@ type Config struct {
 	RouteServer string
 	// RouteServerToken is the file with the token that is shown to them; empty for none.
 	RouteServerToken string
-	// Trust, where Inject.TLS is set, are the authorities that this process trusts: they are
-	// set to those of the certificates that it keeps for the operator's programs.
+	// Trust are the authorities that this process trusts: they are set to those of the
+	// certificates that it keeps for the operator's programs. Default: nobody is, and
+	// connections are plain; new ones where Inject.TLS is set.
 	Trust *trust.Roots
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
@@ -130,6 +131,9 @@ func (c Config) withDefaults() Config {
 		if c.SeveralInProcess {
 			c.Metrics = prometheus.NewRegistry()
 		}
+	}
+	if c.Trust == nil && c.Inject.TLS {
+		c.Trust = trust.NewRoots("Secret webhook-server-cert, which this program keeps")
 	}
 	access := rest.CopyConfig(c.REST)
 	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.

@@ -7,8 +7,8 @@
 // account; it has pools of its own, so that no stranger keeps it out. A token that is
 // not good makes its bearer a stranger and no more: proxies add tokens of their own.
 //
-// Calls inside a cluster are not encrypted: a token that is shown here is of no use
-// anywhere else, and is good for an hour.
+// Calls of the operator's own programs are encrypted, those of others need not be: a token
+// that is shown here is of no use anywhere else, and is good for an hour.
 package door
 
 import (

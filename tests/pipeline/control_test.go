@@ -79,7 +79,9 @@ func (w *world) serve(log *jetstream.Log) {
 	w.rest, w.grpc = "http://"+routes.RESTAddress(), routes.GRPCAddress()
 	w.run("the route server", routes.Run)
 	select {
-	case w.xds = <-xds:
+	case address := <-xds:
+		w.cable = w.lay(address)
+		w.xds = w.cable.address
 	case <-time.After(patience):
 		w.t.Fatal("xDS does not listen")
 	}

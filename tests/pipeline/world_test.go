@@ -47,6 +47,7 @@ type world struct {
 	grpc   string // host:port of its gRPC
 	xds    string // host:port of xDS, as the pod reaches it
 	pod    *podnet.Pod
+	cable  *cable // what it goes over
 	tls    *authority
 	keeper *keeping
 	sender traffic.Sender

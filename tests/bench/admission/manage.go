@@ -17,9 +17,9 @@ import (
 
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/sidecars/certs"
 )
 
 // orders are what the process of the manager is to do.

@@ -15,7 +15,6 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
@@ -44,8 +43,8 @@ type client struct {
 
 // Connecting says where to go, and as whom.
 type Connecting struct {
-	Load    Load
-	Address string
+	Load   Load
+	Served Served
 }
 
 // Connect opens all streams at once, and gives the time until each has had its
@@ -54,8 +53,12 @@ func (c *Clients) Connect(o Connecting, took *time.Duration) error {
 	c.load, c.failed = o.Load, make(chan error, 1)
 	first := make(chan struct{}, o.Load.Streams)
 	begun := time.Now()
+	secure, err := trusting(o.Served.Bundle)
+	if err != nil {
+		return err
+	}
 	for i := range o.Load.Streams {
-		conn, err := grpc.NewClient("passthrough:"+o.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		conn, err := grpc.NewClient("passthrough:"+o.Served.Address, grpc.WithTransportCredentials(secure),
 			// Thousands of them are in this process.
 			grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10), grpc.WithSharedWriteBuffer(true))
 		if err != nil {

@@ -38,6 +38,23 @@ func (l Load) targets() targets {
 	return t
 }
 
+// perStream is how much more memory a stream may take with TLS, in KiB.
+const perStream = 40
+
+// printTLS prints what TLS costs; plain is the same shape without.
+func (m measured) printTLS(w io.Writer, plain measured) {
+	beside, suffix := figures.Beside("plain").AtMost, "-"+m.name()
+	beside(w, "xds-tls-last-p50"+suffix, at(m.last, 0.5), "ms", 0, at(plain.last, 0.5))
+	beside(w, "xds-tls-last-p99"+suffix, at(m.last, 0.99), "ms", 0, at(plain.last, 0.99))
+	beside(w, "xds-tls-storm"+suffix, m.storm.Seconds(), "s", 0, plain.storm.Seconds())
+	beside(w, "xds-tls-memory"+suffix, m.memory, "MiB", 0, plain.memory)
+	beside(w, "xds-tls-heap"+suffix, m.heap, "MiB", 0, plain.heap)
+	beside(w, "xds-tls-memory-more-per-stream"+suffix, (m.memory-plain.memory)*1024/float64(m.Streams), "KiB", perStream, 0)
+	beside(w, "xds-tls-heap-more-per-stream"+suffix, (m.heap-plain.heap)*1024/float64(m.Streams), "KiB", perStream, 0)
+	beside(w, "xds-tls-cpu-server"+suffix, m.server, "s-per-s", 0, plain.server)
+	beside(w, "xds-tls-cpu-clients"+suffix, m.clients, "s-per-s", 0, plain.clients)
+}
+
 // printFigures prints one line for each number; beside is the same shape with
 // go-control-plane.
 func (m measured) printFigures(w io.Writer, beside measured) {

@@ -16,8 +16,9 @@ import (
 // The systems that are measured, and the forms in which they are asked for
 // routes.
 const (
-	ours     = "switchyard"
-	snapshot = "go-control-plane"
+	ours      = "switchyard"
+	encrypted = "switchyard, TLS"
+	snapshot  = "go-control-plane"
 
 	inParts = "parts"
 	asWhole = "whole"

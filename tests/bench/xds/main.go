@@ -20,7 +20,8 @@
 //
 // Beside each number of ours stands that of the snapshot cache and delta server
 // of go-control-plane, from the same run: the same routes from the same table, as
-// one resource for each workload, to the same clients.
+// one resource for each workload, to the same clients. And where sidecars are measured,
+// ours is measured again over TLS, beside what it is without.
 package main
 
 import (

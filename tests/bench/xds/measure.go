@@ -42,11 +42,11 @@ func measure(l Load) (m measured, err error) {
 	}
 	defer func() { err = errors.Join(err, from.Close()) }()
 
-	var address string
-	if err := at.Call("Serve", l, &address); err != nil {
+	var served Served
+	if err := at.Call("Serve", l, &served); err != nil {
 		return m, err
 	}
-	if err := from.Call("Connect", Connecting{l, address}, &m.storm); err != nil {
+	if err := from.Call("Connect", Connecting{l, served}, &m.storm); err != nil {
 		return m, err
 	}
 	if err := at.Call("Joined", struct{}{}, nil); err != nil {

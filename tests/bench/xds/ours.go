@@ -10,6 +10,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
@@ -24,15 +25,16 @@ import (
 type switchyard struct {
 	server  *serve.Server
 	receipt *receipt
+	secure  credentials.TransportCredentials // nil: plain
 }
 
-func newOurs(v *view.View, r *receipt) (*switchyard, error) {
+func newOurs(v *view.View, r *receipt, secure credentials.TransportCredentials) (*switchyard, error) {
 	sessions, err := serve.FromView(serve.ViewConfig{View: v, Identify: identify})
 	if err != nil {
 		return nil, err
 	}
 	server, err := serve.New(serve.Config{Sessions: receipted{sessions, r}})
-	return &switchyard{server, r}, err
+	return &switchyard{server, r, secure}, err
 }
 
 func identify(_ context.Context, token string) (serve.Peer, error) {
@@ -45,7 +47,7 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 }
 
 func (s *switchyard) serve(l net.Listener) error {
-	g := grpc.NewServer(append(serve.ServerOptions(), grpc.StreamInterceptor(s.receipt.overhear))...)
+	g := grpc.NewServer(append(serve.ServerOptions(), grpc.Creds(s.secure), grpc.StreamInterceptor(s.receipt.overhear))...)
 	s.server.Register(g)
 	return g.Serve(l)
 }

@@ -81,16 +81,25 @@ func (o *options) measureAll(w io.Writer) error {
 					return err
 				}
 			}
+			if err := one(encrypted, inParts, streams, w); err != nil {
+				return err
+			}
 		}
 	}
 	printTable(w, all)
-	var beside measured
+	var beside, plain measured
 	for _, m := range all {
-		if m.System == snapshot {
+		switch m.System {
+		case snapshot:
 			beside = m
-			continue
+		case encrypted:
+			m.printTLS(w, plain)
+		default:
+			m.printFigures(w, beside)
 		}
-		m.printFigures(w, beside)
+		if m.System == ours && m.Form == inParts {
+			plain = m
+		}
 	}
 	return nil
 }

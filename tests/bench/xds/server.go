@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc/credentials"
+
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/table"
@@ -42,8 +44,14 @@ type system interface {
 	due(context.Context, table.Table) (map[string]string, error)
 }
 
-// Serve begins to serve what a load has at first, and gives the address.
-func (s *Server) Serve(l Load, address *string) error {
+// Served is where the server is, and by whom it is known; nobody where it speaks plain.
+type Served struct {
+	Address string
+	Bundle  []byte
+}
+
+// Serve begins to serve what a load has at first.
+func (s *Server) Serve(l Load, at *Served) error {
 	ctx := context.Background()
 	s.load, s.log, s.places, s.receipt = l, memory.New(), map[event.Key]uint64{}, newReceipt(l)
 	if _, err := s.log.Begin(ctx, event.Mark{}); err != nil {
@@ -64,7 +72,12 @@ func (s *Server) Serve(l Load, address *string) error {
 	}
 	switch l.System {
 	case ours:
-		s.system, err = newOurs(s.view, s.receipt)
+		s.system, err = newOurs(s.view, s.receipt, nil)
+	case encrypted:
+		var secure credentials.TransportCredentials
+		if secure, at.Bundle, err = certify(); err == nil {
+			s.system, err = newOurs(s.view, s.receipt, secure)
+		}
 	default:
 		s.system, err = newSnapshots(s.view, s.receipt)
 	}
@@ -77,7 +90,7 @@ func (s *Server) Serve(l Load, address *string) error {
 	}
 	s.sent = &counted{Listener: listener}
 	go func() { lasts(s.system.serve(s.sent)) }()
-	*address = listener.Addr().String()
+	at.Address = listener.Addr().String()
 	return nil
 }
 
