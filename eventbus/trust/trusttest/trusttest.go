@@ -133,14 +133,20 @@ func File(t testing.TB, dir, name string, content []byte) {
 	}
 }
 
-// Serve shakes hands at an address, with any certificate, and hangs up.
-func Serve(t testing.TB, p Pair) (address string) {
+// Server is the configuration of a server that shows a certificate, whatever it is worth.
+func Server(t testing.TB, p Pair) *tls.Config {
 	t.Helper()
 	cert, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2"}})
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}}
+}
+
+// Serve shakes hands at an address, with any certificate, and hangs up.
+func Serve(t testing.TB, p Pair) (address string) {
+	t.Helper()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", Server(t, p))
 	if err != nil {
 		t.Fatal(err)
 	}
