@@ -70,8 +70,15 @@ func native(p *corev1.Pod) {
 	p.Status.InitContainerStatuses, p.Status.ContainerStatuses = p.Status.ContainerStatuses, nil
 }
 
+// trusting makes the sidecar one that speaks TLS, with those it was made to trust.
+func trusting(p *corev1.Pod) {
+	p.Spec.Containers[1].Env = append(p.Spec.Containers[1].Env, corev1.EnvVar{Name: devmesh.EnvTrust, Value: "PEM"})
+}
+
 func TestAPodIsInOneState(t *testing.T) {
 	everyone := coverage.Connected{"shop/p": true}
+	overTLS := inject.Config{TLS: true}.Settings()
+	overTLS = inject.Settings{RouteServer: overTLS.RouteServer}
 	tests := map[string]struct {
 		pod       *corev1.Pod
 		now       inject.Settings
@@ -87,6 +94,8 @@ func TestAPodIsInOneState(t *testing.T) {
 		"with an older sidecar":                 {pod("a", "p", with("sidecar:1", "init:2", true)), now, everyone, coverage.Outdated},
 		"with an older init container":          {pod("a", "p", with("sidecar:2", "init:1", true), native), now, everyone, coverage.Outdated},
 		"redirected in another mode":            {pod("a", "p", with("sidecar:2", "init:2", true), redirectedIn("legacy")), now, everyone, coverage.Outdated},
+		"of a chart before TLS":                 {pod("a", "p", with("sidecar:2", "init:2", true)), overTLS, everyone, coverage.Outdated},
+		"that speaks TLS":                       {pod("a", "p", with("sidecar:2", "init:2", true), trusting), overTLS, everyone, coverage.OK},
 		"redirected in the mode of now":         {pod("a", "p", with("sidecar:2", "init:2", true), redirectedIn("auto")), now, everyone, coverage.OK},
 		"with an older one and nobody knows":    {pod("a", "p", with("sidecar:1", "init:1", true)), inject.Settings{}, everyone, coverage.OK},
 		"not connected":                         {pod("a", "p", with("sidecar:2", "init:2", true)), now, coverage.Connected{"shop/q": true}, coverage.Behind},

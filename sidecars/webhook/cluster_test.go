@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
@@ -167,11 +168,13 @@ func (k *cluster) eventually(what string, holds func() error) {
 
 func (k *cluster) injector(address string) *Injector {
 	k.t.Helper()
+	into := testInject()
+	into.TLS = true
 	injector, err := New(Config{
 		REST:    k.rest,
-		Inject:  testInject(),
+		Inject:  into,
 		Address: address,
-		Certs: certs.Config{Every: 50 * time.Millisecond,
+		Certs: certs.Config{Every: 50 * time.Millisecond, Roots: trust.NewRoots("the keeper's"),
 			Policy: certs.Policy{Hosts: []string{"127.0.0.1", "localhost"}}},
 		Log: slog.New(slog.DiscardHandler),
 	})
@@ -273,6 +276,7 @@ func TestPodsOfARealCluster(t *testing.T) {
 		t.Error("this cluster has native sidecars, and the sidecar is none")
 	}
 	expectTokens(t, pod)
+	expectTrust(t, pod, k.bundle())
 	if pod, injected := k.pod("shop", "silent", nil); injected || len(pod.Annotations) != 0 {
 		t.Errorf("a pod that did not ask: injected %v, annotations %v", injected, pod.Annotations)
 	}
@@ -316,6 +320,22 @@ func TestPodsOfARealCluster(t *testing.T) {
 	if pod := k.eventuallyInjected("another"); pod == nil || len(k.bundle()) != 1 {
 		t.Error("another replica began anew")
 	}
+}
+
+// expectTrust checks that a sidecar trusts those that are published.
+func expectTrust(t *testing.T, pod *corev1.Pod, published []*x509.Certificate) {
+	t.Helper()
+	for _, v := range pod.Spec.InitContainers[0].Env {
+		if v.Name != devmesh.EnvTrust {
+			continue
+		}
+		certs, err := trust.ReadBundle([]byte(v.Value))
+		if err != nil || len(certs) != len(published) || !certs[0].Equal(published[0]) {
+			t.Errorf("the sidecar trusts %d authorities, and %d are published: %v", len(certs), len(published), err)
+		}
+		return
+	}
+	t.Error("the sidecar trusts nobody")
 }
 
 // expectTokens checks that the application has the token for the API, and what we

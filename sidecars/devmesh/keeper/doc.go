@@ -2,9 +2,9 @@
 // plane, so that the proxy starts, serves and restarts whether or not there is
 // one.
 //
-//	route server ◄── delta xDS, pod's token ── relay ◄── delta xDS, unix socket ── Envoy
-//	                                             │
-//	                                       routes on disk
+//	route server ◄── delta xDS over TLS, pod's token ── relay ◄── delta xDS, unix socket ── Envoy
+//	                                                      │
+//	                                         routes on disk, and whom to trust
 //
 // # Why a relay
 //
@@ -31,9 +31,18 @@
 // for one to the same routes at another time. Routes that are removed as a whole stay:
 // old routes are better than none.
 //
+// # Who answers
+//
+// A pod is made with the authorities that vouch for route servers (devmesh.EnvTrust), and the
+// sidecar speaks TLS with those, or with nobody. Route servers that it trusts tell it of the
+// authorities that follow; what they said last is on disk beside the routes (trust.pem), for
+// the next container of the pod. A sidecar that no route server could tell in time keeps its
+// last routes, and says in the log whom it does not trust. A pod that an earlier release has
+// made has no authorities: its sidecar speaks plain (tools/adr/0031).
+//
 // # Whose routes
 //
-// Whoever answers at the route server's name could send any. Of a head only what it says
+// Whoever answers at the route server's name could send any, where that is spoken to plain. Of a head only what it says
 // is taken (which table it is, which headers carry keys), and it is refused when requests
 // without a key would not go to the application in the pod. A part whose map is looked up
 // by anything but the routing key is refused, and so is an entry without a key; routes of
