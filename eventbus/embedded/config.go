@@ -42,7 +42,7 @@
 //
 // Followers cannot take all the consumers of the stream: a part is the writers' (gate).
 //
-// Over the port each client presents a token, and what it may do follows from
+// Over the port, which speaks TLS with who wants to (Config.TLS), each client presents a token, and what it may do follows from
 // the role that Authenticate gives it. A client whose token cannot be checked is
 // refused; it tries again by itself, and connections that are already open live
 // on. All deadlines and limits are set here, see options.

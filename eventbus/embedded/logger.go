@@ -3,6 +3,10 @@ package embedded
 import (
 	"fmt"
 	"log/slog"
+	"strings"
+	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // logger hands what the NATS server says to slog. The server formats its
@@ -13,13 +17,20 @@ type logger struct {
 	fatal chan string
 	// alarm tells that the server has said that something failed.
 	alarm chan struct{}
+	// shaking bounds how often failed handshakes are told of: whoever reaches the port can
+	// cause them.
+	shaking *rate.Limiter
 }
 
 func newLogger(to *slog.Logger) *logger {
-	return &logger{to: to, fatal: make(chan string, 1), alarm: make(chan struct{}, 1)}
+	return &logger{to: to, fatal: make(chan string, 1), alarm: make(chan struct{}, 1),
+		shaking: rate.NewLimiter(rate.Every(time.Second), 20)}
 }
 
 const said = "NATS server"
+
+// handshakeError is how the server begins to say that a client did not shake hands.
+const handshakeError = "TLS handshake error"
 
 func (l *logger) Noticef(format string, v ...any) {
 	l.to.Debug(said, "text", fmt.Sprintf(format, v...))
@@ -31,6 +42,12 @@ func (l *logger) Tracef(format string, v ...any) { l.to.Debug(said, "text", fmt.
 // Errorf raises the alarm. Which of its lines mean that the store has failed the
 // server does not say, so whoever hears it looks for himself.
 func (l *logger) Errorf(format string, v ...any) {
+	if strings.Contains(format, handshakeError) { // A client's fault, or that of whom it trusts.
+		if l.shaking.Allow() {
+			l.Warnf(format, v...)
+		}
+		return
+	}
 	l.to.Error(said, "text", fmt.Sprintf(format, v...))
 	select {
 	case l.alarm <- struct{}{}:

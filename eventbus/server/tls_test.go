@@ -157,4 +157,7 @@ func TestTheBusEndsHalfHandshakes(t *testing.T) {
 			t.Fatal("half a handshake is waited for")
 		}
 	}
+	if p.log.says(`"level":"ERROR"`) {
+		t.Error("strangers who do not shake hands have an error logged")
+	}
 }
