@@ -174,7 +174,7 @@ func (f *Folder) usable(leaf *x509.Certificate) error {
 // each connection, and none that has expired.
 func (f *Folder) Server() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13,
+		MinVersion: tls.VersionTLS13, CurvePreferences: curves,
 		// Our clients keep no sessions.
 		SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -4,11 +4,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"os"
+	"path/filepath"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -33,12 +34,34 @@ func certify() (credentials.TransportCredentials, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	config := &tls.Config{
-		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true,
-		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+	private, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
 	}
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	return trust.ServerCredentials(config, true), bundle, nil
+	folder, err := opened(map[string][]byte{
+		trust.CertFile: bundle, trust.BundleFile: bundle,
+		trust.KeyFile: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return trust.ServerCredentials(folder.Server(), true), bundle, nil
+}
+
+// opened opens a folder with files as a route server does. They are gone afterwards.
+func opened(files map[string][]byte) (*trust.Folder, error) {
+	dir, err := os.MkdirTemp("", "bench-xds-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return trust.Open(trust.Config{Dir: dir, Name: serverName})
 }
 
 // serverName is what clients call the server.
