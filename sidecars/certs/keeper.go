@@ -193,10 +193,7 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	programs, err := k.readPrograms(ctx)
-	if err != nil {
-		return false, err
-	}
+	programs, unread := k.readPrograms(ctx)
 	now, state := k.cfg.Now(), read(secret.Data)
 	published := append(registered.bundles(), programs.bundles()...)
 	steps := Plan(now, Observed{State: state, Published: inAll(published), Registered: len(published) > 0}, k.cfg.Policy)
@@ -219,11 +216,12 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 			return false, retriable(err)
 		}
 	}
-	wrote, err := k.equip(ctx, now, state, programs)
-	if err != nil {
-		return false, retriable(err)
+	// A program that cannot be equipped does not keep the webhook from serving.
+	if err := k.serve(state); err != nil {
+		return false, err
 	}
-	return len(steps) == 0 && !wrote, k.serve(state)
+	wrote, err := k.equip(ctx, now, state, programs)
+	return err == nil && len(steps) == 0 && !wrote, errors.Join(retriable(err), unread)
 }
 
 // serve makes the leaf the one that Certificate gives.

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -33,9 +34,8 @@ type equipped struct {
 type programs []equipped
 
 // readPrograms reads the Secrets of those programs that are installed: they belong to the
-// chart, and where one is missing its program is.
-func (k *Keeper) readPrograms(ctx context.Context) (programs, error) {
-	var out programs
+// chart, and where one is missing its program is. The error is of those that cannot be read.
+func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) {
 	for _, p := range k.cfg.Programs {
 		secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: k.cfg.Namespace, Name: p.Secret}
 		err := k.cfg.Client.Get(ctx, key, secret)
@@ -43,11 +43,12 @@ func (k *Keeper) readPrograms(ctx context.Context) (programs, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("cannot read Secret %s, which holds a certificate of ours: %w", key, err)
+			unread = errors.Join(unread, fmt.Errorf("cannot read Secret %s, which holds a certificate of ours: %w", key, err))
+			continue
 		}
 		out = append(out, equipped{p, secret})
 	}
-	return out, nil
+	return out, unread
 }
 
 // bundles returns what each program trusts, and has others trust.
