@@ -86,7 +86,11 @@ func (f *Folder) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			f.complain(f.look())
+			err := f.look()
+			if err != nil { // Perhaps the files were replaced between two reads.
+				err = f.look()
+			}
+			f.complain(err)
 		}
 	}
 }
@@ -103,8 +107,7 @@ func (f *Folder) complain(err error) {
 	}
 }
 
-// look reads the files, and takes what is sound. Files that are replaced between two
-// reads do not fit together; the next look has them all.
+// look reads the files, and takes what is sound.
 func (f *Folder) look() error {
 	var now content
 	for name, to := range map[string]*[]byte{CertFile: &now.cert, KeyFile: &now.key, BundleFile: &now.bundle} {
