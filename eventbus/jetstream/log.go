@@ -50,6 +50,9 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
+// DefaultMaxBytes bounds a stream for which nothing else is asked.
+const DefaultMaxBytes = 256 << 20
+
 // Config says where the log is and how large it may become.
 type Config struct {
 	// Conn reaches the server; the caller closes it, after all use of the log.
@@ -60,7 +63,7 @@ type Config struct {
 	// Replicas is how many servers keep the stream; 1 when it is 0. More than
 	// one needs a NATS cluster.
 	Replicas int
-	// MaxBytes bounds the stream; 256 MiB when it is 0.
+	// MaxBytes bounds the stream; DefaultMaxBytes when it is 0.
 	MaxBytes int64
 	// Logger takes what happens to the log; slog.Default() when it is nil.
 	Logger *slog.Logger
@@ -87,7 +90,7 @@ func (c Config) withDefaults() Config {
 		c.Replicas = 1
 	}
 	if c.MaxBytes == 0 {
-		c.MaxBytes = 256 << 20
+		c.MaxBytes = DefaultMaxBytes
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

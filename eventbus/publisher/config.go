@@ -79,6 +79,9 @@ type Config struct {
 	// BoundsPause is how often the bounds are looked at, beside whenever many events
 	// have come or the log is full: 5 s when it is 0.
 	BoundsPause time.Duration
+	// Crowded is told when the log has come to take half of its room, and when it takes less
+	// again (Crowded, the function); nil: nobody is.
+	Crowded func(crowded bool, kept eventbus.Kept)
 	// Patience is how long the log waits, once nothing happens any more, for a few
 	// objects that are not stated: 30 s when it is 0. Ten times as long for many.
 	Patience time.Duration

@@ -84,6 +84,7 @@ func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 	if err != nil {
 		return History{}, false, err
 	}
+	p.weigh(kept)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := &p.mirror

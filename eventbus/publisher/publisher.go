@@ -45,6 +45,9 @@ type Publisher struct {
 	// full is true from when the log refuses a fact for want of room to when
 	// something is forgotten.
 	full bool
+	// kept is how much the log took at the last look, crowded whether that is too much.
+	kept    eventbus.Kept
+	crowded bool
 	// aged is what the last look at the bounds found too old; it belongs to keepBounds.
 	aged Floor
 	// unsettled are the keys that the last round did not wait for any longer.

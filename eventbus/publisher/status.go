@@ -20,6 +20,10 @@ type Status struct {
 	Floors int
 	// Live are how many facts count.
 	Live uint64
+	// Bytes and MaxBytes are how much the log takes, and may take; Crowded says that it is
+	// half or was lately. All are of the last look at the bounds.
+	Bytes, MaxBytes uint64
+	Crowded         bool
 	// Ended counts the epochs that ended while this process led, by why:
 	// EndedDamaged, EndedFull, EndedLost.
 	Ended map[string]uint64
@@ -34,6 +38,7 @@ func (p *Publisher) Status() Status {
 	s := Status{
 		Why: p.ready(), Witness: p.known, Begins: max(p.mirror.begins, 1), Floors: len(p.mirror.floors),
 		Ended: maps.Clone(p.ended), Unsettled: slices.Clone(p.unsettled),
+		Bytes: p.kept.Bytes, MaxBytes: p.kept.MaxBytes, Crowded: p.crowded,
 	}
 	s.Live, _ = p.mirror.live()
 	return s

@@ -1,0 +1,37 @@
+package publisher
+
+import "switchyard.dev/eventbus"
+
+// Crowded reports whether a log takes so much of its room that people should know: half,
+// at which it begins to forget what it is to keep, until it takes less than three eighths
+// again, so that a log which hovers about half is told of once. was is what it returned
+// before.
+func Crowded(was bool, kept eventbus.Kept) bool {
+	from := kept.MaxBytes / 2
+	if was {
+		from = kept.MaxBytes / 8 * 3
+	}
+	return kept.MaxBytes > 0 && kept.Bytes >= from
+}
+
+// weigh notes how much room the log takes, and has people told when that has become too
+// much, or is not any more.
+func (p *Publisher) weigh(kept eventbus.Kept) {
+	p.mu.Lock()
+	was := p.crowded
+	p.crowded, p.kept = Crowded(was, kept), kept
+	now := p.crowded
+	p.mu.Unlock()
+	if now == was {
+		return
+	}
+	if now {
+		p.config.Logger.Warn("the routing log takes half of its room: history is forgotten sooner than it is to be; give it more room, or ask for less history",
+			"bytes", kept.Bytes, "maxBytes", kept.MaxBytes, "events", kept.Tip.Seq+1-kept.Floor.Seq)
+	} else {
+		p.config.Logger.Info("the routing log has room again", "bytes", kept.Bytes, "maxBytes", kept.MaxBytes)
+	}
+	if p.config.Crowded != nil {
+		p.config.Crowded(now, kept)
+	}
+}
