@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 )
@@ -49,6 +50,8 @@ type authenticator struct {
 	config Config
 	secret string
 	nats   *server.Server // set before the server takes connections
+	// front is where clients come in; nil before they may.
+	front atomic.Pointer[front]
 	// closed refuses everybody: the server is about to end.
 	closed atomic.Bool
 }
@@ -65,8 +68,13 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	if a.config.Authenticate == nil {
 		return false
 	}
-	log := a.config.Logger.With("remote", c.RemoteAddress().String(), "name", c.GetOpts().Name)
-	ctx, cancel := context.WithTimeout(context.Background(), AuthTimeout)
+	remote := c.RemoteAddress().String()
+	front := a.front.Load()
+	if front != nil {
+		remote = front.client(remote)
+	}
+	log := a.config.Logger.With("remote", remote, "name", c.GetOpts().Name)
+	ctx, cancel := context.WithTimeout(callers.With(context.Background(), callers.At(remote)), AuthTimeout)
 	defer cancel()
 	role, err := a.config.Authenticate(ctx, token)
 	if err != nil {
@@ -81,6 +89,9 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 	if !a.admit(c, role, permissions) {
 		log.Error("refused a client of the event bus", "reason", "its account does not exist")
 		return false
+	}
+	if front != nil {
+		front.known(remote)
 	}
 	log.Info("a client connected to the event bus", "writer", role == connect.Writer)
 	return true

@@ -1,7 +1,8 @@
 // Package embedded is the server of the routing log: a NATS server with
 // JetStream, inside our own process.
 //
-// It opens one port at most, the one that is asked for; without one it is
+// It opens one port at most, the one that is asked for, and beside it one of the
+// loopback device, to which the front leads clients; without one it is
 // reached from inside the process only. No monitoring, cluster, gateway, leaf
 // node, websocket or MQTT listener is ever opened. Every write is on disk before
 // it is acknowledged (SyncAlways): with the server's own defaults a power cut
@@ -69,7 +70,7 @@ type Config struct {
 	// a free one. Empty: no listener, only Conn reaches the server.
 	Listen string
 	// Authenticate tells the role of a client by its token; an error refuses it,
-	// and is logged. It is called for each new connection and has AuthTimeout to
+	// and is logged. The context says from where it calls (callers.From). It is called for each new connection and has AuthTimeout to
 	// answer. Needed when Listen is set.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// TLS, if not nil, is how the listener speaks it: with each client that wants to. The
@@ -83,7 +84,8 @@ type Config struct {
 	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0. It is
 	// never more than 70 per cent of the volume.
 	MaxStore int64
-	// MaxConnections bounds the clients; 256 when it is 0.
+	// MaxConnections is how many connections strangers may have, who have shown no token
+	// yet, and how many clients that are known; 256 when it is 0.
 	MaxConnections int
 	// Logger takes what the server says; slog.Default() when it is nil.
 	Logger *slog.Logger

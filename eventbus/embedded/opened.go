@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,8 @@ type opened struct {
 	conn *nats.Conn
 	js   natsjs.JetStream
 	mine *jetstream.Log
+	// front is where clients come in; nil before they may.
+	front *front
 }
 
 // errStuck says that a NATS server neither works nor ends. It holds the files of
@@ -126,8 +129,9 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 		AuthTimeout:  AuthTimeout.Seconds(),
 		PingInterval: pingInterval, MaxPingsOut: pingsOut,
 		WriteDeadline: writeDeadline,
-		MaxConn:       s.config.MaxConnections,
-		MaxSubs:       256,
+		// The front lets in so many strangers, and as many who are known; the rest are ours.
+		MaxConn: 2*s.config.MaxConnections + ownConnections,
+		MaxSubs: 256,
 		// An event, and some room for what a request carries beside it.
 		MaxPayload: eventbus.MaxEvent + 16<<10,
 		MaxPending: 64 << 20,
@@ -139,17 +143,18 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 		// it sends.
 		o.TLSConfig, o.TLSTimeout, o.AllowNonTLS = s.config.TLS, tlsTimeout.Seconds(), !s.config.RequireTLS
 	}
-	if s.place != nil {
-		o.Host, o.Port = s.place.addr.IP.String(), s.place.addr.Port
-	}
+	o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT // behind the front
 	if err := o.ProcessConfigString(accounts()); err != nil {
 		return nil, fmt.Errorf("event bus: accounts: %w", err)
 	}
 	return o, nil
 }
 
-// listen opens the listener.
-func (o *opened) listen() error {
+// ownConnections are those from inside the process.
+const ownConnections = 16
+
+// listen lets clients in at an address.
+func (o *opened) listen(c Config, at net.Addr) error {
 	listening := make(chan struct{})
 	o.nats.AcceptLoop(listening)
 	<-listening
@@ -161,6 +166,12 @@ func (o *opened) listen() error {
 	if o.nats.Addr() == nil {
 		return errors.New("event bus: the server was closed before it listened")
 	}
+	front, err := openFront(c, at, o.nats.Addr().String())
+	if err != nil {
+		return err
+	}
+	o.front = front
+	o.auth.front.Store(front)
 	return nil
 }
 
@@ -226,6 +237,9 @@ func (o *opened) dismiss() {
 // does not end, also when it still reads the store: it would go on, and write,
 // long after another server has been opened.
 func (o *opened) close() error {
+	if o.front != nil {
+		o.front.close()
+	}
 	if o.conn != nil {
 		o.conn.Close()
 	}

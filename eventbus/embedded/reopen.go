@@ -116,7 +116,7 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 		return nil, s.giveUp(o, err)
 	}
 	if s.place != nil {
-		if err := o.listen(); err != nil {
+		if err := o.listen(s.config, s.place.addr); err != nil {
 			return nil, s.giveUp(o, err)
 		}
 	}

@@ -190,8 +190,10 @@ type Stats struct {
 	LastSeq uint64
 	// MaxBytes is the bound of Bytes.
 	MaxBytes uint64
-	// Connections counts the clients.
+	// Connections counts the clients, and Closed the connections of strangers that were
+	// closed to make room for others since the store was opened.
 	Connections int
+	Closed      uint64
 	// Synced says whether every write is on disk before it is acknowledged.
 	Synced bool
 	// Witnessed is what the witness holds: the newest event known to be on disk.
@@ -228,6 +230,9 @@ func (s *Server) Stats() (Stats, error) {
 	}
 	stats.Events, stats.Bytes, stats.Synced = info.Messages, info.Bytes, info.Config.SyncAlways
 	stats.Connections = max(o.nats.NumClients()-1, 0) // without our own
+	if o.front != nil {
+		stats.Closed = o.front.listener.Closed()
+	}
 	for _, account := range info.AccountDetails {
 		for _, one := range account.Streams {
 			if one.Name == stream {

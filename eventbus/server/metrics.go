@@ -24,7 +24,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	gauge := func(name, help string, value float64) { send(prometheus.GaugeValue, name, help, value, nil) }
 	gauge("ready", "1 when the log can be served.", oneIf(c.of.ready() == nil))
 	for name, l := range map[string]*callers.Listener{"health": c.of.health, "metrics": c.of.metrics} {
-		send(prometheus.CounterValue, "connections_closed_total", "Connections for HTTP that were closed to make room for others.",
+		send(prometheus.CounterValue, "connections_closed_total", "Connections that were closed to make room for others.",
 			float64(l.Closed()), prometheus.Labels{"listener": name})
 	}
 	bus := c.of.bus.Load()
@@ -42,6 +42,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	gauge("last_sequence", "Sequence of the last event; it falls when the log begins again.", float64(stats.LastSeq))
 	gauge("witnessed_sequence", "Sequence of the newest event that is known to be on disk.", float64(stats.Witnessed.Seq))
 	gauge("connections", "Clients that are connected.", float64(stats.Connections))
+	send(prometheus.CounterValue, "connections_closed_total", "Connections that were closed to make room for others.",
+		float64(stats.Closed), prometheus.Labels{"listener": "clients"})
 	gauge("synced", "1 when every write is on disk before it is acknowledged.", oneIf(stats.Synced))
 	for _, kind := range embedded.Damages {
 		send(prometheus.CounterValue, "stores_moved_aside_total", "Damaged stores that were moved aside, by what was wrong.",

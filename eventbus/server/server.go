@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -50,6 +49,14 @@ const Name = "eventbus.signadot.svc"
 // HTTP; for more, silent ones are closed.
 const maxConnections = 256
 
+// A token that says it is made for the bus, and is not known yet, costs a question to the
+// API server. One address has a few of those at once, so that whoever forges tokens does not
+// keep others from being known.
+const (
+	questionsEach  = 4
+	questionsInAll = 64
+)
+
 // Start opens the listeners and the log. Health and metrics are served from the
 // beginning, since reading a large log takes a while. Run goes on, Close ends
 // all.
@@ -62,6 +69,7 @@ func Start(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	questions := callers.NewPool("tokens that are not known yet", callers.Bounds{Each: questionsEach, Strangers: questionsInAll})
 	s := &Server{}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -79,7 +87,7 @@ func Start(c Config) (*Server, error) {
 		StoreDir: c.Settings.StoreDir, Listen: c.Settings.Listen, MaxStore: c.Settings.MaxStore, Logger: c.Logger,
 		TLS: s.secure(folder), RequireTLS: !c.Settings.AcceptPlain,
 		Authenticate: func(ctx context.Context, token string) (connect.Role, error) {
-			who, err := verifier.Verify(ctx, token)
+			who, err := verifier.VerifyAdmitted(ctx, token, func() (func(), error) { return questions.Enter(callers.From(ctx)) })
 			if err != nil {
 				return 0, err
 			}
@@ -127,8 +135,8 @@ func (s *Server) serve() {
 	health.HandleFunc("GET /readyz", s.answerReady)
 	metrics := http.NewServeMux()
 	metrics.Handle("GET /metrics", scrapes.New(registry))
-	s.serving.Go(func() error { return serve(s.ctx, s.health, health) })
-	s.serving.Go(func() error { return serve(s.ctx, s.metrics, metrics) })
+	s.serving.Go(func() error { return callers.ServeProbes(s.ctx, s.health, health) })
+	s.serving.Go(func() error { return callers.ServeProbes(s.ctx, s.metrics, metrics) })
 }
 
 // Run serves until ctx ends, and returns nil then, or until something fails.
@@ -184,22 +192,4 @@ func listen(c Config, name, address string) (*callers.Listener, error) {
 	bounded := callers.Listen(l, maxConnections, 0)
 	bounded.Warn(c.Logger, name)
 	return bounded, nil
-}
-
-// serve serves HTTP on the listener until ctx ends.
-func serve(ctx context.Context, l net.Listener, handler http.Handler) error {
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       5 * time.Second,
-		WriteTimeout:      15 * time.Second,
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-	}
-	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stopped()
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
 }

@@ -1,0 +1,113 @@
+package embedded
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"switchyard.dev/eventbus/callers"
+)
+
+// A NATS server bounds its connections before anybody has shown who he is: strangers who
+// say nothing take the places of the manager and the route servers, for five seconds each,
+// and again. It cannot be given a listener that knows better. So clients come to the front,
+// which has one (callers.Listener), and are led on over the loopback device, byte by byte:
+// TLS, too, is between the client and the NATS server. A client that has shown a good token
+// is counted apart from then on, and nothing that strangers do closes its connection.
+type front struct {
+	listener *callers.Listener
+	to       string
+
+	mu sync.Mutex
+	// clients are the addresses of clients, by the one from which they are led on.
+	clients map[string]string
+}
+
+// dialWithin bounds the way from the front to the NATS server, in the same process.
+const dialWithin = 5 * time.Second
+
+// openFront leads clients of an address to the NATS server that listens at to. most is how
+// many connections strangers may have, and how many those who are known.
+func openFront(c Config, at net.Addr, to string) (*front, error) {
+	l, err := net.Listen("tcp", at.String())
+	if err != nil {
+		return nil, fmt.Errorf("event bus: %w", err)
+	}
+	f := &front{listener: callers.Listen(l, c.MaxConnections, callers.WriteWithin), to: to, clients: map[string]string{}}
+	f.listener.Warn(c.Logger, "event bus")
+	go f.serve()
+	return f, nil
+}
+
+// serve leads clients on until the listener is closed.
+func (f *front) serve() {
+	for {
+		client, err := f.listener.Accept()
+		if isTemporary(err) {
+			time.Sleep(acceptPause)
+			continue
+		}
+		if err != nil {
+			return
+		}
+		go f.lead(client)
+	}
+}
+
+// acceptPause is how long nobody is accepted after that has failed, as for want of files.
+const acceptPause = 50 * time.Millisecond
+
+// isTemporary reports whether another connection may be accepted though this one was not.
+func isTemporary(err error) bool {
+	t, ok := err.(interface{ Temporary() bool })
+	return ok && t.Temporary()
+}
+
+// lead leads one client on, until either end closes.
+func (f *front) lead(client net.Conn) {
+	defer client.Close()
+	inner, err := net.DialTimeout("tcp", f.to, dialWithin)
+	if err != nil {
+		return // The server ends. The client tries again.
+	}
+	defer inner.Close()
+	from := inner.LocalAddr().String()
+	f.note(from, client.RemoteAddr().String())
+	defer f.note(from, "")
+	done := make(chan struct{}, 2)
+	pass := func(to, from net.Conn) {
+		_, _ = io.Copy(to, from) // either end tells its own user
+		done <- struct{}{}
+	}
+	go pass(inner, client)
+	go pass(client, inner)
+	<-done
+}
+
+// note notes whose connection comes from an address of the front; "" for nobody's.
+func (f *front) note(from, client string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.clients[from] = client; client == "" {
+		delete(f.clients, from)
+	}
+}
+
+// client returns the address of the client that is led on from an address of the front;
+// that one itself when there is none.
+func (f *front) client(from string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if client := f.clients[from]; client != "" {
+		return client
+	}
+	return from
+}
+
+// known takes note that the client at an address has shown who it is.
+func (f *front) known(client string) { f.listener.Known(client) }
+
+// close lets nobody in any more.
+func (f *front) close() { _ = f.listener.Close() }
