@@ -8,7 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -38,14 +42,27 @@ func Read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*Workload,
 	return OfDeployment(d), nil
 }
 
-// Pods reads the pods that the selector of the workload selects. They are shared
-// with the cache.
+// PodSource has the pods of baselines where the cache has not: package pods.
+type PodSource interface {
+	// PodsOf returns the pods of a workload, which selector selects.
+	PodsOf(ctx context.Context, w *Workload, selector labels.Selector) ([]corev1.Pod, error)
+	// PodsHeld returns those pods of a namespace that are in memory.
+	PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error)
+	// PodEvents tells a controller of pods with a sidecar.
+	PodEvents(h handler.EventHandler, predicates ...predicate.Predicate) source.Source
+}
+
+// Pods reads the pods that the selector of the workload selects, from c when that is a
+// PodSource as one. They are shared with the cache.
 //
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 func Pods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(w.Selector)
 	if err != nil {
 		return nil, nil // The API server takes no such workload.
+	}
+	if source, ok := c.(PodSource); ok {
+		return source.PodsOf(ctx, w, selector)
 	}
 	var pods corev1.PodList
 	err = c.List(ctx, &pods, client.InNamespace(w.Ref.Namespace),

@@ -122,11 +122,15 @@ func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
 		b = b.WatchesRawSource(rollouts.Source(guard.Enqueue(m.byRollout), guard.Updates(workloadChanged)))
 	}
+	if pods, ok := m.Client.(PodSource); ok {
+		b = b.WatchesRawSource(pods.PodEvents(guard.Enqueue(m.byPod), guard.Updates(podChanged)))
+	} else {
+		b = b.Watches(&corev1.Pod{}, guard.Enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
+	}
 	return b.
 		Watches(&appsv1.Deployment{}, guard.Enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
 		Watches(&corev1.Service{}, guard.Enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
-		Watches(&discoveryv1.EndpointSlice{}, guard.Enqueue(m.bySlice), builder.WithPredicates(guard.Updates(sliceChanged))).
-		Watches(&corev1.Pod{}, guard.Enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
+		Watches(&discoveryv1.EndpointSlice{}, guard.Enqueue(m.bySlice), builder.WithPredicates(guard.Updates(sliceChanged)))
 }
 
 // byDeployment leads from a baseline to its members, also from one that Rollouts take
@@ -222,30 +226,58 @@ func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile
 }
 
 // bySlice leads from an EndpointSlice to the members of those baselines whose pods it
-// names.
+// names; where it names a pod that is not in memory, to all members of the namespace.
 func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok || madeForMember(o) {
 		return nil
 	}
+	if _, some := m.Client.(PodSource); some && !allAmong(s, m.pods(ctx, s.Namespace)) {
+		return m.find(ctx, client.InNamespace(s.Namespace))
+	}
 	return m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return namesPod(s, p) })
+}
+
+// allAmong reports whether every endpoint of a slice is one of these pods.
+func allAmong(s *discoveryv1.EndpointSlice, pods []corev1.Pod) bool {
+	for i := range s.Endpoints {
+		one := &discoveryv1.EndpointSlice{ObjectMeta: s.ObjectMeta, Endpoints: s.Endpoints[i : i+1]}
+		if !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return namesPod(one, &p) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // byPods leads to the members of those baselines that have pods which a Service leads to.
 // While a baseline is rolled out some are of a form that its template is no more.
 func (m Members) byPods(ctx context.Context, namespace string, leads func(*corev1.Pod) bool) []reconcile.Request {
 	var out []reconcile.Request
-	var pods corev1.PodList
-	m.list(ctx, &pods, client.InNamespace(namespace))
+	pods := m.pods(ctx, namespace)
 	asked := map[string]bool{}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		if name := workloadOf(p); !asked[name] && !madeForMember(p) && leads(p) {
 			asked[name] = true
 			out = append(out, m.byPod(ctx, p)...)
 		}
 	}
 	return out
+}
+
+// pods returns those pods of a namespace that are in memory.
+func (m Members) pods(ctx context.Context, namespace string) []corev1.Pod {
+	source, ok := m.Client.(PodSource)
+	if !ok {
+		var pods corev1.PodList
+		m.list(ctx, &pods, client.InNamespace(namespace))
+		return pods.Items
+	}
+	held, err := source.PodsHeld(ctx, namespace)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot find what an event is about")
+	}
+	return held
 }
 
 // byPod leads from a pod of a baseline to its members.
@@ -292,11 +324,31 @@ func (m Members) find(ctx context.Context, options ...client.ListOption) []recon
 }
 
 // workloadChanged passes over changes of a baseline that no fork has: of its status,
-// and of what its own controllers and tools note on it.
+// but for how many pods it counts, since not all of them are watched, and of what its own
+// controllers and tools note on it.
 func workloadChanged(before, after client.Object) bool {
-	return before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
+	return podsCounted(before) != podsCounted(after) || before.GetGeneration() != after.GetGeneration() || before.GetUID() != after.GetUID() ||
 		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) ||
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(said(before), said(after))
+}
+
+// counted is how many pods a workload says that it has.
+type counted struct{ all, updated, ready int64 }
+
+// podsCounted returns what the status of a workload says of its pods. What is kept of
+// Rollouts has no number of those that are ready, but one of those that serve.
+func podsCounted(o client.Object) counted {
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		return counted{int64(o.Status.Replicas), int64(o.Status.UpdatedReplicas), int64(o.Status.ReadyReplicas)}
+	case *unstructured.Unstructured:
+		number := func(field string) int64 {
+			n, _, _ := unstructured.NestedInt64(o.Object, "status", field)
+			return n
+		}
+		return counted{number("replicas"), number("updatedReplicas"), number("availableReplicas")}
+	}
+	return counted{}
 }
 
 // said gives the annotations of a workload without those that controllers and tools

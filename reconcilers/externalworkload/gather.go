@@ -28,7 +28,7 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
-	if err := in.gatherHolders(ctx, c); err != nil {
+	if err := in.gatherHolders(ctx, c, r.config.Live); err != nil {
 		return in, err
 	}
 	if err := in.gatherServers(ctx, r.config.Live); err != nil {
@@ -81,8 +81,9 @@ func (r *Reconciler) proxies() string {
 	return r.config.OperatorNamespace
 }
 
-// gatherHolders reads the pods that the status may mean as the end of the tunnel.
-func (in *Input) gatherHolders(ctx context.Context, c client.Reader) error {
+// gatherHolders reads the pods that the status may mean as the end of the tunnel: those of
+// the operator's namespace from the cache, which has all of them, and others past it.
+func (in *Input) gatherHolders(ctx context.Context, c, live client.Reader) error {
 	tunnel := in.Workload.Status.Tunnel
 	if tunnel == nil || tunnel.Info == nil || tunnel.Info.TunnelProxyPodName == "" {
 		return nil
@@ -92,9 +93,12 @@ func (in *Input) gatherHolders(ctx context.Context, c client.Reader) error {
 		namespaces = append(namespaces, in.OperatorNamespace)
 	}
 	for _, namespace := range namespaces {
-		pod := corev1.Pod{}
+		pod, from := corev1.Pod{}, live
+		if namespace == in.OperatorNamespace {
+			from = c
+		}
 		key := client.ObjectKey{Namespace: namespace, Name: tunnel.Info.TunnelProxyPodName}
-		switch err := c.Get(ctx, key, &pod); {
+		switch err := from.Get(ctx, key, &pod); {
 		case err == nil:
 			in.Holders = append(in.Holders, pod)
 		case !apierrors.IsNotFound(err):

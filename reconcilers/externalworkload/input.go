@@ -1,6 +1,7 @@
 package externalworkload
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,14 @@ type (
 // oldEndpointsKind is its kind.
 func oldEndpointsKind() schema.GroupVersionKind {
 	return corev1.SchemeGroupVersion.WithKind("Endpoints")
+}
+
+// holderUnwatched reports whether the status names a pod at the end of the tunnel that is
+// not one of the operator's namespace, of whose pods alone we are told.
+func (in Input) holderUnwatched() bool {
+	tunnel := in.Workload.Status.Tunnel
+	return tunnel != nil && tunnel.Info != nil && tunnel.Info.TunnelProxyPodName != "" &&
+		!slices.ContainsFunc(in.Holders, func(p corev1.Pod) bool { return p.Namespace == in.OperatorNamespace })
 }
 
 // takesRequests says whether there is a baseline whose requests are diverted.

@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	in, err := r.gather(ctx, w)
 	if err != nil {
-		return reconcile.Result{}, err
+		return apply.Again(err)
 	}
 	decision := Decide(in)
 	if decision.Delete {
@@ -84,18 +84,30 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (reconc
 	if err := errors.Join(acted, err, r.writer.Status(ctx, in.Workload, after)); err != nil {
 		return apply.Again(err)
 	}
-	return reconcile.Result{RequeueAfter: lookAgain(d, made, r.config.Now())}, nil
+	return reconcile.Result{RequeueAfter: lookAgain(in, d, made, r.config.Now())}, nil
 }
+
+// holderAgain is when the pod at the end of a tunnel is looked at again that is not of the
+// operator's namespace: nobody tells of it, unless it has a sidecar.
+const holderAgain = 5 * time.Second
 
 // lookAgain says after what time to look again although nothing has changed that we
 // are told of; zero for never.
-func lookAgain(d Decision, made Made, now time.Time) time.Duration {
+func lookAgain(in Input, d Decision, made Made, now time.Time) time.Duration {
 	var after time.Duration
 	if !d.Tunnel.Turns.IsZero() {
 		after = max(d.Tunnel.Turns.Sub(now), time.Millisecond)
 	}
-	if refused := len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil; refused && (after == 0 || after > apply.RefusedAgain) {
-		after = apply.RefusedAgain
+	within := func(most time.Duration) {
+		if after == 0 || after > most {
+			after = most
+		}
+	}
+	if len(made.ServiceRefusals) > 0 || made.EndpointsRefusal != nil {
+		within(apply.RefusedAgain)
+	}
+	if in.holderUnwatched() {
+		within(holderAgain)
 	}
 	return after
 }

@@ -63,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	in, err := gather(ctx, r.config.Client, w, r.config.OperatorNamespace)
 	if err != nil {
-		return reconcile.Result{}, err
+		return apply.Again(err)
 	}
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	decision := Decide(in)

@@ -38,15 +38,18 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// CacheOptions say what is kept in memory: of pods only what keepSidecars leaves, of
+// CacheOptions say what is kept in memory: of pods those of forks, and those of the
+// operator's namespace, in which the ends of tunnels may be (those with a sidecar are in a
+// cache of their own, package pods); of each only what keepSidecars leaves; of
 // endpoints only those that no selector of a Service has made, and of everything no more
 // of managedFields than who wrote it.
 // namespaces are those in which the operator may work; empty means all.
-func CacheOptions(namespaces []string) crcache.Options {
+// operator is that in which it lives.
+func CacheOptions(namespaces []string, operator string) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform: transform(keepManagers),
 		ByObject: map[client.Object]crcache.ByObject{
-			&corev1.Pod{}:                   {Transform: transform(keepSidecars)},
+			&corev1.Pod{}:                   {Transform: transform(keepSidecars), Namespaces: podNamespaces(namespaces, operator)},
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
 			&corev1.Service{}:               {Transform: transform(keepNoBooks)},
 			&policyv1.PodDisruptionBudget{}: {Transform: transform(keepSelector)},
@@ -63,12 +66,30 @@ func CacheOptions(namespaces []string) crcache.Options {
 	return o
 }
 
+// podNamespaces says which pods are kept of which namespace.
+func podNamespaces(namespaces []string, operator string) map[string]crcache.Config {
+	forks := crcache.Config{LabelSelector: exists(crdv1.LabelForkedWorkload)}
+	if len(namespaces) == 0 {
+		return map[string]crcache.Config{crcache.AllNamespaces: forks, operator: {LabelSelector: labels.Everything()}}
+	}
+	out := map[string]crcache.Config{}
+	for _, n := range namespaces {
+		if out[n] = forks; n == operator {
+			out[n] = crcache.Config{LabelSelector: labels.Everything()}
+		}
+	}
+	return out
+}
+
 // ofExternalWorkloads selects what was made for external workloads. What another one
 // has made under the same name is still met: writing asks the API server itself.
-func ofExternalWorkloads() labels.Selector {
-	made, err := labels.NewRequirement(crdv1.LabelExternalWorkload, selection.Exists, nil)
+func ofExternalWorkloads() labels.Selector { return exists(crdv1.LabelExternalWorkload) }
+
+// exists selects what has a label.
+func exists(label string) labels.Selector {
+	made, err := labels.NewRequirement(label, selection.Exists, nil)
 	if err != nil {
-		return labels.Nothing() // Never: the label is a constant.
+		return labels.Nothing() // Never: labels are constants.
 	}
 	return labels.NewSelector().Add(*made)
 }

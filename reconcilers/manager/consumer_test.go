@@ -3,6 +3,7 @@ package manager_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,7 +27,7 @@ func TestAConsumerNeedsNoSidecarUntilAServiceLeadsToIt(t *testing.T) {
 	c := world(t, ns)
 	registry := prometheus.NewRegistry()
 	var config manager.Config
-	config.Metrics = registry
+	config.Metrics, config.SurveyEvery = registry, 100*time.Millisecond
 	c.manage(config)
 	d := &appsv1.Deployment{}
 	c.create(d, `
@@ -85,6 +86,7 @@ ports: [{port: 9090}]`)
 	c.quiet()
 	needsNone("while the Service leads elsewhere")
 	address(c, pod, "10.1.2.3")
+	c.count(d)
 	needsOne("once the pod has the address", "names", 9090)
 	edit(c, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.4" })
 	needsNone("when the address is another one's")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,10 +13,12 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -25,27 +28,66 @@ const scrapePatience = 5 * time.Second
 
 // devmeshPods is the metric of package coverage.
 var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
-	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing.",
+	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of some minutes ago.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
+// surveyEvery is how often the pods are looked through that have not our label: whether
+// one of them started without a sidecar, or with that of an earlier version. That reads all
+// pods of the cluster, 500 at a time.
+const surveyEvery = 5 * time.Minute
+
 // coverageMetrics count the pods of each workload that is concerned by how they
-// stand with their sidecar, from the cache, when they are asked for. Only the
+// stand with their sidecar, from the cache and, where they have not our label, as the
+// last survey found them, when they are asked for. Only the
 // leader says something, so that a sum over replicas counts each pod once. There
 // is a series for each state of each such workload, also for those with no pod,
 // so that an alert finds the zero.
 type coverageMetrics struct {
 	reader client.Reader
+	pods   *pods.Pods
+	// every is how often there is a survey.
+	every time.Duration
 	// leads is closed once this process is the leader.
 	leads  <-chan struct{}
 	now    inject.Settings
 	logger *slog.Logger
+
+	mu sync.Mutex
+	// found are the pods without our label that are concerned.
+	found []corev1.Pod
+}
+
+// survey looks through the pods without our label, again and again, until ctx ends.
+func (m *coverageMetrics) survey(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		known, err := m.known(ctx)
+		var found []corev1.Pod
+		if err == nil {
+			err = m.pods.Survey(ctx, func(pod *corev1.Pod) {
+				w, _ := inject.OwnerOf(pod, pod.Namespace)
+				if _, is := known.asks[w]; is || coverage.PodOf(pod).Present || pod.Annotations[crdv1.AnnotationProcessed] != "" {
+					found = append(found, *pod)
+				}
+			})
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				m.logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
+			}
+			return
+		}
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.found = found
+	}, m.every)
+	return nil
 }
 
 // Describe implements prometheus.Collector.
-func (coverageMetrics) Describe(to chan<- *prometheus.Desc) { to <- devmeshPods }
+func (*coverageMetrics) Describe(to chan<- *prometheus.Desc) { to <- devmeshPods }
 
 // Collect implements prometheus.Collector.
-func (m coverageMetrics) Collect(to chan<- prometheus.Metric) {
+func (m *coverageMetrics) Collect(to chan<- prometheus.Metric) {
 	select {
 	case <-m.leads:
 	default:
@@ -69,33 +111,35 @@ func (m coverageMetrics) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// reports reads the cache, without copies: nothing of it is changed.
-func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
-	var pods corev1.PodList
+// concerned are the workloads that ask for sidecars or have a fork.
+type concerned struct {
+	// asks says of each whether it asks.
+	asks map[inject.Workload]bool
+	// labels are those that workloads give their pods.
+	labels map[inject.Workload]map[string]string
+}
+
+// known reads the cache for the workloads that are concerned.
+func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
 	var deployments appsv1.DeploymentList
 	var forks crdv1.ForkedWorkloadList
-	var services corev1.ServiceList
-	var endpoints discoveryv1.EndpointSliceList
 	rollouts := baseline.NewRolloutList()
-	if err := errors.Join(m.reader.List(ctx, &pods, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
+	k := concerned{map[inject.Workload]bool{}, map[inject.Workload]map[string]string{}}
+	if err := errors.Join(m.reader.List(ctx, &deployments, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, rollouts, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &forks, client.UnsafeDisableDeepCopy)); err != nil {
-		return nil, err
+		return k, err
 	}
 	forked := map[inject.Workload]bool{}
 	for i := range forks.Items {
 		ref, _ := forks.Items[i].BaselineRef()
 		forked[workloadOf(ref.Kind, ref.Namespace, ref.Name)] = true
 	}
-	known, labels := map[inject.Workload]bool{}, map[inject.Workload]map[string]string{}
 	note := func(o client.Object, kind string, pod metav1.ObjectMeta) {
 		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), coverage.Asks(pod.Annotations)
-		labels[w] = pod.Labels
+		k.labels[w] = pod.Labels
 		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
-			known[w] = asks
+			k.asks[w] = asks
 		}
 	}
 	for i := range deployments.Items {
@@ -107,16 +151,35 @@ func (m coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error)
 		pod.Labels, _, _ = unstructured.NestedStringMap(rollouts.Items[i].Object, "spec", "template", "metadata", "labels")
 		note(&rollouts.Items[i], baseline.KindRollout, pod)
 	}
+	return k, nil
+}
+
+// reports reads the cache, without copies: nothing of it is changed.
+func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
+	var services corev1.ServiceList
+	var endpoints discoveryv1.EndpointSliceList
+	known, err := m.known(ctx)
+	labelled, held := m.pods.Labelled(ctx)
+	if err := errors.Join(err, held,
+		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	found := m.found
+	m.mu.Unlock()
 	each := func(yield func(*corev1.Pod) bool) {
-		for i := range pods.Items {
-			if !yield(&pods.Items[i]) {
-				return
+		for _, some := range [][]corev1.Pod{labelled, found} {
+			for i := range some {
+				if !yield(&some[i]) {
+					return
+				}
 			}
 		}
 	}
 	paths := baseline.NewPaths(services.Items, endpoints.Items)
-	return coverage.Reports(known, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
-		return paths.LeadTo(w.Namespace, labels[w], pods)
+	return coverage.Reports(known.asks, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
+		return paths.LeadTo(w.Namespace, known.labels[w], pods)
 	}), nil
 }
 

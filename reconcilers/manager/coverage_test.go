@@ -3,6 +3,7 @@ package manager_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,13 +32,17 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 	c.pod(other, "other-1")
 	c.podAs(asks, "good", ofImages("sidecar:2", "init:2"), ready)
 	c.podAs(asks, "old", ofImages("sidecar:1", "init:2"), ready)
+	c.podAs(asks, "of-before", func(p *corev1.Pod) {
+		ofImages("sidecar:2", "init:2")(p)
+		p.Annotations = map[string]string{byEarlierVersion: "yes"}
+	}, ready)
 	c.podAs(asks, "starting", ofImages("sidecar:2", "init:2"))
 	c.podAs(asks, "refused", func(p *corev1.Pod) {
 		p.Annotations = map[string]string{crdv1.AnnotationProcessed: "the pod uses the node's network"}
 	})
 	registry := prometheus.NewRegistry()
 	var config manager.Config
-	config.Metrics = registry
+	config.Metrics, config.SurveyEvery = registry, 200*time.Millisecond
 	config.Inject = inject.Config{Sidecar: inject.Container{Image: "sidecar:2"}, Redirect: inject.Container{Image: "init:2"}}
 	c.manage(config)
 	key := func(workload, state string) string {
@@ -64,7 +69,7 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 		}
 		return nil
 	}
-	expect("asks", 1, 1, 1, 1)
+	expect("asks", 1, 2, 1, 1)
 	c.eventually("the pods of the workload that asks are counted", counted)
 
 	// A workload that gets a fork is one of those that matter, and the condition
@@ -82,7 +87,7 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 	for _, w := range c.forks(ns) {
 		message := c.condition(&w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent)
 		if w.Spec.Baseline.Name == "asks" {
-			c.says(message, "1 of 4 pods got none (refused): the pod uses the node's network", "4 pods: 1 ok, 1 outdated, 1 not ready, 1 missing")
+			c.says(message, "1 of 5 pods got none (refused): the pod uses the node's network", "5 pods: 1 ok, 2 outdated, 1 not ready, 1 missing")
 		}
 	}
 }

@@ -58,7 +58,13 @@ func TestAnEventLeadsToThoseAloneWhomItIsAbout(t *testing.T) {
 				s.Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": "now"}
 			})
 		}},
-		{"the status of the baseline", func() { c.available(a) }},
+		{"the status of the baseline, of as many pods", func() {
+			edited := a.DeepCopy()
+			edited.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
+			if err := c.client.Status().Patch(c.ctx, edited, client.MergeFrom(a)); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"a Service that selects another workload", func() {
 			c.create(&corev1.Service{}, `{metadata: {name: more, namespace: `+ns+`}, spec: {selector: {app: without-forks}, ports: [{port: 80}]}}`)
 		}},

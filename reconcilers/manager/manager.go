@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/authors"
+	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
@@ -100,6 +101,9 @@ type Config struct {
 	// certificates that it keeps for the operator's programs. Default: nobody is, and
 	// connections are plain; new ones where Inject.TLS is set.
 	Trust *trust.Roots
+	// SurveyEvery is how often pods without our label are looked through for the metric of
+	// pods with sidecars. Default: surveyEvery.
+	SurveyEvery time.Duration
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
 	Metrics prometheus.Registerer
@@ -135,6 +139,9 @@ func (c Config) withDefaults() Config {
 	if c.Trust == nil && c.Inject.TLS {
 		c.Trust = trust.NewRoots("Secret webhook-server-cert, which this program keeps")
 	}
+	if c.SurveyEvery == 0 {
+		c.SurveyEvery = surveyEvery
+	}
 	access := rest.CopyConfig(c.REST)
 	if access.QPS <= 0 { // Less than zero, which clients take as no limit, is what GetConfig gives.
 		access.QPS, access.Burst = queriesPerSecond, queriesBurst
@@ -150,6 +157,8 @@ type Main struct {
 	publisher *publisher.Publisher
 	// rollouts are the Argo Rollouts of the cluster, while there are any.
 	rollouts *rollouts.Rollouts
+	// pods are those of baselines.
+	pods *pods.Pods
 	// injector is nil without a webhook.
 	injector *webhook.Injector
 }
@@ -167,6 +176,10 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := m.findRollouts(); err != nil {
 		return nil, err
 	}
+	var err error
+	if m.pods, err = pods.New(pods.Config{REST: m.config.REST, Namespaces: m.config.Namespaces, Keep: transform(keepSidecars)}); err != nil {
+		return nil, err
+	}
 	options, err := m.options()
 	if err != nil {
 		return nil, err
@@ -176,6 +189,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	}
 	if err := m.manager.Add(m.rollouts); err != nil {
 		return nil, fmt.Errorf("add what finds Argo Rollouts: %w", err)
+	}
+	if err := m.manager.Add(m.pods); err != nil {
+		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
 	if err := m.addLeaderLog(); err != nil {
 		return nil, err
@@ -200,7 +216,7 @@ func (m *Main) options() (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
-		Cache:                         CacheOptions(m.config.Namespaces),
+		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace),
 		NewClient:                     m.newClient,
 		Metrics:                       metricsserver.Options{BindAddress: m.config.MetricsAddress},
 		HealthProbeBindAddress:        m.config.HealthAddress,
@@ -225,13 +241,14 @@ func (m *Main) findRollouts() (err error) {
 	return err
 }
 
-// newClient makes the client of all controllers, which reads Rollouts as well.
+// newClient makes the client of all controllers, which reads Rollouts as well, and the
+// pods of baselines.
 func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, error) {
 	beneath, err := client.New(access, o)
 	if err != nil {
 		return nil, err
 	}
-	return rollouts.Client{Client: beneath, Rollouts: m.rollouts}, nil
+	return pods.Client{Client: rollouts.Client{Client: beneath, Rollouts: m.rollouts}, Pods: m.pods}, nil
 }
 
 // addLeaderLog adds what logs who leads, where that is not always this process.
@@ -277,9 +294,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return fmt.Errorf("add the publisher: %w", err)
 	}
 	now := m.config.Inject.Settings()
-	counted := coverageMetrics{reader: m.manager.GetClient(), leads: m.manager.Elected(), now: now, logger: m.config.Logger}
-	if err := m.config.Metrics.Register(counted); err != nil {
-		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
+	if err := m.addCoverage(now); err != nil {
+		return err
 	}
 	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
 		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
@@ -289,6 +305,21 @@ func (m *Main) addControllers(ctx context.Context) error {
 		return err
 	}
 	return Controllers(ctx, m.manager, parts)
+}
+
+// addCoverage adds the metric of pods with sidecars.
+func (m *Main) addCoverage(now inject.Settings) error {
+	counted := &coverageMetrics{
+		reader: m.manager.GetClient(), pods: m.pods, every: m.config.SurveyEvery,
+		leads: m.manager.Elected(), now: now, logger: m.config.Logger,
+	}
+	if err := m.config.Metrics.Register(counted); err != nil {
+		return fmt.Errorf("register the metric of pods with sidecars: %w", err)
+	}
+	if err := m.manager.Add(onLeader(counted.survey)); err != nil {
+		return fmt.Errorf("add what looks for pods without sidecars: %w", err)
+	}
+	return nil
 }
 
 // addReceipts adds what asks who has acknowledged a routing key, if somebody is to

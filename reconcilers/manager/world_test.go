@@ -11,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // create makes an object from YAML.
@@ -193,6 +195,13 @@ func (c *cluster) podAs(d *appsv1.Deployment, name string, change func(*corev1.P
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}},
 	}
 	change(p)
+	if slices.ContainsFunc(containers, func(s corev1.ContainerStatus) bool { return s.Name == devmesh.ContainerName }) ||
+		slices.ContainsFunc(p.Spec.Containers, func(s corev1.Container) bool { return s.Name == devmesh.ContainerName }) {
+		p.Labels[crdv1.LabelInjected] = "true"
+	}
+	if p.Annotations[byEarlierVersion] != "" {
+		delete(p.Labels, crdv1.LabelInjected)
+	}
 	if err := c.client.Create(c.ctx, p); err != nil {
 		c.t.Fatal(err)
 	}
@@ -200,7 +209,33 @@ func (c *cluster) podAs(d *appsv1.Deployment, name string, change func(*corev1.P
 	if err := c.client.Status().Update(c.ctx, p); err != nil {
 		c.t.Fatal(err)
 	}
+	c.count(d)
 	return p
+}
+
+// byEarlierVersion is an annotation of pods that an earlier version injected: they lack the
+// label.
+const byEarlierVersion = "test/by-earlier-version"
+
+// count lets a baseline say how many pods it has, as its controller would, and some more,
+// so that it never says less than what else a test has it say.
+func (c *cluster) count(d *appsv1.Deployment) {
+	c.t.Helper()
+	if d.Labels[crdv1.LabelForkedWorkload] != "" {
+		return
+	}
+	var pods corev1.PodList
+	if err := c.client.List(c.ctx, &pods, client.InNamespace(d.Namespace), client.MatchingLabels{"app": d.Name}); err != nil {
+		c.t.Fatal(err)
+	}
+	said := 100 + len(pods.Items)
+	for i := range pods.Items {
+		said += len(pods.Items[i].Status.PodIPs) // One that has its address is soon ready.
+	}
+	patch := fmt.Sprintf(`{"status": {"replicas": %d}}`, said)
+	if err := c.client.Status().Patch(c.ctx, d.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // quiet waits until the controllers have stopped to write.
@@ -224,6 +259,9 @@ func (c *cluster) remove(o client.Object) {
 	c.t.Helper()
 	if err := c.client.Delete(c.ctx, o); err != nil {
 		c.t.Fatalf("delete %T: %v", o, err)
+	}
+	if p, ok := o.(*corev1.Pod); ok && p.Labels["app"] != "" {
+		c.count(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Labels["app"]}})
 	}
 }
 

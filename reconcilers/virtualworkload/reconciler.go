@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	in, err := gather(ctx, r.config.Client, w)
 	if err != nil {
-		return reconcile.Result{}, err
+		return apply.Again(err)
 	}
 	in.Injected = r.config.Injected
 	now := r.config.Now()

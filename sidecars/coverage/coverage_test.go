@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-var now = inject.Settings{Sidecar: "sidecar:2", Redirect: "init:2", IptablesMode: "auto"}
+var now = inject.Settings{Sidecar: "sidecar:2", Redirect: "init:2", IptablesMode: "auto", Label: "true"}
 
 // pod makes a running pod of a Deployment, as changes say.
 func pod(deployment, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
@@ -42,6 +42,7 @@ func with(sidecar, redirect string, ready bool) func(*corev1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: devmesh.ContainerName, Image: sidecar})
 		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: ready})
 		p.Annotations[crdv1.AnnotationProcessed] = inject.Injected
+		p.Labels[inject.LabelInjected] = "true"
 	}
 }
 
@@ -51,6 +52,9 @@ func redirectedIn(mode string) func(*corev1.Pod) {
 		p.Spec.InitContainers[0].Env = []corev1.EnvVar{{Name: spec.EnvMode, Value: mode}}
 	}
 }
+
+// unlabelled makes a pod one that was injected before there was the label.
+func unlabelled(p *corev1.Pod) { delete(p.Labels, inject.LabelInjected) }
 
 func refused(why string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations[crdv1.AnnotationProcessed] = why }
@@ -92,6 +96,7 @@ func TestAPodIsInOneState(t *testing.T) {
 		"with one that is not ready":            {pod("a", "p", with("sidecar:2", "init:2", false)), now, everyone, coverage.NotReady},
 		"not ready and of another image":        {pod("a", "p", with("sidecar:1", "init:2", false)), now, everyone, coverage.NotReady},
 		"with an older sidecar":                 {pod("a", "p", with("sidecar:1", "init:2", true)), now, everyone, coverage.Outdated},
+		"injected by an earlier version":        {pod("a", "p", with("sidecar:2", "init:2", true), unlabelled), now, everyone, coverage.Outdated},
 		"with an older init container":          {pod("a", "p", with("sidecar:2", "init:1", true), native), now, everyone, coverage.Outdated},
 		"redirected in another mode":            {pod("a", "p", with("sidecar:2", "init:2", true), redirectedIn("legacy")), now, everyone, coverage.Outdated},
 		"of a chart before TLS":                 {pod("a", "p", with("sidecar:2", "init:2", true)), overTLS, everyone, coverage.Outdated},

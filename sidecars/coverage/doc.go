@@ -13,7 +13,8 @@
 //	           one, which its annotation sidecar.signadot.com/processed then explains
 //	not_ready  its sidecar is not ready
 //	outdated   its sidecar is ready, and was injected with other settings than a new
-//	           pod would get (inject.Settings): an image, resources, iptables mode
+//	           pod would get (inject.Settings): an image, resources, iptables mode, or
+//	           the label by which the manager finds it, which earlier versions gave none
 //	behind     its sidecar is ready, but connected to no route server, or has not
 //	           acknowledged the rules that it is to have
 //	ok         none of this

@@ -71,6 +71,7 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 		}
 	}
 	p.annotate(AnnotationProcessed, Injected)
+	p.label(LabelInjected, labelValue)
 	return warnings
 }
 

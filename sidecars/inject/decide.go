@@ -28,6 +28,8 @@ const (
 	AnnotationPlainPorts = "sidecar.signadot.com/plain-ports"
 	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
 	AnnotationLogLevel = "signadot.com/log-level"
+	// LabelInjected is on every pod that got its sidecar: the manager finds it by that.
+	LabelInjected = crdv1.LabelInjected
 	// LabelFork marks the pods of forks, which never get a sidecar.
 	LabelFork = crdv1.LabelForkedWorkload
 	// LabelWebhooks on a namespace, with the value "disabled", keeps our

@@ -78,18 +78,24 @@ func (p *patcher) member(half, name string) any {
 }
 
 // annotate adds an annotation, unless it is there with that value.
-func (p *patcher) annotate(name, value string) {
-	switch annotations := p.member("metadata", "annotations").(type) {
+func (p *patcher) annotate(name, value string) { p.note("annotations", name, value) }
+
+// label adds a label, unless it is there with that value.
+func (p *patcher) label(name, value string) { p.note("labels", name, value) }
+
+// note adds a member to one of the two maps of the metadata.
+func (p *patcher) note(to, name, value string) {
+	switch there := p.member("metadata", to).(type) {
 	case map[string]any:
-		if annotations[name] == value {
+		if there[name] == value {
 			return
 		}
-		annotations[name] = value
-		p.add("/metadata/annotations/"+escape(name), value)
+		there[name] = value
+		p.add("/metadata/"+to+"/"+escape(name), value)
 	case nil:
-		p.set("metadata", "annotations", map[string]any{name: value})
+		p.set("metadata", to, map[string]any{name: value})
 	default:
-		p.err = fmt.Errorf("metadata.annotations is a %T, not an object", annotations)
+		p.err = fmt.Errorf("metadata.%s is a %T, not an object", to, there)
 	}
 }
 

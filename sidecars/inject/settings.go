@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,11 +26,20 @@ type Settings struct {
 	// RouteServer is how the sidecar speaks with route servers: overTLS or overPlain. Whom
 	// it trusts there changes while it runs, and is no setting.
 	RouteServer string
+	// Label is the value of LabelInjected; unlabelled where a sidecar came without.
+	Label string
 }
 
 const (
 	overTLS   = "TLS"
 	overPlain = "plain"
+)
+
+// What LabelInjected says of a pod: the value that it gets, and that of a pod which an
+// earlier version injected, and which has none.
+const (
+	labelValue = "true"
+	unlabelled = "none"
 )
 
 // Settings returns what a pod gets from its injection with this configuration.
@@ -43,7 +53,7 @@ func (c Config) Settings() Settings {
 		RouteServer: speaks,
 		Sidecar:     c.Sidecar.Image, Redirect: c.Redirect.Image,
 		SidecarResources: resourcesText(*c.Sidecar.Resources), RedirectResources: resourcesText(*c.Redirect.Resources),
-		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode),
+		XDSAddress: c.XDSAddress, IptablesMode: string(c.IptablesMode), Label: labelValue,
 	}
 }
 
@@ -59,6 +69,7 @@ func SettingsOf(pod *corev1.Pod) Settings {
 				if variable(c.Env, devmesh.EnvTrust) != "" {
 					s.RouteServer = overTLS
 				}
+				s.Label = cmp.Or(pod.Labels[LabelInjected], unlabelled)
 			case devmesh.InitContainerName:
 				s.Redirect, s.RedirectResources = c.Image, resourcesText(c.Resources)
 				s.IptablesMode = variable(c.Env, spec.EnvMode)
@@ -89,6 +100,7 @@ func (s Settings) Outdated(now Settings) []string {
 		{"address of the route server", s.XDSAddress, now.XDSAddress, same},
 		{"encryption of the way to the route server", s.RouteServer, now.RouteServer, same},
 		{"routing.iptablesMode", s.IptablesMode, now.IptablesMode, same},
+		{"label " + LabelInjected, s.Label, now.Label, same},
 	} {
 		if setting.have != "" && setting.want != "" && !setting.fits(setting.have, setting.want) {
 			names = append(names, setting.name)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/keeper"
 	"switchyard.dev/sidecars/redirect"
@@ -171,7 +173,8 @@ func (w *world) podToken() string {
 	}}
 	set.Spec = appsv1.ReplicaSetSpec{Selector: deployment.Spec.Selector, Template: deployment.Spec.Template}
 	pod := &corev1.Pod{Spec: deployment.Spec.Template.Spec}
-	pod.Namespace, pod.Name, pod.Labels = namespace, workload+"-1-a", deployment.Spec.Template.Labels
+	pod.Namespace, pod.Name, pod.Labels = namespace, workload+"-1-a", maps.Clone(deployment.Spec.Template.Labels)
+	pod.Labels[crdv1.LabelInjected] = "true"
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}
 	if err := w.client.Create(w.ctx, account); err != nil {
 		w.t.Fatal(err)

@@ -174,7 +174,7 @@ func isOurs(o *unstructured.Unstructured) bool {
 		}
 	}
 	for label := range o.GetLabels() {
-		if strings.Contains(label, crdv1.GroupVersion().Group) {
+		if label != crdv1.LabelInjected && strings.Contains(label, crdv1.GroupVersion().Group) { // that is on pods of baselines
 			return true
 		}
 	}

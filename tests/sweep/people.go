@@ -79,7 +79,7 @@ kind: Pod
 metadata:
   name: NAME-h-1
   namespace: sweep
-  labels: {app: NAME, pod-template-hash: h}
+  labels: {app: NAME, pod-template-hash: h, sidecar.signadot.com/injected: "true"}
   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: NAME-h, uid: none, controller: true}]
 spec: {containers: [{name: main, image: "NAME:1"}]}`, "NAME", name)
 }

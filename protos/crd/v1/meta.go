@@ -67,6 +67,11 @@ const (
 	// AnnotationProcessed, on a pod, says that the injecting webhook has seen it.
 	AnnotationProcessed = "sidecar.signadot.com/processed"
 
+	// LabelInjected, on a pod, says that the injecting webhook has put a DevMesh sidecar
+	// into it. The manager holds in memory the pods that carry it; those that an earlier
+	// version injected do not, and are outdated.
+	LabelInjected = "sidecar.signadot.com/injected"
+
 	// AnnotationIgnore, on a VirtualService or a route, asks us to leave it alone
 	// when it is "true".
 	AnnotationIgnore = "routing.signadot.com/ignore"

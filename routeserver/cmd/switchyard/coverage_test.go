@@ -74,15 +74,16 @@ spec:
 
 // podOf is a pod of a Deployment, with our containers of a version, or without.
 func podOf(deployment, name, version string) string {
-	ours := ""
+	ours, label := "", ""
 	if version != "" {
 		ours = `, {name: sd-sidecar, image: "sidecar:` + version + `"}], initContainers: [{name: sd-sidecar-init, image: "init:` + version + `"}`
+		label = `, sidecar.signadot.com/injected: "true"`
 	}
 	return `
 metadata:
   name: ` + name + `
   namespace: NS
-  labels: {pod-template-hash: h}
+  labels: {pod-template-hash: h` + label + `}
   ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: ` + deployment + `-h, uid: u, controller: true}]
 spec: {automountServiceAccountToken: false, containers: [{name: main, image: m}` + ours + `]}`
 }

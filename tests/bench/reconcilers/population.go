@@ -130,6 +130,8 @@ func (w *workload) newPod(name string) *corev1.Pod {
 	p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = podHash
 	if w.fork {
 		p.Labels[crdv1.LabelForkedWorkload] = crdv1.LabelValue(w.made)
+	} else {
+		p.Labels[crdv1.LabelInjected] = "true"
 	}
 	p.Spec.InitContainers = []corev1.Container{{
 		Name: devmesh.ContainerName, Image: "sidecar", RestartPolicy: new(corev1.ContainerRestartPolicyAlways),

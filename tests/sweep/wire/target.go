@@ -3,6 +3,8 @@ package wire
 import (
 	"net/http"
 	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // target is what a request is about.
@@ -42,10 +44,12 @@ func isWatch(r *http.Request) bool {
 }
 
 // fillsCache says whether a cache asks for everything of a kind. It takes what the
-// API server has at hand, or takes it in pages; a live read does neither.
+// API server has at hand, or takes it in pages; a live read does neither, but for that of
+// pods without our label.
 func fillsCache(r *http.Request, t target) bool {
 	query := r.URL.Query()
 	return r.Method == http.MethodGet && t.resource != "" && t.name == "" &&
+		!strings.Contains(query.Get("labelSelector"), "!"+crdv1.LabelInjected) &&
 		(query.Get("resourceVersion") == "0" || query.Has("limit") || query.Has("continue"))
 }
 

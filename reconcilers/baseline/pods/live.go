@@ -1,0 +1,149 @@
+package pods
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/reconcilers/baseline"
+)
+
+const (
+	// Fresh is how long an answer of the API server is good for.
+	Fresh = 10 * time.Second
+	// page is how many pods are asked for at once.
+	page = 500
+	// mostOfOne is how many pods of one workload are read that lack the label. What it
+	// is told of so many does not change with more of them.
+	mostOfOne = 4 * page
+	// patience bounds one question.
+	patience = 15 * time.Second
+)
+
+// question is which pods were asked for, and as of which version of their workload.
+type question struct{ namespace, selector, version string }
+
+// answer is what the API server said. Everything but done is set before that is closed.
+type answer struct {
+	done chan struct{}
+	at   time.Time
+	pods []corev1.Pod
+	err  error
+}
+
+// is reports whether the answer is there, and good.
+func (a *answer) is() bool {
+	select {
+	case <-a.done:
+		return a.err == nil
+	default:
+		return false
+	}
+}
+
+// PodsOf returns the pods of a workload, which selector selects: those that carry the
+// label from memory, the rest from the API server. They are shared.
+func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels.Selector) ([]corev1.Pod, error) {
+	held, err := p.held(ctx, client.InNamespace(w.Ref.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	if err != nil {
+		return nil, err
+	}
+	q := question{namespace: w.Ref.Namespace, selector: selector.String()}
+	if w.Object != nil {
+		q.version = w.Object.GetResourceVersion()
+	}
+	rest, err := p.rest(ctx, q, selector)
+	if err != nil || len(rest) == 0 {
+		return held, err
+	}
+	return append(held[:len(held):len(held)], rest...), nil
+}
+
+// rest returns the pods that lack the label. One question of many at the same time is
+// asked once.
+func (p *Pods) rest(ctx context.Context, q question, selector labels.Selector) ([]corev1.Pod, error) {
+	p.mu.Lock()
+	a, asked := p.answers[q]
+	if !asked || a.is() && time.Since(a.at) > Fresh {
+		maps.DeleteFunc(p.answers, func(_ question, a *answer) bool { return a.is() && time.Since(a.at) > Fresh })
+		a = &answer{done: make(chan struct{})}
+		p.answers[q] = a
+		go p.ask(context.WithoutCancel(ctx), q, selector, a)
+	}
+	p.mu.Unlock()
+	select {
+	case <-a.done:
+		return a.pods, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("list the pods that carry no label of ours: %w", ctx.Err())
+	}
+}
+
+// ask asks the API server. What fails is forgotten, so that it is asked again.
+func (p *Pods) ask(ctx context.Context, q question, selector labels.Selector, a *answer) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	a.at = time.Now() // What happens while it is asked may be missing.
+	without, _ := labelled(selection.DoesNotExist).Requirements()
+	a.err = p.pages(ctx, q.namespace, selector.Add(without...), func(pod *corev1.Pod) bool {
+		a.pods = append(a.pods, *pod)
+		return len(a.pods) < mostOfOne
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a.err != nil {
+		delete(p.answers, q)
+	}
+	close(a.done)
+}
+
+// Survey gives each pod of the cluster that lacks the label, as Keep leaves it, to each.
+// It reads them in pages, so that it costs no memory however many they are.
+func (p *Pods) Survey(ctx context.Context, each func(*corev1.Pod)) error {
+	namespaces := p.config.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{""}
+	}
+	for _, namespace := range namespaces {
+		err := p.pages(ctx, namespace, labelled(selection.DoesNotExist), func(pod *corev1.Pod) bool {
+			each(pod)
+			return true
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pages reads pods in pages, until more says that it is enough.
+//
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
+func (p *Pods) pages(ctx context.Context, namespace string, selector labels.Selector, more func(*corev1.Pod) bool) error {
+	for next := ""; ; {
+		var list corev1.PodList
+		err := p.live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector},
+			client.Limit(page), client.Continue(next))
+		if err != nil {
+			return fmt.Errorf("list the pods that carry no label of ours: %w", err)
+		}
+		for i := range list.Items {
+			pod := list.Items[i] // A copy, so that one pod that is kept does not keep its page.
+			if _, err := p.config.Keep(&pod); err != nil {
+				return err
+			}
+			if !more(&pod) {
+				return nil
+			}
+		}
+		if next = list.Continue; next == "" {
+			return nil
+		}
+	}
+}
