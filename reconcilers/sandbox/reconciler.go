@@ -38,6 +38,7 @@ func (c Config) Validate() error {
 type Reconciler struct {
 	config Config
 	writer apply.Writer
+	census *census
 }
 
 // New gives a Reconciler, or what is wrong with the configuration.
@@ -45,7 +46,7 @@ func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Reconciler{config: c, writer: c.Writer()}, nil
+	return &Reconciler{config: c, writer: c.Writer(), census: newCensus(c.Live)}, nil
 }
 
 // Reconcile brings one sandbox into line.
@@ -89,10 +90,12 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	} else if !done {
 		return result, nil
 	}
-	waitsFor, err := remove(ctx, r.writer, in)
+	waitsFor, asked, err := remove(ctx, r.writer, r.census, in)
 	switch {
 	case err != nil:
 		return apply.Again(err)
+	case asked:
+		return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
 	case waitsFor == "":
 		return apply.Again(r.writer.RemoveFinalizer(ctx, in.Sandbox))
 	}
@@ -100,7 +103,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
 		return apply.Again(err)
 	}
-	// The end of each part leads back here; the time is for parts that were
-	// found past the cache only.
+	// The end of each part leads back here, and so does what the census finds; the time
+	// is for parts that were found past the cache only.
 	return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -21,29 +20,36 @@ func stages() [][]string {
 
 // remove deletes the parts of a sandbox, stage by stage, and says what it waits for;
 // empty when nothing is left. Before it goes on to the next stage it asks past the
-// cache, which may not have heard of the last thing that was made.
-func remove(ctx context.Context, w apply.Writer, in Input) (waitsFor string, err error) {
+// cache, which may not have heard of the last thing that was made; asked is true when the
+// answer is yet to come.
+func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor string, asked bool, err error) {
 	known := parts(in)
 	for _, kinds := range stages() {
 		var left []client.Object
 		for _, k := range kinds {
 			left = append(left, known[k]...)
 		}
-		if len(left) == 0 {
-			if left, err = unseen(ctx, w, in.Sandbox, kinds); err != nil {
-				return "", err
+		if len(left) > 0 {
+			c.forget(in.Sandbox, kinds)
+		} else {
+			var known bool
+			if left, known, err = c.left(ctx, in.Sandbox, kinds); err != nil {
+				return "", false, err
+			}
+			if !known {
+				return "", true, nil
 			}
 		}
 		for _, o := range left {
 			if err := w.Delete(ctx, copied(o)); err != nil {
-				return "", err
+				return "", false, err
 			}
 		}
 		if len(left) > 0 {
-			return "The sandbox is being deleted. " + describe(in, kinds, left), nil
+			return "The sandbox is being deleted. " + describe(in, kinds, left), false, nil
 		}
 	}
-	return "", nil
+	return "", false, nil
 }
 
 // parts gives the parts that the cache knows, by kind.
@@ -61,24 +67,6 @@ func parts(in Input) map[string][]client.Object {
 		out[crdv1.KindResource] = append(out[crdv1.KindResource], r)
 	}
 	return out
-}
-
-// unseen gives parts of these kinds that the cache does not know of.
-func unseen(ctx context.Context, w apply.Writer, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, error) {
-	var out []client.Object
-	for _, k := range kinds {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind(k + "List"))
-		if err := w.Live.List(ctx, list, client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(s.Name)}); err != nil {
-			return nil, fmt.Errorf("look for what is left of SignadotSandbox %s: %w", s.Name, err)
-		}
-		for i := range list.Items {
-			if apply.IsOwned(&list.Items[i], s.UID) {
-				out = append(out, &list.Items[i])
-			}
-		}
-	}
-	return out, nil
 }
 
 // describe says what is left of a stage.

@@ -4,6 +4,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
@@ -12,6 +15,7 @@ import (
 
 // Setup makes the controller part of the manager.
 func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
+	r.census.again = make(chan event.GenericEvent)
 	rivals := routingkey.Claimants(r.config.Client, crdv1.KindSandbox)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("sandbox").
@@ -27,5 +31,6 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 		Watches(&crdv1.SignadotSandbox{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Watches(&crdv1.SignadotRouteGroup{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		Watches(&crdv1.RoutingConfig{}, rivals, builder.WithPredicates(guard.Updates(guard.SpecChanged))).
+		WatchesRawSource(source.Channel(r.census.again, &handler.EnqueueRequestForObject{})).
 		Complete(r)
 }

@@ -1,0 +1,196 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+)
+
+// census finds the parts of sandboxes that the cache has not heard of. The API server has
+// no index of owners: it looks through every object of a kind, so that one look for each
+// of n sandboxes makes n² of them. Instead, sandboxes that go at about the same time share
+// a look. Each is told only what a look has found that began after it had asked.
+type census struct {
+	live client.Reader
+	// again brings sandboxes for which there is an answer; nil: nobody reads it, and each
+	// question is answered at once.
+	again chan event.GenericEvent
+
+	mu     sync.Mutex
+	stages map[string]*looks
+}
+
+// looks are those for one stage, by its first kind.
+type looks struct {
+	// waiting are the sandboxes that have asked since the last look began.
+	waiting map[types.UID]string
+	// found are the answers that nobody has taken yet.
+	found map[types.UID]answer
+	// busy says that somebody looks, or that it is too soon for the next look.
+	busy bool
+}
+
+// answer is what is left of a sandbox, as of a time.
+type answer struct {
+	left []client.Object
+	err  error
+	at   time.Time
+}
+
+const (
+	// betweenLooks is the least time between two looks for the same stage.
+	betweenLooks = 250 * time.Millisecond
+	// together is how many sandboxes share a look: their names fit into a request.
+	together = 100
+	// answerGood is how long an answer may lie about. Nothing is made any more for a
+	// sandbox that is being deleted (apply.Apply), so it stays true; this is for those that
+	// nobody comes for.
+	answerGood = time.Minute
+	// lookWithin bounds one look.
+	lookWithin = 30 * time.Second
+)
+
+func newCensus(live client.Reader) *census {
+	return &census{live: live, stages: map[string]*looks{}}
+}
+
+// left returns what is there of a sandbox of these kinds; false when that is not known
+// yet: the sandbox is brought again then.
+func (c *census) left(ctx context.Context, s *crdv1.SignadotSandbox, kinds []string) ([]client.Object, bool, error) {
+	c.mu.Lock()
+	l := c.of(kinds)
+	if a, ok := l.take(s.UID); ok {
+		c.mu.Unlock()
+		return a.left, true, a.err
+	}
+	l.waiting[s.UID] = s.Name
+	if l.busy {
+		c.mu.Unlock()
+		return nil, false, nil
+	}
+	l.busy = true
+	c.mu.Unlock()
+	c.look(ctx, kinds)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.busy = c.again != nil; l.busy {
+		go c.goOn(kinds)
+	}
+	a, ok := l.take(s.UID)
+	return a.left, ok, a.err
+}
+
+// forget drops what is known and asked of a sandbox: it has parts of these kinds, and asks
+// anew when they are gone.
+func (c *census) forget(s *crdv1.SignadotSandbox, kinds []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.of(kinds)
+	delete(l.found, s.UID)
+	delete(l.waiting, s.UID)
+}
+
+// of returns the looks for a stage. c.mu is held.
+func (c *census) of(kinds []string) *looks {
+	l := c.stages[kinds[0]]
+	if l == nil {
+		l = &looks{waiting: map[types.UID]string{}, found: map[types.UID]answer{}}
+		c.stages[kinds[0]] = l
+	}
+	return l
+}
+
+// take takes the answer for a sandbox, if there is one that is good. The census' lock is
+// held.
+func (l *looks) take(sandbox types.UID) (answer, bool) {
+	a, ok := l.found[sandbox]
+	delete(l.found, sandbox)
+	return a, ok && time.Since(a.at) < answerGood
+}
+
+// goOn looks again as long as somebody waits, and brings those for whom there is an answer.
+func (c *census) goOn(kinds []string) {
+	for {
+		time.Sleep(betweenLooks)
+		c.mu.Lock()
+		l := c.of(kinds)
+		l.busy = len(l.waiting) > 0
+		busy := l.busy
+		c.mu.Unlock()
+		if !busy {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+		for _, name := range c.look(ctx, kinds) {
+			select {
+			case c.again <- event.GenericEvent{Object: &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: name}}}:
+			case <-ctx.Done(): // It comes again by itself.
+			}
+		}
+		cancel()
+	}
+}
+
+// look answers those who wait, and returns their names.
+func (c *census) look(ctx context.Context, kinds []string) []string {
+	c.mu.Lock()
+	l := c.of(kinds)
+	asked := map[types.UID]string{}
+	for uid, name := range l.waiting {
+		if len(asked) < together {
+			asked[uid] = name
+			delete(l.waiting, uid)
+		}
+	}
+	maps.DeleteFunc(l.found, func(_ types.UID, a answer) bool { return time.Since(a.at) >= answerGood })
+	c.mu.Unlock()
+	at := time.Now()
+	left, err := c.ask(ctx, kinds, asked)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid := range asked {
+		l.found[uid] = answer{left[uid], err, at}
+	}
+	return slices.Collect(maps.Values(asked))
+}
+
+// ask asks the API server for what is there of sandboxes.
+func (c *census) ask(ctx context.Context, kinds []string, asked map[types.UID]string) (map[types.UID][]client.Object, error) {
+	var names []string
+	for _, name := range asked {
+		names = append(names, crdv1.LabelValue(name))
+	}
+	theirs, err := labels.NewRequirement(crdv1.LabelSandbox, selection.In, names)
+	if err != nil {
+		return nil, fmt.Errorf("look for what is left of sandboxes: %w", err)
+	}
+	out := map[types.UID][]client.Object{}
+	for _, k := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind(k + "List"))
+		if err := c.live.List(ctx, list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*theirs)}); err != nil {
+			return nil, fmt.Errorf("look for what is left of %d sandboxes that are being deleted: %w", len(asked), err)
+		}
+		for i := range list.Items {
+			for uid := range asked {
+				if apply.IsOwned(&list.Items[i], uid) {
+					out[uid] = append(out[uid], &list.Items[i])
+				}
+			}
+		}
+	}
+	return out, nil
+}
