@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/publish"
@@ -25,6 +26,17 @@ type recordingLog struct {
 	newest  map[event.Key]event.Recorded
 	history []event.Recorded
 	fails   error
+	// room is how much the log says that it may take, in bytes; 0 for any.
+	room uint64
+}
+
+// Kept says how much there is, and how much may be.
+func (l *recordingLog) Kept(ctx context.Context) (eventbus.Kept, error) {
+	kept, err := l.Log.Kept(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept.MaxBytes = l.room
+	return kept, err
 }
 
 func newRecordingLog() *recordingLog {

@@ -281,6 +281,7 @@ func (m *Main) addControllers(ctx context.Context) error {
 			Reader: m.manager.GetAPIReader(), Writer: m.manager.GetClient(), Namespace: m.config.Namespace,
 		},
 		Bounds:   m.config.History,
+		Crowded:  m.tellCrowded,
 		Patience: m.config.Patience,
 		Logger:   m.config.Logger,
 	})

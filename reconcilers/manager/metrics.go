@@ -42,4 +42,11 @@ func (m logMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge("sequence", "Sequence of the newest event.", float64(s.Witness.Mark.Seq))
 	gauge("floor_sequence", "Sequence of the oldest event that is kept.", float64(s.Begins))
 	gauge("live_facts", "Facts that count.", float64(s.Live))
+	gauge("bytes", "Bytes that the routing log takes.", float64(s.Bytes))
+	gauge("max_bytes", "Bytes that it may take (eventBus.history.size).", float64(s.MaxBytes))
+	crowded := 0.0
+	if s.Crowded {
+		crowded = 1
+	}
+	gauge("crowded", "1 while the routing log takes half of its room, so that history goes sooner than it is to: give it more room (eventBus.history.size), or ask for less history.", crowded)
 }

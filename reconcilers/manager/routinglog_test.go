@@ -238,3 +238,39 @@ func membersOf(ns string, n int) []crdv1.SandboxedWorkload {
 	}
 	return out
 }
+
+// Half of its room is what a log may take before it forgets what it is to keep. People are
+// told, where they look for the log, and what to do.
+func TestACrowdedLogIsToldInAnEvent(t *testing.T) {
+	const ns = "crowded"
+	c := world(t, ns)
+	registry := prometheus.NewRegistry()
+	c.manage(manager.Config{Metrics: registry})
+	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	if n := measured(t, registry)["switchyard_routing_log_crowded"]; n != 0 {
+		t.Errorf("the log is said to be crowded: %v", n)
+	}
+	kept, err := c.log.Kept(c.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.log.mu.Lock()
+	c.log.room = kept.Bytes*2 - 2
+	c.log.mu.Unlock()
+	c.eventually("an Event says so", func() error {
+		var all corev1.EventList
+		if err := c.client.List(c.ctx, &all, client.InNamespace(c.operator())); err != nil {
+			return err
+		}
+		for _, e := range all.Items {
+			if e.Reason == "RoutingLogCrowded" && e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.Name == publish.EpochConfigMap &&
+				e.InvolvedObject.UID != "" && strings.Contains(e.Message, "eventBus.history.size") {
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %d Events", len(all.Items))
+	})
+	if m := measured(t, registry); m["switchyard_routing_log_crowded"] != 1 || m["switchyard_routing_log_max_bytes"] == 0 {
+		t.Errorf("measured: %v", m)
+	}
+}

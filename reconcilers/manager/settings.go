@@ -34,6 +34,8 @@ type Settings struct {
 	ClusterConfig string
 	// History says how much history the routing log keeps.
 	History publisher.Bounds
+	// HistoryBytes is how large the routing log may become.
+	HistoryBytes int64
 	// WaitForProxies makes Ready wait until every proxy knows a routing key, as the
 	// route servers at RouteServer, host:port of their gRPC, say.
 	WaitForProxies bool
@@ -46,6 +48,9 @@ type Settings struct {
 
 // defaultRouteServer is the route server's Service, as the chart makes it.
 const defaultRouteServer = "routeserver." + operatorNamespace + ".svc:7777"
+
+// leastHistory is the least room of the routing log, in bytes.
+const leastHistory = 16 << 20
 
 // ParseSettings reads the program's arguments, without its name. What no flag
 // says is taken from the environment (EVENTBUS_URL, ROUTESERVER_ADDRESS,
@@ -63,6 +68,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	reached := connect.Flags(flags, getenv, &s.Bus)
 	flags.IntVar(&s.Replicas, "eventbus-replicas", 1, "how many servers of the event bus keep the routing log: 1, 3 or 5; more than 1 takes a NATS cluster of your own")
 	flags.Uint64Var(&s.History.Events, "history-events", publisher.DefaultEvents, "how many of the newest events the routing log keeps at least, if they are not too old and half of its room is enough")
+	flags.Int64Var(&s.HistoryBytes, "history-bytes", jetstream.DefaultMaxBytes, "how many bytes the routing log may take; from half of that on it forgets sooner, and says so")
 	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
 	flags.BoolVar(&s.WaitForProxies, "wait-for-proxies", true, "call a routing key ready only when every DevMesh sidecar that can see it has acknowledged its rules")
 	flags.StringVar(&s.RouteServer, "routeserver-address", orElse(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
@@ -80,6 +86,9 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	}
 	if s.History.Events == 0 || s.History.Age < 0 {
 		return Settings{}, fmt.Errorf("history-events is %d and history-age is %s: give at least 1 event, and an age that is not negative (0: for ever)", s.History.Events, s.History.Age)
+	}
+	if s.HistoryBytes < leastHistory {
+		return Settings{}, fmt.Errorf("history-bytes is %d: give at least %d, since every fact has to fit twice", s.HistoryBytes, leastHistory)
 	}
 	if _, _, err := net.SplitHostPort(s.RouteServer); err != nil && s.WaitForProxies {
 		return Settings{}, fmt.Errorf("routeserver-address: %w: give host:port of the route server's gRPC, or -wait-for-proxies=false", err)
@@ -130,7 +139,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	if s.Bus.TLSWithOwn() {
 		bus.Roots = trusted
 	}
-	log, conn, err := connect.Open(bus, jetstream.Config{Replicas: s.Replicas})
+	log, conn, err := connect.Open(bus, jetstream.Config{Replicas: s.Replicas, MaxBytes: s.HistoryBytes})
 	if err != nil {
 		return Config{}, nil, err
 	}

@@ -20,3 +20,27 @@ func TestAVolumeThatCannotHoldTheLogIsRefused(t *testing.T) {
 		t.Errorf("for a bus of somebody else: %v", err)
 	}
 }
+
+func TestTheLogsSizeFitsItsVolume(t *testing.T) {
+	for values, says := range map[string]string{
+		"{history: {size: 512Mi}}":                              "",
+		"{history: {size: 1Gi}}":                                "Make it 1600Mi or more",
+		"{history: {size: 1Gi}, persistence: {size: 1600Mi}}":   "",
+		"{history: {size: 8Mi}}":                                "Make it 16Mi or more",
+		"{history: {size: 4Gi}, external: {url: 'nats://a:1'}}": "",
+		"{history: {size: lots}}":                               "history",
+		"{history: {size: 16M}, persistence: {size: 100Mi}}":    "Make it 16Mi or more",
+		"{history: {size: 20M}, persistence: {size: 100Mi}}":    "",
+	} {
+		_, err := render(t, "eventBus: "+values)
+		if says == "" && err != nil {
+			t.Errorf("%s: %v", values, err)
+		}
+		if says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%s: it does not say %q: %v", values, says, err)
+		}
+	}
+	if text, err := render(t, "eventBus: {history: {size: 512Mi}}"); err != nil || !strings.Contains(text, "--history-bytes=536870912") {
+		t.Errorf("the manager is not told: %v", err)
+	}
+}

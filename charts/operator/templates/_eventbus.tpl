@@ -100,7 +100,12 @@ Seventy per cent of a size like 1Gi, in bytes: what the log may take of its
 volume. The rest is for the server's own files, and for a new log beside the old.
 */}}
 {{- define "operator.logSize" -}}
+{{- mulf (include "operator.bytes" . | float64) 0.7 | int64 }}
+{{- end }}
+
+{{/* A size like 1Gi, in bytes. */}}
+{{- define "operator.bytes" -}}
 {{- $unit := regexFind "[a-zA-Z]+$" . }}
 {{- $bytes := get (dict "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776) $unit }}
-{{- mulf (trimSuffix $unit . | float64) $bytes 0.7 | int64 }}
+{{- mulf (trimSuffix $unit . | float64) $bytes | int64 }}
 {{- end }}

@@ -1,0 +1,41 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// Reasons of the Events that tell how much room the routing log takes.
+const (
+	reasonCrowded = "RoutingLogCrowded"
+	reasonRoomy   = "RoutingLogHasRoom"
+)
+
+// tellCrowded tells people, in an Event of the ConfigMap that keeps what is known of the
+// routing log, that it takes half of its room, or does so no more.
+func (m *Main) tellCrowded(crowded bool, kept eventbus.Kept) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	about := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: m.config.Namespace, Name: publish.EpochConfigMap}
+	if err := m.manager.GetAPIReader().Get(ctx, key, about); err != nil {
+		m.config.Logger.Warn("how much room the routing log takes cannot be told in an Event", "error", err)
+		return
+	}
+	kind, reason, note := corev1.EventTypeNormal, reasonRoomy, "The routing log has room again."
+	if crowded {
+		kind, reason = corev1.EventTypeWarning, reasonCrowded
+		note = fmt.Sprintf("The routing log takes %d of %d MiB, so history is forgotten sooner than it is to be. "+
+			"Set eventBus.history.size to more (and eventBus.persistence.size to 1.6 times that), or keep less: eventBus.history.events, eventBus.history.age.",
+			kept.Bytes>>20, kept.MaxBytes>>20)
+	}
+	ref := &corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: about.Namespace, Name: about.Name, UID: about.UID}
+	m.manager.GetEventRecorder(crdv1.FieldManager).Eventf(ref, nil, kind, reason, "Write", "%s", note)
+}
