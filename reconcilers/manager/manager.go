@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -13,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -161,6 +161,8 @@ type Main struct {
 	pods *pods.Pods
 	// injector is nil without a webhook.
 	injector *webhook.Injector
+	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.
+	healthAt, metricsAt net.Addr
 }
 
 // New puts the manager together, or says what is wrong. It waits for the API
@@ -202,6 +204,9 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := m.addWebhook(); err != nil {
 		return nil, err
 	}
+	if err := m.addListeners(); err != nil {
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -218,8 +223,8 @@ func (m *Main) options() (ctrl.Options, error) {
 		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
 		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace),
 		NewClient:                     m.newClient,
-		Metrics:                       metricsserver.Options{BindAddress: m.config.MetricsAddress},
-		HealthProbeBindAddress:        m.config.HealthAddress,
+		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see addListeners
+		HealthProbeBindAddress:        "0",
 		LeaderElection:                m.config.LeaderElect,
 		LeaderElectionID:              leaderID,
 		LeaderElectionNamespace:       m.config.Namespace,
@@ -342,13 +347,10 @@ func (m *Main) addReceipts(parts *Parts) error {
 	return nil
 }
 
-// addWebhook adds the injecting webhook and the checks of health.
+// addWebhook adds the injecting webhook.
 func (m *Main) addWebhook() error {
-	if err := m.manager.AddHealthzCheck("ping", healthz.Ping); err != nil {
-		return fmt.Errorf("add a health check: %w", err)
-	}
 	if m.config.WithoutWebhook {
-		return m.manager.AddReadyzCheck("ping", healthz.Ping)
+		return nil
 	}
 	reviews, err := m.reviews()
 	if err != nil {
@@ -364,7 +366,7 @@ func (m *Main) addWebhook() error {
 	if err := m.manager.Add(m.injector); err != nil {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
-	return m.manager.AddReadyzCheck("webhook", m.injector.Ready)
+	return nil
 }
 
 // certificates are those that the manager keeps.

@@ -1,0 +1,71 @@
+package manager
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/scrapes"
+)
+
+// Every pod of the cluster reaches the listeners for probes and for metrics. Those of
+// controller-runtime have no bound of connections, and no deadline for what is written: so
+// they are our own.
+
+const (
+	// maxConnections bounds the connections of each; for more, silent ones are closed.
+	maxConnections = 256
+	// lastAnswers is how long answers that are under way may take when the process ends.
+	lastAnswers = time.Second
+)
+
+// addListeners opens the listeners for probes and for metrics.
+func (m *Main) addListeners() error {
+	checks := http.NewServeMux()
+	for path, check := range map[string]healthz.Checker{"/healthz": healthz.Ping, "/readyz": m.readyz} {
+		handler := http.StripPrefix(path, &healthz.Handler{Checks: map[string]healthz.Checker{path[1:]: check}})
+		checks.Handle("GET "+path, handler)
+		checks.Handle("GET "+path+"/", handler)
+	}
+	measured := http.NewServeMux()
+	measured.Handle("GET /metrics", scrapes.New(metrics.Registry))
+	for _, one := range []struct {
+		name, address string
+		handler       http.Handler
+		at            *net.Addr
+	}{{"health", m.config.HealthAddress, checks, &m.healthAt}, {"metrics", m.config.MetricsAddress, measured, &m.metricsAt}} {
+		if one.address == "" || one.address == "0" {
+			continue
+		}
+		l, err := net.Listen("tcp", one.address)
+		if err != nil {
+			return fmt.Errorf("listen for %s: %w", one.name, err)
+		}
+		bounded := callers.Listen(l, maxConnections, 0)
+		bounded.Warn(m.config.Logger, one.name)
+		*one.at = l.Addr()
+		within := lastAnswers
+		serving := &manager.Server{Name: one.name, Server: callers.ProbeServer(one.handler), Listener: bounded, ShutdownTimeout: &within}
+		if err := m.manager.Add(serving); err != nil {
+			return fmt.Errorf("add the listener for %s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+// Addresses are where probes and metrics are served; nil for nowhere.
+func (m *Main) Addresses() (health, metrics net.Addr) { return m.healthAt, m.metricsAt }
+
+// readyz says why pods cannot be reviewed; nil when they can, or nobody asks for that.
+func (m *Main) readyz(r *http.Request) error {
+	if m.injector == nil {
+		return nil
+	}
+	return m.injector.Ready(r)
+}
