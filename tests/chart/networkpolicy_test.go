@@ -1,0 +1,56 @@
+package chart
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// opened says of each policy which ports it opens, and to how many kinds of peers; 0 is to
+// everybody.
+func opened(t *testing.T, values string) map[string]map[int32]int {
+	t.Helper()
+	out := map[string]map[int32]int{}
+	for _, o := range mustRender(t, values).kind("NetworkPolicy") {
+		var p networkingv1.NetworkPolicy
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
+			t.Fatal(err)
+		}
+		out[p.Name] = map[int32]int{}
+		for _, rule := range p.Spec.Ingress {
+			for _, port := range rule.Ports {
+				out[p.Name][port.Port.IntVal] = len(rule.From)
+			}
+		}
+		if !slices.Equal(p.Spec.PolicyTypes, []networkingv1.PolicyType{networkingv1.PolicyTypeIngress}) {
+			t.Errorf("%s is about %v", p.Name, p.Spec.PolicyTypes)
+		}
+	}
+	return out
+}
+
+func TestWhoReachesWhichPort(t *testing.T) {
+	const everybody, ours, any = 0, 2, 1
+	manager := map[int32]int{9443: everybody, 8080: any}
+	routes := map[int32]int{7777: everybody, 7778: everybody, 7779: everybody, 9090: any}
+	for values, want := range map[string]map[string]map[int32]int{
+		"{}": {
+			"signadot-controller-manager": manager, "routeserver": routes, "eventbus": {4222: ours, 9090: any},
+		},
+		"networkPolicy: {bus: false, metrics: false}": {},
+		"networkPolicy: {bus: false}":                 {"signadot-controller-manager": manager, "routeserver": routes},
+		"networkPolicy: {metrics: false}":             {"eventbus": {4222: ours, 9090: everybody}},
+		"networkPolicy: {enabled: true, bus: false, metrics: false}": {
+			"signadot-default-deny": {}, "signadot-controller-manager": manager,
+			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
+		},
+		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes},
+	} {
+		if diff := cmp.Diff(want, opened(t, values)); diff != "" {
+			t.Errorf("%s: %s", values, diff)
+		}
+	}
+}
