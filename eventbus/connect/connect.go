@@ -37,7 +37,8 @@ const (
 )
 
 // InboxPrefix is where answers to clients of the role go. Our server lets a
-// client listen nowhere else, so a follower cannot hear what a writer is told.
+// client listen nowhere else, so a follower cannot hear what a writer is told; whoever runs
+// another one is told to do so as well.
 func (r Role) InboxPrefix() string {
 	if r == Writer {
 		return "_INBOX.writer"
@@ -161,6 +162,7 @@ func (c Config) options() []nats.Option {
 	log := c.Logger.With("bus", c.URL)
 	options := []nats.Option{
 		nats.Name(c.Name),
+		nats.CustomInboxPrefix(c.Role.InboxPrefix()),
 		nats.Timeout(connectTimeout),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(pingsOut),
 		nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -182,8 +184,7 @@ func (c Config) options() []nats.Option {
 		}),
 	}
 	if c.TokenFile != "" {
-		options = append(options, nats.CustomInboxPrefix(c.Role.InboxPrefix()),
-			nats.TokenHandler(func() string { return readToken(c.TokenFile, log) }))
+		options = append(options, nats.TokenHandler(func() string { return readToken(c.TokenFile, log) }))
 	}
 	if c.CredentialsFile != "" {
 		options = append(options, nats.UserCredentials(c.CredentialsFile))

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,7 @@ import (
 type cluster struct {
 	dir     string
 	account string
+	facts   key
 	clients [3]int // ports
 	routes  [3]int
 	nodes   [3]*server.Server
@@ -137,19 +139,22 @@ func (c *cluster) lose(t *testing.T) {
 // another one leads.
 func (c *cluster) crash(t *testing.T) {
 	t.Helper()
-	leader := func() int {
-		for n, node := range c.nodes {
-			if node.Running() && node.JetStreamIsStreamLeader(c.account, jetstream.StreamName) {
-				return n
-			}
-		}
-		return -1
-	}
-	var was int
-	c.await(t, "the stream has a leader", func() bool { was = leader(); return was >= 0 })
+	was := c.leader(t)
 	c.stop(was)
-	c.await(t, "the stream has another leader", func() bool { return leader() >= 0 })
+	c.leader(t)
 	c.start(t, was)
+}
+
+// leader waits until a server leads the stream, and returns which.
+func (c *cluster) leader(t *testing.T) (leads int) {
+	t.Helper()
+	c.await(t, "the stream has a leader", func() bool {
+		leads = slices.IndexFunc(c.nodes[:], func(node *server.Server) bool {
+			return node.Running() && node.JetStreamIsStreamLeader(c.account, jetstream.StreamName)
+		})
+		return leads >= 0
+	})
+	return leads
 }
 
 func (*cluster) await(t *testing.T, what string, holds func() bool) {
@@ -163,13 +168,19 @@ func (*cluster) await(t *testing.T, what string, holds func() bool) {
 
 func (c *cluster) dial(t *testing.T, role connect.Role) (*jetstream.Log, *nats.Conn) {
 	t.Helper()
+	return c.dialAs(t, "user", role)
+}
+
+// dialAs connects with the credentials of a user.
+func (c *cluster) dialAs(t *testing.T, user string, role connect.Role) (*jetstream.Log, *nats.Conn) {
+	t.Helper()
 	var urls []string
 	for _, port := range c.clients {
 		urls = append(urls, fmt.Sprint("tls://127.0.0.1:", port))
 	}
 	log, conn, err := connect.Open(connect.Config{
 		URL: strings.Join(urls, ","), Role: role, Name: t.Name(), Logger: slog.New(slog.DiscardHandler),
-		CredentialsFile: filepath.Join(c.dir, "user.creds"), CAFile: filepath.Join(c.dir, "ca.pem"),
+		CredentialsFile: filepath.Join(c.dir, user+".creds"), CAFile: filepath.Join(c.dir, "ca.pem"),
 		CertFile: filepath.Join(c.dir, "client.pem"), KeyFile: filepath.Join(c.dir, "client.key"),
 	}, jetstream.Config{Replicas: 3, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -285,7 +296,7 @@ func (c *cluster) makeTrust(t *testing.T) {
 	pool.AddCert(ca.cert)
 
 	operator, system, facts := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateAccount)
-	c.account = facts.public
+	c.account, c.facts = facts.public, facts
 	accounts := &server.MemAccResolver{}
 	for _, account := range []key{system, facts} {
 		claims := jwt.NewAccountClaims(account.public)
@@ -296,16 +307,7 @@ func (c *cluster) makeTrust(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	user := newKey(t, nkeys.CreateUser)
-	seed, err := user.pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	credentials, err := jwt.FormatUserConfig(encode(t, jwt.NewUserClaims(user.public), facts), seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(c.dir, "user.creds"), credentials)
+	c.user(t, "user", jwt.Permissions{})
 	c.trust = &server.Options{
 		JetStream: true, SyncAlways: true, NoLog: true, NoSigs: true,
 		JetStreamMaxStore: 4 << 30, JetStreamMaxMemory: 256 << 20,
@@ -317,6 +319,24 @@ func (c *cluster) makeTrust(t *testing.T) {
 		AccountResolver:  accounts,
 		SystemAccount:    system.public,
 	}
+}
+
+// user writes the credentials of a user of the account, with these permissions, to a file
+// of that name.
+func (c *cluster) user(t *testing.T, name string, may jwt.Permissions) {
+	t.Helper()
+	user := newKey(t, nkeys.CreateUser)
+	seed, err := user.pair.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := jwt.NewUserClaims(user.public)
+	claims.Permissions = may
+	credentials, err := jwt.FormatUserConfig(encode(t, claims, c.facts), seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(c.dir, name+".creds"), credentials)
 }
 
 func write(t *testing.T, file string, content []byte) {

@@ -13,12 +13,23 @@ account, or somebody else's with the credentials that its Secret holds.
 {{- .Values.eventBus.external.url | default "tls://eventbus.signadot.svc:4222" }}
 {{- end }}
 
-{{/* The arguments that say who the component is, as list items. */}}
+{{/*
+The Secret with the credentials of a component for somebody else's bus, or nothing.
+  root
+  role: writer or follower
+*/}}
+{{- define "operator.eventBusCredentials" -}}
+{{- with .root.Values.eventBus.external }}
+{{- get . (printf "%sCredentialsSecret" $.role) | default .credentialsSecret }}
+{{- end }}
+{{- end }}
+
+{{/* The arguments that say who the component is, as list items: root, role. */}}
 {{- define "operator.eventBusArgs" -}}
-{{- with .Values.eventBus.external }}
+{{- with .root.Values.eventBus.external }}
 {{- if .url }}
 - --eventbus-token-file=
-{{- if .credentialsSecret }}
+{{- if include "operator.eventBusCredentials" $ }}
 - --eventbus-credentials-file=/var/run/secrets/eventbus/nats.creds
 {{- end }}
 {{- if .caSecret }}
@@ -32,9 +43,9 @@ account, or somebody else's with the credentials that its Secret holds.
 {{- end }}
 {{- end }}
 
-{{/* Where the files are mounted, as a list item. */}}
+{{/* Where the files are mounted, as a list item: root, role. */}}
 {{- define "operator.eventBusMount" -}}
-{{- if include "operator.eventBusEmbedded" . }}
+{{- if include "operator.eventBusEmbedded" .root }}
 - name: eventbus-token
   mountPath: /var/run/secrets/tokens
   readOnly: true
@@ -48,9 +59,10 @@ account, or somebody else's with the credentials that its Secret holds.
 {{/*
 The volume with the files, as a list item. The token's audience is the bus
 alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
+  root, role
 */}}
 {{- define "operator.eventBusVolume" -}}
-{{- if include "operator.eventBusEmbedded" . }}
+{{- if include "operator.eventBusEmbedded" .root }}
 - name: eventbus-token
   projected:
     sources:
@@ -68,23 +80,23 @@ alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
 {{- end }}
 {{- end }}
 
-{{/* What the volume for somebody else's bus is made of, as list items. */}}
+{{/* What the volume for somebody else's bus is made of, as list items: root, role. */}}
 {{- define "operator.eventBusSources" -}}
-{{- with .Values.eventBus.external.credentialsSecret -}}
+{{- with include "operator.eventBusCredentials" . | trim -}}
 - secret:
     name: {{ quote . }}
     items:
       - key: nats.creds
         path: nats.creds
 {{ end }}
-{{- with .Values.eventBus.external.caSecret -}}
+{{- with .root.Values.eventBus.external.caSecret -}}
 - secret:
     name: {{ quote . }}
     items:
       - key: ca.crt
         path: ca.crt
 {{ end }}
-{{- with .Values.eventBus.external.certSecret -}}
+{{- with .root.Values.eventBus.external.certSecret -}}
 - secret:
     name: {{ quote . }}
     items:
