@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/door"
 )
 
 // maxMessage is the largest answer that is taken.
@@ -78,11 +80,17 @@ func (a *app) forward(ctx context.Context) (string, error) {
 	return address, nil
 }
 
+// tokenFile names the file with the token that is shown to route servers; empty for none.
+func (a *app) tokenFile() string {
+	return cmp.Or(a.flags.tokenFile, a.Getenv("SWITCHYARD_TOKEN_FILE"))
+}
+
 // dial gives a client of the server at an address. Errors of calls say how the
 // address was found.
 func (a *app) dial(address, how string) (routingv1.RoutingClient, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // as the routes API: for use inside the cluster
+		door.Show(a.tokenFile()),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 			return unreachable(invoke(ctx, method, req, reply, cc, opts...), address, how)

@@ -5,7 +5,8 @@
 // shows a token of a service account, made for Audience, is known by it. A program of
 // the operator's own, the manager or another route server, is known by its service
 // account; it has pools of its own, so that no stranger keeps it out. A token that is
-// not good makes its bearer a stranger and no more: proxies add tokens of their own.
+// not good makes its bearer a stranger and no more: proxies add tokens of their own. Where
+// tokens are demanded (Config.Demand) strangers are refused.
 //
 // Calls of the operator's own programs are encrypted, those of others need not be: a token
 // that is shown here is of no use anywhere else, and is good for an hour.
@@ -39,6 +40,8 @@ type Config struct {
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
+	// Demand refuses whoever shows no good token, but for probes.
+	Demand bool
 }
 
 // Door tells who calls. A nil Door knows strangers only.
@@ -175,13 +178,14 @@ func (e Entrance) rpc(ctx context.Context) context.Context {
 	return e.enter(ctx, address, authorization)
 }
 
-// Options have a gRPC server put into the context of each call who calls.
-func (e Entrance) Options() []grpc.ServerOption { return Interceptors(e.rpc) }
-
-// HTTP puts into the context of each request who calls.
+// HTTP puts into the context of each request who calls, and refuses strangers where tokens
+// are demanded.
 func (e Entrance) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))))
+		ctx := e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))
+		if e.admitHTTP(ctx, w, r) {
+			next.ServeHTTP(w, r.WithContext(ctx))
+		}
 	})
 }
 

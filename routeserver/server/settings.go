@@ -38,6 +38,8 @@ type Settings struct {
 	// trusts, "" for none. AcceptPlain lets sidecars in that do not speak TLS.
 	TLSDir      string
 	AcceptPlain bool
+	// DemandTokens refuses callers of the routing APIs who show no token.
+	DemandTokens bool
 	// Name is what this route server is called.
 	Name string
 	// LogLevel is the least important level that is logged.
@@ -63,6 +65,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "directory with tls.crt, tls.key and ca.crt, to speak TLS over gRPC and xDS, with the other route servers and with an event bus at tls://; it is read again when it changes. Empty: plain only")
 	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let sidecars in that do not speak TLS: those injected by an earlier release. The routes API is open to both, whatever this says")
+	flags.BoolVar(&s.DemandTokens, "demand-tokens", false, "serve nobody over gRPC and HTTP who shows no service-account token made for "+door.Audience+", but for probes")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err

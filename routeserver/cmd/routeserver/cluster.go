@@ -27,6 +27,9 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
+		if settings.DemandTokens {
+			return errors.New("-demand-tokens: not in a cluster, so nobody's token can be checked")
+		}
 		logger.Info("not in a cluster: neither its services nor xDS are served")
 		return nil
 	}
@@ -43,7 +46,7 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	if err != nil {
 		return err
 	}
-	config.Door = door.New(door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts})
+	config.Door = door.New(door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts, Demand: settings.DemandTokens})
 	lister, err := services.New(client, logger)
 	if err != nil {
 		return err
