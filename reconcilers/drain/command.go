@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Name is the word that asks the program for draining.
@@ -34,6 +39,9 @@ func ExitCode(err error) int {
 type Settings struct {
 	// Wait and Force are those of Config.
 	Wait, Force time.Duration
+	// Keep and Namespaces are those of Config; the latter with commas between them.
+	Keep       bool
+	Namespaces string
 }
 
 // ParseSettings reads the command's arguments, without its name. Usage goes to help; the
@@ -43,6 +51,8 @@ func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)
 	flags.SetOutput(help)
 	flags.DurationVar(&s.Wait, "wait", 2*time.Minute, "how long the controller manager is given to take its objects away; 0 for not at all")
+	flags.BoolVar(&s.Keep, "keep", false, "leave what people have made, and take away only what was made for it")
+	flags.StringVar(&s.Namespaces, "namespaces", "", "the namespaces in which the operator may work, with commas between them; empty for all")
 	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
 	if err := flags.Parse(args); err != nil {
 		return Settings{}, err
@@ -74,9 +84,14 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 
 // Drain drains the cluster that access reaches.
 func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.Logger) error {
-	c, err := client.New(access, client.Options{})
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+		return fmt.Errorf("make the scheme: %w", err)
+	}
+	c, err := client.New(access, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}
-	return Run(ctx, Config{Client: c, Wait: s.Wait, Force: s.Force, Logger: logger})
+	namespaces := strings.FieldsFunc(s.Namespaces, func(r rune) bool { return r == ',' })
+	return Run(ctx, Config{Client: c, Wait: s.Wait, Force: s.Force, Keep: s.Keep, Namespaces: namespaces, Logger: logger})
 }

@@ -22,6 +22,7 @@ func TestArgumentsOfTheCommand(t *testing.T) {
 	}{
 		{"without any", nil, drain.Settings{Wait: 2 * time.Minute, Force: 30 * time.Second}, ""},
 		{"with both", []string{"--wait=0s", "--force-within=1s"}, drain.Settings{Force: time.Second}, ""},
+		{"which keep", []string{"--keep=true", "--namespaces=a,b"}, drain.Settings{Wait: 2 * time.Minute, Force: 30 * time.Second, Keep: true, Namespaces: "a,b"}, ""},
 		{"one that is none", []string{"now"}, drain.Settings{}, `unexpected argument "now"`},
 		{"a time before now", []string{"--wait=-1s"}, drain.Settings{}, "wait is -1s"},
 		{"no time to force", []string{"--force-within=0s"}, drain.Settings{}, "more than 0"},

@@ -1,22 +1,32 @@
-// Package drain empties a cluster of our objects before the operator goes. It is what
-// helm uninstall runs first (controller-manager drain): the definitions of the custom
-// resources go with the release, and an object with a finalizer of ours would wait for a
-// manager that is gone, and its definition with it.
+// Package drain takes away what the operator has made before it goes. It is what helm
+// uninstall runs first (controller-manager drain).
 //
-//	ask    delete what people have made: sandboxes, route groups, and members and
-//	       RoutingConfigs that belong to none of them; the manager takes away what does
-//	wait   until nothing of ours is left, at most Config.Wait
+// With Config.Keep what people have made stays: sandboxes, route groups, and members,
+// RoutingConfigs and Resources that belong to none of them.
+//
+//	ask    put them to rest (package rest): the manager takes away what it made for them,
+//	       as if they were being deleted, and its finalizers off them
+//	wait   until nothing but them is left, at most Config.Wait
 //	force  where that does not come to an end, because the manager is not there or
-//	       cannot: delete all that is left, and take our finalizers off
+//	       cannot: delete all that was made for them, and take our finalizers off
+//	tell   write into their status that the operator is gone
+//
+// When it ends without that it rouses them again, and the manager brings everything back.
+//
+// Without Config.Keep they go too, since the definitions of the custom resources go with
+// the release: an object with a finalizer of ours would wait for a manager that is gone,
+// and its definition with it. Asking is deleting then. What forks are made of is removed
+// by the garbage collection of the cluster, since it belongs to the objects that go.
 //
 // What is forced is logged object by object, with what has not happened: delete
-// workflows have not run, and the routing log was told of nothing. What forks are made
-// of is removed by the garbage collection of the cluster, since it belongs to the
-// objects that go. Finalizers of others are left where they are. An object that nothing
+// workflows have not run, and the routing log was told of nothing. Finalizers of others
+// are left where they are. An object that nothing
 // but those hold is waited for as the rest is, since its holder may be at work; then Run
 // ends with an error that names both, so that helm does not go on as if it were gone.
 //
-// It needs the rights to list, delete and patch the kinds of Kinds, and no manager.
+// It needs the rights to list, delete and patch the kinds of Kinds and to patch their
+// status, to list and delete what members are made of, and to get the ConfigMap of
+// publish.Installation; and no manager.
 package drain
 
 import (
@@ -29,7 +39,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -58,6 +67,12 @@ type Config struct {
 	Wait time.Duration
 	// Force is how long what is left is given after that. Default 30 seconds.
 	Force time.Duration
+	// Keep leaves what people have made where it is. Client has to know our kinds then.
+	Keep bool
+	// Namespace is where the operator lives; "signadot" when it is empty.
+	Namespace string
+	// Namespaces are those in which members are; empty means all.
+	Namespaces []string
 	// Logger tells what happens. Default slog.Default().
 	Logger *slog.Logger
 }
@@ -84,27 +99,47 @@ func Run(ctx context.Context, c Config) error {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	if c.Namespace == "" {
+		c.Namespace = "signadot"
+	}
 	d := &draining{Config: c, told: map[string]bool{}}
-	left, err := d.until(ctx, c.Wait, d.ask)
-	if done(ctx, left, err) {
+	if c.Keep {
+		return d.keep(ctx)
+	}
+	forced, err := d.end(ctx, d.list, d.ask)
+	switch {
+	case err != nil:
+		return err
+	case forced:
+		c.Logger.Warn("nothing of the operator is left, but it was forced", "objects", len(d.told))
+	default:
 		c.Logger.Info("nothing of the operator is left")
-		return nil
+	}
+	return nil
+}
+
+// end asks until nothing is left of what look finds, and forces it after Wait. The error
+// names what is left in the end.
+func (d *draining) end(ctx context.Context, look lookup, ask action) (forced bool, err error) {
+	left, err := d.until(ctx, d.Wait, look, ask)
+	if done(ctx, left, err) {
+		return false, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("drain: %w", err)
+		return false, fmt.Errorf("drain: %w", err)
 	}
 	if err == nil && !slices.ContainsFunc(left, item.forceable) {
-		return stuck(left)
+		return false, stuck(left)
 	}
-	c.Logger.Warn("the controller manager has not come to an end: what is left is deleted WITHOUT IT, and its finalizers are taken off. "+
-		"Delete workflows of resources do not run. What forks are made of is left to the cluster's garbage collection",
-		"waited", c.Wait, "left", say(left), "why", err)
-	left, err = d.until(ctx, c.Force, d.force)
+	d.Logger.Warn("the controller manager has not come to an end: what is to go is deleted WITHOUT IT, and its finalizers are taken off. "+
+		"Delete workflows of resources do not run, and sidecars keep the last routes until their pods are made anew",
+		"waited", d.Wait, "left", say(left), "why", err)
+	d.forcing = true
+	left, err = d.until(ctx, d.Force, look, d.force)
 	if done(ctx, left, err) {
-		c.Logger.Warn("nothing of the operator is left, but it was forced", "objects", len(d.told))
-		return nil
+		return true, nil
 	}
-	return errors.Join(err, ctx.Err(), stuck(left))
+	return true, errors.Join(err, ctx.Err(), stuck(left))
 }
 
 // stuck is the error that says what is left, and what holds it.
@@ -118,40 +153,31 @@ func done(ctx context.Context, left []item, err error) bool {
 	return len(left) == 0 && err == nil && ctx.Err() == nil
 }
 
-// item is an object that is there.
-type item struct {
-	kind string
-	*metav1.PartialObjectMetadata
-}
-
-// String names it for people.
-func (i item) String() string {
-	return strings.TrimSpace(i.kind + " " + strings.TrimPrefix(i.Namespace+"/"+i.Name, "/"))
-}
-
-// others gives the finalizers that are not ours.
-func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
-
-// forceable says whether something can be done about an object besides waiting for those
-// who hold it.
-func (i item) forceable() bool {
-	return i.DeletionTimestamp == nil || len(i.others()) < len(i.Finalizers) || len(i.Finalizers) == 0
-}
-
 // draining is one run.
 type draining struct {
 	Config
 	// told are objects of which it was told that they are forced.
 	told map[string]bool
+	// mark puts objects to rest; empty where none is to be.
+	mark string
+	// forcing: nobody is waited for any more.
+	forcing bool
 }
 
-// until looks what is there and does something about it, again and again, until nothing
-// is there or the time is over, and gives what is left then. What fails is tried again;
+// lookup finds what is not yet as it is to be in the end, and action does something about
+// one such object.
+type (
+	lookup func(context.Context) ([]item, error)
+	action func(context.Context, item) error
+)
+
+// until looks what is left and does something about it, again and again, until nothing
+// is or the time is over, and gives what is left then. What fails is tried again;
 // the error is the last one.
-func (d *draining) until(ctx context.Context, within time.Duration, act func(context.Context, item) error) (left []item, err error) {
+func (d *draining) until(ctx context.Context, within time.Duration, look lookup, act action) (left []item, err error) {
 	began, told := time.Now(), time.Now()
 	for {
-		left, err = d.list(ctx)
+		left, err = look(ctx)
 		for _, i := range left {
 			err = errors.Join(err, act(ctx, i))
 		}
@@ -169,42 +195,23 @@ func (d *draining) until(ctx context.Context, within time.Duration, act func(con
 	}
 }
 
-// list gives all that is there of Kinds. A kind that the API server does not serve has no
-// objects.
-func (d *draining) list(ctx context.Context) (out []item, err error) {
-	for _, kind := range Kinds() {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind + "List"))
-		one := d.Client.List(ctx, list)
-		if meta.IsNoMatchError(one) || apierrors.IsNotFound(one) {
-			continue
-		}
-		if one != nil {
-			err = errors.Join(err, fmt.Errorf("list objects of kind %s: %w", kind, one))
-		}
-		for i := range list.Items {
-			o := &list.Items[i]
-			o.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
-			out = append(out, item{kind, o})
-		}
-	}
-	return out, err
-}
-
 // ask deletes an object that somebody has made; what belongs to another one of ours goes
 // with it. What belongs to something else, such as the environment of a pull request,
 // goes here too: that stays.
 func (d *draining) ask(ctx context.Context, i item) error {
-	if ref := metav1.GetControllerOfNoCopy(i); ref != nil && ref.APIVersion == crdv1.APIVersion {
+	if i.ofOurs() {
 		return nil
 	}
 	return d.delete(ctx, i)
 }
 
-// force deletes an object, whoever it belongs to, and takes our finalizers off.
+// force deletes an object that is not to stay, whoever it belongs to, and takes our
+// finalizers off.
 func (d *draining) force(ctx context.Context, i item) error {
-	if err := d.delete(ctx, i); err != nil {
-		return err
+	if !d.stays(i) {
+		if err := d.delete(ctx, i); err != nil {
+			return err
+		}
 	}
 	theirs := i.others()
 	if len(theirs) < len(i.Finalizers) {
@@ -233,6 +240,10 @@ func (d *draining) tell(i item, theirs []string) {
 		d.Logger.Warn("asked to go without the controller manager, and held by finalizers of others", "object", i.String(), "finalizers", theirs)
 		return
 	}
+	if d.stays(i) {
+		d.Logger.Warn("our finalizers were taken off without the controller manager", "object", i.String())
+		return
+	}
 	d.Logger.Warn("taken away without the controller manager", "object", i.String())
 }
 
@@ -251,20 +262,4 @@ func (d *draining) delete(ctx context.Context, i item) error {
 		return fmt.Errorf("delete %s: %w", i, err)
 	}
 	return nil
-}
-
-// say names the first of many objects, and the finalizers that hold them.
-func say(all []item) string {
-	var out []string
-	for _, i := range all[:min(len(all), mostSaid)] {
-		name := i.String()
-		if len(i.Finalizers) > 0 {
-			name += " (held by finalizer " + strings.Join(i.Finalizers, " and ") + ")"
-		}
-		out = append(out, name)
-	}
-	if more := len(all) - mostSaid; more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(out, ", ")
 }

@@ -13,12 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	crcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/rest"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -42,10 +44,12 @@ func Scheme() (*runtime.Scheme, error) {
 // operator's namespace, in which the ends of tunnels may be (those with a sidecar are in a
 // cache of their own, package pods); of each only what keepSidecars leaves; of
 // endpoints only those that no selector of a Service has made, and of everything no more
-// of managedFields than who wrote it.
-// namespaces are those in which the operator may work; empty means all.
-// operator is that in which it lives.
-func CacheOptions(namespaces []string, operator string) crcache.Options {
+// of managedFields than who wrote it. Objects that were put to rest for this installation
+// look as if they were being deleted.
+//
+// namespaces are those in which the operator may work; empty means all. operator is that in
+// which it lives, installation the UID of what lasts as long as it does.
+func CacheOptions(namespaces []string, operator string, installation types.UID) crcache.Options {
 	o := crcache.Options{
 		DefaultTransform: transform(keepManagers),
 		ByObject: map[client.Object]crcache.ByObject{
@@ -56,6 +60,13 @@ func CacheOptions(namespaces []string, operator string) crcache.Options {
 			&discoveryv1.EndpointSlice{}:    {Label: notOfSelectors()},
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
+	}
+	resting := crcache.ByObject{Transform: transform(keepManagers, rest.ShowAsDeleted(installation))}
+	for _, kind := range []client.Object{
+		&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.RoutingConfig{},
+		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
+	} {
+		o.ByObject[kind] = resting
 	}
 	if len(namespaces) > 0 {
 		o.DefaultNamespaces = map[string]crcache.Config{}

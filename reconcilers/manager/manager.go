@@ -182,7 +182,7 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if m.pods, err = pods.New(pods.Config{REST: m.config.REST, Namespaces: m.config.Namespaces, Keep: transform(keepSidecars)}); err != nil {
 		return nil, err
 	}
-	options, err := m.options()
+	options, err := m.options(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -211,8 +211,16 @@ func New(ctx context.Context, c Config) (*Main, error) {
 }
 
 // options are those of controller-runtime's manager.
-func (m *Main) options() (ctrl.Options, error) {
+func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	scheme, err := Scheme()
+	if err != nil {
+		return ctrl.Options{}, err
+	}
+	live, err := client.New(m.config.REST, client.Options{Scheme: scheme})
+	if err != nil {
+		return ctrl.Options{}, fmt.Errorf("reach the API server: %w", err)
+	}
+	installation, err := publish.Installation(ctx, live, m.config.Namespace)
 	if err != nil {
 		return ctrl.Options{}, err
 	}
@@ -221,7 +229,7 @@ func (m *Main) options() (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
-		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace),
+		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace, installation),
 		NewClient:                     m.newClient,
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see addListeners
 		HealthProbeBindAddress:        "0",

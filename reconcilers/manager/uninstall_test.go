@@ -51,6 +51,7 @@ func ownCluster(t *testing.T, ns string) (*cluster, *rest.Config) {
 		t.Fatal(err)
 	}
 	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
+	c.create(&corev1.Namespace{}, `{metadata: {name: `+c.operator()+`}}`)
 	return c, access
 }
 

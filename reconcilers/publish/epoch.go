@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
@@ -62,6 +63,17 @@ func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 		return publisher.Witness{}, fmt.Errorf("ConfigMap %s/%s: %w; delete its data to begin anew", e.Namespace, EpochConfigMap, err)
 	}
 	return w, nil
+}
+
+// Installation returns what tells this installation of the operator from those before and
+// after it: the UID of the ConfigMap, which an upgrade leaves and an uninstallation takes
+// away. It is empty where there is none yet.
+func Installation(ctx context.Context, reader client.Reader, namespace string) (types.UID, error) {
+	m := &corev1.ConfigMap{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: EpochConfigMap}, m); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ConfigMap %s/%s, which tells this installation from others: %w", namespace, EpochConfigMap, err)
+	}
+	return m.UID, nil
 }
 
 // witnessOf reads a Witness.

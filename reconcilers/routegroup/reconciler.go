@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/rest"
 )
 
 // Config is what a Reconciler needs.
@@ -71,6 +72,9 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	var all []*crdv1.RoutingConfig
 	for i := range in.Configs {
 		all = append(all, &in.Configs[i])
+	}
+	if _, resting := in.Group.Annotations[rest.Annotation]; resting && len(all) == 0 {
+		return reconcile.Result{}, nil // What its status says then, it was put to rest with.
 	}
 	after := ConcludeDeletion(in.Group, len(all), metav1.NewTime(r.config.Now()))
 	return apply.Again(errors.Join(remove(ctx, r.writer, all), r.writer.Status(ctx, in.Group, after)))

@@ -184,7 +184,7 @@ func (s apiServer) list(apiVersion, kind string) ([]unstructured.Unstructured, e
 	list.SetAPIVersion(apiVersion)
 	list.SetKind(kind + "List")
 	options := []client.ListOption{client.InNamespace("shop")}
-	if kind == "RoutingConfig" || kind == "SignadotSandbox" {
+	if kind == "RoutingConfig" || kind == "SignadotSandbox" || kind == "SignadotRouteGroup" {
 		options = nil
 	}
 	err := s.List(context.Background(), list, options...)

@@ -100,17 +100,19 @@ func bindingsLeadSomewhere(t *testing.T, all objects) {
 
 func TestAllowedNamespacesConfineTheManager(t *testing.T) {
 	all := mustRender(t, "allowedNamespaces: [shop, pay]")
-	if all.find("ClusterRoleBinding", "", "signadot-manager-namespaced") != nil {
-		t.Error("the manager's rights on other people's objects are still bound in the whole cluster")
-	}
-	for _, ns := range []string{"shop", "pay", namespace} {
-		if all.find("RoleBinding", ns, "signadot-manager-namespaced") == nil {
-			t.Errorf("no binding in namespace %s", ns)
+	for _, rights := range []string{"signadot-manager-namespaced", "signadot-drain-namespaced"} {
+		if all.find("ClusterRoleBinding", "", rights) != nil {
+			t.Errorf("the rights %s on other people's objects are still bound in the whole cluster", rights)
+		}
+		for _, ns := range []string{"shop", "pay", namespace} {
+			if all.find("RoleBinding", ns, rights) == nil {
+				t.Errorf("no binding of %s in namespace %s", rights, ns)
+			}
 		}
 	}
 	again := mustRender(t, "allowedNamespaces: [shop, signadot]")
-	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-1 {
-		t.Errorf("%d RoleBindings when our namespace is in the list already: it should be there once", got)
+	if got := len(again.kind("RoleBinding")); got != len(all.kind("RoleBinding"))-2 {
+		t.Errorf("%d RoleBindings when our namespace is in the list already: each should be there once", got)
 	}
 	for _, g := range all.grants(t) {
 		if g.role.GetKind() == "ClusterRole" && g.role.GetName() != "signadot-manager-namespaced" &&

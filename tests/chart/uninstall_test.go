@@ -36,9 +36,27 @@ func TestTheDrainingJobTakesItsArguments(t *testing.T) {
 		if most := time.Duration(*job.Spec.ActiveDeadlineSeconds) * time.Second; settings.Wait != want || most < settings.Wait+settings.Force+time.Minute {
 			t.Errorf("it waits %s and forces %s, and may take %s", settings.Wait, settings.Force, most)
 		}
+		if !settings.Keep {
+			t.Error("it takes people's objects away")
+		}
 		manager := all.podOf(t, "signadot-controller-manager").Containers[0]
 		if container.Image != manager.Image {
 			t.Errorf("it runs %s, the manager %s", container.Image, manager.Image)
+		}
+	}
+}
+
+func TestTheDrainingJobIsToldWhatStaysAndWhereToLook(t *testing.T) {
+	for values, want := range map[string]drain.Settings{
+		"":                                       {Keep: true},
+		"uninstall: {keep: false}":               {},
+		"allowedNamespaces: [shop, pay]":         {Keep: true, Namespaces: "shop,pay," + namespace},
+		"allowedNamespaces: [" + namespace + "]": {Keep: true, Namespaces: namespace},
+	} {
+		job := as[batchv1.Job](t, mustRender(t, values).find("Job", namespace, drainJob))
+		settings, err := drain.ParseSettings(job.Spec.Template.Spec.Containers[0].Args, t.Output())
+		if err != nil || settings.Keep != want.Keep || settings.Namespaces != want.Namespaces {
+			t.Errorf("with %q it is told %+v: %v", values, settings, err)
 		}
 	}
 }
@@ -59,14 +77,14 @@ func TestTheDrainingJobEndsOnceItsProgramHasFailed(t *testing.T) {
 	if !slices.Equal(ends, []int32{int32(drain.ExitCode(errors.New("it failed")))}) || pod.RestartPolicy != corev1.RestartPolicyNever || pod.Containers[0].TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		t.Errorf("exit codes that end it are %v; restart policy %s; message %s", ends, pod.RestartPolicy, pod.Containers[0].TerminationMessagePolicy)
 	}
-	if log := job.Annotations["helm.sh/hook-output-log-policy"]; log != "hook-failed" {
+	if log := job.Annotations["helm.sh/hook-output-log-policy"]; log != "hook-succeeded,hook-failed" {
 		t.Errorf("helm shows its log %q", log)
 	}
 }
 
 func TestNothingOfTheDrainingJobIsPartOfTheRelease(t *testing.T) {
 	for _, o := range mustRender(t, "") {
-		if o.GetName() != drainJob {
+		if !strings.HasPrefix(o.GetName(), drainJob) {
 			continue
 		}
 		hook, policy := o.GetAnnotations()["helm.sh/hook"], o.GetAnnotations()["helm.sh/hook-delete-policy"]
@@ -76,37 +94,68 @@ func TestNothingOfTheDrainingJobIsPartOfTheRelease(t *testing.T) {
 		}
 	}
 	for _, o := range mustRender(t, "uninstall: {drain: false}") {
-		if o.GetName() == drainJob {
+		if strings.HasPrefix(o.GetName(), drainJob) {
 			t.Errorf("%s is there although it was not asked for", title(o))
 		}
 	}
 }
 
 // uninstalls uninstalls a release in which sandboxes are left: once while a manager is
-// there, and once when none is.
+// there, once when none is, and once with all that people made.
 func (s apiServer) uninstalls(t *testing.T, installed objects) {
 	t.Helper()
 	stop := s.runManager(t, installed.podOf(t, "signadot-controller-manager"), nil)
 	s.leave(t)
 	done := s.runDrainingJob(t, stop)
-	s.helm(t, "", "uninstall", "operator")
+	out := s.helm(t, "", "uninstall", "operator")
 	done()
-	s.expect(t, installed, false)
-	s.expectNothingOfTheHook(t)
+	if !strings.Contains(out, "kept due to the resource policy") {
+		t.Errorf("helm does not say what stays:\n%s", out)
+	}
+	s.expectOnlyPeoplesObjects(t, installed)
 
-	// Nobody is there who could take finalizers off.
+	// Nobody is there who could take finalizers off. The definitions are taken over.
 	s.helm(t, "uninstall: {waitSeconds: 1}", "install", "operator", chartDir, "--values=-")
 	stop = s.runManager(t, installed.podOf(t, "signadot-controller-manager"), nil)
-	s.leave(t)
+	s.comeBack(t)
 	stop()
 	done = s.runDrainingJob(t, func() {})
 	began := time.Now()
-	s.readEveryKind(t, installed)
 	s.helm(t, "", "uninstall", "operator")
 	done()
 	t.Logf("without a manager it took %s", time.Since(began))
+	s.expectOnlyPeoplesObjects(t, installed)
+
+	const everything = "uninstall: {keep: false, waitSeconds: 1}"
+	s.helm(t, "", "install", "operator", chartDir, "--values=-")
+	s.helm(t, everything, "upgrade", "operator", chartDir, "--values=-")
+	stop = s.runManager(t, installed.podOf(t, "signadot-controller-manager"), nil)
+	s.comeBack(t)
+	stop()
+	done = s.runDrainingJob(t, func() {})
+	s.readEveryKind(t, installed)
+	s.helm(t, "", "uninstall", "operator")
+	done()
 	s.expect(t, installed, false)
 	s.expectNothingOfTheHook(t)
+}
+
+// expectOnlyPeoplesObjects waits until of a release only the definitions are there, and
+// fails unless what leave made is there and free, and nothing that was made for it.
+func (s apiServer) expectOnlyPeoplesObjects(t *testing.T, installed objects) {
+	t.Helper()
+	definitions := installed.kind("CustomResourceDefinition")
+	s.expect(t, definitions, true)
+	s.expect(t, slices.DeleteFunc(slices.Clone(installed), func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "CustomResourceDefinition"
+	}), false)
+	s.expectNothingOfTheHook(t)
+	for kind, want := range map[string]string{"SignadotSandbox": "left", "SignadotRouteGroup": "left", "RoutingConfig": "by-hand"} {
+		items, err := s.list("signadot.com/v1", kind)
+		if err != nil || len(items) != 1 || items[0].GetName() != want || len(items[0].GetFinalizers()) > 0 || items[0].GetDeletionTimestamp() != nil {
+			t.Errorf("of kind %s there are %v: %v", kind, items, err)
+		}
+	}
 }
 
 // leave makes a sandbox, a route group and a RoutingConfig, and waits until they have
@@ -116,6 +165,12 @@ func (s apiServer) leave(t *testing.T) {
 	s.create(t, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: left}, spec: {id: left}}`)
 	s.create(t, `{apiVersion: signadot.com/v1, kind: SignadotRouteGroup, metadata: {name: left}, spec: {routingKey: left-group, sandboxNames: [left]}}`)
 	s.create(t, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand}, spec: {sandboxedWorkloads: []}}`)
+	s.comeBack(t)
+}
+
+// comeBack waits until what leave made has what is made for it, and our finalizers.
+func (s apiServer) comeBack(t *testing.T) {
+	t.Helper()
 	s.eventually(t, "they have finalizers", func() error {
 		var errs []error
 		for kind, want := range map[string]int{"SignadotSandbox": 1, "RoutingConfig": 3} {
@@ -192,7 +247,7 @@ func (s apiServer) expectNothingOfTheHook(t *testing.T) {
 	t.Helper()
 	var left objects
 	for _, o := range mustRender(t, "") {
-		if o.GetName() == drainJob {
+		if strings.HasPrefix(o.GetName(), drainJob) {
 			left = append(left, o)
 		}
 	}

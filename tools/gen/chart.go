@@ -9,16 +9,20 @@ import (
 )
 
 // chartMetadata gives every CRD of the chart the labels and annotations that
-// the user asks all objects to carry, and nothing at all when there are none.
+// the user asks all objects to carry, and keeps it, with its objects, when the release
+// goes, unless the user asks otherwise.
 const chartMetadata = `  {{- with .Values.commonLabels }}
   labels:
     {{- range $key, $value := . }}
     {{ quote $key }}: {{ quote $value }}
     {{- end }}
   {{- end }}
-  {{- with .Values.commonAnnotations }}
+  {{- if or .Values.commonAnnotations .Values.uninstall.keep }}
   annotations:
-    {{- range $key, $value := . }}
+    {{- if .Values.uninstall.keep }}
+    helm.sh/resource-policy: keep
+    {{- end }}
+    {{- range $key, $value := .Values.commonAnnotations }}
     {{ quote $key }}: {{ quote $value }}
     {{- end }}
   {{- end }}

@@ -228,6 +228,7 @@ func TestCRDsCarryTheCommonLabelsAndAnnotationsOfTheChart(t *testing.T) {
 	crds := renderAll(t, map[string]any{
 		"commonLabels":      map[string]any{"team": "payments", "cost-centre": 4711, "shared": true},
 		"commonAnnotations": annotations,
+		"uninstall":         map[string]any{"keep": false},
 	})
 	for kind, c := range crds {
 		if diff := cmp.Diff(labels, c.Labels); diff != "" {
@@ -235,6 +236,16 @@ func TestCRDsCarryTheCommonLabelsAndAnnotationsOfTheChart(t *testing.T) {
 		}
 		if diff := cmp.Diff(annotations, c.Annotations); diff != "" {
 			t.Errorf("%s annotations (-want +have):\n%s", kind, diff)
+		}
+	}
+}
+
+func TestCRDsStayWhenTheReleaseGoes(t *testing.T) {
+	for keep, want := range map[bool]string{true: "keep", false: ""} {
+		for kind, c := range renderAll(t, map[string]any{"uninstall": map[string]any{"keep": keep}}) {
+			if got := c.Annotations["helm.sh/resource-policy"]; got != want {
+				t.Errorf("with keep: %v Helm's policy for %s is %q, want %q", keep, kind, got, want)
+			}
 		}
 	}
 }

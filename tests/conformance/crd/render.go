@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -75,8 +76,10 @@ func renderFile(path string, values map[string]any) (*apiextensionsv1.CustomReso
 	if err != nil {
 		return nil, err
 	}
+	all := map[string]any{"uninstall": map[string]any{"keep": true}} // As in values.yaml.
+	maps.Copy(all, values)
 	var rendered bytes.Buffer
-	if err := parsed.Execute(&rendered, map[string]any{"Values": values}); err != nil {
+	if err := parsed.Execute(&rendered, map[string]any{"Values": all}); err != nil {
 		return nil, err
 	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}

@@ -1,0 +1,89 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// item is an object that is there.
+type item struct {
+	kind string
+	*metav1.PartialObjectMetadata
+}
+
+// String names it for people.
+func (i item) String() string {
+	return strings.TrimSpace(i.kind + " " + strings.TrimPrefix(i.Namespace+"/"+i.Name, "/"))
+}
+
+// ofOurs reports whether the object was made for another one of ours.
+func (i item) ofOurs() bool {
+	ref := metav1.GetControllerOfNoCopy(i)
+	return ref != nil && ref.APIVersion == crdv1.APIVersion
+}
+
+// others gives the finalizers that are not ours.
+func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
+
+// held reports whether the object has a finalizer of ours.
+func (i item) held() bool { return len(i.others()) < len(i.Finalizers) }
+
+// forceable says whether something can be done about an object besides waiting for those
+// who hold it.
+func (i item) forceable() bool {
+	return i.DeletionTimestamp == nil || i.held() || len(i.Finalizers) == 0
+}
+
+// list gives all that is there of Kinds.
+func (d *draining) list(ctx context.Context) (out []item, err error) {
+	for _, kind := range Kinds() {
+		more, one := d.listOf(ctx, crdv1.GroupVersion().WithKind(kind))
+		out, err = append(out, more...), errors.Join(err, one)
+	}
+	return out, err
+}
+
+// listOf gives all that is there of one kind. One that the API server does not serve has
+// no objects.
+func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) (out []item, err error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := d.Client.List(ctx, list, options...); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list objects of kind %s: %w", kind.Kind, err)
+	}
+	for i := range list.Items {
+		o := &list.Items[i]
+		o.SetGroupVersionKind(kind)
+		out = append(out, item{kind.Kind, o})
+	}
+	return out, nil
+}
+
+// say names the first of many objects, and the finalizers that hold them.
+func say(all []item) string {
+	var out []string
+	for _, i := range all[:min(len(all), mostSaid)] {
+		name := i.String()
+		if len(i.Finalizers) > 0 {
+			name += " (held by finalizer " + strings.Join(i.Finalizers, " and ") + ")"
+		}
+		out = append(out, name)
+	}
+	if more := len(all) - mostSaid; more > 0 {
+		out = append(out, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, ", ")
+}

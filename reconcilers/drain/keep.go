@@ -1,0 +1,220 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/rest"
+)
+
+// ReasonUninstalled: the operator is gone that acted on the object.
+const ReasonUninstalled = "OperatorUninstalled"
+
+// rousing is how long objects are roused for when the program is told to end.
+const rousing = 10 * time.Second
+
+// keep drains the cluster of all but what people have made.
+func (d *draining) keep(ctx context.Context) error {
+	installation, err := publish.Installation(ctx, d.Client, d.Namespace)
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	if installation == "" {
+		d.Logger.Warn("there is no ConfigMap by which the controller manager would know that this is for it, so it is not waited for",
+			"namespace", d.Namespace, "name", publish.EpochConfigMap)
+		d.Wait = 0
+	} else {
+		d.mark = rest.Mark(installation, time.Now())
+	}
+	forced, err := d.end(ctx, twice(d.unrested), d.rest)
+	if err != nil {
+		return errors.Join(err, d.rouse(ctx))
+	}
+	stay, err := d.farewell(ctx)
+	if err != nil { // It is the truth that is missing then, and nothing is in anybody's way.
+		d.Logger.Warn("not every object that stays says that the operator is gone", "why", err)
+	}
+	d.Logger.Info("nothing is left of what the operator made. What people made stays, and a new installation brings it back",
+		"stays", len(stay), "objects", say(stay), "forced", forced)
+	return nil
+}
+
+// stays reports whether an object is left where it is: what people made is, unless they
+// are deleting it.
+func (d *draining) stays(i item) bool {
+	return d.Keep && i.GroupVersionKind().Group == crdv1.Group && i.DeletionTimestamp == nil && !i.ofOurs()
+}
+
+// unrested finds what is to go, and what stays and is not at rest. As long as there are
+// such objects of ours it does not look for what members are made of.
+func (d *draining) unrested(ctx context.Context) (out []item, err error) {
+	all, err := d.list(ctx)
+	for _, i := range all {
+		if !d.stays(i) || i.held() || !d.forcing && i.Annotations[rest.Annotation] != d.mark {
+			out = append(out, i)
+		}
+	}
+	if len(out) > 0 || err != nil {
+		return out, err
+	}
+	return d.made(ctx)
+}
+
+// twice looks again after a while where nothing was found: a controller that was at work
+// on a route group may make one more thing for it.
+func twice(look lookup) lookup {
+	return func(ctx context.Context) ([]item, error) {
+		if left, err := look(ctx); len(left) > 0 || err != nil {
+			return left, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+		return look(ctx)
+	}
+}
+
+// made finds what members have made: they stay, so nobody else collects it.
+func (d *draining) made(ctx context.Context) (out []item, err error) {
+	fork, tunnel := client.HasLabels{crdv1.LabelForkedWorkload}, client.HasLabels{crdv1.LabelExternalWorkload}
+	for _, of := range []struct {
+		kind schema.GroupVersionKind
+		by   client.ListOption
+	}{
+		{appsv1.SchemeGroupVersion.WithKind("Deployment"), fork},
+		{baseline.RolloutKind(), fork},
+		{corev1.SchemeGroupVersion.WithKind("Service"), fork},
+		{corev1.SchemeGroupVersion.WithKind("Service"), tunnel},
+		{discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), tunnel},
+		{corev1.SchemeGroupVersion.WithKind("Endpoints"), tunnel},
+	} {
+		for _, ns := range d.everywhere() {
+			more, one := d.listOf(ctx, of.kind, of.by, client.InNamespace(ns))
+			err = errors.Join(err, one)
+			for _, i := range more {
+				if i.ofOurs() {
+					out = append(out, i)
+				}
+			}
+		}
+	}
+	return out, err
+}
+
+// everywhere gives the namespaces to look in; the empty one is all.
+func (d *draining) everywhere() []string {
+	if len(d.Namespaces) == 0 {
+		return []string{metav1.NamespaceAll}
+	}
+	return d.Namespaces
+}
+
+// rest puts an object to rest that stays. The rest goes with those.
+func (d *draining) rest(ctx context.Context, i item) error {
+	if !d.stays(i) || i.Annotations[rest.Annotation] == d.mark {
+		return nil
+	}
+	return d.annotate(ctx, i, &d.mark)
+}
+
+// rouse takes the mark off those that were put to rest: the operator stays after all.
+func (d *draining) rouse(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rousing)
+	defer cancel()
+	all, err := d.list(ctx)
+	for _, i := range all {
+		if d.mark != "" && i.Annotations[rest.Annotation] == d.mark {
+			err = errors.Join(err, d.annotate(ctx, i, nil))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drain: rouse what was put to rest (take annotation %s off by hand): %w", rest.Annotation, err)
+	}
+	return nil
+}
+
+// annotate sets the annotation of rest, or takes it off.
+func (d *draining) annotate(ctx context.Context, i item, mark *string) error {
+	value := "null"
+	if mark != nil {
+		value = fmt.Sprintf("%q", *mark)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, i.UID, rest.Annotation, value)
+	err := d.Client.Patch(ctx, i.PartialObjectMetadata, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(crdv1.FieldManager))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("put %s to rest: %w", i, err)
+	}
+	return nil
+}
+
+// farewell says in the status of all that stays that the operator is gone, and gives it.
+func (d *draining) farewell(ctx context.Context) (stay []item, err error) {
+	all, err := d.list(ctx)
+	for _, i := range all {
+		if !d.stays(i) {
+			continue
+		}
+		stay = append(stay, i)
+		if i.kind != crdv1.KindResource { // Who runs its workflows says what its status is.
+			err = errors.Join(err, d.conclude(ctx, i))
+		}
+	}
+	return stay, err
+}
+
+// conclude says in the status of one object that the operator is gone. Whether it was
+// accepted stays what it was.
+func (d *draining) conclude(ctx context.Context, i item) error {
+	made, err := d.Client.Scheme().New(i.GroupVersionKind())
+	if err != nil {
+		return fmt.Errorf("write the status of %s: %w", i, err)
+	}
+	o, ok := made.(conditioned)
+	if !ok {
+		return fmt.Errorf("write the status of %s: it has no conditions", i)
+	}
+	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before, ok := o.DeepCopyObject().(conditioned)
+	if !ok {
+		return fmt.Errorf("write the status of %s: it cannot be copied", i)
+	}
+	finding.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
+	return apply.Writer{Client: d.Client}.Status(ctx, before, o)
+}
+
+// conditioned is an object of ours with conditions.
+type conditioned interface {
+	client.Object
+	crdv1.Conditioned
+}
+
+// uninstalled gives what conditions say of an object that nobody acts on.
+func uninstalled(types []string) finding.Findings {
+	const gone = "The operator was uninstalled, and with it went what it had made for this object. " +
+		"Install it again to have that back; or delete the object, which nothing holds."
+	out := finding.Findings{crdv1.ConditionReady: finding.No(ReasonUninstalled, gone)}
+	for _, t := range types {
+		if t != crdv1.ConditionReady && t != crdv1.ConditionAccepted {
+			out[t] = finding.Open(ReasonUninstalled, gone)
+		}
+	}
+	return out
+}

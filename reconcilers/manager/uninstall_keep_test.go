@@ -1,0 +1,193 @@
+package manager_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/drain"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/publish"
+	restpkg "switchyard.dev/reconcilers/rest"
+)
+
+// install makes what tells an installation from the one before, as the chart does, and
+// runs a manager of it on a log of its own.
+func (c *cluster) install(access *rest.Config) (stop func()) {
+	c.t.Helper()
+	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publish.EpochConfigMap, Namespace: c.operator()}}
+	if err := client.IgnoreNotFound(c.client.Delete(c.ctx, marker.DeepCopy())); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := c.client.Create(c.ctx, marker); err != nil {
+		c.t.Fatal(err)
+	}
+	c.log = newRecordingLog()
+	return c.manage(manager.Config{REST: rest.CopyConfig(access)})
+}
+
+// keeping is how an uninstallation drains that leaves people's objects.
+func (c *cluster) keeping(told *bytes.Buffer) drain.Config {
+	return drain.Config{Client: c.client, Wait: patience, Keep: true, Namespace: c.operator(), Logger: slog.New(slog.NewTextHandler(told, nil))}
+}
+
+// kept waits until the objects that people made are there, free, and say that nobody acts
+// on them, and fails unless all else of ours is gone.
+func (c *cluster) kept(ns string, objects []client.Object) {
+	c.t.Helper()
+	for _, o := range objects {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			c.t.Errorf("it did not stay: %v", err)
+			continue
+		}
+		if o.GetDeletionTimestamp() != nil || len(o.GetFinalizers()) > 0 {
+			c.t.Errorf("%T %s: deleted %v, finalizers %v", o, o.GetName(), o.GetDeletionTimestamp(), o.GetFinalizers())
+		}
+		c.condition(o, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
+	}
+	c.gone(&crdv1.RoutingConfig{ObjectMeta: named("left-key")})
+	c.gone(&crdv1.RoutingConfig{ObjectMeta: named("left-group")})
+	if all := c.forks(ns); len(all) != 1 || all[0].Name != "by-hand" {
+		c.t.Errorf("ForkedWorkloads are left: %v", all)
+	}
+	if left := c.madeBy(ns); len(left) > 0 {
+		c.t.Errorf("these are left: %v", left)
+	}
+}
+
+// madeBy names the objects of the namespace that have a controller of ours.
+func (c *cluster) madeBy(ns string) (out []string) {
+	c.t.Helper()
+	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}} {
+		if err := c.client.List(c.ctx, list, client.InNamespace(ns)); err != nil {
+			c.t.Fatal(err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			made, ok := o.(client.Object)
+			if !ok {
+				return fmt.Errorf("%T is no object", o)
+			}
+			if maker := metav1.GetControllerOf(made); maker != nil && made.GetDeletionTimestamp() == nil {
+				out = append(out, fmt.Sprintf("%T %s of %s", o, made.GetName(), maker.Kind))
+			}
+			return nil
+		})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// comesBack waits until what people made is served again.
+func (c *cluster) comesBack(ns string, objects []client.Object) {
+	c.t.Helper()
+	c.available(c.forkFor(ns, "left-key"))
+	c.condition(objects[0], crdv1.ConditionReady, "True", "Ready")
+	c.reaches(ns, "left-group", "left one")
+	c.condition(objects[2], "Published", "True", "Published")
+	fork := objects[3].(*crdv1.ForkedWorkload)
+	c.eventually("the fork made by hand is there", func() error {
+		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fork), fork); err != nil || fork.Status.Fork == nil {
+			return fmt.Errorf("it has none: %w", err)
+		}
+		return c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: fork.Status.Fork.ObjectRef.Name}, &appsv1.Deployment{})
+	})
+}
+
+func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
+	const ns = "kept"
+	c, access := ownCluster(t, ns)
+	stop := c.install(access)
+	objects := c.inhabited(ns)
+	c.served(ns, "a")
+	external := c.external(ns, "by-hand", "")
+	c.eventually("the external workload has a Service", func() error {
+		if made := c.madeBy(ns); !strings.Contains(strings.Join(made, "\n"), crdv1.KindExternalWorkload) {
+			return fmt.Errorf("there are %v", made)
+		}
+		return nil
+	})
+	before := c.log.count()
+	var told bytes.Buffer
+	if err := drain.Run(t.Context(), c.keeping(&told)); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(told.String(), "level=WARN") || !strings.Contains(told.String(), "SignadotSandbox left") {
+		t.Errorf("something was forced, or it does not say what stays:\n%s", told.String())
+	}
+	c.kept(ns, append(objects, external))
+	for _, key := range []string{"left-key", "left-group", "by-hand"} {
+		if !strings.Contains(strings.Join(c.log.since(before), "\n")+"\n", "*factv1.RoutingWithdrawn key/"+key+"\n") {
+			t.Errorf("key %s was not withdrawn: %v", key, c.log.since(before))
+		}
+	}
+	// The manager goes a little later, and leaves it so.
+	time.Sleep(500 * time.Millisecond)
+	c.kept(ns, append(objects, external))
+	stop()
+	c.install(access)
+	c.comesBack(ns, objects)
+}
+
+func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
+	const ns = "keptforced"
+	c, access := ownCluster(t, ns)
+	c.install(access)()
+	stop := c.install(access)
+	objects := c.inhabited(ns)
+	stop()
+	var told bytes.Buffer
+	config := c.keeping(&told)
+	config.Wait = time.Second
+	if err := drain.Run(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"WITHOUT IT", "our finalizers were taken off", "RoutingConfig left-key", "ForkedWorkload " + ns + "/left"} {
+		if !strings.Contains(told.String(), says) {
+			t.Errorf("it does not tell %q:\n%s", says, told.String())
+		}
+	}
+	c.kept(ns, objects)
+	c.remove(objects[1])
+	c.gone(objects[1])
+	c.group("left", "left-group", "left")
+	c.install(access)
+	c.comesBack(ns, objects)
+}
+
+func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
+	const ns = "roused"
+	c, access := ownCluster(t, ns)
+	c.install(access)
+	objects := c.inhabited(ns)
+	config := &crdv1.RoutingConfig{ObjectMeta: named("left-key")}
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Finalizers = append(r.Finalizers, "example.com/theirs") })
+	var told bytes.Buffer
+	draining := c.keeping(&told)
+	draining.Wait = 3 * time.Second
+	err := drain.Run(t.Context(), draining)
+	if err == nil || !strings.Contains(err.Error(), "RoutingConfig left-key (held by finalizer example.com/theirs)") {
+		t.Errorf("the error does not say what holds it: %v", err)
+	}
+	edit(c, config, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
+	c.comesBack(ns, objects)
+	for _, o := range objects {
+		if o.GetAnnotations()[restpkg.Annotation] != "" {
+			t.Errorf("%T %s is still to rest", o, o.GetName())
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// Package rest is about objects that stay while the operator goes. Before it goes, what
+// was made for them is taken away, in the order in which it goes when they are deleted:
+// their keys are withdrawn first, then their members go. So the manager shows them to its
+// controllers as if they were being deleted, and no controller needs to know of it.
+//
+// Who asks for that marks the object with Mark, for one installation. The next one has
+// another ID: to it the mark means nothing, and it brings everything back.
+package rest
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Annotation asks the operator to take away what it made for an object, and to make
+// nothing for it any more. Its value is a Mark.
+const Annotation = "signadot.com/at-rest"
+
+// Mark returns the value of Annotation that puts objects to rest for this installation
+// from now on.
+func Mark(installation types.UID, now time.Time) string {
+	return string(installation) + "/" + now.UTC().Format(time.RFC3339)
+}
+
+// Since returns when the object was put to rest for this installation; false when it was
+// not.
+func Since(o metav1.Object, installation types.UID) (time.Time, bool) {
+	of, since, marked := strings.Cut(o.GetAnnotations()[Annotation], "/")
+	if !marked || installation == "" || of != string(installation) {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, since)
+	return at, err == nil
+}
+
+// ShowAsDeleted returns a step of a cache's transformation that lets objects at rest look
+// as if they were being deleted.
+func ShowAsDeleted(installation types.UID) func(metav1.Object) {
+	return func(o metav1.Object) {
+		if since, ok := Since(o, installation); ok && o.GetDeletionTimestamp() == nil {
+			at := metav1.NewTime(since)
+			o.SetDeletionTimestamp(&at)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package rest_test
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/reconcilers/rest"
+)
+
+func TestWhoIsAtRestLooksAsIfItWereBeingDeleted(t *testing.T) {
+	at := time.Date(2026, 11, 23, 7, 0, 0, 0, time.UTC)
+	earlier := metav1.NewTime(at.Add(-time.Hour))
+	for _, tt := range []struct {
+		name         string
+		annotation   string
+		installation string
+		deleted      *metav1.Time
+		want         *metav1.Time
+	}{
+		{"for this installation", rest.Mark("mine", at), "mine", nil, &metav1.Time{Time: at}},
+		{"for one that is gone", rest.Mark("other", at), "mine", nil, nil},
+		{"while nobody knows which one this is", rest.Mark("", at), "", nil, nil},
+		{"not at all", "", "mine", nil, nil},
+		{"by something that is no mark", "mine/soon", "mine", nil, nil},
+		{"and being deleted", rest.Mark("mine", at), "mine", &earlier, &earlier},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := &metav1.ObjectMeta{DeletionTimestamp: tt.deleted, Annotations: map[string]string{rest.Annotation: tt.annotation}}
+			rest.ShowAsDeleted("mine")(o)
+			if tt.installation == "" {
+				o = &metav1.ObjectMeta{Annotations: map[string]string{rest.Annotation: tt.annotation}}
+				rest.ShowAsDeleted("")(o)
+			}
+			if got := o.DeletionTimestamp; (got == nil) != (tt.want == nil) || got != nil && !got.Equal(tt.want) {
+				t.Errorf("it is being deleted since %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
