@@ -146,7 +146,6 @@ func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
 func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 	const ns = "keptforced"
 	c, access := ownCluster(t, ns)
-	c.install(access)()
 	stop := c.install(access)
 	objects := c.inhabited(ns)
 	stop()
