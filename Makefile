@@ -33,7 +33,7 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
 # What make test runs, in this order: what needs no minutes of preparation first.
-TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
+TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster test-upgrade
 
 .PHONY: test
 test: preflight ## everything: what continuous integration runs; goes on after a group that failed
@@ -52,7 +52,7 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 .PHONY: test-packages
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
-	$(GO) test -p 2 -timeout 15m $$(go list ./... | grep -v '^switchyard.dev/tests/e2e')
+	$(GO) test -p 2 -timeout 15m $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
@@ -64,6 +64,11 @@ $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests 
 test-cluster: ## tests on a real cluster
 	$(call say,tests on a real cluster)
 	$(GO) test -count=1 -v -timeout 20m ./tests/e2e
+
+.PHONY: test-upgrade
+test-upgrade: ## an older release is upgraded under load, rolled back and upgraded again, on a real cluster
+	$(call say,an upgrade from an older release, and back, under load on a real cluster)
+	$(GO) test -count=1 -v -timeout 20m ./tests/upgrade
 
 .PHONY: check
 check: ## the inner loop: formatting, vet, the rules of the house and unit tests

@@ -27,6 +27,11 @@ func Inside() bool {
 // inside its network, where Inside holds. It gives that run's exit code. The
 // environment says which cluster (SWITCHYARD_CLUSTER); root is the repository's.
 func RunInside(ctx context.Context, root string) (int, error) {
+	return RunInsideOf(ctx, root, Prepare)
+}
+
+// RunInsideOf is RunInside with another preparation.
+func RunInsideOf(ctx context.Context, root string, prepare func(context.Context, Config) error) (int, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
 		return 0, err
@@ -35,7 +40,7 @@ func RunInside(ctx context.Context, root string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := Prepare(ctx, Config{Root: root, Cluster: cluster, Tests: true, Step: Steps()}); err != nil {
+	if err := prepare(ctx, Config{Root: root, Cluster: cluster, Tests: true, Step: Steps()}); err != nil {
 		return 0, err
 	}
 	self, err := os.Executable()

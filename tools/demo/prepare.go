@@ -37,21 +37,36 @@ type Config struct {
 // to use.
 const imageTag = "dev"
 
+// step is one step of a preparation.
+type step struct {
+	name string
+	run  func(context.Context, Config) error
+}
+
 // Prepare makes the cluster and installs Switchyard and HotROD into it, or
 // brings both up to date with the working tree. It returns when every pod of
 // both is ready.
 func Prepare(ctx context.Context, c Config) error {
-	if err := c.Cluster.Check(ctx); err != nil {
-		return err
-	}
-	steps := []struct {
-		name string
-		run  func(context.Context, Config) error
-	}{
+	return c.take(ctx, append(nodeSteps(),
+		step{"Switchyard, from charts/operator, into namespace signadot", installChart},
+		step{"HotROD, four services, into namespace hotrod", installHotROD})...)
+}
+
+// PrepareNode makes the cluster and brings the images onto it, and installs nothing.
+func PrepareNode(ctx context.Context, c Config) error { return c.take(ctx, nodeSteps()...) }
+
+// nodeSteps are those that lead to a node with our images.
+func nodeSteps() []step {
+	return []step{
 		{"a Kubernetes node (the first time it is compiled: about six minutes)", bringUp},
 		{"images of our programs, Envoy and HotROD", loadImages},
-		{"Switchyard, from charts/operator, into namespace signadot", installChart},
-		{"HotROD, four services, into namespace hotrod", installHotROD},
+	}
+}
+
+// take takes steps, one after the other.
+func (c Config) take(ctx context.Context, steps ...step) error {
+	if err := c.Cluster.Check(ctx); err != nil {
+		return err
 	}
 	for i, step := range steps {
 		c.Step("%d/%d %s", i+1, len(steps), step.name)
@@ -113,13 +128,22 @@ func generation() (string, error) {
 }
 
 func installChart(ctx context.Context, c Config) error {
-	gen, err := generation()
+	values, err := ChartValues()
 	if err != nil {
 		return err
 	}
-	return run(c.Cluster.Tool(ctx, "helm", "upgrade", "--install", "switchyard", filepath.Join(c.Root, "charts", "operator"),
-		"--namespace", "signadot", "--create-namespace", "--set", "imageTag="+imageTag,
-		"--set-string", `podAnnotations.switchyard\.dev/images=`+gen, "--wait", "--timeout", "300s"))
+	return run(c.Cluster.Tool(ctx, append([]string{"helm", "upgrade", "--install", "switchyard", filepath.Join(c.Root, "charts", "operator"),
+		"--namespace", "signadot", "--create-namespace", "--wait", "--timeout", "300s"}, values...)...))
+}
+
+// ChartValues gives the arguments with which helm installs the chart with the images that
+// were packed last.
+func ChartValues() ([]string, error) {
+	gen, err := generation()
+	if err != nil {
+		return nil, err
+	}
+	return []string{"--set", "imageTag=" + imageTag, "--set-string", `podAnnotations.switchyard\.dev/images=` + gen}, nil
 }
 
 func installHotROD(ctx context.Context, c Config) error {

@@ -1,0 +1,123 @@
+package upgrade
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+	"testing"
+
+	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tools/demo"
+)
+
+//go:embed testdata/app.yaml
+var app string
+
+func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
+	w := begin(t)
+	sidecars := w.sidecars()
+	load := []traffic.Want{
+		{Key: "lives", Side: traffic.Fork}, {Side: traffic.Baseline},
+		{Key: "group", Side: traffic.Fork}, {Key: "nobody", Side: traffic.Baseline},
+	}
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"upgrade", w.installs},
+		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }},
+		{"upgrade-again", w.installs},
+	} {
+		before := w.objects()
+		w.underLoad(step.name, load, func() {
+			step.do()
+			w.sandbox("made-after-" + step.name)
+			w.isReady("signadotsandbox/lives")
+			w.isReady("signadotroutegroup/group")
+			w.same(before)
+		})
+	}
+	if now := w.sidecars(); now != sidecars {
+		t.Errorf("the sidecars were to be of the older release all along: %s, then %s", sidecars, now)
+	}
+	w.uninstallsAndComesBack()
+}
+
+// begin installs the older release, and makes the workload and what lives through it all.
+func begin(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t}
+	if err := clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.helm("install", "switchyard", olderChart(), "--create-namespace", "--wait", "--set=imageTag="+olderTag)
+	t.Cleanup(func() {
+		if err := cleanObjects(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	w.kubectl(app, "apply", "-f", "-")
+	w.kubectl("", "rollout", "status", "deployment/app", "-n", namespace, "--timeout=180s")
+	url, err := demo.ServiceURL(t.Context(), namespace, "app", 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.app = url
+	w.sandbox("lives")
+	w.kubectl(`{"apiVersion":"signadot.com/v1","kind":"SignadotRouteGroup","metadata":{"name":"group"},"spec":{"routingKey":"group","sandboxNames":["lives"]}}`, "apply", "-f", "-")
+	w.isReady("signadotroutegroup/group")
+	w.forked("group")
+	return w
+}
+
+// sidecars names the pods of the baseline, and the images of their sidecars.
+func (w *world) sidecars() string {
+	w.t.Helper()
+	out := w.kubectl("", "get", "pods", "-n", namespace, "-l", "app=app,!signadot.com/forked-workload",
+		"-o", `jsonpath={range .items[*]}{.metadata.name} {.spec.initContainers[*].image} {.spec.containers[*].image}{"\n"}{end}`)
+	if got := strings.Count(out, "route-sidecar:"+olderTag); got != 2 {
+		w.t.Fatalf("of the two pods of the baseline %d have a sidecar of the older release:\n%s", got, out)
+	}
+	return out
+}
+
+// uninstallsAndComesBack uninstalls this release and installs it again: requests without a
+// key do not notice; what people made stays, what was made for it goes and comes back.
+func (w *world) uninstallsAndComesBack() {
+	w.t.Helper()
+	before := w.objects()
+	w.underLoad("uninstall and install", []traffic.Want{{Side: traffic.Baseline}, {Key: "nobody", Side: traffic.Baseline}}, func() {
+		w.t.Log(w.helm("uninstall", "switchyard", "--wait"))
+		if left := w.kubectl("", "get", "forkedworkloads,routingconfigs", "-A", "-o", "name"); left != "" {
+			w.t.Errorf("these are left:\n%s", left)
+		}
+		if left := w.kubectl("", "get", "deployments,services", "-A", "-l", "signadot.com/forked-workload", "-o", "name"); left != "" {
+			w.t.Errorf("these are left of forks:\n%s", left)
+		}
+		if left := strings.TrimSpace(w.kubectl("", "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name")); strings.Contains(left, "signadot") {
+			w.t.Errorf("something of the chart is left:\n%s", left)
+		}
+		if left := w.kubectl("", "get", "all,configmaps,secrets,serviceaccounts,leases,roles,rolebindings", "-n", "signadot", "-l", "app.kubernetes.io/managed-by=Helm", "-o", "name"); left != "" {
+			w.t.Errorf("these are left of the chart:\n%s", left)
+		}
+		side, err := w.sender(nil).Send(w.t.Context(), "lives")
+		if err != nil || side != traffic.Baseline {
+			w.t.Errorf("a key that was withdrawn is served by %q: %v", side, err)
+		}
+		w.kubectl("", "delete", "signadotsandbox", "made-after-rollback", "--timeout=20s")
+		w.installs()
+		w.isReady("signadotsandbox/lives")
+		w.isReady("signadotroutegroup/group")
+		w.forked("lives")
+		w.forked("group")
+		w.sandbox("made-after-reinstall")
+	})
+	now := w.objects()
+	for name, uid := range before {
+		stays := strings.HasPrefix(name, "SignadotSandbox/") || strings.HasPrefix(name, "SignadotRouteGroup/") ||
+			strings.HasPrefix(name, "CustomResourceDefinition/") || name == "Deployment/app" || name == "Service/app"
+		if stays && !strings.Contains(name, "made-after-rollback") && now[name] != uid {
+			w.t.Errorf("%s did not stay: it was %s and is %q", name, uid, now[name])
+		}
+	}
+}
