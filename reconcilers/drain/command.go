@@ -88,7 +88,9 @@ func (s Settings) Drain(ctx context.Context, access *rest.Config, logger *slog.L
 	if err := errors.Join(corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("make the scheme: %w", err)
 	}
-	c, err := client.New(access, client.Options{Scheme: scheme})
+	quiet := rest.CopyConfig(access)
+	quiet.WarningHandler = rest.NoWarnings{} // Endpoints are deprecated; where the manager writes them, they are to go.
+	c, err := client.New(quiet, client.Options{Scheme: scheme})
 	if err != nil {
 		return fmt.Errorf("reach the API server: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -197,7 +199,8 @@ func (d *draining) conclude(ctx context.Context, i item) error {
 		return fmt.Errorf("write the status of %s: it cannot be copied", i)
 	}
 	finding.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
-	return apply.Writer{Client: d.Client}.Status(ctx, before, o)
+	silent := log.IntoContext(ctx, logr.Discard()) // What it says it says of each object that stays.
+	return apply.Writer{Client: d.Client}.Status(silent, before, o)
 }
 
 // conditioned is an object of ours with conditions.

@@ -68,6 +68,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 	for _, values := range []string{
 		"sandboxes: {authors: null, limits: null}",
 		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
+		"uninstall: {keep: null}",
 	} {
 		got, err := render(t, values)
 		if err != nil {

@@ -10,16 +10,18 @@ import (
 
 // chartMetadata gives every CRD of the chart the labels and annotations that
 // the user asks all objects to carry, and keeps it, with its objects, when the release
-// goes, unless the user asks otherwise.
+// goes, unless the user asks otherwise; values of an older release (helm upgrade
+// --reuse-values) do not ask.
 const chartMetadata = `  {{- with .Values.commonLabels }}
   labels:
     {{- range $key, $value := . }}
     {{ quote $key }}: {{ quote $value }}
     {{- end }}
   {{- end }}
-  {{- if or .Values.commonAnnotations .Values.uninstall.keep }}
+  {{- $keep := ne (printf "%v" .Values.uninstall.keep) "false" }}
+  {{- if or .Values.commonAnnotations $keep }}
   annotations:
-    {{- if .Values.uninstall.keep }}
+    {{- if $keep }}
     helm.sh/resource-policy: keep
     {{- end }}
     {{- range $key, $value := .Values.commonAnnotations }}

@@ -75,6 +75,14 @@ them; an empty list means all.
 {{- .Values.controlPlane.clusterToken | default (get (.Values.agent | default dict) "clusterToken") }}
 {{- end }}
 
+{{/*
+"true" when what people made stays as the release goes, which it does where values of an
+older release (helm upgrade --reuse-values) do not say.
+*/}}
+{{- define "operator.keeps" -}}
+{{- if ne (toString .Values.uninstall.keep) "false" }}true{{ end }}
+{{- end }}
+
 {{/* "true" when pods get DevMesh sidecars. */}}
 {{- define "operator.injects" -}}
 {{- if and .Values.devMesh.enabled (not .Values.disableSidecarInjector) }}true{{ end }}
