@@ -20,9 +20,9 @@
 //
 // What is forced is logged object by object, with what has not happened: delete
 // workflows have not run, and the routing log was told of nothing. Finalizers of others
-// are left where they are. An object that nothing
-// but those hold is waited for as the rest is, since its holder may be at work; then Run
-// ends with an error that names both, so that helm does not go on as if it were gone.
+// are left where they are. What is to go and nothing but those hold is waited for as the rest
+// is, since its holder may be at work; then Run ends with an error that names both, so
+// that helm does not go on as if it were gone.
 //
 // It needs the rights to list, delete and patch the kinds of Kinds and to patch their
 // status, to list and delete what members are made of, and to get the ConfigMap of

@@ -33,6 +33,9 @@ func (i item) ofOurs() bool {
 	return ref != nil && ref.APIVersion == crdv1.APIVersion
 }
 
+// byPeople reports whether the object is of our kinds, and made for no other one of ours.
+func (i item) byPeople() bool { return i.GroupVersionKind().Group == crdv1.Group && !i.ofOurs() }
+
 // others gives the finalizers that are not ours.
 func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
 

@@ -58,8 +58,12 @@ func (d *draining) keep(ctx context.Context) error {
 
 // stays reports whether an object is left where it is: what people made is, unless they
 // are deleting it.
-func (d *draining) stays(i item) bool {
-	return d.Keep && i.GroupVersionKind().Group == crdv1.Group && i.DeletionTimestamp == nil && !i.ofOurs()
+func (d *draining) stays(i item) bool { return d.Keep && i.byPeople() && i.DeletionTimestamp == nil }
+
+// rests reports whether an object may be left as it is: people made it, it has no
+// finalizer of ours, and the manager will not put one on it.
+func (d *draining) rests(i item) bool {
+	return i.byPeople() && !i.held() && (d.forcing || i.DeletionTimestamp != nil || i.Annotations[rest.Annotation] == d.mark)
 }
 
 // unrested finds what is to go, and what stays and is not at rest. As long as there are
@@ -67,7 +71,7 @@ func (d *draining) stays(i item) bool {
 func (d *draining) unrested(ctx context.Context) (out []item, err error) {
 	all, err := d.list(ctx)
 	for _, i := range all {
-		if !d.stays(i) || i.held() || !d.forcing && i.Annotations[rest.Annotation] != d.mark {
+		if !d.rests(i) {
 			out = append(out, i)
 		}
 	}

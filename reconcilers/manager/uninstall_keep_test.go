@@ -148,6 +148,10 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 	c, access := ownCluster(t, ns)
 	stop := c.install(access)
 	objects := c.inhabited(ns)
+	// Somebody else holds what is being deleted: that is nobody's business here.
+	going := c.group("going", "going-group")
+	edit(c, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = append(g.Finalizers, "example.com/theirs") })
+	c.remove(going)
 	stop()
 	var told bytes.Buffer
 	config := c.keeping(&told)
@@ -161,6 +165,8 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 		}
 	}
 	c.kept(ns, objects)
+	edit(c, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
+	c.gone(going)
 	c.remove(objects[1])
 	c.gone(objects[1])
 	c.group("left", "left-group", "left")

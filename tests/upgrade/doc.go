@@ -4,8 +4,8 @@
 // so whose sidecars, are of the older release from beginning to end: none may fail, and
 // none may be served by the wrong side. After each step every object is the same one as
 // before, and a sandbox made then becomes ready. At last the operator is uninstalled and
-// installed again, with the sandboxes that stay.
+// installed again, with the sandboxes that stay, and uninstalled when no manager runs.
 //
 // `go test ./tests/upgrade` prepares the cluster and runs itself again inside its network,
-// as tests/e2e does. It leaves the cluster up, with this release installed.
+// as tests/e2e does. It leaves the cluster up, without the operator.
 package upgrade

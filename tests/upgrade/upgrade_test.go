@@ -24,9 +24,9 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"upgrade", w.installs},
+		{"upgrade", func() { w.installs() }},
 		{"rollback", func() { w.helm("rollback", "switchyard", "1", "--wait") }},
-		{"upgrade-again", w.installs},
+		{"upgrade-again", func() { w.installs() }},
 	} {
 		before := w.objects()
 		w.underLoad(step.name, load, func() {
@@ -41,6 +41,7 @@ func TestAnOperatorIsReplacedUnderLoad(t *testing.T) {
 		t.Errorf("the sidecars were to be of the older release all along: %s, then %s", sidecars, now)
 	}
 	w.uninstallsAndComesBack()
+	w.uninstallsWithoutAManager()
 }
 
 // begin installs the older release, and makes the workload and what lives through it all.
@@ -87,25 +88,13 @@ func (w *world) uninstallsAndComesBack() {
 	w.t.Helper()
 	before := w.objects()
 	w.underLoad("uninstall and install", []traffic.Want{{Side: traffic.Baseline}, {Key: "nobody", Side: traffic.Baseline}}, func() {
-		w.t.Log(w.helm("uninstall", "switchyard", "--wait"))
-		if left := w.kubectl("", "get", "forkedworkloads,routingconfigs", "-A", "-o", "name"); left != "" {
-			w.t.Errorf("these are left:\n%s", left)
-		}
-		if left := w.kubectl("", "get", "deployments,services", "-A", "-l", "signadot.com/forked-workload", "-o", "name"); left != "" {
-			w.t.Errorf("these are left of forks:\n%s", left)
-		}
-		if left := strings.TrimSpace(w.kubectl("", "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name")); strings.Contains(left, "signadot") {
-			w.t.Errorf("something of the chart is left:\n%s", left)
-		}
-		if left := w.kubectl("", "get", "all,configmaps,secrets,serviceaccounts,leases,roles,rolebindings", "-n", "signadot", "-l", "app.kubernetes.io/managed-by=Helm", "-o", "name"); left != "" {
-			w.t.Errorf("these are left of the chart:\n%s", left)
-		}
+		w.uninstalls()
 		side, err := w.sender(nil).Send(w.t.Context(), "lives")
 		if err != nil || side != traffic.Baseline {
 			w.t.Errorf("a key that was withdrawn is served by %q: %v", side, err)
 		}
 		w.kubectl("", "delete", "signadotsandbox", "made-after-rollback", "--timeout=20s")
-		w.installs()
+		w.installs("--set=uninstall.waitSeconds=2") // For the next one.
 		w.isReady("signadotsandbox/lives")
 		w.isReady("signadotroutegroup/group")
 		w.forked("lives")
@@ -120,4 +109,35 @@ func (w *world) uninstallsAndComesBack() {
 			w.t.Errorf("%s did not stay: it was %s and is %q", name, uid, now[name])
 		}
 	}
+}
+
+// uninstalls this release, and fails the test when something of it, or something that it
+// made, is left.
+func (w *world) uninstalls() {
+	w.t.Helper()
+	w.t.Log(w.helm("uninstall", "switchyard", "--wait"))
+	for what, args := range map[string][]string{
+		"what was made for sandboxes": {"forkedworkloads,routingconfigs", "-A"},
+		"forks":                       {"deployments,services", "-A", "-l", "signadot.com/forked-workload"},
+		"the chart":                   {"all,configmaps,secrets,serviceaccounts,leases,roles,rolebindings", "-n", "signadot", "-l", "app.kubernetes.io/managed-by=Helm"},
+	} {
+		if left := w.kubectl("", append([]string{"get", "-o", "name"}, args...)...); left != "" {
+			w.t.Errorf("these are left of %s:\n%s", what, left)
+		}
+	}
+	if left := w.kubectl("", "get", "clusterroles,clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name"); strings.Contains(left, "signadot") {
+		w.t.Errorf("something of the chart is left:\n%s", left)
+	}
+}
+
+// uninstallsWithoutAManager uninstalls this release when nobody can take anything away in
+// order: what people made stays all the same, and they can delete it.
+func (w *world) uninstallsWithoutAManager() {
+	w.t.Helper()
+	w.underLoad("uninstall without a manager", []traffic.Want{{Side: traffic.Baseline}, {Key: "nobody", Side: traffic.Baseline}}, func() {
+		w.kubectl("", "scale", "deployment/signadot-controller-manager", "-n", "signadot", "--replicas=0")
+		w.kubectl("", "wait", "pod", "-n", "signadot", "-l", "control-plane=controller-manager", "--for=delete", "--timeout=60s")
+		w.uninstalls()
+		w.kubectl("", "delete", "signadotsandbox/lives", "signadotroutegroup/group", "--timeout=20s")
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,15 +52,15 @@ func (w *world) helm(args ...string) string {
 	return string(out)
 }
 
-// installs this release, or upgrades to it.
-func (w *world) installs() {
+// installs this release, or upgrades to it, with these arguments for helm.
+func (w *world) installs(more ...string) {
 	w.t.Helper()
 	values, err := demo.ChartValues()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	args := []string{"upgrade", "--install", "--wait", "switchyard", filepath.Join(root, "charts", "operator")}
-	w.helm(append(args, values...)...)
+	w.helm(slices.Concat(args, values, more)...)
 }
 
 // sandbox makes a sandbox of the workload, and waits until it is ready and its fork serves
