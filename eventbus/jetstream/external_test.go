@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
 // permissions reads what the README of the chart tells people to give a user.
@@ -88,7 +89,12 @@ func TestTwoUsersOfAClusterMayDoWhatTheREADMESays(t *testing.T) {
 	followed(t, follower, mark.Pos.Seq)
 
 	mayNotWrite(t, writer, conn, mark.Pos.Epoch)
-	if err := writer.Forget(t.Context(), event.Pos{Epoch: mark.Pos.Epoch, Seq: 1}); err != nil {
+	floor := event.Fact{Key: event.LogFloor, Time: time.Now(), Cause: event.Cause{Manager: "test"}, Data: &factv1.Floor{Reason: "size"}}
+	more, err := writer.Append(t.Context(), floor, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Forget(t.Context(), more.Pos); err != nil {
 		t.Errorf("the writer forgets: %v", err)
 	}
 
