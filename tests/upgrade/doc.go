@@ -7,5 +7,6 @@
 // installed again, with the sandboxes that stay, and uninstalled when no manager runs.
 //
 // `go test ./tests/upgrade` prepares the cluster and runs itself again inside its network,
-// as tests/e2e does. It leaves the cluster up, without the operator.
+// as tests/e2e does, in about five minutes once the images of the older release are built.
+// It leaves the cluster up, without the operator.
 package upgrade

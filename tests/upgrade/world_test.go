@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -125,6 +126,8 @@ func (w *world) underLoad(what string, wants []traffic.Want, body func()) {
 			}
 		}
 		if w.t.Failed() {
+			busy, _ := os.ReadFile("/proc/loadavg")
+			w.t.Logf("the machine's load: %s\n%s", busy, w.kubectl("", "get", "pods", "-n", namespace, "-o", "wide"))
 			w.t.Log(w.kubectl("", "logs", "-n", namespace, "-l", "app=app,!signadot.com/forked-workload", "-c", "sd-sidecar", "--tail=60", "--prefix"))
 		}
 	}()
