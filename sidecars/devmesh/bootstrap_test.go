@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
@@ -34,6 +36,7 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 		"with no plain ports":      {Workload: customer, PlainPorts: []uint32{}},
 		"with short heads":         {Workload: customer, HeadBytes: 16 << 10},
 		"with long heads":          {Workload: customer, HeadBytes: 8192 << 10},
+		"at an edge":               {Workload: customer, Edge: true},
 		"with one plain port":      {Workload: customer, PlainPorts: []uint32{3306}},
 		"with a name to be quoted": {Workload: table.Workload{Kind: "Deployment", Namespace: "a", Name: `"%b%`}},
 	}
@@ -69,7 +72,29 @@ func TestTheBootstrapIsTheOneThatWasReviewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loose, err := protojson.Marshal(bootstrap)
+	compareWithGolden(t, "testdata/bootstrap.golden", bootstrap)
+}
+
+// An edge reads no key and has a filter more; the rest is as anywhere.
+func TestTheFiltersOfAnEdgeAreThoseThatWereReviewed(t *testing.T) {
+	bootstrap, err := devmesh.Bootstrap(devmesh.Config{Workload: customer, Edge: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, listener := range bootstrap.StaticResources.Listeners {
+		http := &hcmv3.HttpConnectionManager{}
+		if err := listener.FilterChains[0].Filters[0].GetTypedConfig().UnmarshalTo(http); err != nil {
+			t.Fatal(err)
+		}
+		compareWithGolden(t, "testdata/edge.golden", &hcmv3.HttpConnectionManager{
+			HttpFilters: http.HttpFilters, EarlyHeaderMutationExtensions: http.EarlyHeaderMutationExtensions,
+		})
+	}
+}
+
+func compareWithGolden(t *testing.T, golden string, what proto.Message) {
+	t.Helper()
+	loose, err := protojson.Marshal(what)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +103,6 @@ func TestTheBootstrapIsTheOneThatWasReviewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	text.WriteByte('\n')
-	const golden = "testdata/bootstrap.golden"
 	if *update {
 		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

@@ -31,6 +31,8 @@ type Config struct {
 	// once, without looking at what is in them: those of protocols in which the
 	// server speaks first. Default DefaultPlainPorts.
 	PlainPorts []uint32
+	// Edge: requests come from outside the cluster, and are rid of routing keys.
+	Edge bool
 	// HeapBytes is how much memory Envoy may use before it sheds load. Default: that of a
 	// container that may hold 1 GiB (HeapOf).
 	HeapBytes uint64

@@ -49,6 +49,9 @@ const (
 	// at once, because their server speaks first, separated by commas; "none" for
 	// none. Default: DefaultPlainPorts.
 	EnvPlainPorts = "PLAIN_PORTS"
+	// EnvEdge with the value EdgeYes has the sidecar take routing keys out of what comes in.
+	EnvEdge = "EDGE"
+	EdgeYes = "true"
 	// EnvLogLevel is debug, info, warn or error. Default info. The annotation
 	// signadot.com/log-level on the pod may set it.
 	EnvLogLevel = "LOG_LEVEL"

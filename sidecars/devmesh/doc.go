@@ -7,6 +7,9 @@
 // sends it to the sandbox that holds the key. Traffic that it cannot read (TLS,
 // other TCP) passes untouched.
 //
+// The sidecar of an edge (Config.Edge) reads no keys: it takes them out of what comes in, and
+// everything goes to the application.
+//
 // # What is static and what is not
 //
 // Bootstrap gives Envoy its listener, its filters, its clusters and its limits;

@@ -31,15 +31,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 				InitialFetchTimeout: durationpb.New(0),
 			},
 		}},
-		HttpFilters: []*hcmv3.HttpFilter{
-			// The routes switch these on for the requests that need them, and bring
-			// the custom headers (package translate).
-			b.switchedOff(translate.RefuseFilter, refuse()),
-			b.switchedOff(translate.KeyFilter, translate.KeyExtraction(nil)),
-			b.switchedOff(translate.MatchFilter, matchValueToState()),
-			b.switchedOff(translate.ExplainFilter, explain()),
-			b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}),
-		},
+		HttpFilters:                b.httpFilters(),
 		CommonHttpProtocolOptions:  commonHTTP(idleConnection, 0),
 		HttpProtocolOptions:        http1(),
 		Http2ProtocolOptions:       b.http2(),
@@ -58,10 +50,25 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		MaxRequestHeadersKb:        b.headKiB(),
 		UpgradeConfigs:             upgrades(),
 		EarlyHeaderMutationExtensions: []*corev3.TypedExtensionConfig{
-			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(asSent())},
+			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(b.asSent())},
 		},
 		LocalReplyConfig: failures(),
 	}
+}
+
+// httpFilters returns what requests pass. The routes switch on the filters that are off, for
+// the requests that need them, and bring the custom headers (package translate).
+func (b *builder) httpFilters() []*hcmv3.HttpFilter {
+	filters := []*hcmv3.HttpFilter{b.switchedOff(translate.RefuseFilter, refuse())}
+	if b.Edge {
+		filters = append(filters, b.httpFilter(edgeFilter, dropKeys()))
+	} else {
+		filters = append(filters,
+			b.switchedOff(translate.KeyFilter, translate.KeyExtraction(nil)),
+			b.switchedOff(translate.MatchFilter, matchValueToState()),
+			b.switchedOff(translate.ExplainFilter, explain()))
+	}
+	return append(filters, b.httpFilter("envoy.filters.http.router", &routerv3.Router{SuppressEnvoyHeaders: true}))
 }
 
 // asSent puts the client's x-forwarded-proto aside before Envoy says it for clients that
@@ -69,12 +76,12 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 // it takes out what asks Envoy to send a request again: at the second time Envoy would not
 // know to which fork. (Envoy passes over these by itself unless the caller is internal,
 // which an empty list of internal addresses makes anybody in a private network.)
-func asSent() *earlymutationv3.HeaderMutation {
+func (b *builder) asSent() *earlymutationv3.HeaderMutation {
 	const header = "x-forwarded-proto"
 	remove := func(name string) *mutationv3.HeaderMutation {
 		return &mutationv3.HeaderMutation{Action: &mutationv3.HeaderMutation_Remove{Remove: name}}
 	}
-	return &earlymutationv3.HeaderMutation{Mutations: []*mutationv3.HeaderMutation{
+	mutations := []*mutationv3.HeaderMutation{
 		remove(translate.ProtoHeader),
 		{Action: &mutationv3.HeaderMutation_Append{Append: set(translate.ProtoHeader, "%REQ("+header+")%")}},
 		// Envoy finds no route for an empty one.
@@ -82,7 +89,11 @@ func asSent() *earlymutationv3.HeaderMutation {
 		remove("x-envoy-retry-on"),
 		remove("x-envoy-retry-grpc-on"),
 		remove("x-envoy-hedge-on-per-try-timeout"),
-	}}
+	}
+	if b.Edge {
+		mutations = append(mutations, remove(translate.ExplainHeader))
+	}
+	return &earlymutationv3.HeaderMutation{Mutations: mutations}
 }
 
 // matchValueToState computes what routes are matched by: the port that the

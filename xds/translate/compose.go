@@ -36,6 +36,14 @@ func ReadHead(w table.Workload, r Resource) (*Head, error) {
 	return &Head{workload: w, says: says, content: content, hash: sha256.Sum256(content)}, nil
 }
 
+// AtEdge returns the head for the sidecar of an edge, which takes custom headers that carry
+// keys out of requests. Baggage and tracestate hold more than keys: package devmesh.
+func (h *Head) AtEdge() *Head {
+	at := *h
+	at.says.edge = true
+	return &at
+}
+
 // ReadPart reads a part that was received for a workload, and gives its place
 // among the Parts. The error says what is wrong with it. What its routes do is looked at
 // by Part.Unfit.
@@ -145,8 +153,9 @@ func forAll() *routev3.RouteConfiguration {
 // Refit returns routes that another release of this program put together as this one
 // does: what they lead to is kept, and what Compose adds to it is made anew. Otherwise
 // routes that were kept on disk would not switch on the filters of today's proxy, and
-// requests with keys would go to the baseline. It is an error when they are none.
-func Refit(r Resource) (Resource, error) {
+// requests with keys would go to the baseline. It is an error when they are none. For the
+// sidecar of an edge, what Head.AtEdge takes out is taken out here too.
+func Refit(r Resource, edge bool) (Resource, error) {
 	config := &routev3.RouteConfiguration{}
 	if err := r.Any.UnmarshalTo(config); err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
@@ -159,6 +168,7 @@ func Refit(r Resource) (Resource, error) {
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)
 	}
+	says.edge = edge
 	host, err := hostOf(says)
 	if err != nil {
 		return Resource{}, fmt.Errorf("%s: %w", r.Name, err)

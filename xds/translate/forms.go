@@ -38,7 +38,7 @@ func headingIn(host *routev3.VirtualHost) (heading, error) {
 	}
 	table := host.GetMetadata().GetFilterMetadata()[MetadataNamespace].GetFields()[TableKey].GetStringValue()
 	custom, err := customIn(host)
-	return heading{table, custom}, err
+	return heading{tableVersion: table, keyHeaders: custom}, err
 }
 
 // customIn returns the custom headers that a virtual host's own configuration of KeyFilter

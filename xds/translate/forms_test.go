@@ -66,7 +66,7 @@ func TestAHeadThatLeadsRequestsWithoutAKeyElsewhereIsRefused(t *testing.T) {
 func TestOfAHeadOnlyWhatItSaysIsTaken(t *testing.T) {
 	custom := []string{"x-team"}
 	h := headWith(t, custom)
-	want, err := hostOf(heading{"1", custom})
+	want, err := hostOf(heading{tableVersion: "1", keyHeaders: custom})
 	if err != nil {
 		t.Fatal(err)
 	}

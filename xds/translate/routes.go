@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/routingkey"
 )
 
 // heading is what the head of a workload's routes says beside the way to the
@@ -24,11 +25,13 @@ import (
 type heading struct {
 	tableVersion string
 	keyHeaders   []string
+	// edge is not said on the wire: see Head.AtEdge.
+	edge bool
 }
 
 // headingOf returns the heading of a workload's routes in a table.
 func headingOf(t table.Table, w table.Workload) heading {
-	return heading{t.HashOf(w).String()[:16], t.KeyHeaders()}
+	return heading{tableVersion: t.HashOf(w).String()[:16], keyHeaders: t.KeyHeaders()}
 }
 
 // headOf returns the virtual host of a workload without its map.
@@ -49,8 +52,22 @@ func headOf(h heading) (*routev3.VirtualHost, error) {
 			Fields: map[string]*structpb.Value{TableKey: structpb.NewStringValue(h.tableVersion)},
 		}}},
 		TypedPerFilterConfig:   filters,
-		RequestHeadersToRemove: []string{ProtoHeader},
+		RequestHeadersToRemove: h.removed(),
 	}, nil
+}
+
+// removed returns the headers that no server sees.
+func (h heading) removed() []string {
+	names := []string{ProtoHeader}
+	if h.edge {
+		for _, e := range routingkey.Extractions(h.keyHeaders) {
+			// Of baggage and tracestate only an entry goes, which the proxy takes out.
+			if e.Holds == "" {
+				names = append(names, e.Header)
+			}
+		}
+	}
+	return names
 }
 
 // mapInput gives what the map is looked up by.

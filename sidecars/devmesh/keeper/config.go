@@ -109,6 +109,7 @@ func FromEnvironment(get func(string) string) (Config, error) {
 			},
 			NodeID:  strings.Trim(get(devmesh.EnvPodNamespace)+"/"+get(devmesh.EnvPodName)+"/"+get(devmesh.EnvPodUID), "/"),
 			RunPath: get(devmesh.EnvRunPath),
+			Edge:    get(devmesh.EnvEdge) == devmesh.EdgeYes,
 		},
 		XDSAddress: get(devmesh.EnvXDSAddress),
 		Trust:      get(devmesh.EnvTrust),

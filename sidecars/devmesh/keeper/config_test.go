@@ -70,7 +70,7 @@ func TestPlainPortsCanBeLeftToTheDefaultOrBeNone(t *testing.T) {
 }
 
 func TestRoutesOnDiskAreWholeOrNone(t *testing.T) {
-	s := store{filepath.Join(t.TempDir(), "routes.pb")}
+	s := store{path: filepath.Join(t.TempDir(), "routes.pb")}
 	name := translate.RouteName(workload)
 	if _, err := s.load(name); err == nil {
 		t.Error("routes were read from nowhere")

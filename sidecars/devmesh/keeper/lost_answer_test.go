@@ -24,7 +24,7 @@ func TestAnAcceptanceThatIsLostWithItsStreamIsTakenFromTheNextOne(t *testing.T) 
 		t.Fatal(err)
 	}
 	routes := baseline[0]
-	disk := store{filepath.Join(t.TempDir(), "routes.pb")}
+	disk := store{path: filepath.Join(t.TempDir(), "routes.pb")}
 	r := newRelay(customer, disk, slog.New(slog.DiscardHandler))
 	server, err := serve.New(serve.Config{Sessions: r})
 	if err != nil {

@@ -30,7 +30,7 @@ func TestRoutesFromDiskThatEnvoyRefusesGiveWayToTheBaseline(t *testing.T) {
 	}
 	kept := baseline[0]
 	kept.Version = "refused"
-	disk := store{filepath.Join(t.TempDir(), "routes.pb")}
+	disk := store{path: filepath.Join(t.TempDir(), "routes.pb")}
 	if err := disk.save(kept); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func rehearse(t *testing.T) *rehearsal {
 		t.Fatal(err)
 	}
 	return &rehearsal{
-		relay: newRelay(customer, store{filepath.Join(t.TempDir(), "routes.pb")}, slog.New(slog.DiscardHandler)),
+		relay: newRelay(customer, store{path: filepath.Join(t.TempDir(), "routes.pb")}, slog.New(slog.DiscardHandler)),
 		t:     t, like: baseline[0],
 	}
 }

@@ -15,7 +15,10 @@ import (
 
 // store keeps the routes that Envoy last accepted in one file: the SHA-256 of
 // the rest, then the resource as it was sent.
-type store struct{ path string }
+type store struct {
+	path string
+	edge bool // what is read back is for the sidecar of an edge
+}
 
 // maxStored bounds what is read back: some 100,000 rules.
 const maxStored = 32 << 20
@@ -62,7 +65,7 @@ func (s store) load(name string) ([]translate.Resource, error) {
 	// The volume outlives the container, so an earlier image may have written this.
 	fit, err := translate.Refit(translate.Resource{
 		Type: translate.RouteType, Name: r.GetName(), Version: r.GetVersion(), Any: r.GetResource(),
-	})
+	}, s.edge)
 	if err != nil {
 		return nil, err
 	}

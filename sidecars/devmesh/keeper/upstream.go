@@ -48,7 +48,7 @@ func newUpstream(c Config) (*upstream, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb")}, c.Logger)
+	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb"), c.Proxy.Edge}, c.Logger)
 	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger}, nil
 }
 
@@ -73,7 +73,7 @@ func (u *upstream) run(ctx context.Context) error {
 		return fmt.Errorf("route server %s: %w", u.address, err)
 	}
 	defer conn.Close()
-	u.received = &received{workload: u.relay.workload}
+	u.received = &received{workload: u.relay.workload, edge: u.relay.store.edge}
 	u.quarantine = &quarantine{workload: u.relay.workload, logger: u.logger, try: u.try, kept: map[int]kept{}}
 	said := ""
 	for wait := retryMin; ; {
@@ -144,7 +144,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 		}
 		if wrong != nil {
 			// Asked for anew from the beginning, after a pause that grows.
-			*u.received = received{workload: u.relay.workload}
+			*u.received = received{workload: u.relay.workload, edge: u.relay.store.edge}
 			return false, errors.Join(fmt.Errorf("%w: %w", errRefused, wrong), u.takeLeave(stream, cancel))
 		}
 		served = true

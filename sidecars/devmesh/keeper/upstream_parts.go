@@ -14,6 +14,7 @@ import (
 // over all streams: only what has changed is sent again.
 type received struct {
 	workload table.Workload
+	edge     bool // the sidecar is that of an edge
 	// head is nil until it has come; version is that of the whole.
 	head    *translate.Head
 	version string
@@ -43,6 +44,9 @@ func (r *received) take(response *discoveryv3.DeltaDiscoveryResponse) error {
 			head, err := translate.ReadHead(r.workload, one)
 			if err != nil {
 				return err
+			}
+			if r.edge {
+				head = head.AtEdge()
 			}
 			r.head, r.version = head, one.Version
 			continue
