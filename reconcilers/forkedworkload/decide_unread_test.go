@@ -28,6 +28,13 @@ func told(name, plain, except string, ready bool) corev1.Pod {
 	return p
 }
 
+// edge makes the pod's sidecar one that drops keys.
+func edge(p corev1.Pod) corev1.Pod {
+	sidecar := &p.Spec.InitContainers[1]
+	sidecar.Env = append(sidecar.Env, corev1.EnvVar{Name: devmesh.EnvEdge, Value: devmesh.EdgeYes})
+	return p
+}
+
 // serving makes the baseline one with these target ports behind its Service.
 func serving(ports ...int32) func(*world) {
 	return func(w *world) {
@@ -73,6 +80,11 @@ func TestAPortThatNoSidecarReadsIsNotCalledRouted(t *testing.T) {
 		{"the annotation excludes it", []func(*world){annotated(inject.AnnotationExcludePorts, "8080")},
 			[]corev1.Pod{told("p", "none", "8080,15006", true)}, "False", "PortsUnread",
 			[]string{"annotation sidecar.signadot.com/exclude-ports of the pod template names it: remove 8080 from it"}},
+		{"it is an edge", []func(*world){annotated(inject.AnnotationEdge, "true")},
+			[]corev1.Pod{edge(told("p", "none", "", true))}, "False", "PortsUnread",
+			[]string{"port 8080, because annotation sidecar.signadot.com/edge of the pod template has them drop routing keys"}},
+		{"it is an edge no more, the pods are older", nil,
+			[]corev1.Pod{edge(told("p", "none", "", true))}, "False", "PortsUnread", []string{restart}},
 		{"the template has been mended, the pods are older", nil,
 			[]corev1.Pod{told("p", "8080", "", true)}, "False", "PortsUnread", []string{restart}},
 		{"the template excludes no more, the pods are older", nil,

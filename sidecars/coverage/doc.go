@@ -27,7 +27,7 @@
 // another webhook rewrites those of our containers makes all of them look outdated.
 //
 // A ready sidecar does not read all that comes: what is plain passes it untouched,
-// what is excluded bypasses it (package inject). Who says to which ports of the
+// what is excluded bypasses it, and that of an edge drops keys (package inject). Who says to which ports of the
 // workload requests are led (Subject.Ports) is told which of them are Unread, and
 // whether there is none that is read; then no request of it is routed.
 //

@@ -39,6 +39,8 @@ type Pod struct {
 	// Plain lists the ports whose connections the sidecar passes on untouched, Except
 	// those whose connections bypass it, as the containers are given them.
 	Plain, Except string
+	// Edge tells that the sidecar takes routing keys out of what comes in.
+	Edge bool
 	// Pending tells that the pod is that, and that its sidecar has not started yet.
 	Pending bool
 	// Processed is the annotation that says why it has no sidecar; empty when there
@@ -62,6 +64,7 @@ func PodOf(pod *corev1.Pod) Pod {
 			switch containers[i].Name {
 			case devmesh.ContainerName:
 				p.Present = true
+				p.Edge = valueOf(containers[i].Env, devmesh.EnvEdge) == devmesh.EdgeYes
 				p.Plain = cmp.Or(valueOf(containers[i].Env, devmesh.EnvPlainPorts), defaultPlain())
 			case devmesh.InitContainerName:
 				p.Except = valueOf(containers[i].Env, spec.EnvExcept)

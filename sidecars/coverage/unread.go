@@ -20,6 +20,8 @@ type Unread struct {
 	// Excluded tells that its connections bypass the sidecar; else they pass it
 	// untouched, as one of its plain ports.
 	Excluded bool
+	// Edge tells that the sidecar reads them and takes their keys out.
+	Edge bool
 	// Pods are the names of the pods in which that is so, sorted.
 	Pods []string
 }
@@ -58,7 +60,8 @@ func unread(ports []uint16, pods []Pod) []Unread {
 		u := Unread{Port: port}
 		for _, p := range pods {
 			excluded := names(p.Except, port)
-			if p.Present && (excluded || names(p.Plain, port)) {
+			if p.Present && (excluded || p.Edge || names(p.Plain, port)) {
+				u.Edge = u.Edge || p.Edge
 				u.Excluded = u.Excluded || excluded
 				u.Pods = append(u.Pods, p.Name)
 			}
@@ -93,12 +96,14 @@ func (r Report) Bypassed(template *corev1.PodTemplateSpec) string {
 func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 	annotated, said := template.Annotations[inject.AnnotationPlainPorts]
 	switch {
+	case u.Edge && inject.EdgeOf(template):
+		return fmt.Sprintf("annotation %s of the pod template has them drop routing keys: take it off, or send requests to the fork's own Service", inject.AnnotationEdge)
 	case u.Excluded && names(template.Annotations[inject.AnnotationExcludePorts], u.Port):
 		return fmt.Sprintf("annotation %s of the pod template names it: remove %d from it", inject.AnnotationExcludePorts, u.Port)
 	case !u.Excluded && said && names(annotated, u.Port):
 		return fmt.Sprintf("annotation %s of the pod template names it: remove %d from it, or write \"none\" if it was the only one",
 			inject.AnnotationPlainPorts, u.Port)
-	case u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
+	case u.Edge || u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
 		return "the pods are older than what the pod template says now: restart them with " + r.Restart()
 	case names(defaultPlain(), u.Port):
 		return "it is the registered port of a protocol whose server speaks first: if it speaks HTTP or gRPC, name the container port http or grpc"

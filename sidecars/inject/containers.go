@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,6 +42,9 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 	for _, word := range unknown {
 		warnings = append(warnings, "annotation "+AnnotationLogLevel+": "+word+
 			" is not a level: use "+strings.Join(levels, ", "))
+	}
+	if value := pod.Annotations[AnnotationEdge]; d.Edge && value != devmesh.EdgeYes {
+		warnings = append(warnings, fmt.Sprintf("annotation %s: %q is neither \"true\" nor \"false\"; it is taken for \"true\"", AnnotationEdge, value))
 	}
 	sidecar, redirect := sidecarContainer(d, level, cfg), redirectContainer(d.Ports, cfg)
 	if pod.Spec.Resources != nil {
@@ -105,6 +109,9 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 		StartupProbe:    probe(1, 60),
 		ReadinessProbe:  probe(5, 3),
 		SecurityContext: restricted(),
+	}
+	if d.Edge {
+		c.Env = append(c.Env, corev1.EnvVar{Name: devmesh.EnvEdge, Value: devmesh.EdgeYes})
 	}
 	// Without a limit the kubelet would say what the whole node has.
 	if !c.Resources.Limits.Memory().IsZero() {

@@ -26,6 +26,9 @@ const (
 	// sidecar untouched and at once, because their server speaks first; "none" for
 	// none.
 	AnnotationPlainPorts = "sidecar.signadot.com/plain-ports"
+	// AnnotationEdge says that requests come from outside the cluster: the sidecar takes
+	// routing keys out of them. Any value but "false" does.
+	AnnotationEdge = "sidecar.signadot.com/edge"
 	// AnnotationLogLevel sets log levels: LEVEL[,CONTAINER=LEVEL]*.
 	AnnotationLogLevel = "signadot.com/log-level"
 	// LabelInjected is on every pod that got its sidecar: the manager finds it by that.
@@ -79,6 +82,8 @@ type Decision struct {
 	// Plain are those of the redirected ports, ascending, that the sidecar passes
 	// on untouched and at once, when Inject is true. They need not be in use.
 	Plain []uint16
+	// Edge tells whether its sidecar takes out routing keys, when Inject is true.
+	Edge bool
 }
 
 // Decide says whether a pod that is being created in a namespace gets a
@@ -118,7 +123,7 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 		refused.Reason = reason
 		return refused
 	}
-	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain}
+	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}
 }
 
 // optedIn tells whether a sidecar is asked for; the pod's word wins over the

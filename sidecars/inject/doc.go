@@ -64,6 +64,13 @@
 // h2, h2c, http, http1, http2, web, websocket or ws in its name is never one of
 // them: requests on it are routed, whatever its number.
 //
+// # Edges
+//
+// Where requests come from outside the cluster, whoever sends them could choose a sandbox.
+// The annotation sidecar.signadot.com/edge: "true" has the sidecar take routing keys out of
+// all that it reads, so that every request reaches the baseline, and the application hands
+// no key on. A value that is neither "true" nor "false" counts as "true", with a warning.
+//
 // # Probes
 //
 // A tcpSocket probe of a redirected port would be answered by the sidecar's

@@ -30,6 +30,7 @@ func anyPod() *rapid.Generator[map[string]any] {
 			optional(t, a, AnnotationInject, rapid.Just(any("true")))
 			optional(t, a, AnnotationExcludePorts, rapid.SampledFrom([]any{"80", "8080,9090", "http"}))
 			optional(t, a, AnnotationPlainPorts, rapid.SampledFrom([]any{"none", "3306", "mysql"}))
+			optional(t, a, AnnotationEdge, rapid.SampledFrom([]any{"true", "false", "yes"}))
 			optional(t, a, AnnotationLogLevel, rapid.SampledFrom([]any{"debug", "loud"}))
 			optional(t, a, AnnotationProcessed, rapid.SampledFrom([]any{Injected, "earlier reason"}))
 			optional(t, a, "a~b/c", rapid.Just(any("odd name")))
