@@ -21,10 +21,10 @@ import (
 	"k8s.io/client-go/discovery"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
-	"switchyard.dev/sidecars/certs"
 )
 
 // atMost is far more than the two seconds that the API server gives the webhook,

@@ -13,8 +13,8 @@ import (
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
-	"switchyard.dev/eventbus/trust"
 	eventbus "switchyard.dev/eventbus/server"
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/reconcilers/manager"
 	routeserver "switchyard.dev/routeserver/server"
 )
