@@ -33,7 +33,7 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
 # What make test runs, in this order: what needs no minutes of preparation first.
-TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster test-upgrade
+TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
 
 .PHONY: test
 test: preflight ## everything: what continuous integration runs; goes on after a group that failed
