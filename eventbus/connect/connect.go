@@ -75,6 +75,9 @@ type Config struct {
 	// Roots are the authorities that our own server must be vouched for by: with them the
 	// client talks TLS or not at all. For a server of somebody else's there is CAFile.
 	Roots *trust.Roots
+	// APIPrefix is where the server takes JetStream's calls, when it is not where our own
+	// server or a plain NATS does: an account may import them under another name.
+	APIPrefix string
 	// Logger takes what happens to the connection; slog.Default() when nil.
 	Logger *slog.Logger
 }
@@ -130,8 +133,8 @@ func Open(c Config, bounds jetstream.Config) (*jetstream.Log, *nats.Conn, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	bounds.Conn = conn
-	if c.TokenFile != "" && c.Role == Follower {
+	bounds.Conn, bounds.APIPrefix = conn, c.APIPrefix
+	if c.APIPrefix == "" && c.TokenFile != "" && c.Role == Follower {
 		bounds.APIPrefix = FollowerAPI
 	}
 	log, err := jetstream.New(bounds)

@@ -17,6 +17,7 @@ func Flags(set *flag.FlagSet, getenv func(string) string, c *Config) (parsed fun
 	set.StringVar(&c.CAFile, "eventbus-ca-file", "", "certificate authority of an event bus that speaks TLS; empty for the system's")
 	set.StringVar(&c.CertFile, "eventbus-cert-file", "", "certificate to show to an event bus that wants one")
 	set.StringVar(&c.KeyFile, "eventbus-key-file", "", "key of that certificate")
+	set.StringVar(&c.APIPrefix, "eventbus-api-prefix", "", "where an event bus of your own takes JetStream's calls; empty for $JS.API")
 	return func() {
 		given := false
 		set.Visit(func(f *flag.Flag) { given = given || f.Name == "eventbus-token-file" })

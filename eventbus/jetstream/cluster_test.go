@@ -2,17 +2,9 @@ package jetstream_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/url"
 	"os"
@@ -23,11 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nkeys"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/connect"
@@ -35,22 +25,37 @@ import (
 	"switchyard.dev/eventbus/logtest"
 )
 
-// cluster is three NATS servers that replicate, as somebody else would run them:
-// TLS with certificates of both sides, accounts and users by JWT.
+// cluster is three NATS servers that replicate, as somebody else would run them: TLS with
+// certificates of both sides, and the accounts and users that the chart's README names.
 type cluster struct {
 	dir     string
-	account string
-	facts   key
+	account string // that has the log
 	clients [3]int // ports
 	routes  [3]int
 	nodes   [3]*server.Server
-	trust   *server.Options // what is common to all
+	// options gives what is common to all servers, anew for each.
+	options func(t *testing.T) *server.Options
+	// identify says how a user shows who it is.
+	identify func(c *connect.Config, user string)
 }
 
+// The users. The third may do anything in the account of the log.
+const (
+	manager     = "switchyard-manager"
+	routeServer = "switchyard-routeserver"
+	admin       = "admin"
+)
+
+// startCluster starts one that knows users by JWTs.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
+	return startClusterWith(t, (*cluster).trustTokens)
+}
+
+func startClusterWith(t *testing.T, trust func(*cluster, *testing.T)) *cluster {
+	t.Helper()
 	c := &cluster{dir: t.TempDir()}
-	c.makeTrust(t)
+	trust(c, t)
 	for n, port := range freePorts(t, 6) {
 		if n < 3 {
 			c.clients[n] = port
@@ -99,7 +104,7 @@ func (c *cluster) startAll(t *testing.T) {
 
 func (c *cluster) start(t *testing.T, n int) {
 	t.Helper()
-	o := c.trust.Clone()
+	o := c.options(t)
 	o.ServerName = fmt.Sprint("bus-", n)
 	o.Host, o.Port = "127.0.0.1", c.clients[n]
 	o.StoreDir = filepath.Join(c.dir, o.ServerName)
@@ -166,42 +171,49 @@ func (*cluster) await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func (c *cluster) dial(t *testing.T, role connect.Role) (*jetstream.Log, *nats.Conn) {
-	t.Helper()
-	return c.dialAs(t, "user", role)
-}
-
-// dialAs connects with the credentials of a user.
-func (c *cluster) dialAs(t *testing.T, user string, role connect.Role) (*jetstream.Log, *nats.Conn) {
-	t.Helper()
+// url names all servers.
+func (c *cluster) url() string {
 	var urls []string
 	for _, port := range c.clients {
 		urls = append(urls, fmt.Sprint("tls://127.0.0.1:", port))
 	}
-	log, conn, err := connect.Open(connect.Config{
-		URL: strings.Join(urls, ","), Role: role, Name: t.Name(), Logger: slog.New(slog.DiscardHandler),
-		CredentialsFile: filepath.Join(c.dir, user+".creds"), CAFile: filepath.Join(c.dir, "ca.pem"),
-		CertFile: filepath.Join(c.dir, "client.pem"), KeyFile: filepath.Join(c.dir, "client.key"),
-	}, jetstream.Config{Replicas: 3, Logger: slog.New(slog.DiscardHandler)})
+	return strings.Join(urls, ",")
+}
+
+// dial connects as a user.
+func (c *cluster) dial(t *testing.T, user string) (*jetstream.Log, *nats.Conn) {
+	t.Helper()
+	config := connect.Config{URL: c.url(), Role: connect.Writer, CAFile: filepath.Join(c.dir, "ca.pem")}
+	if user == routeServer {
+		config.Role, config.APIPrefix = connect.Follower, connect.FollowerAPI
+	}
+	c.identify(&config, user)
+	return c.open(t, config)
+}
+
+// open connects, and waits for that. Nothing that the log does by itself may be refused.
+func (*cluster) open(t *testing.T, config connect.Config) (*jetstream.Log, *nats.Conn) {
+	t.Helper()
+	var said said
+	config.Name, config.Logger = t.Name(), slog.New(slog.NewTextHandler(&said, nil))
+	log, conn, err := connect.Open(config, jetstream.Config{Replicas: 3, Logger: config.Logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(conn.Close)
+	t.Cleanup(func() {
+		conn.Close()
+		if said.has("Permissions Violation") {
+			t.Errorf("it may not do what it needs:\n%s", said.text.String())
+		}
+	})
 	awaitConnected(t, conn)
 	return log, conn
-}
-
-func (c *cluster) open(t *testing.T) eventbus.Log {
-	t.Helper()
-	writer, _ := c.dial(t, connect.Writer)
-	reader, _ := c.dial(t, connect.Follower)
-	return log{Log: writer, reader: reader}
 }
 
 // empty takes the log of the last test away.
 func (c *cluster) empty(t *testing.T) {
 	t.Helper()
-	_, conn := c.dial(t, connect.Writer)
+	_, conn := c.dial(t, admin)
 	js, err := natsjs.New(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -214,11 +226,18 @@ func (c *cluster) empty(t *testing.T) {
 	})
 }
 
+// TestThreeServersOfSomebodyElseAreALog: the writer and the readers have the rights that the
+// chart's README gives them, and no others.
 func TestThreeServersOfSomebodyElseAreALog(t *testing.T) {
 	c := startCluster(t)
 	logtest.Run(t, func(t *testing.T) logtest.Store {
 		c.empty(t)
-		store := hooks(c.open, func(t *testing.T) (*jetstream.Log, *nats.Conn) { return c.dial(t, connect.Writer) })
+		open := func(t *testing.T) eventbus.Log {
+			writer, _ := c.dial(t, manager)
+			reader, _ := c.dial(t, routeServer)
+			return log{Log: writer, reader: reader}
+		}
+		store := hooks(open, func(t *testing.T) (*jetstream.Log, *nats.Conn) { return c.dial(t, admin) })
 		store.Lose, store.Crash = c.lose, c.crash
 		return store
 	})
@@ -226,8 +245,8 @@ func TestThreeServersOfSomebodyElseAreALog(t *testing.T) {
 
 func TestServersRefuseWhoCannotShowWhoHeIs(t *testing.T) {
 	c := &cluster{dir: t.TempDir()}
-	c.makeTrust(t)
-	o := c.trust.Clone()
+	c.trustTokens(t)
+	o := c.options(t)
 	o.Host, o.Port, o.StoreDir = "127.0.0.1", -1, t.TempDir()
 	s, err := server.NewServer(o)
 	if err != nil {
@@ -244,9 +263,9 @@ func TestServersRefuseWhoCannotShowWhoHeIs(t *testing.T) {
 		var said said
 		config := connect.Config{
 			URL: fmt.Sprint("tls://", s.Addr()), Role: connect.Follower, Logger: slog.New(slog.NewTextHandler(&said, nil)),
-			CredentialsFile: filepath.Join(c.dir, "user.creds"), CAFile: filepath.Join(c.dir, "ca.pem"),
-			CertFile: filepath.Join(c.dir, "client.pem"), KeyFile: filepath.Join(c.dir, "client.key"),
+			CAFile: filepath.Join(c.dir, "ca.pem"),
 		}
+		c.identify(&config, routeServer)
 		change(&config)
 		conn, err := connect.Dial(config)
 		if err != nil {
@@ -276,151 +295,4 @@ func (s *said) has(what string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.Contains(s.text.String(), what)
-}
-
-// makeTrust makes the certificates, the operator, the accounts and the user, and
-// writes what a client needs to files.
-func (c *cluster) makeTrust(t *testing.T) {
-	t.Helper()
-	ca := newAuthority(t)
-	write(t, filepath.Join(c.dir, "ca.pem"), ca.pem)
-	serverCert, serverKey := ca.issue(t, "bus", x509.ExtKeyUsageServerAuth)
-	clientCert, clientKey := ca.issue(t, "client", x509.ExtKeyUsageClientAuth)
-	write(t, filepath.Join(c.dir, "client.pem"), clientCert)
-	write(t, filepath.Join(c.dir, "client.key"), clientKey)
-	pair, err := tls.X509KeyPair(serverCert, serverKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-
-	operator, system, facts := newKey(t, nkeys.CreateOperator), newKey(t, nkeys.CreateAccount), newKey(t, nkeys.CreateAccount)
-	c.account, c.facts = facts.public, facts
-	accounts := &server.MemAccResolver{}
-	for _, account := range []key{system, facts} {
-		claims := jwt.NewAccountClaims(account.public)
-		if account.public == facts.public {
-			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
-		}
-		if err := accounts.Store(account.public, encode(t, claims, operator)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.user(t, "user", jwt.Permissions{})
-	c.trust = &server.Options{
-		JetStream: true, SyncAlways: true, NoLog: true, NoSigs: true,
-		JetStreamMaxStore: 4 << 30, JetStreamMaxMemory: 256 << 20,
-		TLSConfig: &tls.Config{
-			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
-		},
-		TLSTimeout:       5,
-		TrustedOperators: []*jwt.OperatorClaims{jwt.NewOperatorClaims(operator.public)},
-		AccountResolver:  accounts,
-		SystemAccount:    system.public,
-	}
-}
-
-// user writes the credentials of a user of the account, with these permissions, to a file
-// of that name.
-func (c *cluster) user(t *testing.T, name string, may jwt.Permissions) {
-	t.Helper()
-	user := newKey(t, nkeys.CreateUser)
-	seed, err := user.pair.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	claims := jwt.NewUserClaims(user.public)
-	claims.Permissions = may
-	credentials, err := jwt.FormatUserConfig(encode(t, claims, c.facts), seed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(c.dir, name+".creds"), credentials)
-}
-
-func write(t *testing.T, file string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-type key struct {
-	pair   nkeys.KeyPair
-	public string
-}
-
-func newKey(t *testing.T, create func() (nkeys.KeyPair, error)) key {
-	t.Helper()
-	pair, err := create()
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := pair.PublicKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key{pair, public}
-}
-
-func encode(t *testing.T, claims interface {
-	Encode(nkeys.KeyPair) (string, error)
-}, by key) string {
-	t.Helper()
-	token, err := claims.Encode(by.pair)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
-}
-
-// authority is a certificate authority that lives as long as the test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	pem  []byte
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{cert, private, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
-}
-
-// issue gives a certificate for loopback and its key.
-func (a *authority) issue(t *testing.T, name string, usage x509.ExtKeyUsage) (cert, private []byte) {
-	t.Helper()
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{usage}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, own.Public(), a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }

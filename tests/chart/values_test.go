@@ -32,6 +32,9 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"three servers of no bus", "eventBus: {external: {replicas: 3}}", "eventBus.external.replicas is 3 but there is no url"},
 		{"an even number of servers", "eventBus: {external: {url: 'nats://there:4222', replicas: 2}}", "/eventBus/external/replicas"},
 		{"credentials for no bus", "eventBus: {external: {credentialsSecret: mine}}", "eventBus.external has a Secret but no url"},
+		{"credentials of route servers for no bus", "eventBus: {external: {followerCertSecret: mine}}", "eventBus.external has a Secret but no url"},
+		{"an account of nobody", "eventBus: {external: {url: 'nats://there:4222', credentialsSecret: mine, followerAPIPrefix: FACTS.API}}", "the route servers have no credentials of their own"},
+		{"a prefix with a wildcard", "eventBus: {external: {followerAPIPrefix: 'FACTS.>'}}", "/eventBus/external/followerAPIPrefix"},
 		{"a size that is no quantity", "eventBus: {persistence: {size: 1GB}}", "/eventBus/persistence/size"},
 		{"no history at all", "eventBus: {history: {events: 0}}", "/eventBus/history/events"},
 		{"an age in days", "eventBus: {history: {age: 7d}}", "/eventBus/history/age"},
@@ -67,6 +70,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 	}
 	for _, values := range []string{
 		"sandboxes: {authors: null, limits: null}",
+		"eventBus: {external: {followerCredentialsSecret: null, followerCertSecret: null, followerAPIPrefix: null}}",
 		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
 		"uninstall: {keep: null}",
 	} {

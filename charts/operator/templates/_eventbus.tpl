@@ -14,14 +14,18 @@ account, or somebody else's with the credentials that its Secret holds.
 {{- end }}
 
 {{/*
-The Secret with the credentials of a component for somebody else's bus, or nothing.
+The Secret of a component for somebody else's bus, or nothing.
   root
   role: writer or follower
+  of: Credentials or Cert
 */}}
-{{- define "operator.eventBusCredentials" -}}
-{{- with .root.Values.eventBus.external }}
-{{- get . (printf "%sCredentialsSecret" $.role) | default .credentialsSecret }}
+{{- define "operator.eventBusSecret" -}}
+{{- $for := .root.Values.eventBus.external }}
+{{- $own := "" }}
+{{- if eq .role "follower" }}
+{{- $own = get $for (printf "follower%sSecret" .of) }}
 {{- end }}
+{{- $own | default (get $for (printf "%sSecret" (lower .of))) }}
 {{- end }}
 
 {{/* The arguments that say who the component is, as list items: root, role. */}}
@@ -29,15 +33,18 @@ The Secret with the credentials of a component for somebody else's bus, or nothi
 {{- with .root.Values.eventBus.external }}
 {{- if .url }}
 - --eventbus-token-file=
-{{- if include "operator.eventBusCredentials" $ }}
+{{- if include "operator.eventBusSecret" (dict "root" $.root "role" $.role "of" "Credentials") }}
 - --eventbus-credentials-file=/var/run/secrets/eventbus/nats.creds
 {{- end }}
 {{- if .caSecret }}
 - --eventbus-ca-file=/var/run/secrets/eventbus/ca.crt
 {{- end }}
-{{- if .certSecret }}
+{{- if include "operator.eventBusSecret" (dict "root" $.root "role" $.role "of" "Cert") }}
 - --eventbus-cert-file=/var/run/secrets/eventbus/tls.crt
 - --eventbus-key-file=/var/run/secrets/eventbus/tls.key
+{{- end }}
+{{- if and .followerAPIPrefix (eq $.role "follower") }}
+- --eventbus-api-prefix={{ .followerAPIPrefix }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -82,7 +89,7 @@ alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
 
 {{/* What the volume for somebody else's bus is made of, as list items: root, role. */}}
 {{- define "operator.eventBusSources" -}}
-{{- with include "operator.eventBusCredentials" . | trim -}}
+{{- with include "operator.eventBusSecret" (dict "root" .root "role" .role "of" "Credentials") -}}
 - secret:
     name: {{ quote . }}
     items:
@@ -96,7 +103,7 @@ alone, so that nobody who sees it can use it elsewhere; the kubelet renews it.
       - key: ca.crt
         path: ca.crt
 {{ end }}
-{{- with .root.Values.eventBus.external.certSecret -}}
+{{- with include "operator.eventBusSecret" (dict "root" .root "role" .role "of" "Cert") -}}
 - secret:
     name: {{ quote . }}
     items:
