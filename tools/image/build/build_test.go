@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -162,6 +163,28 @@ func TestAConfigThatCannotWorkIsRefused(t *testing.T) {
 				t.Errorf("error %v, want one with %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestProgramsThatTalkToServersOfOthersBringAuthorities: images have no file with them.
+func TestProgramsThatTalkToServersOfOthersBringAuthorities(t *testing.T) {
+	root, err := findRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range catalog.Images() {
+		if image.Name != "controller-manager" && image.Name != "route-server" {
+			continue
+		}
+		list := exec.CommandContext(t.Context(), "go", "list", "-deps", image.Program)
+		list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+		packages, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(packages), "\ngolang.org/x/crypto/x509roots/fallback\n") {
+			t.Errorf("%s verifies certificates of public authorities, and knows none", image.Name)
+		}
 	}
 }
 
