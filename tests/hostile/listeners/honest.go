@@ -114,31 +114,61 @@ type subscriber struct {
 
 	mu     sync.Mutex
 	stream discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	end    context.CancelFunc // of the stream
+	nonce  string             // of the last answer, which the next request acknowledges
 }
 
 // ask asks for the routes and returns when they have come. When the stream has failed the
 // next call opens another.
-func (s *subscriber) ask(context.Context) (err error) {
+func (s *subscriber) ask(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stream == nil {
-		conn, err := dial(s.address)
-		if err != nil {
+		if err := s.open(); err != nil {
 			return err
 		}
-		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+s.token)
-		if s.stream, err = discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx); err != nil {
-			return errors.Join(err, conn.Close())
-		}
 	}
-	name := []string{translate.RouteName(customer)}
-	err = s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
-		TypeUrl: translate.RouteType, ResourceNamesUnsubscribe: name, ResourceNamesSubscribe: name,
+	defer context.AfterFunc(ctx, s.end)()
+	err := s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{
+		TypeUrl: translate.RouteType, ResponseNonce: s.nonce, ResourceNamesUnsubscribe: routes(),
 	})
-	if err == nil {
-		_, err = s.stream.Recv()
+	if err = errors.Join(err, s.subscribe()); err != nil {
+		s.end()
+		s.stream = nil
+	}
+	return err
+}
+
+// routes are what is asked for.
+func routes() []string { return []string{translate.RouteName(customer)} }
+
+// subscribe asks for the routes and waits for them.
+func (s *subscriber) subscribe() error {
+	err := s.stream.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: translate.RouteType, ResourceNamesSubscribe: routes()})
+	if err != nil {
+		return err
+	}
+	answer, err := s.stream.Recv()
+	s.nonce = answer.GetNonce()
+	return err
+}
+
+// open opens the stream and asks for the routes once: the first request has to.
+func (s *subscriber) open() error {
+	conn, err := dial(s.address)
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+s.token))
+	s.end = func() {
+		end()
+		_ = conn.Close() // nothing is left to be lost
+	}
+	if s.stream, err = discoveryv3.NewAggregatedDiscoveryServiceClient(conn).DeltaAggregatedResources(ctx); err == nil {
+		err = s.subscribe()
 	}
 	if err != nil {
+		s.end()
 		s.stream = nil
 	}
 	return err
