@@ -2,6 +2,7 @@ package door
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -10,35 +11,46 @@ import (
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/eventbus/callers/tokens"
 )
 
-// refused is what strangers are told where tokens are demanded.
-const refused = "this route server serves nobody who does not show a token (routeServer.demandTokens): " +
+// howToShow is what strangers are told where tokens are demanded.
+const howToShow = "this route server serves nobody who does not show a token (routeServer.demandTokens): " +
 	"send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " + Audience
 
-// refuses reports whether a caller is to be refused: one who shows no good token, where that
-// is demanded.
-func (d *Door) refuses(c callers.Caller) bool {
-	return d != nil && d.cfg.Demand && c.Kind == callers.Stranger
+// refusal returns why a caller is refused: one who shows no good token, where that is
+// demanded. A token that could not be checked may be good, so its bearer is to try again. why
+// is who's.
+func (d *Door) refusal(c callers.Caller, why error) error {
+	switch {
+	case d == nil || !d.cfg.Demand || c.Kind != callers.Stranger:
+		return nil
+	case errors.Is(why, tokens.ErrUnchecked):
+		return status.Errorf(codes.Unavailable, "try again: %v", why)
+	case why != nil:
+		return status.Errorf(codes.Unauthenticated, "%v; %s", why, howToShow)
+	}
+	return status.Error(codes.Unauthenticated, howToShow)
 }
 
 // admit lets a call over gRPC in, or says why not. Probes are of nobody.
 func (e Entrance) admit(ctx context.Context, method string) (context.Context, error) {
-	ctx = e.rpc(ctx)
-	if e.Door.refuses(callers.From(ctx)) && !strings.HasPrefix(method, "/grpc.health.v1.Health/") {
-		return nil, status.Error(codes.Unauthenticated, refused)
+	ctx, refused := e.rpc(ctx)
+	if refused != nil && !strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+		return nil, refused
 	}
 	return ctx, nil
 }
 
-// admitHTTP is admit for HTTP; it answers who is refused.
-func (e Entrance) admitHTTP(ctx context.Context, w http.ResponseWriter, r *http.Request) bool {
-	if !e.Door.refuses(callers.From(ctx)) || r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
-		return true
+// turnAway answers a request over HTTP that is refused.
+func turnAway(w http.ResponseWriter, refused *status.Status) {
+	if refused.Code() == codes.Unavailable {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, refused.Message(), http.StatusServiceUnavailable)
+		return
 	}
 	w.Header().Set("WWW-Authenticate", "Bearer")
-	http.Error(w, refused, http.StatusUnauthorized)
-	return false
+	http.Error(w, refused.Message(), http.StatusUnauthorized)
 }
 
 // Options have a gRPC server put into the context of each call who calls, and refuse

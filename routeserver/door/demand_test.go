@@ -27,6 +27,9 @@ import (
 // demanding is a door that lets in whose token is "good".
 func demanding(demand bool) *door.Door {
 	return door.New(door.Config{Demand: demand, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
+		if token == "unchecked" {
+			return tokens.Identity{}, tokens.ErrUnchecked
+		}
 		if token != "good" {
 			return tokens.Identity{}, tokens.ErrUnknown
 		}
@@ -44,6 +47,8 @@ func TestWhereTokensAreDemandedStrangersAreRefused(t *testing.T) {
 		{false, "/api/v1/rules", "", http.StatusOK, callers.Stranger},
 		{true, "/api/v1/rules", "", http.StatusUnauthorized, 0},
 		{true, "/api/v1/rules", "Bearer junk", http.StatusUnauthorized, 0},
+		{true, "/api/v1/rules", "Bearer unchecked", http.StatusServiceUnavailable, 0},
+		{false, "/api/v1/rules", "Bearer unchecked", http.StatusOK, callers.Stranger},
 		{true, "/api/v1/rules", "Bearer good", http.StatusOK, callers.Pod},
 		{true, "/healthz", "", http.StatusOK, callers.Stranger},
 		{true, "/readyz", "", http.StatusOK, callers.Stranger},
@@ -80,10 +85,13 @@ func TestWhereTokensAreDemandedProbesAreOfNobody(t *testing.T) {
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("good"), 0o600); err != nil {
-		t.Fatal(err)
+	unchecked := filepath.Join(t.TempDir(), "unchecked")
+	for name, token := range map[string]string{file: "good", unchecked: "unchecked"} {
+		if err := os.WriteFile(name, []byte(token), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for shows, want := range map[string]codes.Code{"": codes.Unauthenticated, file: codes.OK} {
+	for shows, want := range map[string]codes.Code{"": codes.Unauthenticated, unchecked: codes.Unavailable, file: codes.OK} {
 		conn, err := grpc.NewClient("passthrough:"+l.Addr().String(), door.Show(shows), grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +101,7 @@ func TestWhereTokensAreDemandedProbesAreOfNobody(t *testing.T) {
 		if status.Code(err) != want {
 			t.Errorf("with token file %q: %v", shows, err)
 		}
-		if err != nil && !strings.Contains(err.Error(), door.Audience) {
+		if want == codes.Unauthenticated && !strings.Contains(err.Error(), door.Audience) {
 			t.Errorf("it is not said what to show: %v", err)
 		}
 		if _, err := healthv1.NewHealthClient(conn).Check(t.Context(), &healthv1.HealthCheckRequest{}); err != nil {

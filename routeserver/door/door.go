@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -74,10 +75,17 @@ func New(cfg Config) *Door {
 // Who gives the caller at an address who shows what stands in a header Authorization, ""
 // for nothing.
 func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
+	who, _ := d.who(ctx, address, authorization)
+	return who
+}
+
+// who does what Who does. The error says of a stranger why its token is not believed; nil
+// when it shows none.
+func (d *Door) who(ctx context.Context, address, authorization string) (callers.Caller, error) {
 	stranger := callers.At(address)
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if d == nil || d.cfg.Verify == nil || !strings.EqualFold(scheme, "bearer") {
-		return stranger
+		return stranger, nil
 	}
 	key := sha256.Sum256([]byte(token))
 	known, before := d.known(key)
@@ -93,19 +101,19 @@ func (d *Door) Who(ctx context.Context, address, authorization string) callers.C
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
 		d.forget(key)
-		return stranger
+		return stranger, err
 	case err != nil && before:
-		return known
+		return known, nil
 	case err != nil:
-		return stranger
+		return stranger, err
 	case slices.Contains(d.cfg.Ours, who.String()):
 		ours := callers.Caller{Kind: callers.Ours, Name: who.String()}
 		d.keep(key, ours)
-		return ours
+		return ours, nil
 	case who.PodName == "":
-		return callers.Caller{Kind: callers.Pod, Name: who.String()}
+		return callers.Caller{Kind: callers.Pod, Name: who.String()}, nil
 	}
-	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodName}
+	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodName}, nil
 }
 
 func (d *Door) known(key [sha256.Size]byte) (callers.Caller, bool) {
@@ -145,15 +153,15 @@ type Entrance struct {
 	At func() Listener
 }
 
-// enter gives a context that says who calls.
-func (e Entrance) enter(ctx context.Context, address, authorization string) context.Context {
-	who := e.Door.Who(ctx, address, authorization)
+// enter gives a context that says who calls. The error is why the caller is to be refused.
+func (e Entrance) enter(ctx context.Context, address, authorization string) (context.Context, error) {
+	who, why := e.Door.who(ctx, address, authorization)
 	if who.Kind != callers.Stranger && e.At != nil {
 		if l := e.At(); l != nil {
 			l.Known(address)
 		}
 	}
-	return callers.With(ctx, who)
+	return callers.With(ctx, who), e.Door.refusal(who, why)
 }
 
 // Hang closes the connection from an address, whose caller does not take what it asked
@@ -167,7 +175,7 @@ func (e Entrance) Hang(address string) {
 	}
 }
 
-func (e Entrance) rpc(ctx context.Context) context.Context {
+func (e Entrance) rpc(ctx context.Context) (context.Context, error) {
 	address, authorization := "", ""
 	if from, ok := peer.FromContext(ctx); ok {
 		address = from.Addr.String()
@@ -182,10 +190,12 @@ func (e Entrance) rpc(ctx context.Context) context.Context {
 // are demanded.
 func (e Entrance) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))
-		if e.admitHTTP(ctx, w, r) {
-			next.ServeHTTP(w, r.WithContext(ctx))
+		ctx, refused := e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))
+		if refused != nil && r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+			turnAway(w, status.Convert(refused))
+			return
 		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
