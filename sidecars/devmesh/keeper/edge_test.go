@@ -1,6 +1,7 @@
 package keeper_test
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/textproto"
@@ -118,8 +119,8 @@ func TestAnEdgeDropsListsThatCannotBeReadWithinBounds(t *testing.T) {
 // A client that is silent at first takes another way to the routes.
 func TestAnEdgeDropsTheKeysOfLateRequests(t *testing.T) {
 	r := startEdge(t)
-	slow := &http.Transport{Dial: func(network, address string) (net.Conn, error) {
-		c, err := net.Dial(network, address)
+	slow := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		time.Sleep(200 * time.Millisecond)
 		return c, err
 	}}
