@@ -5,7 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -53,4 +55,39 @@ func TestWhoReachesWhichPort(t *testing.T) {
 			t.Errorf("%s: %s", values, diff)
 		}
 	}
+}
+
+// Whoever gives a pod of ours a Service has to let its callers in.
+func TestPoliciesLetCallersOfEveryServiceIn(t *testing.T) {
+	for _, values := range []string{"", "networkPolicy: {enabled: true}", "networkPolicy: {metrics: false}"} {
+		all := mustRender(t, values)
+		ports := opened(t, values)
+		_, denied := ports["signadot-default-deny"]
+		for _, o := range all.kind("Service") {
+			service := as[corev1.Service](t, o)
+			for _, w := range all.workloads(t) {
+				if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(w.template.Labels)) {
+					continue
+				}
+				of, isolated := ports[w.object.GetName()] // policies are called as what they are for
+				for _, p := range service.Spec.Ports {
+					if _, let := of[containerPort(w.template.Spec, p)]; (isolated || denied) && !let {
+						t.Errorf("with %q: no policy lets anybody in at port %d of Service %s", values, p.Port, service.Name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// containerPort returns where a port of a Service leads in a pod.
+func containerPort(pod corev1.PodSpec, of corev1.ServicePort) int32 {
+	for _, c := range pod.Containers {
+		for _, p := range c.Ports {
+			if p.Name == of.TargetPort.StrVal || p.ContainerPort == of.TargetPort.IntVal {
+				return p.ContainerPort
+			}
+		}
+	}
+	return 0
 }
