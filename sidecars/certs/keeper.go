@@ -102,10 +102,9 @@ type Keeper struct {
 	cfg Config
 
 	mu      sync.Mutex
-	served  *tls.Certificate
-	settled bool  // a look found or made all as it is to be
-	missing bool  // Validating was named, and not there
-	err     error // of the last look
+	served  *tls.Certificate // once the API server has been told whom to trust
+	missing bool             // Validating was named, and not there
+	err     error            // of the last look
 }
 
 // NewKeeper gives a Keeper that has not looked yet.
@@ -142,9 +141,9 @@ func (k *Keeper) report(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
-		k.cfg.Log.Error("the webhook's certificate cannot be kept; trying again", "error", err)
+		k.cfg.Log.Error("not all certificates can be kept; trying again", "error", err)
 	}
-	k.err, k.settled = err, k.settled || err == nil
+	k.err = err
 }
 
 // Ready returns nil while a valid certificate is served and the API server has
@@ -153,7 +152,7 @@ func (k *Keeper) report(err error) {
 func (k *Keeper) Ready() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.served != nil && k.cfg.Now().Before(k.served.Leaf.NotAfter) && k.settled {
+	if k.served != nil && k.cfg.Now().Before(k.served.Leaf.NotAfter) {
 		return nil
 	}
 	return errors.Join(errors.New("the webhook has no usable certificate"), k.err)
@@ -221,10 +220,11 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	wrote, err := k.equip(ctx, now, state, programs)
-	return err == nil && len(steps) == 0 && !wrote, errors.Join(retriable(err), unread)
+	return err == nil && len(steps) == 0 && !wrote, errors.Join(err, unread)
 }
 
-// serve makes the leaf the one that Certificate gives.
+// serve makes the leaf the one that Certificate gives. The API server has been told by now
+// whom to trust.
 func (k *Keeper) serve(s State) error {
 	cert, err := tls.X509KeyPair(s.Leaf.CertPEM, s.Leaf.KeyPEM)
 	if err != nil {

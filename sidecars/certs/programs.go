@@ -61,32 +61,40 @@ func (p programs) bundles() [][]byte {
 }
 
 // equip writes leaf and bundle into each Secret where one of them is not as it is to be, and
-// reports whether it wrote. An update is refused when the Secret has changed since.
+// reports whether it wrote, or was refused because a Secret has changed since: another look
+// is needed then. The error is of those that cannot be written.
 func (k *Keeper) equip(ctx context.Context, now time.Time, s State, all programs) (wrote bool, err error) {
-	want := encode(bundle(s)...)
 	for _, one := range all {
-		data := one.secret.Data
-		leaf := readPair(data[trust.CertFile], data[trust.KeyFile])
-		stale := programLeafNeeded(now, s, leaf, one.Hosts)
-		if !stale && bytes.Equal(data[trust.BundleFile], want) {
-			continue
+		w, wrong := k.equipOne(ctx, now, s, one)
+		wrote = wrote || w || apierrors.IsConflict(wrong)
+		if wrong != nil && !apierrors.IsConflict(wrong) {
+			err = errors.Join(err, fmt.Errorf("cannot write Secret %s, without which its program serves nobody: %w", one.Secret, wrong))
 		}
-		if stale {
-			if leaf, err = newLeaf(now, s.Current, k.cfg.Policy.Leaf, one.Hosts); err != nil {
-				return wrote, err
-			}
-		}
-		data = maps.Clone(data)
-		if data == nil {
-			data = map[string][]byte{}
-		}
-		data[trust.CertFile], data[trust.KeyFile], data[trust.BundleFile] = leaf.CertPEM, leaf.KeyPEM, want
-		one.secret.Data = data
-		if err := k.cfg.Client.Update(ctx, one.secret); err != nil {
-			return wrote, fmt.Errorf("cannot write Secret %s, without which its program serves nobody: %w", one.Secret, err)
-		}
-		wrote = true
-		k.cfg.Log.Info("a program's certificate changed", "secret", one.Secret, "leaf", stale, "authority", s.Current.Cert.Subject.CommonName)
 	}
-	return wrote, nil
+	return wrote, err
+}
+
+func (k *Keeper) equipOne(ctx context.Context, now time.Time, s State, one equipped) (wrote bool, err error) {
+	want, data := encode(bundle(s)...), one.secret.Data
+	leaf := readPair(data[trust.CertFile], data[trust.KeyFile])
+	stale := programLeafNeeded(now, s, leaf, one.Hosts)
+	if !stale && bytes.Equal(data[trust.BundleFile], want) {
+		return false, nil
+	}
+	if stale {
+		if leaf, err = newLeaf(now, s.Current, k.cfg.Policy.Leaf, one.Hosts); err != nil {
+			return false, err
+		}
+	}
+	data = maps.Clone(data)
+	if data == nil {
+		data = map[string][]byte{}
+	}
+	data[trust.CertFile], data[trust.KeyFile], data[trust.BundleFile] = leaf.CertPEM, leaf.KeyPEM, want
+	one.secret.Data = data
+	if err := k.cfg.Client.Update(ctx, one.secret); err != nil {
+		return false, err
+	}
+	k.cfg.Log.Info("a program's certificate changed", "secret", one.Secret, "leaf", stale, "authority", s.Current.Cert.Subject.CommonName)
+	return true, nil
 }

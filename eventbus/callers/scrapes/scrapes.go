@@ -62,8 +62,9 @@ func (h *Handler) answer(form expfmt.Format) *answer {
 	if a := h.of[form]; a != nil && h.clock().Sub(a.at) < fresh {
 		return a
 	}
-	a := &answer{header: http.Header{}, status: http.StatusOK, at: h.clock()}
+	a := &answer{header: http.Header{}, status: http.StatusOK}
 	h.write.ServeHTTP(a, &http.Request{Method: http.MethodGet, Header: http.Header{"Accept": {string(form)}}})
+	a.at = h.clock() // after gathering, which may take longer than an answer is fresh
 	h.of[form] = a
 	return a
 }

@@ -1,0 +1,58 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/sidecars/certs"
+)
+
+// picky is a client of an API server that takes no writing of one Secret.
+type picky struct {
+	client.Client
+	refuses string
+}
+
+func (p *picky) Update(ctx context.Context, o client.Object, options ...client.UpdateOption) error {
+	if o.GetName() == p.refuses {
+		return errors.New("no")
+	}
+	return p.Client.Update(ctx, o, options...)
+}
+
+// A program whose Secret cannot be written waits for its certificate. The webhook, without
+// which pods start without sidecars, and the other programs do not wait with it.
+func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
+	k := newCluster(t)
+	names := []string{"routeserver-tls", "eventbus-tls"}
+	config := certs.Config{Client: &picky{k.client, names[0]}, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
+	for _, name := range names {
+		config.Programs = append(config.Programs, certs.Program{Secret: name, Hosts: []string{name}})
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: name}}
+		if err := k.client.Create(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keeper, err := certs.NewKeeper(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.eventually("the webhook is ready, and the other program has its certificate", func() error {
+		if keeper.Ensure(t.Context()) == nil {
+			t.Error("nothing is said of the Secret that cannot be written")
+		}
+		var other corev1.Secret
+		err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "signadot", Name: names[1]}, &other)
+		if err == nil && len(other.Data[trust.CertFile]) == 0 {
+			err = fmt.Errorf("Secret %s has no certificate", names[1])
+		}
+		return errors.Join(err, keeper.Ready())
+	})
+}
