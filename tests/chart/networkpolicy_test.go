@@ -49,6 +49,10 @@ func TestWhoReachesWhichPort(t *testing.T) {
 			"signadot-default-deny": {}, "signadot-controller-manager": manager,
 			"routeserver": {7777: any, 7778: any, 7779: any, 9090: any}, "eventbus": {4222: ours, 9090: any},
 		},
+		"networkPolicy: {metricsFrom: []}": {
+			"signadot-controller-manager": {9443: everybody}, "routeserver": {7777: everybody, 7778: everybody, 7779: everybody},
+			"eventbus": {4222: ours},
+		},
 		"eventBus: {external: {url: 'nats://there:4222'}}": {"signadot-controller-manager": manager, "routeserver": routes},
 	} {
 		if diff := cmp.Diff(want, opened(t, values)); diff != "" {

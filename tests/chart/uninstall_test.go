@@ -140,15 +140,17 @@ func (s apiServer) uninstalls(t *testing.T, installed objects) {
 	s.expectNothingOfTheHook(t)
 }
 
-// expectOnlyPeoplesObjects waits until of a release only the definitions are there, and
-// fails unless what leave made is there and free, and nothing that was made for it.
+// expectOnlyPeoplesObjects waits until of a release only what is to stay is there, the
+// definitions and the authority, and fails unless what leave made is there and free, and
+// nothing that was made for it.
 func (s apiServer) expectOnlyPeoplesObjects(t *testing.T, installed objects) {
 	t.Helper()
-	definitions := installed.kind("CustomResourceDefinition")
-	s.expect(t, definitions, true)
-	s.expect(t, slices.DeleteFunc(slices.Clone(installed), func(o *unstructured.Unstructured) bool {
-		return o.GetKind() == "CustomResourceDefinition"
-	}), false)
+	stays := func(o *unstructured.Unstructured) bool {
+		return o.GetAnnotations()["helm.sh/resource-policy"] == "keep"
+	}
+	goes := func(o *unstructured.Unstructured) bool { return !stays(o) }
+	s.expect(t, slices.DeleteFunc(slices.Clone(installed), goes), true)
+	s.expect(t, slices.DeleteFunc(slices.Clone(installed), stays), false)
 	s.expectNothingOfTheHook(t)
 	for kind, want := range map[string]string{"SignadotSandbox": "left", "SignadotRouteGroup": "left", "RoutingConfig": "by-hand"} {
 		items, err := s.list("signadot.com/v1", kind)

@@ -73,6 +73,8 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"eventBus: {external: {followerCredentialsSecret: null, followerCertSecret: null, followerAPIPrefix: null}}",
 		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
 		"uninstall: {keep: null}",
+		"eventBus: {history: {size: null}}",
+		"networkPolicy: {bus: null, metrics: null}",
 	} {
 		got, err := render(t, values)
 		if err != nil {

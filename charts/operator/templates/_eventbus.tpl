@@ -122,6 +122,11 @@ volume. The rest is for the server's own files, and for a new log beside the old
 {{- mulf (include "operator.bytes" . | float64) 0.7 | int64 }}
 {{- end }}
 
+{{/* How large the log may grow; values of an earlier release have no size. */}}
+{{- define "operator.historySize" -}}
+{{- .Values.eventBus.history.size | default "256Mi" }}
+{{- end }}
+
 {{/* A size like 1Gi, in bytes. */}}
 {{- define "operator.bytes" -}}
 {{- $unit := regexFind "[a-zA-Z]+$" . }}
