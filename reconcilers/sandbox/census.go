@@ -39,6 +39,9 @@ type looks struct {
 	waiting map[types.UID]string
 	// found are the answers that nobody has taken yet.
 	found map[types.UID]answer
+	// forgotten are the sandboxes whose answer is not to be kept: they were forgotten while
+	// the look for it was under way.
+	forgotten map[types.UID]bool
 	// busy says that somebody looks, or that it is too soon for the next look.
 	busy bool
 }
@@ -101,13 +104,16 @@ func (c *census) forget(s *crdv1.SignadotSandbox, kinds []string) {
 	l := c.of(kinds)
 	delete(l.found, s.UID)
 	delete(l.waiting, s.UID)
+	if l.busy {
+		l.forgotten[s.UID] = true
+	}
 }
 
 // of returns the looks for a stage. c.mu is held.
 func (c *census) of(kinds []string) *looks {
 	l := c.stages[kinds[0]]
 	if l == nil {
-		l = &looks{waiting: map[types.UID]string{}, found: map[types.UID]answer{}}
+		l = &looks{waiting: map[types.UID]string{}, found: map[types.UID]answer{}, forgotten: map[types.UID]bool{}}
 		c.stages[kinds[0]] = l
 	}
 	return l
@@ -155,6 +161,7 @@ func (c *census) look(ctx context.Context, kinds []string) []string {
 			delete(l.waiting, uid)
 		}
 	}
+	clear(l.forgotten)
 	maps.DeleteFunc(l.found, func(_ types.UID, a answer) bool { return time.Since(a.at) >= answerGood })
 	c.mu.Unlock()
 	at := time.Now()
@@ -162,7 +169,9 @@ func (c *census) look(ctx context.Context, kinds []string) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for uid := range asked {
-		l.found[uid] = answer{left[uid], err, at}
+		if !l.forgotten[uid] {
+			l.found[uid] = answer{left[uid], err, at}
+		}
 	}
 	return slices.Collect(maps.Values(asked))
 }
