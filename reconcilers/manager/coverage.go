@@ -13,7 +13,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -28,13 +27,17 @@ const scrapePatience = 5 * time.Second
 
 // devmeshPods is the metric of package coverage.
 var devmeshPods = prometheus.NewDesc("switchyard_devmesh_pods",
-	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of some minutes ago.",
+	"On the leader: pods of workloads that ask for DevMesh sidecars, have one, or have a fork, by how they stand with it: ok, not_needed, outdated, not_ready or missing. Those without the label "+crdv1.LabelInjected+" as of the last look at all pods.",
 	[]string{"kind", "namespace", "workload", "state"}, nil)
 
-// surveyEvery is how often the pods are looked through that have not our label: whether
-// one of them started without a sidecar, or with that of an earlier version. That reads all
-// pods of the cluster, 500 at a time.
-const surveyEvery = 5 * time.Minute
+// surveyEvery is how often at most the pods are looked through that have not our label:
+// whether one of them started without a sidecar, or with that of an earlier version. That
+// reads all pods of the cluster, 500 at a time, so the pause after it is surveyPause times as
+// long as it took, if that is longer.
+const (
+	surveyEvery = 10 * time.Second
+	surveyPause = 30
+)
 
 // coverageMetrics count the pods of each workload that is concerned by how they
 // stand with their sidecar, from the cache and, where they have not our label, as the
@@ -59,27 +62,36 @@ type coverageMetrics struct {
 
 // survey looks through the pods without our label, again and again, until ctx ends.
 func (m *coverageMetrics) survey(ctx context.Context) error {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		known, err := m.known(ctx)
-		var found []corev1.Pod
-		if err == nil {
-			err = m.pods.Survey(ctx, func(pod *corev1.Pod) {
-				w, _ := inject.OwnerOf(pod, pod.Namespace)
-				if _, is := known.asks[w]; is || coverage.PodOf(pod).Present || pod.Annotations[crdv1.AnnotationProcessed] != "" {
-					found = append(found, *pod)
-				}
-			})
+	for {
+		begun := time.Now()
+		if err := m.surveyOnce(ctx); err != nil && ctx.Err() == nil {
+			m.logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
 		}
-		if err != nil {
-			if ctx.Err() == nil {
-				m.logger.Error("Cannot look for pods without sidecars; the metric counts those of before", "error", err)
-			}
-			return
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(max(m.every, surveyPause*time.Since(begun))):
 		}
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.found = found
-	}, m.every)
+	}
+}
+
+func (m *coverageMetrics) surveyOnce(ctx context.Context) error {
+	known, err := m.known(ctx)
+	if err != nil {
+		return err
+	}
+	var found []corev1.Pod
+	if err := m.pods.Survey(ctx, func(pod *corev1.Pod) {
+		w, _ := inject.OwnerOf(pod, pod.Namespace)
+		if _, is := known.asks[w]; is || coverage.PodOf(pod).Present || pod.Annotations[crdv1.AnnotationProcessed] != "" {
+			found = append(found, *pod)
+		}
+	}); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.found = found
 	return nil
 }
 

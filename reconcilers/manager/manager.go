@@ -101,8 +101,8 @@ type Config struct {
 	// certificates that it keeps for the operator's programs. Default: nobody is, and
 	// connections are plain; new ones where Inject.TLS is set.
 	Trust *trust.Roots
-	// SurveyEvery is how often pods without our label are looked through for the metric of
-	// pods with sidecars. Default: surveyEvery.
+	// SurveyEvery is how often at most pods without our label are looked through for the
+	// metric of pods with sidecars. Default: surveyEvery.
 	SurveyEvery time.Duration
 	// Metrics takes the manager's own metrics. Default: controller-runtime's
 	// registry, which is one for the process; a new one with SeveralInProcess.
