@@ -4,7 +4,7 @@
 // With Config.Keep what people have made stays: sandboxes, route groups, and members,
 // RoutingConfigs and Resources that belong to none of them.
 //
-//	ask    put them to rest (package rest): the manager takes away what it made for them,
+//	ask    put them to rest (package atrest): the manager takes away what it made for them,
 //	       as if they were being deleted, and its finalizers off them
 //	wait   until nothing but them is left, at most Config.Wait
 //	force  where that does not come to an end, because the manager is not there or

@@ -18,10 +18,10 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/finding"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/reconcilers/rest"
 )
 
 // ReasonUninstalled: the operator is gone that acted on the object.
@@ -41,9 +41,9 @@ func (d *draining) keep(ctx context.Context) error {
 			"namespace", d.Namespace, "name", publish.EpochConfigMap)
 		d.Wait = 0
 	} else {
-		d.mark = rest.Mark(installation, time.Now())
+		d.mark = atrest.Mark(installation, time.Now())
 	}
-	forced, err := d.end(ctx, twice(d.unrested), d.rest)
+	forced, err := d.end(ctx, twice(d.unrested), d.putToRest)
 	if err != nil {
 		return errors.Join(err, d.rouse(ctx))
 	}
@@ -63,7 +63,7 @@ func (d *draining) stays(i item) bool { return d.Keep && i.byPeople() && i.Delet
 // rests reports whether an object may be left as it is: people made it, it has no
 // finalizer of ours, and the manager will not put one on it.
 func (d *draining) rests(i item) bool {
-	return i.byPeople() && !i.held() && (d.forcing || i.DeletionTimestamp != nil || i.Annotations[rest.Annotation] == d.mark)
+	return i.byPeople() && !i.held() && (d.forcing || i.DeletionTimestamp != nil || i.Annotations[atrest.Annotation] == d.mark)
 }
 
 // unrested finds what is to go, and what stays and is not at rest. As long as there are
@@ -131,9 +131,9 @@ func (d *draining) everywhere() []string {
 	return d.Namespaces
 }
 
-// rest puts an object to rest that stays. The rest goes with those.
-func (d *draining) rest(ctx context.Context, i item) error {
-	if !d.stays(i) || i.Annotations[rest.Annotation] == d.mark {
+// putToRest marks an object that stays. What was made for those goes with them.
+func (d *draining) putToRest(ctx context.Context, i item) error {
+	if !d.stays(i) || i.Annotations[atrest.Annotation] == d.mark {
 		return nil
 	}
 	return d.annotate(ctx, i, &d.mark)
@@ -145,12 +145,12 @@ func (d *draining) rouse(ctx context.Context) error {
 	defer cancel()
 	all, err := d.list(ctx)
 	for _, i := range all {
-		if d.mark != "" && i.Annotations[rest.Annotation] == d.mark {
+		if d.mark != "" && i.Annotations[atrest.Annotation] == d.mark {
 			err = errors.Join(err, d.annotate(ctx, i, nil))
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("drain: rouse what was put to rest (take annotation %s off by hand): %w", rest.Annotation, err)
+		return fmt.Errorf("drain: rouse what was put to rest (take annotation %s off by hand): %w", atrest.Annotation, err)
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (d *draining) annotate(ctx context.Context, i item, mark *string) error {
 	if mark != nil {
 		value = fmt.Sprintf("%q", *mark)
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, i.UID, rest.Annotation, value)
+	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q,"annotations":{%q:%s}}}`, i.UID, atrest.Annotation, value)
 	err := d.Client.Patch(ctx, i.PartialObjectMetadata, client.RawPatch("application/merge-patch+json", patch), client.FieldOwner(crdv1.FieldManager))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("put %s to rest: %w", i, err)

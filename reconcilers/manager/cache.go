@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/rest"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -61,7 +61,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 			&corev1.Endpoints{}:             {Label: ofExternalWorkloads()}, //nolint:staticcheck // For clusters in which something reads nothing else.
 		},
 	}
-	resting := crcache.ByObject{Transform: transform(keepManagers, rest.ShowAsDeleted(installation))}
+	resting := crcache.ByObject{Transform: transform(keepManagers, atrest.ShowAsDeleted(installation))}
 	for _, kind := range []client.Object{
 		&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.RoutingConfig{},
 		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},

@@ -18,10 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
-	restpkg "switchyard.dev/reconcilers/rest"
 )
 
 // install makes what tells an installation from the one before, as the chart does, and
@@ -191,7 +191,7 @@ func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
 	edit(c, config, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
 	c.comesBack(ns, objects)
 	for _, o := range objects {
-		if o.GetAnnotations()[restpkg.Annotation] != "" {
+		if o.GetAnnotations()[atrest.Annotation] != "" {
 			t.Errorf("%T %s is still to rest", o, o.GetName())
 		}
 	}

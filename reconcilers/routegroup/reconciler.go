@@ -11,7 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/rest"
+	"switchyard.dev/reconcilers/atrest"
 )
 
 // Config is what a Reconciler needs.
@@ -73,7 +73,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	for i := range in.Configs {
 		all = append(all, &in.Configs[i])
 	}
-	if _, resting := in.Group.Annotations[rest.Annotation]; resting && len(all) == 0 {
+	if _, resting := in.Group.Annotations[atrest.Annotation]; resting && len(all) == 0 {
 		return reconcile.Result{}, nil // What its status says then, it was put to rest with.
 	}
 	after := ConcludeDeletion(in.Group, len(all), metav1.NewTime(r.config.Now()))

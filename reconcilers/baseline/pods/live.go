@@ -48,7 +48,7 @@ func (a *answer) is() bool {
 }
 
 // PodsOf returns the pods of a workload, which selector selects: those that carry the
-// label from memory, the rest from the API server. They are shared.
+// label from memory, the others from the API server. They are shared.
 func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels.Selector) ([]corev1.Pod, error) {
 	held, err := p.held(ctx, client.InNamespace(w.Ref.Namespace), client.MatchingLabelsSelector{Selector: selector})
 	if err != nil {
@@ -58,16 +58,16 @@ func (p *Pods) PodsOf(ctx context.Context, w *baseline.Workload, selector labels
 	if w.Object != nil {
 		q.version = w.Object.GetResourceVersion()
 	}
-	rest, err := p.rest(ctx, q, selector)
-	if err != nil || len(rest) == 0 {
+	others, err := p.unlabelled(ctx, q, selector)
+	if err != nil || len(others) == 0 {
 		return held, err
 	}
-	return append(held[:len(held):len(held)], rest...), nil
+	return append(held[:len(held):len(held)], others...), nil
 }
 
-// rest returns the pods that lack the label. One question of many at the same time is
+// unlabelled returns the pods that lack the label. One question of many at the same time is
 // asked once.
-func (p *Pods) rest(ctx context.Context, q question, selector labels.Selector) ([]corev1.Pod, error) {
+func (p *Pods) unlabelled(ctx context.Context, q question, selector labels.Selector) ([]corev1.Pod, error) {
 	p.mu.Lock()
 	a, asked := p.answers[q]
 	if !asked || a.is() && time.Since(a.at) > Fresh {

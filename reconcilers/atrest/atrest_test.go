@@ -1,4 +1,4 @@
-package rest_test
+package atrest_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"switchyard.dev/reconcilers/rest"
+	"switchyard.dev/reconcilers/atrest"
 )
 
 func TestWhoIsAtRestLooksAsIfItWereBeingDeleted(t *testing.T) {
@@ -19,19 +19,19 @@ func TestWhoIsAtRestLooksAsIfItWereBeingDeleted(t *testing.T) {
 		deleted      *metav1.Time
 		want         *metav1.Time
 	}{
-		{"for this installation", rest.Mark("mine", at), "mine", nil, &metav1.Time{Time: at}},
-		{"for one that is gone", rest.Mark("other", at), "mine", nil, nil},
-		{"while nobody knows which one this is", rest.Mark("", at), "", nil, nil},
+		{"for this installation", atrest.Mark("mine", at), "mine", nil, &metav1.Time{Time: at}},
+		{"for one that is gone", atrest.Mark("other", at), "mine", nil, nil},
+		{"while nobody knows which one this is", atrest.Mark("", at), "", nil, nil},
 		{"not at all", "", "mine", nil, nil},
 		{"by something that is no mark", "mine/soon", "mine", nil, nil},
-		{"and being deleted", rest.Mark("mine", at), "mine", &earlier, &earlier},
+		{"and being deleted", atrest.Mark("mine", at), "mine", &earlier, &earlier},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			o := &metav1.ObjectMeta{DeletionTimestamp: tt.deleted, Annotations: map[string]string{rest.Annotation: tt.annotation}}
-			rest.ShowAsDeleted("mine")(o)
+			o := &metav1.ObjectMeta{DeletionTimestamp: tt.deleted, Annotations: map[string]string{atrest.Annotation: tt.annotation}}
+			atrest.ShowAsDeleted("mine")(o)
 			if tt.installation == "" {
-				o = &metav1.ObjectMeta{Annotations: map[string]string{rest.Annotation: tt.annotation}}
-				rest.ShowAsDeleted("")(o)
+				o = &metav1.ObjectMeta{Annotations: map[string]string{atrest.Annotation: tt.annotation}}
+				atrest.ShowAsDeleted("")(o)
 			}
 			if got := o.DeletionTimestamp; (got == nil) != (tt.want == nil) || got != nil && !got.Equal(tt.want) {
 				t.Errorf("it is being deleted since %v, want %v", got, tt.want)

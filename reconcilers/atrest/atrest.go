@@ -1,11 +1,11 @@
-// Package rest is about objects that stay while the operator goes. Before it goes, what
+// Package atrest is about objects that stay while the operator goes. Before it goes, what
 // was made for them is taken away, in the order in which it goes when they are deleted:
 // their keys are withdrawn first, then their members go. So the manager shows them to its
 // controllers as if they were being deleted, and no controller needs to know of it.
 //
 // Who asks for that marks the object with Mark, for one installation. The next one has
 // another ID: to it the mark means nothing, and it brings everything back.
-package rest
+package atrest
 
 import (
 	"strings"
