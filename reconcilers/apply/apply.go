@@ -21,9 +21,9 @@ import (
 type Writer struct {
 	// Client writes.
 	Client client.Client
-	// Live reads past every cache. It is asked only before an object is made,
+	// Live reads past every cache. It is asked only where an object is made,
 	// so that an old cache makes us neither adopt nor double anything, nor make
-	// anything for an owner that is gone.
+	// anything for an owner that is gone or at rest.
 	Live client.Reader
 	// Events takes what people are told about objects; nil: they are told nothing.
 	Events events.EventRecorder
@@ -51,9 +51,10 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 		return nil, fmt.Errorf("apply %s: %w", Describe(want), err)
 	}
 	var uid types.UID
+	byPeople := false
 	if have == nil {
 		if uid, err = w.find(ctx, want, owner.UID); err == nil && uid == "" {
-			err = w.lives(ctx, want, owner)
+			byPeople, err = w.lives(ctx, want, owner)
 		}
 		if err != nil {
 			return nil, err
@@ -72,7 +73,16 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	}
 	// With a UID the API server changes that very object or none.
 	doc.SetUID(uid)
-	return write[T, P](ctx, w, want, doc, left)
+	out, err := write[T, P](ctx, w, want, doc, left)
+	if err == nil && byPeople {
+		// It may have been put to rest while this was written. Then it stays, and nobody
+		// collects what was made for it. Who puts it to rest marks it and then looks what
+		// there is of it, and we look for the mark once this is there: one of us sees both.
+		if _, gone := w.lives(ctx, want, owner); gone != nil {
+			return nil, errors.Join(gone, w.Delete(ctx, out))
+		}
+	}
+	return out, err
 }
 
 // find gives the UID of the object of this name, or none when there is none.
@@ -92,24 +102,25 @@ func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (
 }
 
 // lives gives a conflict when the owner is not there any more, is another object of that
-// name, or is being deleted: the cache will hear of it. What was made for it would run
-// until somebody found it.
-func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) error {
+// name, is being deleted, or is at rest: the cache will hear of it. What was made for it
+// would run until somebody found it. byPeople says that no object of ours is the
+// controller of the owner, so that somebody may put it to rest.
+func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) (byPeople bool, err error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	key := client.ObjectKey{Name: owner.Name}
 	if _, namespaced := crdv1.NewMember(owner.Kind); namespaced {
 		key.Namespace = want.GetNamespace()
 	}
-	err := w.Live.Get(ctx, key, live)
+	err = w.Live.Get(ctx, key, live)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("see whether the owner of %s is there: %w", Describe(want), err)
+		return false, fmt.Errorf("see whether the owner of %s is there: %w", Describe(want), err)
 	}
 	if err == nil && live.GetUID() == owner.UID && live.GetDeletionTimestamp() == nil {
-		return nil
+		return !isPart(live), nil
 	}
 	gvk := want.GetObjectKind().GroupVersionKind()
-	return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
+	return false, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
 		fmt.Errorf("%s %s, for which it would be made, is gone or going", owner.Kind, owner.Name))
 }
 

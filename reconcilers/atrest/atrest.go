@@ -8,11 +8,13 @@
 package atrest
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Annotation asks the operator to take away what it made for an object, and to make
@@ -45,4 +47,24 @@ func ShowAsDeleted(installation types.UID) func(metav1.Object) {
 			o.SetDeletionTimestamp(&at)
 		}
 	}
+}
+
+// Live returns a reader past every cache that shows an object as the caches do: who looks
+// past an old one to see whether an object is going sees that it was put to rest.
+func Live(beneath client.Reader, installation types.UID) client.Reader {
+	return live{beneath, ShowAsDeleted(installation)}
+}
+
+type live struct {
+	client.Reader
+	show func(metav1.Object)
+}
+
+// Get implements client.Reader.
+func (l live) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if err := l.Reader.Get(ctx, key, o, options...); err != nil {
+		return err
+	}
+	l.show(o)
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -27,13 +28,15 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Parts are what the controllers need beside a manager. Publisher, Objects,
+// Parts are what the controllers need beside a manager. Publisher, Objects, Live,
 // Now and OperatorNamespace are required.
 type Parts struct {
 	// Publisher puts facts on the routing log.
 	Publisher publish.Publisher
 	// Objects brings objects that are to be looked at again.
 	Objects *publish.Objects
+	// Live reads past the cache, and shows objects as it does.
+	Live client.Reader
 	// Now gives the time for conditions and facts.
 	Now func() time.Time
 	// Namespaces are those in which forks may be made; empty means all.
@@ -57,7 +60,7 @@ type Parts struct {
 
 // Controllers makes all controllers part of the manager.
 func Controllers(ctx context.Context, mgr ctrl.Manager, p Parts) error {
-	access := apply.Access{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Now: p.Now, Events: mgr.GetEventRecorder(crdv1.FieldManager)}
+	access := apply.Access{Client: mgr.GetClient(), Live: p.Live, Now: p.Now, Events: mgr.GetEventRecorder(crdv1.FieldManager)}
 	needs := member.Needs{Access: access, Publisher: p.Publisher, Injected: p.Injected}
 	sandboxes, err := sandbox.New(sandbox.Config{Access: access, Namespaces: p.Namespaces, OperatorNamespace: p.OperatorNamespace})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/baseline/rollouts"
@@ -159,6 +161,8 @@ type Main struct {
 	rollouts *rollouts.Rollouts
 	// pods are those of baselines.
 	pods *pods.Pods
+	// installation is the UID of what lasts as long as this installation does.
+	installation types.UID
 	// injector is nil without a webhook.
 	injector *webhook.Injector
 	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.
@@ -220,8 +224,7 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	if err != nil {
 		return ctrl.Options{}, fmt.Errorf("reach the API server: %w", err)
 	}
-	installation, err := publish.Installation(ctx, live, m.config.Namespace)
-	if err != nil {
+	if m.installation, err = publish.Installation(ctx, live, m.config.Namespace); err != nil {
 		return ctrl.Options{}, err
 	}
 	lease, renew, retry, graceful, warm := leaseDuration, renewDeadline, retryPeriod, shutdown, true
@@ -229,7 +232,7 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        logr.FromSlogHandler(m.config.Logger.Handler()),
-		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace, installation),
+		Cache:                         CacheOptions(m.config.Namespaces, m.config.Namespace, m.installation),
 		NewClient:                     m.newClient,
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // see addListeners
 		HealthProbeBindAddress:        "0",
@@ -311,7 +314,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addCoverage(now); err != nil {
 		return err
 	}
-	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now, Namespaces: m.config.Namespaces,
+	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now,
+		Live: atrest.Live(m.manager.GetAPIReader(), m.installation), Namespaces: m.config.Namespaces,
 		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
 		AuthorsAsked:      m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: m.config.KeyHeaders}

@@ -248,7 +248,7 @@ func (c *cluster) quiet() {
 			last, since = now, time.Now()
 		}
 		if time.Since(since) < 500*time.Millisecond {
-			return fmt.Errorf("the last write was %s", last[len(last)-1:])
+			return fmt.Errorf("the last write was %s", last[max(0, len(last)-1):])
 		}
 		return nil
 	})

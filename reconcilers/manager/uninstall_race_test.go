@@ -1,0 +1,136 @@
+package manager_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/atrest"
+	"switchyard.dev/reconcilers/drain"
+	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// restLate puts the owner of what is written to rest once the writer has made sure that
+// it is not, and before it writes.
+type restLate struct {
+	client.Client
+	mark func()
+}
+
+// Apply implements client.Client.
+func (r restLate) Apply(ctx context.Context, o runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	r.mark()
+	return r.Client.Apply(ctx, o, options...)
+}
+
+func TestNothingIsMadeForAnObjectThatIsPutToRestMeanwhile(t *testing.T) {
+	const ns, installation = "restlate", types.UID("this-one")
+	c := world(t, ns)
+	for _, tt := range []struct {
+		name string
+		when func(mark func()) client.Client
+		made bool
+	}{
+		{"before it is written", func(mark func()) client.Client { mark(); return c.client }, false},
+		{"while it is written", func(mark func()) client.Client { return restLate{c.client, mark} }, false},
+		{"by another installation", func(mark func()) client.Client { return restLate{c.client, mark} }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			owner := &crdv1.VirtualWorkload{}
+			c.create(owner, `{metadata: {generateName: rests-, namespace: `+ns+`}}`)
+			of := installation
+			if tt.made {
+				of = "another"
+			}
+			mark := func() {
+				edit(c, owner, func(o *crdv1.VirtualWorkload) {
+					o.Annotations = map[string]string{atrest.Annotation: atrest.Mark(of, time.Now())}
+				})
+			}
+			yes := true
+			want := &corev1.Service{
+				TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+				ObjectMeta: metav1.ObjectMeta{Name: owner.Name, Namespace: ns, OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: crdv1.APIVersion, Kind: crdv1.KindVirtualWorkload, Name: owner.Name, UID: owner.UID, Controller: &yes},
+				}},
+				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+			}
+			writer := apply.Writer{Client: tt.when(mark), Live: atrest.Live(c.client, installation)}
+			_, err := apply.Apply(c.ctx, writer, want, nil)
+			if tt.made && err != nil || !tt.made && !apierrors.IsConflict(err) {
+				t.Errorf("%v", err)
+			}
+			err = c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: owner.Name}, &corev1.Service{})
+			if tt.made && err != nil || !tt.made && !apierrors.IsNotFound(err) {
+				t.Errorf("what was made for it: %v", err)
+			}
+		})
+	}
+}
+
+// drainedLate has the cluster drained before the first look whether a Service of a fork is
+// there, and counts how often Services are written then.
+type drainedLate struct {
+	next   http.RoundTripper
+	drain  func()
+	writes *atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d drainedLate) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, name, is := strings.Cut(r.URL.Path, "/services/"); is && name != "" {
+		switch r.Method {
+		case http.MethodGet:
+			d.drain()
+		case http.MethodPatch:
+			d.writes.Add(1)
+		}
+	}
+	return d.next.RoundTrip(r)
+}
+
+// A controller that was at work on a member before the drain began makes nothing for it
+// once that is over.
+func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
+	const ns = "drainedlate"
+	c, access := ownCluster(t, ns)
+	c.create(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`}}`)
+	var drained error
+	var writes atomic.Int64
+	once := sync.OnceFunc(func() {
+		drained = drain.Run(c.ctx, drain.Config{Client: c.client, Wait: patience, Keep: true, Namespace: c.operator(), Logger: quiet})
+	})
+	slow := rest.CopyConfig(access)
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return drainedLate{next, once, &writes} })
+	c.served(ns, "one")
+	w := &crdv1.ForkedWorkload{}
+	c.create(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: by-hand, namespace: `+ns+`},
+  spec: {baseline: {apiVersion: apps/v1, kind: Deployment, name: one}}}`)
+	c.manage(manager.Config{REST: slow})
+	c.condition(w, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
+	c.quiet()
+	if drained != nil {
+		t.Error(drained)
+	}
+	if n := writes.Load(); n > 0 {
+		t.Errorf("%d Services were written after the drain", n)
+	}
+	if left := c.madeBy(ns); len(left) > 0 {
+		t.Errorf("these are left: %v", left)
+	}
+}
