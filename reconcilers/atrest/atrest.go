@@ -49,6 +49,14 @@ func ShowAsDeleted(installation types.UID) func(metav1.Object) {
 	}
 }
 
+// Shown reports whether the object looks as if it were being deleted because it is at
+// rest, and nobody deletes it.
+func Shown(o metav1.Object) bool {
+	of, _, _ := strings.Cut(o.GetAnnotations()[Annotation], "/")
+	since, marked := Since(o, types.UID(of))
+	return marked && o.GetDeletionTimestamp() != nil && o.GetDeletionTimestamp().Equal(&metav1.Time{Time: since})
+}
+
 // Live returns a reader past every cache that shows an object as the caches do: who looks
 // past an old one to see whether an object is going sees that it was put to rest.
 func Live(beneath client.Reader, installation types.UID) client.Reader {

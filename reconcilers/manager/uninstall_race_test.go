@@ -2,6 +2,7 @@ package manager_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -133,4 +134,23 @@ func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
 	if left := c.madeBy(ns); len(left) > 0 {
 		t.Errorf("these are left: %v", left)
 	}
+}
+
+// A mark that an installation left that is gone says nothing of an object's end.
+func TestTheEndOfAGroupWithTheMarkOfAnotherInstallationIsTold(t *testing.T) {
+	c := start(t, "othermark")
+	g := c.group("othermark", "othermark-key")
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) {
+		g.Annotations = map[string]string{atrest.Annotation: atrest.Mark("another", time.Now().Add(-time.Hour))}
+		g.Finalizers = []string{"example.com/theirs"}
+	})
+	c.remove(g)
+	c.eventually("its status says that nothing of it is left", func() error {
+		if message := c.condition(g, crdv1.ConditionReady, "False", "Deleting"); !strings.Contains(message, "RoutingConfigs left: 0") {
+			return fmt.Errorf("it says %q", message)
+		}
+		return nil
+	})
+	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
+	c.gone(g)
 }

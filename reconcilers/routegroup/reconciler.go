@@ -73,7 +73,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, er
 	for i := range in.Configs {
 		all = append(all, &in.Configs[i])
 	}
-	if _, resting := in.Group.Annotations[atrest.Annotation]; resting && len(all) == 0 {
+	if atrest.Shown(in.Group) && len(all) == 0 {
 		return reconcile.Result{}, nil // What its status says then, it was put to rest with.
 	}
 	after := ConcludeDeletion(in.Group, len(all), metav1.NewTime(r.config.Now()))
