@@ -176,7 +176,8 @@ func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Req
 		out = m.byEndpoints(ctx, s)
 	} else {
 		leads := ledTo(s)
-		out = append(m.byTemplates(ctx, s.Namespace, leads), m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return leads(p.Labels) })...)
+		out = append(m.byWorkloads(ctx, s.Namespace, func(w client.Object) bool { return leads(labelsOfNew(w)) }),
+			m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return leads(p.Labels) })...)
 	}
 	return slices.DeleteFunc(out, func(r reconcile.Request) bool {
 		again := seen[r]
@@ -185,14 +186,13 @@ func (m Members) byService(ctx context.Context, o client.Object) []reconcile.Req
 	})
 }
 
-// byTemplates leads to the members of those baselines whose new pods have labels that a
-// Service leads to.
-func (m Members) byTemplates(ctx context.Context, namespace string, leads func(pod map[string]string) bool) []reconcile.Request {
+// byWorkloads leads to the members of those baselines that about accepts.
+func (m Members) byWorkloads(ctx context.Context, namespace string, about func(workload client.Object) bool) []reconcile.Request {
 	var out []reconcile.Request
 	var deployments appsv1.DeploymentList
 	m.list(ctx, &deployments, client.InNamespace(namespace), client.MatchingFields{indexNotOfMember: "true"})
 	for i := range deployments.Items {
-		if d := &deployments.Items[i]; leads(d.Spec.Template.Labels) {
+		if d := &deployments.Items[i]; about(d) {
 			out = append(out, m.byDeployment(ctx, d)...)
 		}
 	}
@@ -202,13 +202,23 @@ func (m Members) byTemplates(ctx context.Context, namespace string, leads func(p
 	rollouts := NewRolloutList()
 	m.list(ctx, rollouts, client.InNamespace(namespace))
 	for i := range rollouts.Items {
-		u := &rollouts.Items[i]
-		pod, _, _ := unstructured.NestedStringMap(u.Object, "spec", "template", "metadata", "labels")
-		if !madeForMember(u) && leads(pod) {
+		if u := &rollouts.Items[i]; !madeForMember(u) && about(u) {
 			out = append(out, m.named(ctx, namespace, u.GetName())...)
 		}
 	}
 	return out
+}
+
+// labelsOfNew returns the labels of the pods that a workload makes.
+func labelsOfNew(workload client.Object) map[string]string {
+	switch o := workload.(type) {
+	case *appsv1.Deployment:
+		return o.Spec.Template.Labels
+	case *unstructured.Unstructured:
+		labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+		return labels
+	}
+	return nil
 }
 
 // byEndpoints leads from a Service without a selector to the members of those baselines
@@ -226,16 +236,43 @@ func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile
 }
 
 // bySlice leads from an EndpointSlice to the members of those baselines whose pods it
-// names; where it names a pod that is not in memory, to all members of the namespace.
+// names. An endpoint that is no pod in memory may be a pod of any baseline that has more
+// pods than are in memory, and of no other.
 func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok || madeForMember(o) {
 		return nil
 	}
-	if _, some := m.Client.(PodSource); some && !allAmong(s, m.pods(ctx, s.Namespace)) {
-		return m.find(ctx, client.InNamespace(s.Namespace))
+	out := m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return namesPod(s, p) })
+	if _, some := m.Client.(PodSource); !some {
+		return out
 	}
-	return m.byPods(ctx, s.Namespace, func(p *corev1.Pod) bool { return namesPod(s, p) })
+	pods := m.pods(ctx, s.Namespace)
+	if allAmong(s, pods) {
+		return out
+	}
+	held := heldOf(pods)
+	return append(out, m.byWorkloads(ctx, s.Namespace, func(w client.Object) bool {
+		_, deployment := w.(*appsv1.Deployment)
+		return podsCounted(w).all > held[maker{w.GetName(), !deployment}]
+	})...)
+}
+
+// maker is a workload as its pods tell it: a Rollout may have the name of a Deployment.
+type maker struct {
+	name    string
+	rollout bool
+}
+
+// heldOf counts the pods of each workload as the workload counts them in its status.
+func heldOf(pods []corev1.Pod) map[maker]int64 {
+	out := map[maker]int64{}
+	for i := range pods {
+		if p := &pods[i]; p.DeletionTimestamp == nil && takesRequests(p) {
+			out[maker{workloadOf(p), p.Labels[RolloutHash] != ""}]++
+		}
+	}
+	return out
 }
 
 // allAmong reports whether every endpoint of a slice is one of these pods.

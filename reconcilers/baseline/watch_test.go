@@ -1,17 +1,24 @@
 package baseline
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -83,6 +90,83 @@ func TestWhichMembersAServiceIsAbout(t *testing.T) {
 			slices.Sort(got)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("it leads to %v, not to %v", got, c.want)
+			}
+		})
+	}
+}
+
+// holding is a cache that has only those pods that carry the injector's label.
+type holding struct{ client.Client }
+
+// PodsOf implements PodSource; nobody asks here.
+func (h holding) PodsOf(context.Context, *Workload, labels.Selector) ([]corev1.Pod, error) {
+	return nil, errors.New("the pods of one workload are not asked for")
+}
+
+// PodsHeld implements PodSource.
+func (h holding) PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := h.List(ctx, &pods, client.InNamespace(namespace), client.HasLabels{crdv1.LabelInjected})
+	return pods.Items, err
+}
+
+// PodEvents implements PodSource; there are none here.
+func (h holding) PodEvents(handler.EventHandler, ...predicate.Predicate) source.Source { return nil }
+
+// An endpoint that is no pod in memory may be of any baseline that has pods which are not,
+// and it is about no other: those that have all their pods in memory are not roused by
+// every address that somebody writes.
+func TestWhichMembersAnEndpointIsAboutThatIsNotInMemory(t *testing.T) {
+	var objects []client.Object
+	baseline := func(name string, counted int32) {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		d.Status.Replicas = counted
+		w := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "of-" + name}}
+		w.Spec.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: KindDeployment, Name: name}
+		objects = append(objects, d, w)
+	}
+	held := func(workload, n, ip string) *corev1.Pod {
+		p := podOf(workload, "h", map[string]string{"n": n, crdv1.LabelInjected: "true"})
+		p.Status.PodIPs = []corev1.PodIP{{IP: ip}}
+		objects = append(objects, p)
+		return p
+	}
+	baseline("all", 2)
+	held("all", "1", "10.0.0.1")
+	held("all", "2", "10.0.0.2")
+	baseline("some", 2)
+	held("some", "1", "10.0.0.3")
+	baseline("none", 1)
+	baseline("empty", 0)
+	baseline("ending", 1)
+	ending := held("ending", "1", "10.0.0.4")
+	ending.Finalizers, ending.DeletionTimestamp = []string{"example.com/held"}, &metav1.Time{Time: time.Unix(1, 0)}
+	baseline("failed", 1)
+	held("failed", "1", "10.0.0.5").Status.Phase = corev1.PodFailed
+	baseline("twin", 1) // A Rollout of its name has a pod in memory.
+	twin := held("twin", "1", "10.0.0.6")
+	delete(twin.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	twin.Labels[RolloutHash] = "h"
+	unknown := discoveryv1.Endpoint{Addresses: []string{"192.0.2.1"}}
+	for name, c := range map[string]struct {
+		slice *discoveryv1.EndpointSlice
+		want  []string
+	}{
+		"a pod in memory":          {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}}), []string{"of-all"}},
+		"one that is not":          {sliceOf("s", unknown), []string{"of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
+		"one that is, and one not": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}}, unknown), []string{"of-all", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
+		"none":                     {sliceOf("s"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := members(t, objects)
+			m.Client = holding{m.Client.(client.Client)}
+			var got []string
+			for _, r := range m.bySlice(t.Context(), c.slice) {
+				got = append(got, r.Name)
+			}
+			slices.Sort(got)
+			if got = slices.Compact(got); !slices.Equal(got, c.want) {
+				t.Errorf("it is about %v, not about %v", got, c.want)
 			}
 		})
 	}
