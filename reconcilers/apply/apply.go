@@ -121,7 +121,7 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 	}
 	gvk := want.GetObjectKind().GroupVersionKind()
 	return false, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
-		fmt.Errorf("%s %s, for which it would be made, is gone or going", owner.Kind, owner.Name))
+		fmt.Errorf("%s %s, which would own it, is gone or being deleted", owner.Kind, owner.Name))
 }
 
 // write applies the document and gives the answer in its type.

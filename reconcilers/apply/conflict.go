@@ -44,7 +44,7 @@ func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCaus
 	if sized && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool { return c.Field != replicasField }) {
 		command = fmt.Sprintf("kubectl scale --replicas=%d", n)
 	}
-	return fmt.Sprintf("%s has fields that were set to something else than the sandbox asks for: %s. Ask for that in the sandbox, or undo it: %s %s",
+	return fmt.Sprintf("%s has fields that differ from what the sandbox asks for: %s. Ask for them in the sandbox, or undo them: %s %s",
 		Describe(o), strings.Join(fields, ", "), command, Argument(o.GroupVersionKind(), o))
 }
 

@@ -39,9 +39,9 @@ func TestAConflictNamesTheFieldItsOwnerAndTheCommandThatEndsIt(t *testing.T) {
 		says   string
 	}{
 		{"the replicas alone", deployment(), []string{".spec.replicas"},
-			`Deployment n/f has fields that were set to something else than the sandbox asks for: .spec.replicas (by "kubectl" using apps/v1). ` +
-				`Ask for that in the sandbox, or undo it: kubectl scale --replicas=3 -n n deployment.apps/f`},
-		{"the replicas and something else", deployment(), []string{".spec.replicas", ".spec.x"}, "or undo it: kubectl delete -n n deployment.apps/f"},
+			`Deployment n/f has fields that differ from what the sandbox asks for: .spec.replicas (by "kubectl" using apps/v1). ` +
+				`Ask for them in the sandbox, or undo them: kubectl scale --replicas=3 -n n deployment.apps/f`},
+		{"the replicas and something else", deployment(), []string{".spec.replicas", ".spec.x"}, "or undo them: kubectl delete -n n deployment.apps/f"},
 		{"more than fit", deployment(), []string{".a", ".b", ".c", ".d", ".e"}, `.c (by "kubectl" using apps/v1), and 2 more. `},
 		{"an object of the cluster", &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "signadot.com/v1", "kind": "RoutingConfig", "metadata": map[string]any{"name": "key"},

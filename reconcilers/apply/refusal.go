@@ -47,7 +47,7 @@ func (r *Refusal) Error() string { return r.Message }
 // taken is the refusal of an object that somebody else made.
 func taken(o client.Object) *Refusal {
 	return &Refusal{ReasonNameTaken, fmt.Sprintf(
-		"%s exists and was not made by this object, so it is left alone: delete or rename it", Describe(o))}
+		"%s exists and was not made for this object, so it is left alone: delete or rename it", Describe(o))}
 }
 
 // refusalOf reads the answer of the API server; it gives an error of another
@@ -57,7 +57,7 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	case hasCause(err, isOtherObject):
 		// The copy that we held was of an object that is gone.
 		return apierrors.NewConflict(schema.GroupResource{Resource: Describe(o)}, o.GetName(),
-			errors.New("it is another object than the one that was seen"))
+			errors.New("it was replaced by another object of the same name"))
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return &Refusal{ReasonFieldConflict, conflictMessage(o, conflictsOf(err))}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):

@@ -31,7 +31,7 @@ func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...
 	}
 	if live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
 		return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, of.GetName(),
-			errors.New("it has changed since it was read, so nothing of it is deleted"))
+			errors.New("it changed since it was read, so it is not deleted"))
 	}
 	var errs []error
 	for _, o := range surplus {

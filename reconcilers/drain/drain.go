@@ -111,7 +111,7 @@ func Run(ctx context.Context, c Config) error {
 	case err != nil:
 		return err
 	case forced:
-		c.Logger.Warn("nothing of the operator is left, but it was forced", "objects", len(d.told))
+		c.Logger.Warn("nothing of the operator is left; finalizers had to be removed by force", "objects", len(d.told))
 	default:
 		c.Logger.Info("nothing of the operator is left")
 	}

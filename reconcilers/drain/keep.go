@@ -51,7 +51,7 @@ func (d *draining) keep(ctx context.Context) error {
 	if err != nil { // It is the truth that is missing then, and nothing is in anybody's way.
 		d.Logger.Warn("not every object that stays says that the operator is gone", "why", err)
 	}
-	d.Logger.Info("nothing is left of what the operator made. What people made stays, and a new installation brings it back",
+	d.Logger.Info("nothing is left of what the operator made. What people made stays, and works again after the next installation",
 		"stays", len(stay), "objects", say(stay), "forced", forced)
 	return nil
 }

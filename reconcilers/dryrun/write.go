@@ -72,7 +72,7 @@ func (w *world) Apply(ctx context.Context, c runtime.ApplyConfiguration, _ ...cl
 	}
 	if uid := doc.GetUID(); uid != "" && (have == nil || have.GetUID() != uid) {
 		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, doc.GetName(),
-			errors.New("it is another object than the one that was seen"))
+			errors.New("it was replaced by another object of the same name"))
 	}
 	if err := w.namespace(ctx, doc.GetNamespace()); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (w *world) Delete(ctx context.Context, o client.Object, options ...client.D
 	d.ApplyOptions(options)
 	if p := d.Preconditions; p != nil && p.UID != nil && *p.UID != have.GetUID() {
 		return apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, o.GetName(),
-			errors.New("it is another object than the one that was seen"))
+			errors.New("it was replaced by another object of the same name"))
 	}
 	id := identity{gvk.GroupKind(), client.ObjectKeyFromObject(o)}
 	switch {

@@ -133,7 +133,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 		// says is part of what ServicesReady says.
 		says string
 	}{
-		{"a name that new pods do not have stays mapped for old ones", rollsOut("web", 8080, old(8080)), []uint32{80, 8080}, 8080, "beside them: 1."},
+		{"a name that new pods do not have stays mapped for old ones", rollsOut("web", 8080, old(8080)), []uint32{80, 8080}, 8080, "that have a tunnel: 1."},
 		{"it goes with them", rollsOut("web", 8080), nil, 0, "that nobody answers there: a 80"},
 		{"and those that have ended get no requests", rollsOut("web", 8080, ended), nil, 0, ""},
 		{"a name that has moved, of which both numbers are listed", func(w *world) { rollsOut("http", 9090, old(8080))(w); both(w) },
@@ -142,7 +142,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 			"Requests to these ports stay at pods that listen at a number which spec.tunnel.baselineToLocals does not list: a 80."},
 		{"and old pods are gone", rollsOut("http", 9090), nil, 0, "lists port 8080: no container of Deployment ns/a declares it"},
 		{"of which that of new pods is listed", rollsOut("http", 8080, old(7070)), []uint32{80, 8080}, 8080, "at a number which"},
-		{"pods of one form are mapped once", rollsOut("http", 8080, old(8080), old(8080)), []uint32{80, 8080}, 8080, "beside them: 1."},
+		{"pods of one form are mapped once", rollsOut("http", 8080, old(8080), old(8080)), []uint32{80, 8080}, 8080, "that have a tunnel: 1."},
 		{"a Service that leads to old pods alone stays", func(w *world) { relabelled(w); w.in.Pods = []corev1.Pod{canary} }, []uint32{80, 8080}, 8080, ""},
 		{"and goes with them", relabelled, nil, 0, "No Service leads to Deployment"},
 	}

@@ -87,7 +87,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 // connections to all of them are accepted.
 func servicesFinding(in Input, d Decision, made Made) finding.Finding {
 	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
-		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
+		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
 	}
 	for _, m := range d.Services {
 		if r := made.ServiceRefusals[m.From]; r != nil {
@@ -124,7 +124,7 @@ func servicesFinding(in Input, d Decision, made Made) finding.Finding {
 func endpointsFinding(in Input, d Decision, made Made, count int) finding.Finding {
 	if !d.Tunnel.Connected.IsYes() {
 		return finding.Finding{Status: d.Tunnel.Connected.Status, Reason: ReasonNoEndpoints, Message: fmt.Sprintf(
-			"Services that are made: %d. No tunnel stands behind them that can be used, so requests fail.", count)}
+			"Services: %d. No usable tunnel is behind them, so requests fail.", count)}
 	}
 	uncarried := listed(d.Services, func(m member.Mapping) []int32 { return m.Uncarried })
 	if uncarried != "" {
@@ -141,7 +141,7 @@ func endpointsFinding(in Input, d Decision, made Made, count int) finding.Findin
 		}
 		return finding.Yes("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
 	}
-	return finding.Yes("ServicesReady", fmt.Sprintf("Services of the baseline that have one of the tunnel beside them: %d.", count)+reservations(in, d))
+	return finding.Yes("ServicesReady", fmt.Sprintf("Services of the baseline that have a tunnel: %d.", count)+reservations(in, d))
 }
 
 // reservations says which requests do not go to the workstation although all is as
@@ -149,7 +149,7 @@ func endpointsFinding(in Input, d Decision, made Made, count int) finding.Findin
 func reservations(in Input, d Decision) string {
 	var message string
 	if len(d.Services) == 0 {
-		message += fmt.Sprintf(" No Service leads to %s (one with the annotation %s does not count): no request can be led to the workstation. Create a Service to route requests.",
+		message += fmt.Sprintf(" No Service leads to %s (one with the annotation %s does not count): no request can be routed to the workstation. Create a Service to route requests.",
 			in.baselineName(), crdv1.AnnotationIgnore)
 	} else if len(d.Unled) > 0 {
 		message += " No Service leads to these ports, so no request to them goes to the workstation: " + numbers(d.Unled) + "."

@@ -28,7 +28,7 @@ type mapping struct {
 
 // mappingOf reads spec.tunnel of a workload with, or without, a baseline.
 func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
-	m := mapping{right: map[int32]bool{}, accepted: finding.Yes("Accepted", "The spec is right.")}
+	m := mapping{right: map[int32]bool{}, accepted: finding.Yes("Accepted", "The spec is valid.")}
 	var entries []crdv1.TunnelPort
 	if spec.Tunnel != nil {
 		entries = spec.Tunnel.BaselineToLocals

@@ -201,7 +201,7 @@ func TestThePodThatHoldsTheTunnel(t *testing.T) {
 		{"it does not exist", func(w *world) { w.in.Holders = nil }, c, "False", refused, which},
 		{"it is not named", func(w *world) { w.in.Holders, w.tunnel().Info.TunnelProxyPodName = nil, "" }, c, "False", refused, `pod ""`},
 		{"it is another pod of the operator's", pod(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "routeserver"} }), c, "False", refused, which},
-		{"it is a pod of another namespace", pod(func(p *corev1.Pod) { p.Namespace = "other" }), c, "False", refused, `"10.1.2.3" cannot be used, since no pod "tunnel-proxy-1" may hold this tunnel, so no request is led there: status.tunnel.info has to name`},
+		{"it is a pod of another namespace", pod(func(p *corev1.Pod) { p.Namespace = "other" }), c, "False", refused, `"10.1.2.3" cannot be used, since no pod "tunnel-proxy-1" may hold this tunnel, so no request is routed there: status.tunnel.info has to name`},
 		{"it is called a proxy in another namespace", func(w *world) { w.in.OperatorNamespace = "elsewhere" }, c, "False", refused, "label app=tunnel-proxy"},
 		{"nobody knows where ours are", func(w *world) { w.in.OperatorNamespace = "" }, c, "False", refused, "name a pod of namespace ns and its address"},
 		{"the address is another pod's", lies("10.1.2.4"), c, "False", refused, "(pod switchyard/tunnel-proxy-1 has 10.1.2.3)"},
@@ -240,7 +240,7 @@ func TestTheServices(t *testing.T) {
 	}
 	const c, uncarried = crdv1.ConditionServicesReady, externalworkload.ReasonPortsNotCarried
 	run(t, []row{
-		{"there is one", func(*world) {}, c, "True", "ServicesReady", "one of the tunnel beside them: 1."},
+		{"there is one", func(*world) {}, c, "True", "ServicesReady", "that have a tunnel: 1."},
 		{"a port that is not listed stays at the baseline", add(corev1.ServicePort{Port: 81, TargetPort: intstr.FromInt32(9090)}),
 			c, "True", "ServicesReady", "stay at the baseline, because spec.tunnel.baselineToLocals does not list them: a 81."},
 		{"a port that is not TCP stays at the baseline", add(corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8080), Protocol: corev1.ProtocolUDP}),
@@ -264,7 +264,7 @@ func TestTheServices(t *testing.T) {
 		{"the tunnel's pod is of another address family", func(w *world) { w.moves("fd00::3") },
 			c, "False", externalworkload.ReasonAddressFamily, "the tunnel ends at fd00::3"},
 		{"there is no tunnel", func(w *world) { w.in.Workload.Status.Tunnel = nil }, c, "Unknown", externalworkload.ReasonNoEndpoints, "so requests fail"},
-		{"the workstation has gone", func(w *world) { w.tunnel().Health.Connected = false }, c, "False", externalworkload.ReasonNoEndpoints, "that are made: 1."},
+		{"the workstation has gone", func(w *world) { w.tunnel().Health.Connected = false }, c, "False", externalworkload.ReasonNoEndpoints, "Services: 1. No usable tunnel"},
 		{"the tunnel does not carry a port", tell(), c, "False", uncarried, "requests to them fail: a 80."},
 		{"the tunnel has a port that is none", tell(crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 65536}), c, "False", uncarried, "one of them is no port"},
 		{"the tunnel has two ports for one", tell(crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31000}, crdv1.TunnelWorkloadPort{Baseline: 8080, Proxy: 31001}),

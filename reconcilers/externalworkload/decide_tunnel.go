@@ -103,7 +103,7 @@ func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
 	}
 	if problem != "" {
 		t.Connected = finding.No(ReasonTunnelAddressRefused, fmt.Sprintf(
-			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is led there: %s", info.TunnelProxyPodIP, problem, todo))
+			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is routed there: %s", info.TunnelProxyPodIP, problem, todo))
 		return t
 	}
 	t.Address = end

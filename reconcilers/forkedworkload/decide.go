@@ -152,7 +152,7 @@ func acceptSpec(in Input) finding.Finding {
 			return f
 		}
 	}
-	return finding.Yes("Accepted", "The spec is right and its patches apply.")
+	return finding.Yes("Accepted", "The spec is valid and its patches apply.")
 }
 
 // adds is the finding about patches that apply and add containers: under a name that is
@@ -163,7 +163,7 @@ func (in Input) adds(names []string) finding.Finding {
 		has = append(has, c.Name)
 	}
 	return finding.Yes(ReasonPatchAddsContainer, fmt.Sprintf(
-		"The spec is right and its patches apply. They add containers (%s) to those of the baseline (%s): "+
+		"The spec is valid and its patches apply. They add containers (%s) to those of the baseline (%s): "+
 			"to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
 }
 

@@ -141,7 +141,7 @@ func scaledToZero(d Decision, made Made, p progress) string {
 	if d.Replicas != nil && *d.Replicas == 0 {
 		return p.name + " has 0 replicas: a patch says so; ask for at least 1"
 	}
-	return fmt.Sprintf("%s was scaled to 0 replicas by somebody, so requests with the key fail. To scale it up: kubectl scale --replicas=1 %s",
+	return fmt.Sprintf("%s is scaled to 0 replicas, so requests with the key fail. To scale it up: kubectl scale --replicas=1 %s",
 		p.name, argument(made.Fork))
 }
 
@@ -186,7 +186,7 @@ func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0
 // servicesFinding says whether there is a Service for each of the baseline's.
 func servicesFinding(name string, d Decision, made Made) finding.Finding {
 	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
-		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline whose Services could be looked at.")
+		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
 	}
 	var missing, unmapped []string
 	count := 0
@@ -210,10 +210,10 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 	}
 	if len(d.Services) == 0 {
 		return finding.Yes("ServicesReady", fmt.Sprintf("No Service leads to %s (one with the annotation %s does not count): "+
-			"no request can be led to the fork; consumers of queues use the rule without one. Create a Service to route requests.",
+			"no request can be routed to the fork; consumers of queues need no Service. Create a Service to route requests.",
 			name, crdv1.AnnotationIgnore))
 	}
-	message := fmt.Sprintf("Services of the baseline that have one of the fork beside them: %d.", count)
+	message := fmt.Sprintf("Services of the baseline that are forked: %d.", count)
 	if len(unmapped) > 0 {
 		message += " Ports whose named target no container has, so that requests to them fail: " + strings.Join(unmapped, "; ") + "."
 	}

@@ -154,7 +154,7 @@ func TestConditions(t *testing.T) {
 		{"a patch adds a container", func(w *world) { w.adds("proxy") },
 			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of the baseline (main)"},
 		{"and who looks whether it is ready reads it", func(w *world) { w.adds("proxy") },
-			crdv1.ConditionReady, "True", "Ready", "is available. The spec is right and its patches apply. They add containers (proxy)"},
+			crdv1.ConditionReady, "True", "Ready", "is available. The spec is valid and its patches apply. They add containers (proxy)"},
 		{"the API server refuses the fork", func(w *world) {
 			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
 		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},
@@ -176,7 +176,7 @@ func TestConditions(t *testing.T) {
 		{"a patch asks for no replica", func(w *world) { w.patch(`{"spec":{"replicas":0}}`); w.deployment().Spec.Replicas = new(int32(0)) },
 			crdv1.ConditionReady, "False", "ScaledToZero", "a patch says so; ask for at least 1"},
 		{"somebody has scaled the fork to nothing", func(w *world) { w.deployment().Spec.Replicas = new(int32(0)) },
-			crdv1.ConditionReady, "False", "ScaledToZero", "by somebody, so requests with the key fail. To scale it up: kubectl scale --replicas=1 -n ns deployment.apps/sb-a-x"},
+			crdv1.ConditionReady, "False", "ScaledToZero", "is scaled to 0 replicas, so requests with the key fail. To scale it up: kubectl scale --replicas=1 -n ns deployment.apps/sb-a-x"},
 		{"somebody has scaled the fork up", func(w *world) {
 			w.deployment().Spec.Replicas = new(int32(2))
 			w.deployment().Status.Replicas, w.deployment().Status.UpdatedReplicas, w.deployment().Status.AvailableReplicas = 2, 2, 2

@@ -80,7 +80,7 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 			spec: `{id: twice, customization: {patches: [{` + target(ns, "a") + `, merge: {spec: {replicas: 1}}}]},
   externalWorkloads: [{name: local, baseline: {apiVersion: apps/v1, kind: Deployment, name: a, namespace: bad}}]}`,
 			condition: crdv1.ConditionAccepted, reason: "InvalidSpec",
-			says: []string{"externalWorkloads[0]", "Deployment bad/a", "customization.patches[0].target takes already"},
+			says: []string{"externalWorkloads[0]", "Deployment bad/a", "customization.patches[0].target already has"},
 		},
 		{
 			name: "name-is-given-twice",

@@ -147,7 +147,7 @@ func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 
 	edit(c, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = membersOf(ns, 1000) })
 	c.settled(r)
-	c.says(c.condition(r, crdv1.ConditionPublished, "False", publish.ReasonFactRefused), "Make it smaller: fewer members")
+	c.says(c.condition(r, crdv1.ConditionPublished, "False", publish.ReasonFactRefused), "Use fewer members")
 	if declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared); len(declared.GetMembers()) != many {
 		t.Errorf("declared are %d members", len(declared.GetMembers()))
 	}

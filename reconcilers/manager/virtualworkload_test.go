@@ -226,7 +226,7 @@ func TestMiddlewaresThatNobodyAppliesAreSaid(t *testing.T) {
 	edit(c, r, func(r *crdv1.RoutingConfig) {
 		r.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "override", Args: []crdv1.MiddlewareArg{{Name: "host", Value: "localhost"}}}}
 	})
-	c.says(c.condition(r, crdv1.ConditionReady, "False", baseline.ReasonNotSupportedYet), `"override" before VirtualWorkload `+ns+`/watch`, "this version applies none")
+	c.says(c.condition(r, crdv1.ConditionReady, "False", baseline.ReasonNotSupportedYet), `"override" before VirtualWorkload `+ns+`/watch`, "are skipped")
 	c.condition(r, crdv1.ConditionPublished, "True", "Published")
 	if got := r.Status.ProcessedWorkloads[0].Middlewares; len(got) != 1 || got[0].Middleware != "override" {
 		t.Errorf("the status says %v", got)

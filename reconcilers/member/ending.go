@@ -121,7 +121,7 @@ func (e Ending) Deleted(ctx context.Context, m crdv1.Member) error {
 	}
 	if live != "" && live != m.GetUID() {
 		return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: m.MemberKind()}, m.GetName(),
-			errors.New("it is another object than the one that is being deleted"))
+			errors.New("it was replaced by another object of the same name"))
 	}
 	if err := e.withdraw(ctx, Withdrawn(m)); err != nil {
 		return err

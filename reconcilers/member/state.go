@@ -29,11 +29,11 @@ func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.
 	if err == nil {
 		return true, nil
 	}
-	ready := finding.No(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", err))
+	ready := finding.No(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", err))
 	if publish.Refused(err) {
 		// Trying again would not help, so it is no error.
 		ready = finding.No(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log does not take what is to be said of this workload: %v. Choose a baseline with fewer Services.", err))
+			"The routing log refuses the fact about this workload: %v. Choose a baseline with fewer Services.", err))
 		err = nil
 	} else {
 		err = fmt.Errorf("state how %s %s/%s is reached: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)

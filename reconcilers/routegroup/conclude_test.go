@@ -70,7 +70,7 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 			"1/2", []string{"1 of 2", "b (ForkFailed: It crashes.)"}},
 		{"what was said of a sandbox is out of date", of(group("b"), newer), nil,
 			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
-			"0/1", []string{"b (it has not been looked at yet)"}},
+			"0/1", []string{"b (it is not reconciled yet)"}},
 		{"a sandbox is being deleted", of(group("a", "b"), a, going), nil,
 			"Ready=F SandboxesNotReady, Accepted=T Accepted, SandboxesReady=F SandboxesNotReady, RoutingReady=T RoutingReady, NoConflicts=T NoConflicts",
 			"1/2", []string{"b (it is being deleted)"}},
@@ -108,7 +108,7 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 			*m = routegroup.Made{Refusal: &apply.Refusal{Reason: apply.ReasonRejected, Message: "Too much."}}
 		}, "Ready=F Rejected, Accepted=F Rejected, SandboxesReady=T SandboxesReady, RoutingReady=F Rejected, NoConflicts=T NoConflicts", "1/1", []string{"Too much."}},
 		{"the config could not be written", of(group("a"), a), func(m *routegroup.Made) { *m = routegroup.Made{} },
-			"Ready=F Pending, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=U Pending, NoConflicts=T NoConflicts", "1/1", []string{"tried again"}},
+			"Ready=F Pending, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=U Pending, NoConflicts=T NoConflicts", "1/1", []string{"retrying"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := routegroup.Decide(tt.in)

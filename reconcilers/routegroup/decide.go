@@ -64,7 +64,7 @@ func accept(in Input) finding.Finding {
 		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
 	}
-	message := fmt.Sprintf("The spec is right, and routing key %q is held by this group.", key)
+	message := fmt.Sprintf("The spec is valid, and routing key %q is held by this group.", key)
 	if rivals := routingkey.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
 		message += " " + rivals
 	}

@@ -64,7 +64,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 // isReady gives the finding for Ready: its reason is that of the first that stands in
 // the way, and its message tells of all that do.
 func isReady(in Input, f finding.Findings) finding.Finding {
-	well := fmt.Sprintf("Requests with routing key %q are led to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
+	well := fmt.Sprintf("Requests with routing key %q are routed to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
 	if len(in.names()) == 0 {
 		well = nothing
 	}
@@ -137,7 +137,7 @@ func why(s *crdv1.SignadotSandbox) string {
 	case s.DeletionTimestamp != nil:
 		return "it is being deleted"
 	case c == nil || c.ObservedGeneration < s.Generation:
-		return "it has not been looked at yet"
+		return "it is not reconciled yet"
 	}
 	return c.Reason + ": " + c.Message
 }
@@ -151,7 +151,7 @@ func routing(d Decision, made Made) finding.Finding {
 	case d.Config == nil:
 		return finding.No(d.Accepted.Reason, d.Accepted.Message)
 	case made.Config == nil:
-		return finding.Open(crdv1.ReasonPending, "The RoutingConfig could not be written yet; it is tried again.")
+		return finding.Open(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
 	if f := routingconfig.Stated(made.Config); !f.IsYes() {
 		return f

@@ -123,8 +123,8 @@ func Applied(c *crdv1.RoutingConfig) finding.Finding {
 	if len(names) == 0 {
 		return finding.Yes("NoMiddlewares", "No member has middlewares.")
 	}
-	return finding.No(baseline.ReasonNotSupportedYet, "Requests do not pass the middlewares that are asked for, since this version applies none: "+
-		some(names)+". What is routed is routed without them: remove them if it is to be so")
+	return finding.No(baseline.ReasonNotSupportedYet, "Middlewares are not supported yet and are skipped: "+
+		some(names)+". Remove them from the spec to clear this condition")
 }
 
 // takesRequests says whether a member stands for a baseline. One that does not,

@@ -77,7 +77,7 @@ func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
 		return fmt.Sprintf("Routing key %q leads to no workload: requests with it reach the baselines.", c.RoutingKey())
 	}
 	message := fmt.Sprintf(
-		"Requests with routing key %q are led to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
+		"Requests with routing key %q are routed to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
 	if contested := f[ConditionNoConflicts]; contested.IsNo() {
 		message += " " + contested.Message
 	}
@@ -98,10 +98,10 @@ func published(in Input, d Decision, p Published) finding.Finding {
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
 		return finding.No(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log does not take this declaration of %d workloads: %v. What the log said of routing key %q before stays; if that was nothing, its requests reach the baseline. Make it smaller: fewer members or middlewares, in %s.",
+			"The routing log refuses this declaration of %d workloads: %v. The previous declaration of routing key %q stays; without one, its requests reach the baseline. Use fewer members or middlewares in %s.",
 			len(d.Declaration.GetMembers()), p.Err, in.Config.RoutingKey(), askedIn(in)))
 	case p.Err != nil:
-		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. It is tried again.", p.Err))
+		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", p.Err))
 	default:
 		return finding.Yes("Published", fmt.Sprintf("In the routing log at %s/%d.", p.Pos.Epoch, p.Pos.Seq))
 	}

@@ -197,21 +197,21 @@ func proxies(in Input, d Decision, p Published, r Receipt) finding.Finding {
 	a := r.Answer
 	switch {
 	case r.Waived:
-		return finding.Yes(ReasonNotAwaited, "Whether every proxy knows the routing key is not waited for: this installation says so.")
+		return finding.Yes(ReasonNotAwaited, "Proxies are not waited for: routing.waitForProxies is false.")
 	case d.Declaration != nil && idle(in):
 		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Routing key %q reaches no workload, so no proxy has to know it.", key))
 	case a.Had:
 		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Every proxy that can see routing key %q has acknowledged its rules.", key))
 	case !toAsk(in, d, p):
-		return finding.Open(crdv1.ReasonPending, "Proxies are asked once the routing is on the routing log and every workload says how it is reached.")
+		return finding.Open(crdv1.ReasonPending, "Proxies are asked once the rules are on the routing log and the Services of every workload are known.")
 	case a.Trouble != "":
 		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
-			"Whether every proxy knows routing key %q cannot be asked: %s. See that Deployment signadot/routeserver is up; it is asked again.", key, a.Trouble))
+			"Cannot ask the route servers which proxies have routing key %q: %s. Check that Deployment signadot/routeserver is up; retrying.", key, a.Trouble))
 	case len(a.Behind) > 0, len(a.Missing) > 0 && len(a.Silent) == 0: // who is silent may have those that are missing
 		return finding.No(ReasonProxiesBehind, behind(key, a))
 	case len(a.Silent) > 0:
 		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
-			"Whether every proxy knows routing key %q is not known: route servers that do not answer: %s. They are asked again.", key, strings.Join(a.Silent, ", ")))
+			"It is not known which proxies have routing key %q: these route servers do not answer: %s. Retrying.", key, strings.Join(a.Silent, ", ")))
 	}
 	return getting(in)
 }

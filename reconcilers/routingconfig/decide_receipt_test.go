@@ -66,7 +66,7 @@ func TestWhoKnowsTheKey(t *testing.T) {
 		{"many are behind", nil, put, Receipt{Answer: receipt.Answer{Proxies: 9, Behind: proxies(6), Missing: []string{"ns/a"}}},
 			"False", "ProxiesBehind", "7 of 10 proxies that can see routing key \"k\" have not acknowledged its rules: ns/a (not connected to a route server), ns/base-a (behind), ns/base-b (behind) and 4 more.", "base-c"},
 		{"the route server is away", nil, put, Receipt{Answer: receipt.Answer{Trouble: "connection refused"}},
-			"Unknown", "RouteServerUnavailable", "connection refused. See that Deployment signadot/routeserver is up", ""},
+			"Unknown", "RouteServerUnavailable", "connection refused. Check that Deployment signadot/routeserver is up", ""},
 		{"one route server is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Silent: []string{"10.0.0.7:7777"}}},
 			"Unknown", "RouteServerUnavailable", "10.0.0.7:7777", ""},
 		{"who is behind says more than who is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Behind: proxies(1), Silent: []string{"10.0.0.7:7777"}}},
@@ -75,9 +75,9 @@ func TestWhoKnowsTheKey(t *testing.T) {
 			"Unknown", "RouteServerUnavailable", "10.0.0.7:7777", "ns/c"},
 		{"one is behind, and another may be with who is silent", nil, put, Receipt{Answer: receipt.Answer{Proxies: 3, Behind: proxies(1), Missing: []string{"ns/c"}, Silent: []string{"10.0.0.7:7777"}}},
 			"False", "ProxiesBehind", "ns/c (not connected to a route server that answers)", ""},
-		{"it is not on the log", nil, Published{Err: errors.New("away")}, Receipt{}, "Unknown", "Pending", "once the routing is on the routing log", ""},
+		{"it is not on the log", nil, Published{Err: errors.New("away")}, Receipt{}, "Unknown", "Pending", "once the rules are on the routing log", ""},
 		{"what was acknowledged stays so while the log is away", nil, Published{Err: errors.New("away")}, Receipt{Answer: receipt.Answer{Had: true}}, "True", "ProxiesCurrent", "", ""},
-		{"a member does not exist", func(in *Input) { in.Members = nil }, put, Receipt{}, "Unknown", "Pending", "every workload says how it is reached", ""},
+		{"a member does not exist", func(in *Input) { in.Members = nil }, put, Receipt{}, "Unknown", "Pending", "the Services of every workload are known", ""},
 		{"there is nothing to reach", func(in *Input) { in.Config.Spec.SandboxedWorkloads = nil }, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
 		{"there is only a tunnel without baseline, for which no request comes", func(in *Input) {
 			x := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f"}}

@@ -22,7 +22,7 @@ func Stated(c *crdv1.RoutingConfig) finding.Finding {
 		have := crdv1.FindCondition(c.Status.Conditions, t)
 		switch {
 		case have == nil || have.ObservedGeneration < c.Generation:
-			return finding.Open(crdv1.ReasonPending, "The routing has been declared and is not on the routing log yet.")
+			return finding.Open(crdv1.ReasonPending, "The declaration is not on the routing log yet.")
 		case have.Status != string(metav1.ConditionTrue):
 			return finding.No(have.Reason, have.Message)
 		}
@@ -73,7 +73,7 @@ func overMembers(in Input, passed func(*crdv1.StatusCondition) bool) finding.Fin
 		switch {
 		case c == nil:
 			return finding.Open(crdv1.ReasonPending, fmt.Sprintf(
-				"It is not known yet whether the baseline of %s %s/%s has sidecars.", m.Kind, m.Namespace, m.Name))
+				"Waiting to know whether the baseline of %s %s/%s has sidecars.", m.Kind, m.Namespace, m.Name))
 		case c.Status == string(metav1.ConditionTrue):
 			if but := baseline.Reservation(have); but != "" {
 				remarks = append(remarks, but)

@@ -249,7 +249,7 @@ func TestConditions(t *testing.T) {
 		{"no middlewares", nil, published, routingconfig.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
 		{"middlewares, which nothing applies", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}
-		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `this version applies none: "m" before ForkedWorkload ns/f`},
+		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `Middlewares are not supported yet and are skipped: "m" before ForkedWorkload ns/f`},
 		{"middlewares do not keep the routing from the log", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m"}}
 		}, published, crdv1.ConditionPublished, "True", "Published", ""},

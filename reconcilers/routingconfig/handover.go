@@ -38,7 +38,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 		return err
 	}
 	if live.UID != heir.UID || live.DeletionTimestamp != nil || live.RoutingKey() != heir.RoutingKey() {
-		return overtaken(heir.Name, "it is not the one any more that waits for the routing key")
+		return overtaken(heir.Name, "it no longer waits for the routing key")
 	}
 	in, err := gather(ctx, r.config.Client, live, r.config.Namespaces)
 	if err != nil {
@@ -119,7 +119,7 @@ func (r *Reconciler) untaken(ctx context.Context, in Input) error {
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, c.Name)
 	if err == nil && live.UID != "" && live.UID != c.UID {
-		return overtaken(c.Name, "it is another object than the one that is being deleted")
+		return overtaken(c.Name, "it was replaced by another object of the same name")
 	}
 	return err
 }

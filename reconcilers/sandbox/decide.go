@@ -154,7 +154,7 @@ func accept(in Input, all []entry) finding.Finding {
 	if f := acceptResources(in); !f.IsYes() {
 		return f
 	}
-	remarks := []string{"The spec is right."}
+	remarks := []string{"The spec is valid."}
 	if len(all) == 0 {
 		remarks = append(remarks, nothing)
 	}
@@ -196,7 +196,7 @@ func idle(in Input, all []entry) []string {
 		}) {
 			continue
 		}
-		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is no member of the sandbox, so it does nothing.",
+		out = append(out, fmt.Sprintf("requestMiddlewares[%d] names %s %s/%s, which is not a member of the sandbox, so it has no effect.",
 			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name))
 	}
 	return out

@@ -124,7 +124,7 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) finding
 	case refusal != nil:
 		return refused(want, refusal)
 	case have == nil:
-		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s could not be written yet; it is tried again.", kind, place))
+		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s is not written yet; retrying.", kind, place))
 	}
 	f := reported(have)
 	f.Message = want.here(f.Message)
@@ -133,10 +133,10 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) finding
 	}
 	if want.Stays {
 		return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
-			"%s: its fork runs on as it is, and takes its new form once ready: %s.", want.Field, want.WaitsFor))
+			"%s: its fork keeps running, and is updated once these are ready: %s.", want.Field, want.WaitsFor))
 	}
 	return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
-		"%s: its fork starts once ready: %s. Until then requests with the routing key fail with 503 and do not reach the baseline.", want.Field, want.WaitsFor))
+		"%s: its fork starts once these are ready: %s. Until then requests with the routing key fail with 503 and do not reach the baseline.", want.Field, want.WaitsFor))
 }
 
 // reported is what a member says of itself. One that was held and is not any more has
@@ -145,7 +145,7 @@ func reported(have crdv1.Member) finding.Finding {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
 	switch {
 	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == forkedworkload.ReasonWaitsFor && !held(have):
-		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and has not been looked at yet.",
+		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and is not reconciled yet.",
 			have.MemberKind(), have.GetNamespace(), have.GetName()))
 	case c.Status == string(metav1.ConditionFalse):
 		return finding.No(c.Reason, c.Message)
@@ -175,7 +175,7 @@ func routing(d Decision, made Made) finding.Finding {
 		a := d.Findings[crdv1.ConditionAccepted]
 		return finding.No(a.Reason, a.Message)
 	case made.Config == nil:
-		return finding.Open(crdv1.ReasonPending, "The RoutingConfig could not be written yet; it is tried again.")
+		return finding.Open(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
 	if f := routingconfig.Stated(made.Config); !f.IsYes() {
 		return f

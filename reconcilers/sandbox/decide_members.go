@@ -68,11 +68,11 @@ func distinct(e entry, before []entry) finding.Finding {
 		}
 		if e.name != "" && e.name == other.name {
 			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
-				"%s.name is %q, as that of %s: give each member of a sandbox a name of its own", e.at, e.name, other.at))
+				"%s.name is %q, as that of %s: give each member of a sandbox a different name", e.at, e.name, other.at))
 		}
 		if taken, ok := other.object.BaselineRef(); has && ok && baseline.Same(ref, taken) {
 			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
-				"%s has %s as its baseline, which %s takes already: in a sandbox a workload can be taken once, so remove one of the two",
+				"%s has %s as its baseline, which %s already has: a sandbox can have a workload once, so remove one of the two",
 				e.at, baseline.Describe(ref), other.at))
 		}
 	}

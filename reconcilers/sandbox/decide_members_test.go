@@ -68,7 +68,7 @@ func TestWhatIsWrongWithASpecIsSaidWithTheFieldAndWhatToDo(t *testing.T) {
 			"InvalidSpec", `externalWorkloads[1].name is "a", as that of externalWorkloads[0]`},
 		{"two members take one baseline, whatever the version of its API", sandbox.Input{Sandbox: externals(external("a", x),
 			external("b", crdv1.ObjectRef{APIVersion: "apps/v1beta2", Kind: "Deployment", Namespace: "ns", Name: "x"}))},
-			"InvalidSpec", "externalWorkloads[1] has Deployment ns/x as its baseline, which externalWorkloads[0] takes already"},
+			"InvalidSpec", "externalWorkloads[1] has Deployment ns/x as its baseline, which externalWorkloads[0] already has"},
 		{"a virtual workload has no name", sandbox.Input{Sandbox: virtuals(crdv1.SandboxVirtualWorkload{Baseline: x})}, "InvalidSpec", "virtualWorkloads[0] has no name"},
 		{"a virtual workload's baseline has no kind", sandbox.Input{Sandbox: virtuals(crdv1.SandboxVirtualWorkload{Name: "v", Baseline: crdv1.ObjectRef{Namespace: "ns", Name: "x"}})},
 			"InvalidSpec", "virtualWorkloads[0].baseline has no kind"},
@@ -101,7 +101,7 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 		name, status, says string
 		in                 sandbox.Input
 	}{
-		{"nobody else claims it", "True", "The spec is right.", sandbox.Input{Sandbox: own, Claims: []routingkey.Claim{routingkey.OfSandbox(own)}, KeyConfig: config(own.UID)}},
+		{"nobody else claims it", "True", "The spec is valid.", sandbox.Input{Sandbox: own, Claims: []routingkey.Claim{routingkey.OfSandbox(own)}, KeyConfig: config(own.UID)}},
 		{"it has its key, and an older group that came later is named", "True", "Its routing key is claimed, and not got, by SignadotRouteGroup a.",
 			sandbox.Input{Sandbox: own, Claims: claims[:1], KeyConfig: config(own.UID)}},
 		{"of many the first are named", "True", "SignadotRouteGroup a, SignadotRouteGroup b, SignadotRouteGroup c, 1 more.",

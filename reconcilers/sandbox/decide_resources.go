@@ -63,7 +63,7 @@ func acceptResource(in Input, index int) finding.Finding {
 	}
 	if first := slices.IndexFunc(all, func(r crdv1.SandboxResource) bool { return r.Name == name }); first < index {
 		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
-			"managedResources[%d].name is %q, as that of managedResources[%d]: give each resource of a sandbox a name of its own", index, name, first))
+			"managedResources[%d].name is %q, as that of managedResources[%d]: give each resource of a sandbox a different name", index, name, first))
 	}
 	return finding.Yes("Accepted", "It has a name of its own.")
 }
@@ -105,7 +105,7 @@ func resources(in Input) provided {
 			continue
 		}
 		if user := user(in, have); user != "" {
-			still = append(still, fmt.Sprintf("Resource %q, which the sandbox does not name any more, goes once %s runs without it.", have.Spec.Name, user))
+			still = append(still, fmt.Sprintf("Resource %q, which the sandbox no longer names, goes once %s runs without it.", have.Spec.Name, user))
 		} else {
 			p.unused = append(p.unused, have)
 		}
@@ -162,25 +162,25 @@ func resourceReady(in Input, name string) finding.Finding {
 	case refusal != nil:
 		return finding.No(refusal.Reason, refusal.Message)
 	case unwritten:
-		return finding.Open(crdv1.ReasonPending, shown+" could not be written yet; it is tried again.")
+		return finding.Open(crdv1.ReasonPending, shown+" is not written yet; retrying.")
 	case have == nil:
-		return finding.No(ReasonResourcesNotReady, shown+" is not made as long as the sandbox has not its routing key.")
+		return finding.No(ReasonResourcesNotReady, shown+" is created once the sandbox holds its routing key.")
 	case have.DeletionTimestamp != nil:
-		return finding.No(ReasonResourcesNotReady, shown+" is being deleted by somebody; it is made again once it is gone.")
+		return finding.No(ReasonResourcesNotReady, shown+" is being deleted by another client; it is created again once it is gone.")
 	}
 	if why, failed := failure(have); failed {
 		return finding.No(ReasonResourceFailed, fmt.Sprintf(
-			"%s failed, and no fork starts without it: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
+			"%s failed, and its forks do not start: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {
 	case c == nil && have.Status.Phase == "":
-		return finding.Open(crdv1.ReasonPending, shown+" was written and has not been looked at yet.")
+		return finding.Open(crdv1.ReasonPending, shown+" was written and is not reconciled yet.")
 	case c != nil && c.Reason == baseline.ReasonNotSupportedYet:
 		return finding.Open(c.Reason, shown+" is not provided: this version does not run the workflows of resource plugins. "+
-			"No fork starts before another program reports it Ready, or managedResources does not name it any more.")
+			"No fork starts before another program reports it Ready, or managedResources no longer names it.")
 	case c == nil || c.ObservedGeneration < have.Generation:
-		return finding.Open(ReasonResourcesNotReady, shown+" has changed, and who makes it has not said yet that it is ready.")
+		return finding.Open(ReasonResourcesNotReady, shown+" has changed and is not reported ready yet.")
 	case c.Status != string(metav1.ConditionTrue):
 		return finding.No(ReasonResourcesNotReady, fmt.Sprintf("%s is not ready (%s): %s", shown, c.Reason, c.Message))
 	}

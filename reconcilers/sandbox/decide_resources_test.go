@@ -87,25 +87,25 @@ func TestForksWaitForResources(t *testing.T) {
 		{"a sandbox without resources waits for nothing", sandbox.Input{Sandbox: withResources(), OperatorNamespace: "operator"},
 			all("", outside), "True", "NoResources", "no resources", nil},
 		{"nobody has looked at the Resource; all members are declared, and forks are held", fresh,
-			waits, "Unknown", "Pending", "has not been looked at yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+			waits, "Unknown", "Pending", "is not reconciled yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"nothing acts on the Resource, and the message says what the forks wait for", engine(provided(fresh), "Unknown", "NotSupportedYet", "Nothing acts on it."),
 			waits, "Unknown", "NotSupportedYet", "does not run the workflows of resource plugins. No fork starts before another program", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it is at work", engine(provided(fresh), "False", "Creating", "step 1 of 2"),
 			waits, "False", "ResourcesNotReady", "Creating): step 1 of 2", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"who makes it says nothing of Ready yet", phase(provided(fresh), "Creating", 1),
-			waits, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+			waits, "Unknown", "ResourcesNotReady", "is not reported ready yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"it is made", ready, all("", outside), "True", "ResourcesReady", "1 of 1", []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}}},
 		{"it is made, and forks that were held are let go", engine(waiting, "True", "Ready", "made"),
 			all("", outside), "True", "ResourcesReady", "1 of 1", []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}}},
 		{"forks that are held already wait for one more", queued, all(" waits for Resources db, queue", outside),
 			"Unknown", "Pending", `"db"`, []crdv1.SandboxResourceStatus{{Name: "db"}, {Name: "queue"}}},
 		{"it failed for good, as its condition says", engine(provided(fresh), "False", "ResourceFailed", "step make: exit code 1."),
-			waits, "False", "ResourceFailed", `Resource "db" (Resource ` + object + `) failed, and no fork starts without it: step make: exit code 1.`,
+			waits, "False", "ResourceFailed", `Resource "db" (Resource ` + object + `) failed, and its forks do not start: step make: exit code 1.`,
 			[]crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
 		{"it failed for good, as its phase says", phase(provided(fresh), "OLMFailed", 1),
 			waits, "False", "ResourceFailed", "OLMFailed", []crdv1.SandboxResourceStatus{{Name: "db", Failed: true}}},
 		{"that a former form of it failed says nothing", phase(provided(fresh), "Failed", 0),
-			waits, "Unknown", "ResourcesNotReady", "has not said yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+			waits, "Unknown", "ResourcesNotReady", "is not reported ready yet", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"that a former form of it was ready says nothing, and forks that run stay as they are", changed,
 			stays, "Unknown", "ResourcesNotReady", "has changed", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 		{"a member whose fork has not started takes its new form, and is held", mended,
@@ -116,7 +116,7 @@ func TestForksWaitForResources(t *testing.T) {
 				"ForkedWorkload in ns for c waits for Resources db, cache, and stays as it is", "ForkedWorkload in ns for d waits for Resources db, cache",
 				outside, "VirtualWorkload in ns for v", "config key of 6",
 			}, "Unknown", "Pending", `Resource "cache"`, []crdv1.SandboxResourceStatus{{Name: "db", Ready: true}, {Name: "cache"}}},
-		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "made again", []crdv1.SandboxResourceStatus{{Name: "db"}}},
+		{"somebody deletes it", deleted, waits, "False", "ResourcesNotReady", "created again", []crdv1.SandboxResourceStatus{{Name: "db"}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,13 +174,13 @@ func TestWhatIsSaidOfForksThatWait(t *testing.T) {
 		forks, ready   int32
 	}{
 		{"a fork that is held says for what, and what becomes of requests", waiting, "Unknown", "ResourcesNotReady",
-			"customization.patches[0].target: its fork starts once ready: Resource db. Until then requests with the routing key fail with 503", 0, 0},
+			"customization.patches[0].target: its fork starts once these are ready: Resource db. Until then requests with the routing key fail with 503", 0, 0},
 		{"a fork that runs says that it does, and counts", provided(changed), "Unknown", "ResourcesNotReady",
-			"customization.patches[0].target: its fork runs on as it is, and takes its new form once ready: Resource db.", 3, 3},
+			"customization.patches[0].target: its fork keeps running, and is updated once these are ready: Resource db.", 3, 3},
 		{"that the baseline is not there is said before", broken(waiting, "BaselineNotFound"), "False", "BaselineNotFound", "It is broken.", 0, 0},
 		{"that a fork which runs is broken is said before", broken(changed, "ForkFailed"), "False", "ForkFailed", "It is broken.", 3, 3},
 		{"once it is let go nothing is known until it is looked at again", engine(waiting, "True", "Ready", "made"),
-			"Unknown", "Pending", "has not been looked at yet", 0, 0},
+			"Unknown", "Pending", "is not reconciled yet", 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := sandbox.Decide(tt.in)
@@ -219,7 +219,7 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 		t.Fatal("it goes while the forks know of it")
 	}
 	said := func(d sandbox.Decision) string { return d.Findings[crdv1.ConditionResourcesReady].Message }
-	if !strings.Contains(said(d), `Resource "db", which the sandbox does not name any more, goes once ForkedWorkload`) {
+	if !strings.Contains(said(d), `Resource "db", which the sandbox no longer names, goes once ForkedWorkload`) {
 		t.Error(said(d))
 	}
 	if in, d = lived(in); len(d.SurplusResources) > 0 {

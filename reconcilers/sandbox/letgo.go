@@ -49,7 +49,7 @@ func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Resu
 		return reconcile.Result{}, true, nil
 	}
 	after := ConcludeDeletion(in, fmt.Sprintf(
-		"The sandbox is being deleted. Its members go once SignadotRouteGroup %s does not lead to them any more.", held), metav1.NewTime(r.config.Now()))
+		"The sandbox is being deleted. Its members go once SignadotRouteGroup %s no longer routes to them.", held), metav1.NewTime(r.config.Now()))
 	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
 		return reconcile.Result{}, false, err
 	}

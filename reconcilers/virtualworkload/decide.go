@@ -68,7 +68,7 @@ func accept(w *crdv1.VirtualWorkload) finding.Finding {
 	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsYes() {
 		return f
 	}
-	return finding.Yes("Accepted", "The spec is right.")
+	return finding.Yes("Accepted", "The spec is valid.")
 }
 
 // found says whether the baseline is there.

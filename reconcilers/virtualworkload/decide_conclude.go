@@ -25,7 +25,7 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 	ref, _ := w.BaselineRef()
 	findings := maps.Clone(d.Findings)
 	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
-		"%s is there, and its requests with the routing key stay with it, as virtual workload %q says.", baseline.Describe(ref), w.Spec.Name),
+		"%s exists, and requests with the routing key stay with it, as virtual workload %q asks.", baseline.Describe(ref), w.Spec.Name),
 		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound)
 	finding.Write(w, findings, now)
 	return w

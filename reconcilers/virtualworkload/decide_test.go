@@ -103,7 +103,7 @@ func TestConditions(t *testing.T) {
 		says           string
 	}{
 		{"all is well", nil, crdv1.ConditionReady, "True", "Ready",
-			`Deployment ns/cart is there, and its requests with the routing key stay with it, as virtual workload "watch" says`},
+			`Deployment ns/cart exists, and requests with the routing key stay with it, as virtual workload "watch" asks`},
 		{"the baseline does not exist", func(in *virtualworkload.Input) { in.Baseline = nil },
 			crdv1.ConditionReady, "False", "BaselineNotFound", "Deployment ns/cart does not exist: create it, or name another one"},
 		{"nobody knows what the pods of the baseline are made from", func(in *virtualworkload.Input) {

@@ -82,7 +82,7 @@ func serviceOf(host string) (service, namespace string, err error) {
 	case len(labels) > 3 && labels[3] == "svc":
 		return labels[1], labels[2], nil
 	}
-	return "", "", fmt.Errorf("%q is not the name of a Service in this cluster (service.namespace.svc)", host)
+	return "", "", fmt.Errorf("%q does not name a Service in this cluster (service.namespace.svc)", host)
 }
 
 // String writes the destination as a client would.

@@ -124,8 +124,8 @@ func (c *inquiry) table() bool {
 		return false
 	}
 	c.say(routingv1.Verdict_TABLE_NOT_WHOLE,
-		"Nothing is known: this route server has no whole routing table yet.",
-		"Ask again in a moment. If this lasts, see that the event bus is up and, in the operator's log, that it publishes.")
+		"This route server has no complete routing table yet.",
+		"Ask again in a moment. If this lasts, check that the event bus is up and, in the operator's log, that facts are published.")
 	return true
 }
 
@@ -259,7 +259,7 @@ func (c *inquiry) unheard() {
 	if c.Rule == nil || len(c.Silent) == 0 {
 		return
 	}
-	open := "Nobody knows whether the sidecars that are connected to route server " + oneOf(c.Silent) + " have these routes: it did not answer. Ask again."
+	open := "It is not known whether the sidecars that are connected to route server " + oneOf(c.Silent) + " have these routes: it did not answer. Ask again."
 	c.Hint = strings.TrimSpace(c.Hint + " " + open)
 }
 

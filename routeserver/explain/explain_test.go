@@ -113,7 +113,7 @@ func TestVerdicts(t *testing.T) {
 			told(declared("k", "a"), a, withdrawn(event.RoutingKey("k")), declared("k", "a")), routingv1.Verdict_ROUTED, []uint64{2, 4}, "sb-a",
 		},
 		"no key":           {with(told(), func(e *explain.Evidence) { e.Key, e.WhyNoKey = "", "it has none" }), routingv1.Verdict_NO_KEY, nil, "it has none"},
-		"nothing is whole": {explain.Evidence{}, routingv1.Verdict_TABLE_NOT_WHOLE, nil, "no whole routing table"},
+		"nothing is whole": {explain.Evidence{}, routingv1.Verdict_TABLE_NOT_WHOLE, nil, "no complete routing table"},
 		"never declared":   {told(a), routingv1.Verdict_NEVER_DECLARED, nil, `No object has declared the routing key "k", so`},
 		"never declared, as far as the log is kept": {
 			with(told(a), func(e *explain.Evidence) { e.KeptSince = time.Unix(0, 0) }), routingv1.Verdict_NEVER_DECLARED, nil, "since 1970-01-01T00:00:00Z, where the log begins",
@@ -218,12 +218,12 @@ func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
 		evidence  explain.Evidence
 		says, not string
 	}{
-		"not asked for, or refused": {told(declared("k", "a"), bare), "or its pods were refused a sidecar", "pods, scaled to 0"},
+		"not asked for, or refused": {told(declared("k", "a"), bare), "or its pods were refused a sidecar", "It may have no pods"},
 		"none is connected": {
 			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.SidecarsKnown = true }), "It may have no pods", "milliseconds",
 		},
 		"that of the pod is not connected": {
-			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), "See that the pod is there", "milliseconds",
+			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), "Check that the pod exists", "milliseconds",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

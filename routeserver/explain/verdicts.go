@@ -29,7 +29,7 @@ func (c *inquiry) notObserved(unseen []event.Key) {
 	}
 	since := c.since(c.OfKey, naming(unseen[0]))
 	c.say(routingv1.Verdict_NOT_OBSERVED,
-		fmt.Sprintf("The routing key %s names %s since %s%s, and nobody knows yet which baseline that stands for, so the request goes to the baseline%s.",
+		fmt.Sprintf("The routing key %s names %s since %s%s, and it is not known yet which baseline that stands for, so the request goes to the baseline%s.",
 			quoted(c.Key), oneOf(objects), moment(since), by(since), c.baseline(", ")),
 		"See the conditions of "+object(unseen[0])+": it may not exist, or its baseline may not.")
 }
@@ -110,7 +110,7 @@ func (c *inquiry) unled() bool {
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
 		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service leads to %s, so no request is routed to the sandbox. Message consumers need none: they ask the route server which messages are theirs.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
-		"If "+name(c.Target.Baseline)+" consumes messages, it has to leave those with this key to the sandbox. To route requests, see that a Service of it leads to the port, and the conditions of "+object(c.holder())+".")
+		"If "+name(c.Target.Baseline)+" consumes messages, it has to leave those with this key to the sandbox. To route requests, check that one of its Services leads to the port, and the conditions of "+object(c.holder())+".")
 	return true
 }
 
@@ -136,16 +136,16 @@ func (c *inquiry) acknowledgement() bool {
 		return false
 	}
 	c.decisive()
-	hint := "This lasts milliseconds as a rule. If it does not, see the log of the sidecar and its connection to the route servers."
+	hint := "This usually lasts milliseconds. If it lasts, check the log of the sidecar and its connection to the route servers."
 	if len(c.Sidecars) == 0 {
 		who := "No sidecar of " + name(c.Target.Baseline) + " is"
-		hint = "It may have no pods, scaled to 0 as it may be: kubectl switchyard coverage says how many there are, and where their sidecars stand. If there are some, the log of a sidecar says why it is not connected."
+		hint = "It may have no pods: kubectl switchyard coverage shows how many there are, and the state of their sidecars. If there are some, the log of a sidecar says why it is not connected."
 		if c.Pod != "" {
 			who = "The sidecar of pod " + c.Pod + " is not"
-			hint = "See that the pod is there and has a sidecar (kubectl switchyard coverage). If so, the log of the sidecar says why it is not connected."
+			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage). If so, the log of the sidecar says why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
-			who+" connected to a route server, so the request goes where the last routes say that it has, and not surely to sandbox "+quoted(c.Rule.Sandbox)+".", hint)
+			who+" connected to a route server, so the request follows the last routes that it has, which may not lead to sandbox "+quoted(c.Rule.Sandbox)+".", hint)
 		return true
 	}
 	first := c.Lagging[0]

@@ -71,7 +71,7 @@ func (c *inquiry) asFarAsKept() string {
 
 func neverDeclaredHint(key string) string {
 	if strings.Contains(key, "%") {
-		return "Keys are taken as they are: per cent signs are not decoded. Send the key as the object has it."
+		return "Keys are taken literally: percent signs are not decoded. Send the key as the object has it."
 	}
 	return "Keys are compared byte for byte: compare it with those of the sandboxes, route groups and RoutingConfigs there are."
 }

@@ -113,7 +113,7 @@ func NewKeeper(cfg Config) (*Keeper, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Keeper{cfg: cfg, err: errors.New("the webhook's certificate has not been looked at yet")}, nil
+	return &Keeper{cfg: cfg, err: errors.New("certificates have not been checked yet")}, nil
 }
 
 // Run looks at once and then again and again until ctx ends. It returns nil:
@@ -141,7 +141,7 @@ func (k *Keeper) report(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err != nil && (k.err == nil || k.err.Error() != err.Error()) {
-		k.cfg.Log.Error("not all certificates can be kept; trying again", "error", err)
+		k.cfg.Log.Error("cannot keep all certificates; retrying", "error", err)
 	}
 	k.err = err
 }

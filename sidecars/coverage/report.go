@@ -211,7 +211,7 @@ func (r Report) ToDo() []string {
 			Some(names), r.Differing(), r.Restart()))
 	}
 	if names := r.Pods[Behind]; len(names) > 0 {
-		todo = append(todo, fmt.Sprintf("the sidecar is connected to no route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
+		todo = append(todo, fmt.Sprintf("the sidecar is not connected to a route server, or has not acknowledged its rules, in %s: see switchyard sidecars, and kubectl logs -n %s %s -c %s",
 			Some(names), r.Workload.Namespace, names[0], devmesh.ContainerName))
 	}
 	return todo

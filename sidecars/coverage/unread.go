@@ -104,7 +104,7 @@ func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 		return fmt.Sprintf("annotation %s of the pod template names it: remove %d from it, or write \"none\" if it was the only one",
 			inject.AnnotationPlainPorts, u.Port)
 	case u.Edge || u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
-		return "the pods are older than what the pod template says now: restart them with " + r.Restart()
+		return "the pods are older than the pod template: restart them with " + r.Restart()
 	case names(defaultPlain(), u.Port):
 		return "it is the registered port of a protocol whose server speaks first: if it speaks HTTP or gRPC, name the container port http or grpc"
 	}

@@ -216,5 +216,5 @@ func (s *story) unknownDestination() {
 func (s *story) notWhole() {
 	s.served(nil)
 	s.cold = true
-	s.want = want{verdict: routingv1.Verdict_TABLE_NOT_WHOLE, says: []string{"no whole routing table"}}
+	s.want = want{verdict: routingv1.Verdict_TABLE_NOT_WHOLE, says: []string{"no complete routing table"}}
 }

@@ -96,7 +96,7 @@ func New(c Config) (*Rollouts, error) {
 	}
 	return &Rollouts{
 		config: c, mapper: mapper, known: make(chan struct{}), changed: make(chan struct{}, 1),
-		why: errors.New("it is not known yet whether the cluster has Argo Rollouts"),
+		why: errors.New("the cluster has not said yet whether it has Argo Rollouts"),
 	}, nil
 }
 
@@ -191,7 +191,7 @@ func (r *Rollouts) look(ctx context.Context, definitions cache.Cache) time.Durat
 		return servedAgain
 	}
 	if err := r.begin(ctx, have.UID); err != nil {
-		r.config.Logger.Error("Rollouts cannot be watched; it is tried again", "error", err)
+		r.config.Logger.Error("Rollouts cannot be watched; retrying", "error", err)
 		return r.config.Patience
 	}
 	return 0
@@ -214,9 +214,9 @@ func (r *Rollouts) tooLate() {
 	select {
 	case <-r.known:
 	default:
-		err := errors.New("Argo Rollouts cannot be read: see whether this program may get, list and watch " +
+		err := errors.New("Argo Rollouts cannot be read: check that this program may get, list and watch " +
 			"the CustomResourceDefinition " + Definition + " and Rollouts")
-		r.config.Logger.Warn("waited too long for Rollouts; workloads that have nothing to do with them go on", "reason", err)
+		r.config.Logger.Warn("Rollouts did not become readable in time; workloads without them go on", "reason", err)
 		r.settle(err)
 	}
 }

@@ -102,7 +102,7 @@ Deployment market/cart
   cart-none started before a sidecar was asked for, or while the operator was away: kubectl rollout restart -n market deployment/cart
   the sidecar is not ready in cart-starting: kubectl logs -n market cart-starting -c sd-sidecar
   the sidecar is OUTDATED in cart-old (injected with another image of the init container, image of the sidecar than now): kubectl rollout restart -n market deployment/cart
-  the sidecar is connected to no route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
+  the sidecar is not connected to a route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
 1 workload, 0 covered
 `
 	if diff := cmp.Diff(want, out); diff != "" || code != cli.ExitNo {

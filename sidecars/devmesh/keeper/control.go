@@ -70,7 +70,7 @@ func Drain(ctx context.Context, c Config, wait bool) error {
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
-		return fmt.Errorf("the sidecar at %s does not take note that the pod ends: %s %s", socket, answer.Status, text)
+		return fmt.Errorf("the sidecar at %s does not accept the notice that the pod ends: %s %s", socket, answer.Status, text)
 	}
 	return nil
 }
