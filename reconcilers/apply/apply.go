@@ -109,7 +109,7 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	key := client.ObjectKey{Name: owner.Name}
-	if _, namespaced := crdv1.NewMember(owner.Kind); namespaced {
+	if crdv1.IsMember(owner.Kind) {
 		key.Namespace = want.GetNamespace()
 	}
 	err = w.Live.Get(ctx, key, live)

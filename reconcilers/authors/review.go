@@ -104,11 +104,11 @@ func newReviewer(c Config, a *asker) *Reviewer {
 
 // Kinds returns an empty object of each kind whose authors are asked about, by its name.
 func Kinds() map[string]runtime.Object {
-	return map[string]runtime.Object{
-		crdv1.KindSandbox: &crdv1.SignadotSandbox{}, crdv1.KindRouteGroup: &crdv1.SignadotRouteGroup{},
-		crdv1.KindForkedWorkload: &crdv1.ForkedWorkload{}, crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkload{},
-		crdv1.KindVirtualWorkload: &crdv1.VirtualWorkload{}, crdv1.KindRoutingConfig: &crdv1.RoutingConfig{},
+	out := map[string]runtime.Object{}
+	for _, kind := range crdv1.SupportedKinds() {
+		out[kind.Name] = kind.New()
 	}
+	return out
 }
 
 // Review answers one request: whether its author has the rights that the operator will use

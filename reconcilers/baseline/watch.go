@@ -49,8 +49,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, byServiceName),
 	}
 	for _, kind := range crdv1.MemberKinds() {
-		member, _ := crdv1.NewMember(kind)
-		errs = append(errs, indexer.IndexField(ctx, member, indexBaseline, byName), indexer.IndexField(ctx, member, indexKind, byKind))
+		errs = append(errs, indexer.IndexField(ctx, kind.New(), indexBaseline, byName), indexer.IndexField(ctx, kind.New(), indexKind, byKind))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of baselines: %w", err)

@@ -18,11 +18,6 @@ import (
 	"switchyard.dev/reconcilers/virtualworkload"
 )
 
-// supported are the kinds that a controller acts on, and so can be asked about.
-func supported() []string {
-	return append([]string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig}, crdv1.MemberKinds()...)
-}
-
 // controllersOn gives the real controllers, at work on a world, by the kind that they
 // look at.
 func controllersOn(w *world, facts *statements, c Config, now time.Time) (map[string]reconcile.Reconciler, error) {

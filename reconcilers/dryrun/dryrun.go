@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -245,7 +244,7 @@ func typed(scheme *runtime.Scheme, object client.Object) (client.Object, schema.
 	if err != nil {
 		return nil, gvk, fmt.Errorf("%w: %s %s: %w", ErrInvalid, gvk.Kind, object.GetName(), err)
 	}
-	switch namespaced := slices.Contains(crdv1.MemberKinds(), gvk.Kind); {
+	switch namespaced := crdv1.IsMember(gvk.Kind); {
 	case out.GetName() == "":
 		return nil, gvk, fmt.Errorf("%w: a %s has to have a name", ErrInvalid, gvk.Kind)
 	case namespaced && out.GetNamespace() == "":

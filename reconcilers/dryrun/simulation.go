@@ -205,7 +205,7 @@ func sandboxOf(o client.Object) string {
 // ours is the identity of an object of our group. Of those only members have a
 // namespace.
 func ours(kind, namespace, name string) identity {
-	if !slices.Contains(crdv1.MemberKinds(), kind) {
+	if !crdv1.IsMember(kind) {
 		namespace = ""
 	}
 	return identity{crdv1.GroupVersion().WithKind(kind).GroupKind(), client.ObjectKey{Namespace: namespace, Name: name}}

@@ -193,7 +193,7 @@ func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.L
 // within gives the namespaces to list: where the operator sees some only, a list
 // over all of them is one of each.
 func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
-	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !slices.Contains(crdv1.MemberKinds(), gvk.Kind) {
+	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !crdv1.IsMember(gvk.Kind) {
 		return []string{namespace}
 	}
 	return w.namespaces
@@ -342,9 +342,9 @@ func kindOf(scheme *runtime.Scheme, o client.Object) (schema.GroupVersionKind, e
 			return gvk, fmt.Errorf("%w: %w", ErrNotSupported, err)
 		}
 	}
-	if gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(supported(), gvk.Kind) {
+	if can := crdv1.Names(crdv1.SupportedKinds()); gvk.GroupVersion() != crdv1.GroupVersion() || !slices.Contains(can, gvk.Kind) {
 		return gvk, fmt.Errorf("%s %s (%s): %w; it is for %s",
-			gvk.Kind, o.GetName(), gvk.GroupVersion(), ErrNotSupported, strings.Join(supported(), ", "))
+			gvk.Kind, o.GetName(), gvk.GroupVersion(), ErrNotSupported, strings.Join(can, ", "))
 	}
 	return gvk, nil
 }

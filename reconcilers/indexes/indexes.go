@@ -26,11 +26,11 @@ import (
 // owned are the kinds of objects that controllers make, which are found again by
 // the UID of their owner, and when that is gone by its name.
 func owned() []client.Object {
-	return []client.Object{
-		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
-		&crdv1.Resource{}, &crdv1.RoutingConfig{}, &corev1.Service{}, &appsv1.Deployment{},
-		&discoveryv1.EndpointSlice{},
+	out := []client.Object{&corev1.Service{}, &appsv1.Deployment{}, &discoveryv1.EndpointSlice{}}
+	for _, kind := range crdv1.PartKinds() {
+		out = append(out, kind.New())
 	}
+	return out
 }
 
 // Add makes every index. It is called once, before the cache starts. also are kinds of

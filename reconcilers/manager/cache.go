@@ -62,11 +62,8 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 		},
 	}
 	resting := crcache.ByObject{Transform: transform(keepManagers, atrest.ShowAsDeleted(installation))}
-	for _, kind := range []client.Object{
-		&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.RoutingConfig{},
-		&crdv1.ForkedWorkload{}, &crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{},
-	} {
-		o.ByObject[kind] = resting
+	for _, kind := range crdv1.SupportedKinds() {
+		o.ByObject[kind.New()] = resting
 	}
 	if len(namespaces) > 0 {
 		o.DefaultNamespaces = map[string]crcache.Config{}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/unsupported"
 )
 
 // The CRDs come with the chart that this program comes with, so at the first
@@ -55,10 +54,11 @@ func servesKinds(client discovery.DiscoveryInterface) error {
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
-	missing := append([]string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
-		crdv1.KindVirtualWorkload, crdv1.KindResource, crdv1.KindRoutingConfig}, unsupported.Names()...)
+	var missing []string
+	for _, kind := range crdv1.Kinds() {
+		missing = append(missing, kind.Name)
+	}
 	slices.Sort(missing)
-	missing = slices.Compact(missing)
 	if err == nil {
 		for _, resource := range served.APIResources {
 			missing = slices.DeleteFunc(missing, func(kind string) bool { return kind == resource.Kind })

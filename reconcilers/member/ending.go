@@ -34,7 +34,7 @@ func MakerOf(o client.Object) []string {
 	if ref == nil || ref.APIVersion != crdv1.APIVersion {
 		return nil
 	}
-	if _, ok := crdv1.NewMember(ref.Kind); !ok {
+	if !crdv1.IsMember(ref.Kind) {
 		return nil
 	}
 	return []string{Maker(ref.Kind, ref.Name)}
@@ -136,11 +136,7 @@ func (e Ending) Deleted(ctx context.Context, m crdv1.Member) error {
 // Release takes off the finalizer that older versions have put on members. Without
 // one it costs nothing.
 func (e Ending) Release(ctx context.Context, m crdv1.Member) error {
-	o, ok := m.(client.Object)
-	if !ok {
-		return nil
-	}
-	return e.Writer.RemoveFinalizer(ctx, o)
+	return e.Writer.RemoveFinalizer(ctx, m)
 }
 
 // withdraw states that a member is gone, which the publisher puts on the log only

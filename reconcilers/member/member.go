@@ -44,8 +44,7 @@ func Get(ctx context.Context, c client.Reader, kind, namespace, name string) (cr
 	if !ok {
 		return nil, nil
 	}
-	o := m.(client.Object)
-	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, m)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -59,24 +58,9 @@ func Get(ctx context.Context, c client.Reader, kind, namespace, name string) (cr
 // crdv1.MemberKinds; their order within a kind is none. They are shared with the
 // cache. It reads by apply.IndexOwner.
 func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Member, error) {
-	own := client.MatchingFields{apply.IndexOwner: string(owner)}
-	var forks crdv1.ForkedWorkloadList
-	var externals crdv1.SignadotExternalWorkloadList
-	var virtuals crdv1.VirtualWorkloadList
-	for _, list := range []client.ObjectList{&forks, &externals, &virtuals} {
-		if err := c.List(ctx, list, own, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list the members that %s made: %w", owner, err)
-		}
-	}
-	var out []crdv1.Member
-	for i := range forks.Items {
-		out = append(out, &forks.Items[i])
-	}
-	for i := range externals.Items {
-		out = append(out, &externals.Items[i])
-	}
-	for i := range virtuals.Items {
-		out = append(out, &virtuals.Items[i])
+	out, err := publish.Members(ctx, c, client.MatchingFields{apply.IndexOwner: string(owner)})
+	if err != nil {
+		return nil, fmt.Errorf("list the members that %s made: %w", owner, err)
 	}
 	return out, nil
 }

@@ -2,8 +2,11 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -32,7 +35,7 @@ type Objects struct {
 func NewObjects(c client.Reader) *Objects {
 	o := &Objects{client: c, RoutingConfigs: make(Again), Members: map[string]Again{}}
 	for _, kind := range crdv1.MemberKinds() {
-		o.Members[kind] = make(Again)
+		o.Members[kind.Name] = make(Again)
 	}
 	return o
 }
@@ -70,16 +73,12 @@ func (o *Objects) Refill(ctx context.Context) error {
 		return err
 	}
 	for _, m := range members {
-		object, ok := m.DeepCopyObject().(client.Object)
-		if !ok {
-			continue
-		}
-		if err := hand(ctx, o.Members[m.MemberKind()], object); err != nil {
+		if err := hand(ctx, o.Members[m.MemberKind()], m); err != nil {
 			return err
 		}
 	}
 	for i := range configs.Items {
-		if err := hand(ctx, o.RoutingConfigs, configs.Items[i].DeepCopy()); err != nil {
+		if err := hand(ctx, o.RoutingConfigs, &configs.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -89,27 +88,41 @@ func (o *Objects) Refill(ctx context.Context) error {
 // list reads all objects that have facts.
 func (o *Objects) list(ctx context.Context) (*crdv1.RoutingConfigList, []crdv1.Member, error) {
 	configs := &crdv1.RoutingConfigList{}
-	forks, externals, virtuals := &crdv1.ForkedWorkloadList{}, &crdv1.SignadotExternalWorkloadList{}, &crdv1.VirtualWorkloadList{}
-	for _, list := range []client.ObjectList{configs, forks, externals, virtuals} {
-		if err := o.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return nil, nil, fmt.Errorf("list the objects that have facts: %w", err)
-		}
-	}
-	var members []crdv1.Member
-	for i := range forks.Items {
-		members = append(members, &forks.Items[i])
-	}
-	for i := range externals.Items {
-		members = append(members, &externals.Items[i])
-	}
-	for i := range virtuals.Items {
-		members = append(members, &virtuals.Items[i])
+	err := o.client.List(ctx, configs, client.UnsafeDisableDeepCopy)
+	members, failed := Members(ctx, o.client)
+	if err := errors.Join(err, failed); err != nil {
+		return nil, nil, fmt.Errorf("list the objects that have facts: %w", err)
 	}
 	return configs, members, nil
 }
 
-// hand gives one object to a controller.
-func hand(ctx context.Context, to Again, o client.Object) error {
+// Members returns the members that the options select, in the order of crdv1.MemberKinds;
+// their order within a kind is none. They are shared with the cache.
+func Members(ctx context.Context, c client.Reader, options ...client.ListOption) ([]crdv1.Member, error) {
+	var out []crdv1.Member
+	for _, kind := range crdv1.MemberKinds() {
+		list := kind.NewList()
+		if err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+			return nil, fmt.Errorf("list objects of kind %s: %w", kind.Name, err)
+		}
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			m, ok := o.(crdv1.Member)
+			if !ok {
+				return fmt.Errorf("a list of kind %s has a %T", kind.Name, o)
+			}
+			out = append(out, m)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// hand hands a copy of one object to a controller.
+func hand(ctx context.Context, to Again, shared crdv1.Object) error {
+	o, _ := shared.DeepCopyObject().(client.Object)
 	select {
 	case to <- ctrlevent.GenericEvent{Object: o}:
 		return nil

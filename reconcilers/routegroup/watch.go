@@ -36,9 +36,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
 		Watches(&crdv1.RoutingConfig{}, rivals, spec).
 		Watches(&crdv1.SignadotSandbox{}, guard.Enqueue(r.ofSandbox))
 	for _, kind := range crdv1.MemberKinds() {
-		if m, ok := crdv1.NewMember(kind); ok {
-			b = b.Watches(m, guard.Enqueue(r.ofMember))
-		}
+		b = b.Watches(kind.New(), guard.Enqueue(r.ofMember))
 	}
 	return b.Complete(r)
 }

@@ -37,9 +37,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.O
 		Watches(&crdv1.RoutingConfig{}, guard.Enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
 		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
 	for _, kind := range crdv1.MemberKinds() {
-		if o, ok := objectOf(kind); ok {
-			b = b.Watches(o, guard.Enqueue(r.ofMember))
-		}
+		b = b.Watches(kind.New(), guard.Enqueue(r.ofMember))
 	}
 	return b.Complete(r)
 }
@@ -52,16 +50,6 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 	}
 	return nil
-}
-
-// objectOf gives an empty member of a kind, for a watch.
-func objectOf(kind string) (client.Object, bool) {
-	m, ok := crdv1.NewMember(kind)
-	if !ok {
-		return nil, false
-	}
-	o, ok := m.(client.Object)
-	return o, ok
 }
 
 // byKey gives the routing key of a RoutingConfig.

@@ -41,10 +41,8 @@ func bury(ctx context.Context, c client.Reader, w apply.Writer, name string) err
 // partsOf gives the parts, in the cache, whose controller is a sandbox of this name.
 func partsOf(ctx context.Context, c client.Reader, name string) ([]client.Object, error) {
 	var out []client.Object
-	for _, list := range []client.ObjectList{
-		&crdv1.RoutingConfigList{}, &crdv1.ForkedWorkloadList{}, &crdv1.SignadotExternalWorkloadList{},
-		&crdv1.VirtualWorkloadList{}, &crdv1.ResourceList{},
-	} {
+	for _, kind := range crdv1.PartKinds() {
+		list := kind.NewList()
 		labels := client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(name)}
 		if err := c.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("look for what is left of SignadotSandbox %s: %w", name, err)

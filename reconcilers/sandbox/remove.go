@@ -15,7 +15,7 @@ import (
 // that the key is withdrawn while members still serve; then members; then what they
 // used.
 func stages() [][]string {
-	return [][]string{{crdv1.KindRoutingConfig}, crdv1.MemberKinds(), {crdv1.KindResource}}
+	return [][]string{{crdv1.KindRoutingConfig}, crdv1.Names(crdv1.MemberKinds()), {crdv1.KindResource}}
 }
 
 // remove deletes the parts of a sandbox, stage by stage, and says what it waits for;
@@ -59,9 +59,7 @@ func parts(in Input) map[string][]client.Object {
 		out[crdv1.KindRoutingConfig] = append(out[crdv1.KindRoutingConfig], &in.Configs[i])
 	}
 	for _, m := range in.Members {
-		if o, ok := m.(client.Object); ok {
-			out[m.MemberKind()] = append(out[m.MemberKind()], o)
-		}
+		out[m.MemberKind()] = append(out[m.MemberKind()], m)
 	}
 	for _, r := range in.Resources {
 		out[crdv1.KindResource] = append(out[crdv1.KindResource], r)

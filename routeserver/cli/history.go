@@ -39,7 +39,7 @@ VirtualWorkload), oldest first, and who caused each.`,
 			req.Baseline = w
 		}
 		if member != "" {
-			kind, namespace, name, ok := object(member, memberKinds)
+			kind, namespace, name, ok := object(member, memberKind)
 			if !ok {
 				return usage("--member is KIND/NAMESPACE/NAME, for example forkedworkload/shop/customer, not %q", member)
 			}

@@ -5,37 +5,42 @@ import (
 
 	"github.com/spf13/cobra"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// baselineKinds and memberKinds are how kinds may be written, in lower case.
-var (
-	baselineKinds = map[string]string{
-		"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
-		"argorollout": "ArgoRollout", "rollout": "ArgoRollout", "rollouts": "ArgoRollout",
+// baselineKind returns the kind of baseline that people call so.
+func baselineKind(text string) (string, bool) {
+	switch strings.ToLower(text) {
+	case "deployment", "deployments", "deploy":
+		return "Deployment", true
+	case "argorollout", "rollout", "rollouts":
+		return "ArgoRollout", true
 	}
-	memberKinds = map[string]string{
-		"forkedworkload": "ForkedWorkload", "forkedworkloads": "ForkedWorkload",
-		"signadotexternalworkload": "SignadotExternalWorkload", "signadotexternalworkloads": "SignadotExternalWorkload", "externalworkload": "SignadotExternalWorkload",
-		"virtualworkload": "VirtualWorkload", "virtualworkloads": "VirtualWorkload",
-	}
-)
+	return "", false
+}
+
+// memberKind returns the kind of member that people call so.
+func memberKind(text string) (string, bool) {
+	kind, ok := crdv1.KindCalled(text)
+	return kind.Name, ok && crdv1.IsMember(kind.Name)
+}
 
 // object reads KIND/NAMESPACE/NAME; a kind that is not known stays as it is
 // written.
-func object(text string, kinds map[string]string) (kind, namespace, name string, ok bool) {
+func object(text string, called func(string) (string, bool)) (kind, namespace, name string, ok bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" || parts[2] == "" {
 		return "", "", "", false
 	}
-	if known, ok := kinds[strings.ToLower(parts[0])]; ok {
+	if known, ok := called(parts[0]); ok {
 		parts[0] = known
 	}
 	return parts[0], parts[1], parts[2], true
 }
 
 func baseline(text string) (*routingv1.Workload, bool) {
-	kind, namespace, name, ok := object(text, baselineKinds)
+	kind, namespace, name, ok := object(text, baselineKind)
 	return &routingv1.Workload{Kind: kind, Namespace: namespace, Name: name}, ok
 }
 

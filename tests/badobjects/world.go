@@ -91,9 +91,7 @@ func newWorld(objects []document) (*world, error) {
 	for name, extract := range indexes.Rollouts() {
 		builder.WithIndex(baseline.NewRollout(), name, extract)
 	}
-	builder.WithStatusSubresource(&crdv1.SignadotSandbox{}, &crdv1.SignadotRouteGroup{}, &crdv1.ForkedWorkload{},
-		&crdv1.SignadotExternalWorkload{}, &crdv1.VirtualWorkload{}, &crdv1.RoutingConfig{})
-	for _, kind := range unsupported.Kinds() {
+	for _, kind := range crdv1.Kinds() {
 		builder.WithStatusSubresource(kind.New())
 	}
 	for _, d := range objects {
@@ -177,17 +175,6 @@ func (l *log) Put(_ context.Context, f event.Fact) (event.Pos, error) {
 // Settle implements publish.Publisher.
 func (*log) Settle(event.Key) {}
 
-// lists gives an empty list of each kind that has a controller.
-func lists() map[string]client.ObjectList {
-	return map[string]client.ObjectList{
-		crdv1.KindSandbox: &crdv1.SignadotSandboxList{}, crdv1.KindRouteGroup: &crdv1.SignadotRouteGroupList{},
-		crdv1.KindForkedWorkload: &crdv1.ForkedWorkloadList{}, crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkloadList{},
-		crdv1.KindVirtualWorkload: &crdv1.VirtualWorkloadList{}, crdv1.KindRoutingConfig: &crdv1.RoutingConfigList{},
-		crdv1.KindJob: &crdv1.JobList{}, crdv1.KindJobRunnerGroup: &crdv1.JobRunnerGroupList{},
-		crdv1.KindLifecycleMethods: &crdv1.SignadotObjectLifecycleMethodsList{}, crdv1.KindIstioRoute: &crdv1.IstioRouteList{},
-	}
-}
-
 // rounds is how often every object is looked at: often enough for what a sandbox
 // makes to be looked at as well.
 const rounds = 2
@@ -218,7 +205,8 @@ func (w *world) run(ctx context.Context, handle func(kind string, err error)) er
 
 // list gives the objects of a kind.
 func (w *world) list(ctx context.Context, kind string) ([]client.Object, error) {
-	list := lists()[kind]
+	of, _ := crdv1.KindCalled(kind)
+	list := of.NewList()
 	if err := w.client.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list %s: %w", kind, err)
 	}

@@ -22,31 +22,7 @@ type Field struct {
 }
 
 // Kinds are those whose controllers this version has, in the order of a report.
-func Kinds() []string {
-	return []string{
-		crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload,
-		crdv1.KindExternalWorkload, crdv1.KindVirtualWorkload, crdv1.KindRoutingConfig,
-	}
-}
-
-// empty gives an empty object of a kind.
-func empty(kind string) any {
-	switch kind {
-	case crdv1.KindSandbox:
-		return crdv1.SignadotSandbox{}
-	case crdv1.KindRouteGroup:
-		return crdv1.SignadotRouteGroup{}
-	case crdv1.KindForkedWorkload:
-		return crdv1.ForkedWorkload{}
-	case crdv1.KindExternalWorkload:
-		return crdv1.SignadotExternalWorkload{}
-	case crdv1.KindVirtualWorkload:
-		return crdv1.VirtualWorkload{}
-	case crdv1.KindRoutingConfig:
-		return crdv1.RoutingConfig{}
-	}
-	return nil
-}
+func Kinds() []string { return crdv1.Names(crdv1.SupportedKinds()) }
 
 // ignored are the fields that are accepted and change nothing, with the reason.
 func ignored() map[string]string {
@@ -77,7 +53,8 @@ func empties(kind, path string) bool {
 func Of(kind string) []Field {
 	reasons := ignored()
 	paths := map[string]bool{}
-	object := reflect.TypeOf(empty(kind))
+	called, _ := crdv1.KindCalled(kind)
+	object := reflect.TypeOf(called.New()).Elem()
 	for _, top := range []string{"Spec", "Status"} {
 		part, _ := object.FieldByName(top)
 		walk(part.Type, strings.ToLower(top), paths)

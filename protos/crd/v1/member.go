@@ -1,15 +1,12 @@
 package v1
 
-import "k8s.io/apimachinery/pkg/runtime"
-
 // Member is a sandboxed workload of any kind (a ForkedWorkload, a
 // SignadotExternalWorkload or a VirtualWorkload), as those read it that route to it:
 // RoutingConfigs, sandboxes and route groups.
 //
 // +kubebuilder:object:generate=false
 type Member interface {
-	Conditioned
-	runtime.Object
+	Object
 	// MemberKind is its kind, one of MemberKinds. Objects out of a cache have
 	// forgotten theirs.
 	MemberKind() string
@@ -24,24 +21,6 @@ type Member interface {
 	// RoutingInfo says how requests can reach it; nil as long as that is not known.
 	// It is part of the status.
 	RoutingInfo() *WorkloadRoutingInfo
-}
-
-// MemberKinds gives the kinds of sandboxed workloads.
-func MemberKinds() []string {
-	return []string{KindForkedWorkload, KindExternalWorkload, KindVirtualWorkload}
-}
-
-// NewMember gives an empty member of a kind; false when it is none of MemberKinds.
-func NewMember(kind string) (Member, bool) {
-	switch kind {
-	case KindForkedWorkload:
-		return &ForkedWorkload{}, true
-	case KindExternalWorkload:
-		return &SignadotExternalWorkload{}, true
-	case KindVirtualWorkload:
-		return &VirtualWorkload{}, true
-	}
-	return nil, false
 }
 
 // MemberKind is ForkedWorkload.

@@ -20,36 +20,11 @@ func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: Version}
 }
 
-// Names of the kinds.
-const (
-	KindSandbox          = "SignadotSandbox"
-	KindRouteGroup       = "SignadotRouteGroup"
-	KindForkedWorkload   = "ForkedWorkload"
-	KindExternalWorkload = "SignadotExternalWorkload"
-	KindVirtualWorkload  = "VirtualWorkload"
-	KindRoutingConfig    = "RoutingConfig"
-	KindIstioRoute       = "IstioRoute"
-	KindResource         = "Resource"
-	KindLifecycleMethods = "SignadotObjectLifecycleMethods"
-	KindJobRunnerGroup   = "JobRunnerGroup"
-	KindJob              = "Job"
-)
-
 // AddToScheme makes the scheme know every kind and its list. It never fails.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(),
-		&SignadotSandbox{}, &SignadotSandboxList{},
-		&SignadotRouteGroup{}, &SignadotRouteGroupList{},
-		&ForkedWorkload{}, &ForkedWorkloadList{},
-		&SignadotExternalWorkload{}, &SignadotExternalWorkloadList{},
-		&VirtualWorkload{}, &VirtualWorkloadList{},
-		&RoutingConfig{}, &RoutingConfigList{},
-		&IstioRoute{}, &IstioRouteList{},
-		&Resource{}, &ResourceList{},
-		&SignadotObjectLifecycleMethods{}, &SignadotObjectLifecycleMethodsList{},
-		&JobRunnerGroup{}, &JobRunnerGroupList{},
-		&Job{}, &JobList{},
-	)
+	for _, k := range Kinds() {
+		scheme.AddKnownTypes(GroupVersion(), k.New(), k.NewList())
+	}
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

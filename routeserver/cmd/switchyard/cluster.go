@@ -26,16 +26,6 @@ import (
 // silent takes what libraries would write between the lines of an answer.
 var silent = slog.New(slog.DiscardHandler)
 
-// kinds are those that a dry run can be about, as they may be written.
-var kinds = map[string]string{
-	"signadotsandbox": crdv1.KindSandbox, "signadotsandboxes": crdv1.KindSandbox, "sandbox": crdv1.KindSandbox,
-	"routingconfig": crdv1.KindRoutingConfig, "routingconfigs": crdv1.KindRoutingConfig,
-	"forkedworkload": crdv1.KindForkedWorkload, "forkedworkloads": crdv1.KindForkedWorkload,
-	"signadotexternalworkload": crdv1.KindExternalWorkload, "signadotexternalworkloads": crdv1.KindExternalWorkload,
-	"virtualworkload": crdv1.KindVirtualWorkload, "virtualworkloads": crdv1.KindVirtualWorkload,
-	"signadotroutegroup": crdv1.KindRouteGroup, "signadotroutegroups": crdv1.KindRouteGroup, "routegroup": crdv1.KindRouteGroup,
-}
-
 // plan lets the controllers say what they would do, reading the cluster with the
 // user's own rights.
 func plan(ctx context.Context, access *rest.Config, ask cli.PlanRequest) (cli.Plan, error) {
@@ -138,12 +128,12 @@ func objectsOf(ask cli.PlanRequest) (objects []client.Object, passed []string, e
 	if ask.Kind == "" {
 		return ours(ask.Text)
 	}
-	kind, ok := kinds[strings.ToLower(strings.TrimSuffix(ask.Kind, ".signadot.com"))]
-	if !ok {
-		return nil, nil, fmt.Errorf("a %s cannot be asked about: name a SignadotSandbox, SignadotRouteGroup, RoutingConfig, ForkedWorkload, SignadotExternalWorkload or VirtualWorkload", ask.Kind)
+	kind, ok := crdv1.KindCalled(ask.Kind)
+	if !ok || !kind.Supported {
+		return nil, nil, fmt.Errorf("a %s cannot be asked about: name a %s", ask.Kind, strings.Join(crdv1.Names(crdv1.SupportedKinds()), ", "))
 	}
 	u := &unstructured.Unstructured{Object: map[string]any{}}
-	u.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
+	u.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind.Name))
 	u.SetNamespace(ask.Namespace)
 	u.SetName(ask.Name)
 	return []client.Object{u}, nil, nil

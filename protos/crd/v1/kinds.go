@@ -1,0 +1,150 @@
+package v1
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Names of the kinds.
+const (
+	KindSandbox          = "SignadotSandbox"
+	KindRouteGroup       = "SignadotRouteGroup"
+	KindForkedWorkload   = "ForkedWorkload"
+	KindExternalWorkload = "SignadotExternalWorkload"
+	KindVirtualWorkload  = "VirtualWorkload"
+	KindRoutingConfig    = "RoutingConfig"
+	KindIstioRoute       = "IstioRoute"
+	KindResource         = "Resource"
+	KindLifecycleMethods = "SignadotObjectLifecycleMethods"
+	KindJobRunnerGroup   = "JobRunnerGroup"
+	KindJob              = "Job"
+)
+
+// Object is a custom resource of any kind.
+//
+// +kubebuilder:object:generate=false
+type Object interface {
+	Conditioned
+	runtime.Object
+}
+
+// ObjectList is a list of custom resources of one kind.
+//
+// +kubebuilder:object:generate=false
+type ObjectList interface {
+	metav1.ListInterface
+	runtime.Object
+}
+
+// Kind is one kind of custom resource. Its values come from Kinds.
+//
+// +kubebuilder:object:generate=false
+type Kind struct {
+	// Name is the kind as objects give it.
+	Name string
+	// Supported reports whether this version has a controller that acts on the kind.
+	// Others have one that says in their status that nothing does.
+	Supported bool
+	// Part reports whether sandboxes have objects of the kind made for them.
+	Part bool
+	// New returns an empty object, NewList an empty list.
+	New     func() Object
+	NewList func() ObjectList
+	// short are further names by which people may call the kind, in lower case.
+	short []string
+}
+
+// What can be said of a kind.
+const (
+	supported = 1 << iota
+	part
+)
+
+// Kinds returns every kind. Whatever has to know all of them, or those of one sort, reads
+// them here; the sorts keep this order.
+func Kinds() []Kind {
+	return []Kind{
+		kind[SignadotSandbox, SignadotSandboxList](KindSandbox, supported, "sandbox", "sds"),
+		kind[SignadotRouteGroup, SignadotRouteGroupList](KindRouteGroup, supported, "routegroup", "sdrg"),
+		kind[RoutingConfig, RoutingConfigList](KindRoutingConfig, supported|part, "sdrc"),
+		kind[ForkedWorkload, ForkedWorkloadList](KindForkedWorkload, supported|part, "sdfw"),
+		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|part, "externalworkload", "sdxw"),
+		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|part, "sdvw"),
+		kind[Resource, ResourceList](KindResource, part, "sdmr"),
+		kind[Job, JobList](KindJob, 0, "sdjb"),
+		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
+		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, 0, "solm"),
+		kind[IstioRoute, IstioRouteList](KindIstioRoute, 0, "sdir"),
+	}
+}
+
+func kind[T, L any, P interface {
+	*T
+	Object
+}, Q interface {
+	*L
+	ObjectList
+}](name string, sorts int, short ...string) Kind {
+	return Kind{
+		Name: name, Supported: sorts&supported != 0, Part: sorts&part != 0, short: short,
+		New:     func() Object { return P(new(T)) },
+		NewList: func() ObjectList { return Q(new(L)) },
+	}
+}
+
+// SupportedKinds returns the kinds that a controller acts on.
+func SupportedKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Supported })
+}
+
+// PartKinds returns the kinds of what is made for sandboxes.
+func PartKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Part })
+}
+
+// MemberKinds returns the kinds of sandboxed workloads, whose objects are Members.
+func MemberKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { _, is := k.New().(Member); return !is })
+}
+
+// Names returns the names of kinds.
+func Names(kinds []Kind) []string {
+	var out []string
+	for _, k := range kinds {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+// IsMember reports whether a kind is one of MemberKinds, the only supported ones with a namespace.
+func IsMember(name string) bool {
+	_, is := NewMember(name)
+	return is
+}
+
+// KindCalled returns the kind that people call so: by its name or its plural in any case,
+// or by a short name, with or without the API group. False when there is none.
+func KindCalled(text string) (Kind, bool) {
+	text = strings.TrimSuffix(strings.ToLower(text), "."+Group)
+	for _, k := range Kinds() {
+		name := strings.ToLower(k.Name)
+		if slices.Contains(append(k.short, name, name+"s", name+"es"), text) {
+			return k, true
+		}
+	}
+	return Kind{}, false
+}
+
+// NewMember returns an empty member of a kind; false when it is none of MemberKinds.
+func NewMember(name string) (Member, bool) {
+	for _, k := range Kinds() {
+		if k.Name == name {
+			m, is := k.New().(Member)
+			return m, is
+		}
+	}
+	return nil, false
+}
