@@ -17,7 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/indexes"
+	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -36,7 +36,7 @@ type simulation struct {
 	config      Config
 	world       *world
 	statements  *statements
-	controllers map[string]reconcile.Reconciler
+	controllers map[string]kinds.Controller
 	// queue are the objects to look at, each once; looked are all that were, in
 	// order.
 	queue  []identity
@@ -57,8 +57,8 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	if s.controllers, err = controllersOn(s.world, facts, c, now); err != nil {
 		return nil, err
 	}
-	errs := []error{indexes.Add(ctx, s.world)}
-	for name, index := range indexes.Rollouts() {
+	errs := []error{kinds.AddIndexes(ctx, s.world)}
+	for name, index := range kinds.RolloutIndexes() {
 		errs = append(errs, s.world.IndexField(ctx, baseline.NewRollout(), name, index))
 	}
 	return s, errors.Join(errs...)

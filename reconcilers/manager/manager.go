@@ -21,15 +21,19 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
-	"switchyard.dev/reconcilers/indexes"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
@@ -252,7 +256,7 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 // at any time.
 func (m *Main) findRollouts() (err error) {
 	m.rollouts, err = rollouts.New(rollouts.Config{
-		REST: m.config.REST, Namespaces: m.config.Namespaces, Indexes: indexes.Rollouts(), Logger: m.config.Logger,
+		REST: m.config.REST, Namespaces: m.config.Namespaces, Indexes: kinds.RolloutIndexes(), Logger: m.config.Logger,
 	})
 	return err
 }
@@ -314,15 +318,22 @@ func (m *Main) addControllers(ctx context.Context) error {
 	if err := m.addCoverage(now); err != nil {
 		return err
 	}
-	parts := Parts{Publisher: m.publisher, Objects: objects, Now: time.Now,
-		Live: atrest.Live(m.manager.GetAPIReader(), m.installation), Namespaces: m.config.Namespaces,
-		OperatorNamespace: m.config.Namespace, Injected: now, PatchPowers: m.config.PatchPowers,
-		AuthorsAsked:      m.config.AskAuthors,
-		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: m.config.KeyHeaders}
-	if err := m.addReceipts(&parts); err != nil {
+	c := kinds.Config{
+		Needs: member.Needs{
+			Access: apply.Access{
+				Client: m.manager.GetClient(), Live: atrest.Live(m.manager.GetAPIReader(), m.installation),
+				Now: time.Now, Events: m.manager.GetEventRecorder(crdv1.FieldManager),
+			},
+			Publisher: m.publisher, Injected: now,
+		},
+		Namespaces: m.config.Namespaces, OperatorNamespace: m.config.Namespace,
+		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
+		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
+	}
+	if c.Receipts, err = m.addReceipts(objects.Again[crdv1.KindRoutingConfig]); err != nil {
 		return err
 	}
-	return Controllers(ctx, m.manager, parts)
+	return addControllers(ctx, m.manager, c, objects.Again)
 }
 
 // addCoverage adds the metric of pods with sidecars.
@@ -340,23 +351,22 @@ func (m *Main) addCoverage(now inject.Settings) error {
 	return nil
 }
 
-// addReceipts adds what asks who has acknowledged a routing key, if somebody is to
-// be asked.
-func (m *Main) addReceipts(parts *Parts) error {
+// addReceipts adds what asks who has acknowledged a routing key, and returns it; nil if
+// nobody is to be asked. again is where RoutingConfigs are told of answers.
+func (m *Main) addReceipts(again publish.Again) (routingconfig.Receipts, error) {
 	if m.config.RouteServer == "" {
-		return nil
+		return nil, nil
 	}
 	receipts, err := receipt.New(receipt.Config{
-		Address: m.config.RouteServer, TokenFile: m.config.RouteServerToken, Roots: m.config.Trust, Again: parts.Objects.RoutingConfigs, Logger: m.config.Logger, Metrics: m.config.Metrics,
+		Address: m.config.RouteServer, TokenFile: m.config.RouteServerToken, Roots: m.config.Trust, Again: again, Logger: m.config.Logger, Metrics: m.config.Metrics,
 	})
 	if err != nil {
-		return fmt.Errorf("make what asks for receipts: %w", err)
+		return nil, fmt.Errorf("make what asks for receipts: %w", err)
 	}
 	if err := m.manager.Add(onLeader(receipts.Run)); err != nil {
-		return fmt.Errorf("add what asks for receipts: %w", err)
+		return nil, fmt.Errorf("add what asks for receipts: %w", err)
 	}
-	parts.Receipts = receipts
-	return nil
+	return receipts, nil
 }
 
 // addWebhook adds the injecting webhook.

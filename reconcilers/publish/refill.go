@@ -25,17 +25,16 @@ type Objects struct {
 
 	// Live reads past every cache. There needs it.
 	Live client.Reader
-	// RoutingConfigs leads to the controller of that kind, Members to those of the
-	// kinds of crdv1.MemberKinds. All have to read from them.
-	RoutingConfigs Again
-	Members        map[string]Again
+	// Again leads to the controller of each kind whose objects have facts. All have to
+	// read from it.
+	Again map[string]Again
 }
 
 // NewObjects reads objects from the given client, which may be a cache.
 func NewObjects(c client.Reader) *Objects {
-	o := &Objects{client: c, RoutingConfigs: make(Again), Members: map[string]Again{}}
+	o := &Objects{client: c, Again: map[string]Again{crdv1.KindRoutingConfig: make(Again)}}
 	for _, kind := range crdv1.MemberKinds() {
-		o.Members[kind.Name] = make(Again)
+		o.Again[kind.Name] = make(Again)
 	}
 	return o
 }
@@ -73,12 +72,12 @@ func (o *Objects) Refill(ctx context.Context) error {
 		return err
 	}
 	for _, m := range members {
-		if err := hand(ctx, o.Members[m.MemberKind()], m); err != nil {
+		if err := hand(ctx, o.Again[m.MemberKind()], m); err != nil {
 			return err
 		}
 	}
 	for i := range configs.Items {
-		if err := hand(ctx, o.RoutingConfigs, &configs.Items[i]); err != nil {
+		if err := hand(ctx, o.Again[crdv1.KindRoutingConfig], &configs.Items[i]); err != nil {
 			return err
 		}
 	}

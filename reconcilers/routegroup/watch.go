@@ -14,6 +14,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -21,7 +22,7 @@ import (
 const indexMaker = "metadata.controller.routegroup"
 
 // Setup makes the controller part of the manager.
-func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
+func (r *Reconciler) Setup(mgr ctrl.Manager, _ publish.Again, o controller.Options) error {
 	rivals := routingkey.Claimants(r.config.Client, crdv1.KindRouteGroup)
 	spec := builder.WithPredicates(guard.Updates(guard.SpecChanged))
 	b := ctrl.NewControllerManagedBy(mgr).

@@ -10,11 +10,12 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Setup makes the controller part of the manager.
-func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
+func (r *Reconciler) Setup(mgr ctrl.Manager, _ publish.Again, o controller.Options) error {
 	r.census.again = make(chan event.GenericEvent)
 	rivals := routingkey.Claimants(r.config.Client, crdv1.KindSandbox)
 	return ctrl.NewControllerManagedBy(mgr).

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/publish"
 )
 
 // Reconciler writes the status of the objects of one Kind. Make one with New.
@@ -42,7 +43,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // Setup makes the controller part of the manager.
-func (r *Reconciler) Setup(mgr ctrl.Manager, o controller.Options) error {
+func (r *Reconciler) Setup(mgr ctrl.Manager, _ publish.Again, o controller.Options) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("unsupported-" + strings.ToLower(r.kind.Name)).
 		WithOptions(o).

@@ -24,16 +24,9 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/indexes"
+	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/routegroup"
-	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
-	"switchyard.dev/reconcilers/unsupported"
-	"switchyard.dev/reconcilers/virtualworkload"
 )
 
 //go:embed testdata/world.yaml
@@ -65,7 +58,7 @@ func documents(world []byte) ([]document, error) {
 // world is a cluster in memory, with every controller.
 type world struct {
 	client      client.Client
-	controllers map[string]reconcile.Reconciler
+	controllers map[string]kinds.Controller
 }
 
 // fakeIndexer makes the indexes of a fake client.
@@ -85,10 +78,10 @@ func newWorld(objects []document) (*world, error) {
 		return nil, err
 	}
 	builder := fake.NewClientBuilder().WithScheme(scheme)
-	if err := indexes.Add(context.Background(), fakeIndexer{builder}); err != nil {
+	if err := kinds.AddIndexes(context.Background(), fakeIndexer{builder}); err != nil {
 		return nil, err
 	}
-	for name, extract := range indexes.Rollouts() {
+	for name, extract := range kinds.RolloutIndexes() {
 		builder.WithIndex(baseline.NewRollout(), name, extract)
 	}
 	for _, kind := range crdv1.Kinds() {
@@ -132,29 +125,20 @@ func decode(scheme *runtime.Scheme, d document) (client.Object, bool) {
 
 // addControllers makes the real ones.
 func (w *world) addControllers() error {
-	now := func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }
-	silent := func(context.Context, string) error { return nil }
-	access := apply.Access{Client: w.client, Live: w.client, Now: now}
-	needs := member.Needs{Access: access, Publisher: &log{}}
-	sandboxes, err1 := sandbox.New(sandbox.Config{Access: access, OperatorNamespace: "signadot"})
-	groups, err2 := routegroup.New(routegroup.Config{Access: access})
-	forks, err3 := forkedworkload.New(forkedworkload.Config{Needs: needs, Dial: silent})
-	externals, err4 := externalworkload.New(externalworkload.Config{Needs: needs})
-	virtuals, err5 := virtualworkload.New(virtualworkload.Config{Needs: needs})
-	routes, err6 := routingconfig.New(routingconfig.Config{Access: access, Publisher: needs.Publisher})
-	w.controllers = map[string]reconcile.Reconciler{
-		crdv1.KindSandbox: sandboxes, crdv1.KindRouteGroup: groups, crdv1.KindForkedWorkload: forks,
-		crdv1.KindExternalWorkload: externals, crdv1.KindVirtualWorkload: virtuals, crdv1.KindRoutingConfig: routes,
-	}
-	errs := []error{err1, err2, err3, err4, err5, err6}
-	for _, kind := range unsupported.Kinds() {
-		if kind.Name == crdv1.KindResource {
-			continue // That of this world is provided by another program, which the fake client does not tell.
-		}
-		standIn, err := unsupported.New(access, kind)
-		w.controllers[kind.Name], errs = standIn, append(errs, err)
-	}
-	return errors.Join(errs...)
+	controllers, err := kinds.Controllers(kinds.Config{
+		Needs: member.Needs{
+			Access: apply.Access{Client: w.client, Live: w.client, Now: func() time.Time {
+				return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC)
+			}},
+			Publisher: &log{},
+		},
+		OperatorNamespace: "signadot",
+		Dial:              func(context.Context, string) error { return nil },
+	})
+	// That of this world is provided by another program, which the fake client does not tell.
+	delete(controllers, crdv1.KindResource)
+	w.controllers = controllers
+	return err
 }
 
 // log takes every fact that can be written.

@@ -1,6 +1,4 @@
-// Package indexes is every index of the cache that controllers read by, in one
-// place: an index is made once, whoever reads by it.
-package indexes
+package kinds
 
 import (
 	"context"
@@ -33,9 +31,10 @@ func owned() []client.Object {
 	return out
 }
 
-// Add makes every index. It is called once, before the cache starts. also are kinds of
+// AddIndexes makes every index of the cache that controllers read by: one is made once,
+// whoever reads by it. It is called once, before the cache starts. also are kinds of
 // objects that are only made where somebody has asked for it.
-func Add(ctx context.Context, indexer client.FieldIndexer, also ...client.Object) error {
+func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client.Object) error {
 	var errs []error
 	for _, kind := range append(owned(), also...) {
 		errs = append(errs,
@@ -49,9 +48,9 @@ func Add(ctx context.Context, indexer client.FieldIndexer, also ...client.Object
 	return nil
 }
 
-// Rollouts gives the indexes of Argo Rollouts, which are in a cache of their own, by
+// RolloutIndexes returns the indexes of Argo Rollouts, which are in a cache of their own, by
 // name.
-func Rollouts() map[string]client.IndexerFunc {
+func RolloutIndexes() map[string]client.IndexerFunc {
 	return map[string]client.IndexerFunc{
 		apply.IndexOwner: apply.OwnerOf, member.IndexMaker: member.MakerOf, baseline.IndexReferred: baseline.ByReferred,
 	}
