@@ -29,7 +29,7 @@ type Config struct {
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
 	// TLS has sidecars speak TLS with route servers, and Trust are the authorities, as PEM,
-	// that they trust at first. Trust is required for pods where TLS is set.
+	// that they trust at first. Where TLS is set and Trust is empty no pod gets a sidecar.
 	TLS   bool
 	Trust string
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,

@@ -123,6 +123,10 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 		refused.Reason = reason
 		return refused
 	}
+	if cfg.TLS && cfg.Trust == "" {
+		refused.Reason = "the operator has no authority yet whom its sidecar would trust: make the pod anew once the controller manager is ready"
+		return refused
+	}
 	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}
 }
 

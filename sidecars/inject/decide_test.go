@@ -38,6 +38,32 @@ func baseline(change func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
+// Without an authority a sidecar would speak plain where it is to speak TLS, and for as
+// long as its pod lives.
+func TestWithoutAnAuthorityNoSidecarIsPutIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		tls    bool
+		trust  string
+		change func(*corev1.Pod)
+		reason string
+	}{
+		"before there is one": {true, "", func(*corev1.Pod) {}, "whom its sidecar would trust: make the pod anew"},
+		"once there is one":   {true, "authority", func(*corev1.Pod) {}, ""},
+		"where none is asked": {false, "", func(*corev1.Pod) {}, ""},
+		"beside what the pod must change": {true, "", func(p *corev1.Pod) { p.Spec.HostNetwork = true },
+			"set hostNetwork to false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.TLS, cfg.Trust = c.tls, c.trust
+			got := Decide(baseline(c.change), Namespace{Name: "shop"}, cfg)
+			if !got.Asked || got.Inject != (c.reason == "") || !strings.Contains(got.Reason, c.reason) {
+				t.Errorf("%+v: want %q", got, c.reason)
+			}
+		})
+	}
+}
+
 func TestDecideWhoGetsASidecar(t *testing.T) {
 	shop := Namespace{Name: "shop"}
 	cases := map[string]struct {
