@@ -93,9 +93,24 @@ func TestCallersAreForgotten(t *testing.T) {
 		for i := range 4 * callers.MaxRemembered {
 			enter(t, p, callers.At(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)))()
 		}
-		if n := p.Remembered(); n > callers.MaxRemembered {
+		if n := p.Remembered(); n > callers.MaxRemembered+1 { // and the one that holds something
 			t.Errorf("%s: %d callers are remembered", name, n)
 		}
 		held()
 	}
+}
+
+// However many callers hold something, how fast another one came is remembered.
+func TestARateIsRememberedBesideManyWhoHoldSomething(t *testing.T) {
+	p := callers.NewPool("streams", callers.Bounds{Pods: 1 << 20, Rate: 0.001, Burst: 1})
+	of := func(i int) callers.Caller { return callers.Caller{Kind: callers.Pod, Name: fmt.Sprint(i)} }
+	for i := range 2 * callers.MaxRemembered {
+		enter(t, p, of(i))
+	}
+	fast := of(-1)
+	enter(t, p, fast)()
+	for i := range callers.MaxRemembered / 2 {
+		enter(t, p, of(-2-i))
+	}
+	refused(t, p, fast, "0.001 streams a second")
 }

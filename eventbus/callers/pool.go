@@ -51,6 +51,8 @@ type Pool struct {
 	mu  sync.Mutex
 	all [kinds]int
 	of  map[Caller]*account
+	// idle is how many of those hold nothing.
+	idle int
 }
 
 // account is what is known of one caller.
@@ -75,7 +77,7 @@ func (p *Pool) Enter(c Caller) (leave func(), err error) {
 			return nil, p.tooMany("%d %s of one caller are under way", p.bounds.Each)
 		}
 		if a.speed != nil && a.speed.TokensAt(p.clock()) < 1 {
-			return nil, p.tooMany("one caller may begin %d %s a second", int(p.bounds.Rate))
+			return nil, p.tooMany("one caller may begin %g %s a second", p.bounds.Rate)
 		}
 	}
 	most := [kinds]int{p.bounds.Strangers, p.bounds.Pods, p.bounds.Ours}[c.Kind]
@@ -84,6 +86,9 @@ func (p *Pool) Enter(c Caller) (leave func(), err error) {
 	}
 	if a.speed != nil {
 		a.speed.AllowN(p.clock(), 1)
+	}
+	if a.held == 0 {
+		p.idle--
 	}
 	a.held++
 	p.all[c.Kind]++
@@ -97,7 +102,7 @@ func (p *Pool) Remembered() int {
 	return len(p.of)
 }
 
-func (p *Pool) tooMany(format string, n int) error {
+func (p *Pool) tooMany(format string, n any) error {
 	return &TooMany{Why: fmt.Sprintf(format, n, p.what), After: time.Second}
 }
 
@@ -106,8 +111,11 @@ func (p *Pool) leave(c Caller, a *account) {
 	defer p.mu.Unlock()
 	a.held--
 	p.all[c.Kind]--
-	if a.held == 0 && a.speed == nil {
-		delete(p.of, c)
+	if a.held > 0 {
+		return
+	}
+	if p.idle++; a.speed == nil {
+		p.drop(c)
 	}
 }
 
@@ -124,7 +132,14 @@ func (p *Pool) account(c Caller) *account {
 	// remember go sooner than others come.
 	p.forget(2)
 	p.of[c] = a
+	p.idle++
 	return a
+}
+
+// drop forgets a caller that holds nothing. p.mu is held.
+func (p *Pool) drop(c Caller) {
+	delete(p.of, c)
+	p.idle--
 }
 
 // forget forgets some callers that hold nothing, and more of them while there are too
@@ -132,12 +147,12 @@ func (p *Pool) account(c Caller) *account {
 func (p *Pool) forget(look int) {
 	now := p.clock()
 	for c, a := range p.of {
-		full := len(p.of) >= MaxRemembered
+		full := p.idle >= MaxRemembered
 		if look--; look < 0 && !full {
 			return
 		}
 		if a.held == 0 && (full || a.speed == nil || a.speed.TokensAt(now) >= float64(p.bounds.Burst)) {
-			delete(p.of, c)
+			p.drop(c)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 // Package endpoint puts the route server's xDS endpoint together: sidecars are
 // identified by their pods' tokens, and get the routes of their own workload from
 // a view of the table.
+//
+// What callers have of it are shares of package callers: connections here, tokens that are
+// checked for one address here, and the streams of one pod in package serve. What a pod's
+// streams hold in names and bytes is no number of calls, and is counted in serve.
 package endpoint
 
 import (
@@ -9,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"slices"
 
@@ -86,7 +91,11 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	identifier, err := identify.New(identify.Config{Verify: verifier.Verify, Pods: c.Client.CoreV1(), ReplicaSets: c.Client.AppsV1()})
+	questions := callers.NewPool("tokens that are not known yet", callers.Bounds{Each: questionsEach, Strangers: math.MaxInt})
+	verify := func(ctx context.Context, token string) (tokens.Identity, error) {
+		return verifier.VerifyAdmitted(ctx, token, func() (func(), error) { return questions.Enter(strangerIn(ctx)) })
+	}
+	identifier, err := identify.New(identify.Config{Verify: verify, Pods: c.Client.CoreV1(), ReplicaSets: c.Client.AppsV1()})
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +122,20 @@ func New(c Config) (*Endpoint, error) {
 		return nil, errors.Join(err, l.Close())
 	}
 	return e, nil
+}
+
+// questionsEach is how many tokens that are not known yet may wait to be checked of those
+// that come from one address: few enough that others have their turn within the patience of
+// a check, and enough for the sidecars of a node that masquerades, which all come at once
+// when a route server starts.
+const questionsEach = 64
+
+// strangerIn gives the stranger that has opened a stream.
+func strangerIn(ctx context.Context) callers.Caller {
+	if from, ok := peer.FromContext(ctx); ok {
+		return callers.At(from.Addr.String())
+	}
+	return callers.Caller{}
 }
 
 // countClosed counts the connections that were closed to make room.

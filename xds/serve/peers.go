@@ -2,13 +2,14 @@ package serve
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/xds/delta"
 	"switchyard.dev/xds/translate"
@@ -35,10 +36,11 @@ type Ack struct {
 type peers struct {
 	Config
 
+	streams *callers.Pool
+
 	mu         sync.Mutex
 	entries    map[*entry]struct{}
 	identities map[string]*identity
-	swept      time.Time
 
 	news news
 }
@@ -68,16 +70,12 @@ func (n *news) tell() {
 }
 
 // identity is what all streams of one peer come to.
-type identity struct {
-	streams, names, bytes int
-	// opens are the streams that it may open in a row, as of a time.
-	opens float64
-	asOf  time.Time
-}
+type identity struct{ streams, names, bytes int }
 
 // entry is one stream.
 type entry struct {
 	peer         Peer
+	left         func()
 	reached      func(string) (string, event.Pos) // nil: not told
 	names, bytes int                              // guarded by the peers' lock
 
@@ -86,61 +84,45 @@ type entry struct {
 }
 
 func newPeers(c Config) *peers {
-	return &peers{Config: c, entries: map[*entry]struct{}{}, identities: map[string]*identity{}}
+	return &peers{Config: c, entries: map[*entry]struct{}{}, identities: map[string]*identity{},
+		streams: callers.NewPool("streams", callers.Bounds{
+			Each: c.StreamsPerPeer, Pods: math.MaxInt, // Connections bound them all.
+			Rate: 1 / c.OpenEvery.Seconds(), Burst: c.OpensPerPeer,
+		})}
 }
 
 // join lets in one more stream of a peer, if it has not too many and has not
 // opened too many lately.
 func (p *peers) join(session Session) (*entry, error) {
+	peer := session.Peer
+	left, err := p.streams.Enter(callers.Caller{Kind: callers.Pod, Name: peer.UID})
+	if err != nil {
+		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s: %v", peer.Namespace, peer.Pod, err)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	peer, now := session.Peer, time.Now()
-	p.sweep(now)
 	id := p.identities[peer.UID]
 	if id == nil {
-		id = &identity{opens: float64(p.OpensPerPeer), asOf: now}
+		id = &identity{}
 		p.identities[peer.UID] = id
 	}
-	p.refill(id, now)
-	switch {
-	case id.streams >= p.StreamsPerPeer:
-		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has %d streams already", peer.Namespace, peer.Pod, p.StreamsPerPeer)
-	case id.opens < 1:
-		return nil, status.Errorf(codes.ResourceExhausted, "pod %s/%s has opened too many streams lately; one is let in every %v",
-			peer.Namespace, peer.Pod, p.OpenEvery)
-	}
 	id.streams++
-	id.opens--
-	e := &entry{peer: peer, reached: session.Reached}
+	e := &entry{peer: peer, left: left, reached: session.Reached}
 	p.entries[e] = struct{}{}
 	return e, nil
-}
-
-func (p *peers) refill(id *identity, now time.Time) {
-	earned := float64(now.Sub(id.asOf)) / float64(p.OpenEvery)
-	id.opens, id.asOf = min(float64(p.OpensPerPeer), id.opens+earned), now
-}
-
-// sweep forgets, now and then, identities of which there is nothing to remember.
-func (p *peers) sweep(now time.Time) {
-	if now.Sub(p.swept) < time.Minute {
-		return
-	}
-	p.swept = now
-	for uid, id := range p.identities {
-		if p.refill(id, now); id.streams == 0 && id.opens >= float64(p.OpensPerPeer) {
-			delete(p.identities, uid)
-		}
-	}
 }
 
 func (p *peers) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.news.tell()
+	e.left()
 	delete(p.entries, e)
 	id := p.identities[e.peer.UID]
 	id.streams, id.names, id.bytes = id.streams-1, id.names-e.names, id.bytes-e.bytes
+	if id.streams == 0 {
+		delete(p.identities, e.peer.UID)
+	}
 }
 
 // holds takes note of how much a stream holds. It is an error when all streams of

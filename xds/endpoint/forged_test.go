@@ -1,0 +1,89 @@
+package endpoint_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"switchyard.dev/xds/endpoint"
+	"switchyard.dev/xds/identify"
+	"switchyard.dev/xds/translate"
+	"switchyard.dev/xds/xdstest"
+)
+
+// busy is the way to an API server that takes its time over tokens.
+type busy struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b busy) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+		time.Sleep(200 * time.Millisecond)
+	}
+	return b.next.RoundTrip(r)
+}
+
+// Whoever forges tokens that only the API server can tell from real ones has them checked,
+// and has few checked at a time: a sidecar whose token is not known yet has its turn.
+func TestForgedTokensFromOneAddressKeepNoSidecarOut(t *testing.T) {
+	const perConnection = 16
+	c, board := newCluster(t), xdstest.NewBoard(t)
+	board.Declare(xdstest.Fork{
+		Baseline: customer, Key: "k1", Sandbox: "sb", Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.1:80"),
+	})
+	board.Complete()
+	slow := rest.CopyConfig(c.server.Config)
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return busy{next} })
+	client, err := kubernetes.NewForConfig(slow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := endpoint.New(endpoint.Config{View: board.View, Client: client, Address: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	token := c.pod("customer-5f6d-a", identify.Audience, c.deployed("customer"))
+	var attack errgroup.Group
+	attack.Go(func() error {
+		for i := 0; ctx.Err() == nil; i += perConnection {
+			attacker := xdstest.Dial(t, e.Address(), from("127.0.0.2"))
+			for j := range perConnection {
+				xdstest.Open(t, attacker, fmt.Sprintf("%s%08d", token[:len(token)-8], i+j))
+			}
+			time.Sleep(50 * time.Millisecond) // 320 a second come, and 40 are checked
+		}
+		return nil
+	})
+	t.Cleanup(func() { stop(); _ = attack.Wait() })
+	time.Sleep(time.Second) // They are on their way.
+	sidecar := xdstest.Open(t, xdstest.Dial(t, e.Address()), token)
+	sidecar.Subscribe(translate.RouteName(customer))
+	if r := sidecar.Next(); len(r.Resources) != 1 {
+		t.Errorf("got %v", r)
+	}
+}
+
+// from dials from an address of this machine.
+func from(address string) grpc.DialOption {
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+	return grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) })
+}
