@@ -252,6 +252,31 @@ func unheard(t *testing.T, conn *nats.Conn, subject string) {
 	})
 }
 
+// TestNoQuotaOfReadersBoundsTheirConsumers: the README says so to who guards the credentials
+// of route servers. Once NATS has one that does, it belongs into the README's accounts.
+func TestNoQuotaOfReadersBoundsTheirConsumers(t *testing.T) {
+	const quota, many = 2, 20
+	begin := "  SWITCHYARD_READERS {\n"
+	accounts := strings.Replace(readmeAccounts(t), begin, begin+fmt.Sprintf("    jetstream { max_streams: 1, max_consumers: %d }\n", quota), 1)
+	if !strings.Contains(accounts, "max_consumers") {
+		t.Fatalf("the README has no line %q", begin)
+	}
+	c := startClusterWith(t, func(c *cluster, t *testing.T) { c.trustCertificatesIn(t, accounts) })
+	writer, _ := c.dial(t, manager)
+	_, reading := c.dial(t, routeServer)
+	if _, err := writer.Begin(t.Context(), event.Mark{}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range many {
+		name := fmt.Sprint("c", i)
+		question := fmt.Sprintf(`{"stream_name":"ROUTING","config":{"name":%q,"filter_subject":"routing.>","deliver_policy":"all","ack_policy":"none"}}`, name)
+		answer, err := reading.Request(connect.FollowerAPI+".CONSUMER.CREATE.ROUTING."+name+".routing.>", []byte(question), 5*time.Second)
+		if err != nil || strings.Contains(string(answer.Data), `"error"`) {
+			t.Fatalf("there is a quota after all: consumer %d of an account that may have %d: %v %v", i, quota, answer, err)
+		}
+	}
+}
+
 // misled has a reader use what it may call to have the servers write a fact, or take the log
 // away, in its place.
 func misled(t *testing.T, conn *nats.Conn, fact string) {

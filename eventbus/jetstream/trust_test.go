@@ -26,13 +26,19 @@ import (
 // their certificates.
 func (c *cluster) trustCertificates(t *testing.T) {
 	t.Helper()
+	c.trustCertificatesIn(t, readmeAccounts(t))
+}
+
+// trustCertificatesIn does so with these accounts.
+func (c *cluster) trustCertificatesIn(t *testing.T, accounts string) {
+	t.Helper()
 	ca, secure := c.encrypt(t)
 	for _, user := range []string{manager, routeServer} {
 		c.certify(t, ca, user)
 	}
 	c.account = "SWITCHYARD"
 	file := filepath.Join(c.dir, "accounts.conf")
-	write(t, file, []byte(readmeAccounts(t)))
+	write(t, file, []byte(accounts))
 	c.options = func(t *testing.T) *server.Options {
 		t.Helper()
 		o, err := server.ProcessConfigFile(file)
