@@ -143,7 +143,7 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	if c.Trust == nil && c.Inject.TLS {
-		c.Trust = trust.NewRoots("Secret webhook-server-cert, which this program keeps")
+		c.Trust = certs.NewRoots()
 	}
 	if c.SurveyEvery == 0 {
 		c.SurveyEvery = surveyEvery

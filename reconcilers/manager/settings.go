@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/door"
+	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -134,7 +135,7 @@ func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.
 	bus.Logger = logger
 	var trusted *trust.Roots
 	if s.Inject.TLS {
-		trusted = trust.NewRoots("Secret webhook-server-cert, which this program keeps")
+		trusted = certs.NewRoots()
 	}
 	if s.Bus.TLSWithOwn() {
 		bus.Roots = trusted

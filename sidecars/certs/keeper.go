@@ -48,6 +48,14 @@ type Config struct {
 	Log *slog.Logger
 }
 
+// secretName is the name of the Secret unless it is said otherwise.
+const secretName = "webhook-server-cert"
+
+// NewRoots returns Roots for a Config. They trust nobody before a Keeper has looked.
+func NewRoots() *trust.Roots {
+	return trust.NewRoots("Secret " + secretName + ", which this program keeps")
+}
+
 func (c *Config) setDefaults() {
 	text := func(s *string, value string) {
 		if *s == "" {
@@ -60,7 +68,7 @@ func (c *Config) setDefaults() {
 		}
 	}
 	text(&c.Namespace, "signadot")
-	text(&c.Secret, "webhook-server-cert")
+	text(&c.Secret, secretName)
 	text(&c.Registration, "signadot-mutating-webhook-configuration")
 	span(&c.Policy.Authority, 30*24*time.Hour)
 	span(&c.Policy.Leaf, 24*time.Hour)
@@ -96,8 +104,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Keeper keeps the webhook's certificate. It is safe for use by several
-// goroutines.
+// Keeper keeps the certificates of the webhook and of the programs, and their authority. It
+// is safe for use by several goroutines.
 type Keeper struct {
 	cfg Config
 
@@ -179,7 +187,7 @@ func (k *Keeper) Ensure(ctx context.Context) error {
 			return err
 		}
 	}
-	return errors.New("the webhook's Secret or configuration changed at every attempt to write it")
+	return errors.New("the Secrets of certificates or the webhook configurations changed at every attempt to write them")
 }
 
 // step does what is to be done now; done is false when another look is needed.
@@ -204,7 +212,7 @@ func (k *Keeper) step(ctx context.Context) (done bool, err error) {
 		if err := k.writeSecret(ctx, secret, next); err != nil {
 			return false, retriable(err)
 		}
-		k.cfg.Log.Info("the webhook's certificate changed", "steps", inSecret)
+		k.cfg.Log.Info("the authority, or the webhook's certificate, changed", "steps", inSecret)
 		state = next
 	}
 	if state.Current == nil || state.Leaf == nil {
@@ -273,7 +281,7 @@ func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 		}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read Secret %s, which holds the webhook's certificate: %w", key, err)
+		return nil, fmt.Errorf("cannot read Secret %s, which holds the authority and the webhook's certificate: %w", key, err)
 	}
 	return secret, nil
 }
