@@ -65,6 +65,18 @@ func TestAFolderThatServesNobodyIsRefusedWithWhatIsWrong(t *testing.T) {
 	}
 }
 
+// open gives a folder with the certificate of an authority of its own.
+func open(t *testing.T) *trust.Folder {
+	t.Helper()
+	ours, dir := trusttest.New(t, "ours"), t.TempDir()
+	ours.Write(t, dir, ours.Leaf(t, name))
+	f, err := trust.Open(trust.Config{Dir: dir, Name: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
 // served serves the health service over gRPC with what is in a folder.
 func served(t *testing.T, f *trust.Folder, acceptPlain bool, within time.Duration) (address string, l *callers.Listener) {
 	t.Helper()
@@ -95,13 +107,7 @@ func asks(t *testing.T, address string, roots *trust.Roots, name string) error {
 }
 
 func TestOnePortTakesTLSAndPlain(t *testing.T) {
-	ours := trusttest.New(t, "ours")
-	dir := t.TempDir()
-	ours.Write(t, dir, ours.Leaf(t, name))
-	f, err := trust.Open(trust.Config{Dir: dir, Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t)
 	both, _ := served(t, f, true, patience)
 	only, _ := served(t, f, false, patience)
 	for what, c := range map[string]struct {
@@ -234,13 +240,7 @@ func TestFilesThatChangeAreTakenUpUnderOpenConnections(t *testing.T) {
 
 // Half a handshake costs what a silent connection costs, and ends in time.
 func TestHalfHandshakesEnd(t *testing.T) {
-	ours := trusttest.New(t, "ours")
-	dir := t.TempDir()
-	ours.Write(t, dir, ours.Leaf(t, name))
-	f, err := trust.Open(trust.Config{Dir: dir, Name: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t)
 	address, l := served(t, f, true, 2*time.Second)
 	before, used := runtime.NumGoroutine(), heap()
 	begun, conns := time.Now(), make([]net.Conn, 0, 1000)

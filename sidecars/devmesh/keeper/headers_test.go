@@ -48,21 +48,11 @@ func TestCustomHeadersFollowOnAConnectionThatStays(t *testing.T) {
 
 // A sidecar that starts while the route server is away has the list that it last had.
 func TestCustomHeadersAreKeptWithTheRoutes(t *testing.T) {
-	r := newRig(t)
-	r.serveHTTP(r.app(8080), "baseline")
-	r.serveHTTP(r.fork("10.96.1.42:80"), "fork")
-	r.Board.Declare(sandbox("k1", "10.96.1.42:80", 8080))
-	r.Board.KeyHeaders("x-late")
-	r.Board.Complete()
-	r.serveXDS()
-	process := r.sidecar()
-	r.ready()
-	r.acked()
-	r.kept("")
-	r.grpc.Stop()
-	kill(process)
-	r.sidecar()
-	r.ready()
+	r := startAlone(t, func(r *rig) {
+		r.serveHTTP(r.fork("10.96.1.42:80"), "fork")
+		r.Board.Declare(sandbox("k1", "10.96.1.42:80", 8080))
+		r.Board.KeyHeaders("x-late")
+	})
 	r.expect("fork", 8080, [2]string{"x-late", "k1"})
 }
 

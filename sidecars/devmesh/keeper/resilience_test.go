@@ -74,7 +74,7 @@ func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
 	r.ready()
 	r.acked()
 	had := r.table()
-	r.kept(had)
+	r.kept()
 	r.grpc.Stop() // no control plane from here
 	kill(process)
 	process = r.sidecar()
@@ -99,8 +99,28 @@ func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
 	}
 }
 
+// startAlone gives a rig whose sidecar had the routes that declare makes, and has started
+// anew without a route server.
+func startAlone(t *testing.T, declare func(r *rig)) *rig {
+	t.Helper()
+	r := newRig(t)
+	r.serveHTTP(r.app(8080), "baseline")
+	declare(r)
+	r.Board.Complete()
+	r.serveXDS()
+	process := r.sidecar()
+	r.ready()
+	r.acked()
+	r.kept()
+	r.grpc.Stop()
+	kill(process)
+	r.sidecar()
+	r.ready()
+	return r
+}
+
 // kept waits until routes are on disk.
-func (r *rig) kept(string) {
+func (r *rig) kept() {
 	r.t.Helper()
 	r.eventually("the routes are on disk", func() error {
 		_, err := os.Stat(filepath.Join(r.run, "routes.pb"))

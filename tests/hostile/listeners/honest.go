@@ -38,7 +38,17 @@ var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "cu
 
 // get returns calls of a URL over HTTP.
 func get(url string) call {
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext}}
+	return checked(&http.Transport{DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext}, url, func(resp *http.Response, _ []byte) error {
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	})
+}
+
+// checked returns calls of a URL whose answers are right where check says so.
+func checked(transport *http.Transport, url string, check func(resp *http.Response, body []byte) error) call {
+	client := &http.Client{Transport: transport, Timeout: patience}
 	return func(ctx context.Context) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -49,13 +59,11 @@ func get(url string) call {
 			return err
 		}
 		defer resp.Body.Close()
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
 			return err
 		}
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
-		}
-		return nil
+		return check(resp, body)
 	}
 }
 

@@ -174,23 +174,12 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 
 // has asks an address until the answer has a text in it, which the address has too.
 func has(url, text string) call {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: from(honestAddress, patience).DialContext}}
-	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
+	return checked(&http.Transport{DialContext: from(honestAddress, patience).DialContext}, url, func(_ *http.Response, body []byte) error {
+		if !strings.Contains(string(body), text) {
+			return errors.New("not yet")
 		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err == nil && !strings.Contains(string(body), text) {
-			err = errors.New("not yet")
-		}
-		return err
-	}
+		return nil
+	})
 }
 
 func (o *Outcome) print(out io.Writer) {
