@@ -26,6 +26,9 @@ import (
 // A connection on which nothing goes on holds 30 KiB, and costs its client nothing. Between
 // idleFrom and idleAll the time shrinks that it is kept, from idleConnection to idleLeast:
 // so those that are used find room. Above stopAbove none is accepted, of whatever protocol.
+//
+// Where few files may be open there are few connections, which fill no memory. So the same
+// time shrinks between connectionsFrom and connectionsAll of them.
 const (
 	resetFrom   = 0.45
 	resetAll    = 1.45
@@ -35,7 +38,10 @@ const (
 	closeAbove  = 0.85
 	stopAbove   = 0.95
 	refuseAbove = 0.98
-	heapScale   = 2
+
+	connectionsFrom = 0.75
+	connectionsAll  = 0.90
+	heapScale       = 2
 	// countedFrom is the power of two of the bytes from which on a stream is counted:
 	// eight classes of streams, from 1 KiB to 128 KiB and more. At refuseAbove those
 	// of 8 KiB are ended.
@@ -45,7 +51,11 @@ const (
 	refreshOverload = 20 * time.Millisecond
 )
 
-const heapMonitor = "envoy.resource_monitors.fixed_heap"
+// The monitor of connections has no pressure, in Envoy 1.40, unless there is another.
+const (
+	heapMonitor        = "envoy.resource_monitors.fixed_heap"
+	connectionsMonitor = "envoy.resource_monitors.global_downstream_max_connections"
+)
 
 // overload sheds load before the kernel kills the proxy, and with it every
 // connection of the baseline.
@@ -54,8 +64,7 @@ func (b *builder) overload() *overloadv3.OverloadManager {
 		RefreshInterval: durationpb.New(refreshOverload),
 		ResourceMonitors: []*overloadv3.ResourceMonitor{
 			b.monitor(heapMonitor, &fixedheapv3.FixedHeapConfig{MaxHeapSizeBytes: heapScale * b.HeapBytes}),
-			b.monitor("envoy.resource_monitors.global_downstream_max_connections",
-				&connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: int64(b.Connections)}),
+			b.monitor(connectionsMonitor, &connectionsv3.DownstreamConnectionsConfig{MaxActiveDownstreamConnections: int64(b.Connections)}),
 		},
 		BufferFactoryConfig: &overloadv3.BufferFactoryConfig{MinimumAccountToTrackPowerOfTwo: countedFrom},
 		Actions:             b.memoryActions(),
@@ -82,10 +91,15 @@ func shed() []*overloadv3.LoadShedPoint {
 // between is a trigger that grows while the heap that is used does, from one share to
 // another.
 func between(from, to float64) *overloadv3.Trigger {
+	return scaled(heapMonitor, from/heapScale, to/heapScale)
+}
+
+// scaled is a trigger that grows while what a monitor sees does, from one value to another.
+func scaled(monitor string, from, to float64) *overloadv3.Trigger {
 	return &overloadv3.Trigger{
-		Name: heapMonitor,
+		Name: monitor,
 		TriggerOneof: &overloadv3.Trigger_Scaled{Scaled: &overloadv3.ScaledTrigger{
-			ScalingThreshold: from / heapScale, SaturationThreshold: to / heapScale,
+			ScalingThreshold: from, SaturationThreshold: to,
 		}},
 	}
 }
@@ -102,7 +116,8 @@ func (b *builder) memoryActions() []*overloadv3.OverloadAction {
 	})
 	return []*overloadv3.OverloadAction{
 		{Name: "envoy.overload_actions.reset_high_memory_stream", Triggers: []*overloadv3.Trigger{between(resetFrom, resetAll)}},
-		{Name: "envoy.overload_actions.reduce_timeouts", Triggers: []*overloadv3.Trigger{between(idleFrom, idleAll)}, TypedConfig: idle},
+		{Name: "envoy.overload_actions.reduce_timeouts", TypedConfig: idle,
+			Triggers: []*overloadv3.Trigger{between(idleFrom, idleAll), scaled(connectionsMonitor, connectionsFrom, connectionsAll)}},
 		{Name: "envoy.overload_actions.shrink_heap", Triggers: []*overloadv3.Trigger{above(shrinkAbove)}},
 		{Name: "envoy.overload_actions.stop_accepting_connections", Triggers: []*overloadv3.Trigger{above(stopAbove)}},
 		{Name: "envoy.overload_actions.stop_accepting_requests", Triggers: []*overloadv3.Trigger{above(refuseAbove)}},

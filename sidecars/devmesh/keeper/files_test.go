@@ -3,6 +3,7 @@ package keeper_test
 import (
 	"io"
 	"net"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -41,5 +42,39 @@ func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
 			_, err := r.get(8080)
 			return err
 		})
+	}
+}
+
+// Connections that are kept, with nothing going on, make room for others: also where so few
+// may be open that they fill no memory.
+func TestIdleConnectionsMakeRoomWhereFewFilesMayBeOpen(t *testing.T) {
+	r := newRig(t)
+	r.under = []string{"prlimit", "--nofile=1024:1024"}
+	r.serveHTTP(r.app(8080), "baseline")
+	r.Board.Complete()
+	r.serveXDS()
+	r.sidecar()
+	r.ready()
+	r.acked()
+	const many = 224
+	r.logged(`"connections":224`, 1)
+	fresh := &http.Transport{DisableKeepAlives: true}
+	for words, kept := range map[string]string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n": "kept", "": "silent"} {
+		var flood []net.Conn
+		for range 2 * many {
+			c, err := net.DialTimeout("tcp", net.JoinHostPort(r.address, "8080"), time.Second)
+			if err != nil {
+				break
+			}
+			flood = append(flood, c)
+			_, _ = io.WriteString(c, words)
+		}
+		r.eventually("the baseline is served beside connections that are "+kept, func() error {
+			_, err := r.over(fresh, 8080)
+			return err
+		})
+		for _, c := range flood {
+			_ = c.Close()
+		}
 	}
 }

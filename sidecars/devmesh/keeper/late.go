@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,10 @@ type late struct {
 	// ownPort is Envoy's: a connection to it would come back for ever.
 	ownPort uint16
 	logger  *slog.Logger
-	silent  silent
+	// most is how many connections may be open on which nobody has spoken yet; mostSilent
+	// when it is 0.
+	most   int
+	silent silent
 	// plain counts the connections that were passed on and are open.
 	plain atomic.Int64
 }
@@ -99,7 +103,7 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	if http, decided := speaksHTTP(said); http && decided {
 		return l.route(ctx, client, header, said)
 	}
-	leave := l.silent.add(client, mostSilent)
+	leave := l.silent.add(client, cmp.Or(l.most, mostSilent))
 	defer leave()
 	clientSays, appSays := make(chan spoken, 1), make(chan spoken, 1)
 	go func() { clientSays <- listenToClient(client, said) }()

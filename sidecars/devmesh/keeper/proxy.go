@@ -58,7 +58,8 @@ func newProxy(c Config) (*proxy, error) {
 	}
 	p := &proxy{
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
-		late:   &late{httpSocket: c.Proxy.LateHTTPSocket(), ownPort: uint16(c.Proxy.ListenPort), logger: c.Logger},
+		late: &late{httpSocket: c.Proxy.LateHTTPSocket(), ownPort: uint16(c.Proxy.ListenPort), logger: c.Logger,
+			most: max(1, min(mostSilent, int(c.Proxy.Connections/2)))},
 		ending: make(chan struct{}), drained: make(chan struct{}),
 	}
 	if err := replace(p.bootstrap, written); err != nil {
