@@ -17,8 +17,8 @@
 // The other packages: event is what a fact is and how it is written down;
 // archive keeps a log in a file; readers bounds how many read at once; audit finds where a log was tampered with;
 // embedded is the NATS server that keeps a JetStream log; connect reaches it
-// from another pod; callers keeps those apart who call, and callers/tokens tells who
-// they are; server, with cmd/eventbus, is the program of the event bus pod.
+// from another pod; wake wakes those who wait for a change; callers keeps those apart
+// who call, and callers/tokens tells who they are; server, with cmd/eventbus, is the program of the event bus pod.
 package eventbus
 
 import (

@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 // Store holds the events of one log at a time. It is safe for concurrent use.
@@ -20,12 +21,12 @@ type Store struct {
 	bytes  uint64
 	// newest is the place of the newest event of each key, of those kept.
 	newest map[event.Key]uint64
-	// changed is closed, and replaced, whenever anything above changes.
-	changed chan struct{}
+	// changed is sent whenever anything above changes.
+	changed wake.Signal
 }
 
 // NewStore gives an empty store: no log has begun.
-func NewStore() *Store { return &Store{changed: make(chan struct{})} }
+func NewStore() *Store { return &Store{} }
 
 // Open gives a log on this store.
 func (s *Store) Open() *Log { return &Log{store: s} }
@@ -99,12 +100,7 @@ func (s *Store) restart(epoch string) (event.Mark, error) {
 
 func (s *Store) clear(tip event.Mark) {
 	s.tip, s.events, s.bytes, s.newest = tip, nil, 0, map[event.Key]uint64{}
-	s.wake()
-}
-
-func (s *Store) wake() {
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.changed.Send()
 }
 
 // present says whether the epoch is the present one. The caller holds mu.
@@ -138,7 +134,7 @@ func (s *Store) record(key event.Key, m event.Message) event.Mark {
 	s.events = append(s.events, event.Stored{Pos: s.tip.Pos, Message: m})
 	s.bytes += uint64(sizeOf(m))
 	s.newest[key] = s.tip.Seq
-	s.wake()
+	s.changed.Send()
 	return s.tip
 }
 
@@ -162,7 +158,7 @@ func (s *Store) forget(floor event.Pos) error {
 		}
 	}
 	s.events = slices.Clone(s.events[n:])
-	s.wake()
+	s.changed.Send()
 	return nil
 }
 
@@ -266,5 +262,5 @@ func (s *Store) after(epoch string, seq uint64, n int) ([]event.Stored, <-chan s
 	}
 	from := s.index(seq + 1)
 	to := min(len(s.events), from+n)
-	return slices.Clone(s.events[from:to]), s.changed, nil
+	return slices.Clone(s.events[from:to]), s.changed.Next(), nil
 }

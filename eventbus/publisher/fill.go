@@ -49,21 +49,16 @@ func (p *Publisher) keepWhole(ctx context.Context) error {
 }
 
 // nextRound waits until a round is due and begins it.
-func (p *Publisher) nextRound(ctx context.Context) (string, error) {
-	for {
+func (p *Publisher) nextRound(ctx context.Context) (reason string, err error) {
+	err = p.changed.Until(ctx, func() bool {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		if p.round.due != "" {
-			defer p.mu.Unlock()
-			return p.round.begin(), nil
+			reason = p.round.begin()
 		}
-		changed := p.changed
-		p.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
+		return reason != ""
+	})
+	return reason, err
 }
 
 func (p *Publisher) again(reason string) {

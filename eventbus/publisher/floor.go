@@ -101,7 +101,7 @@ func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 		return History{}, false, nil
 	}
 	m.reach = m.last + min(h.room(), math.MaxUint64-m.last)
-	p.wake()
+	p.changed.Send()
 	h.Live, h.Foreign = m.live()
 	for _, f := range m.floors {
 		if f.Pos.Seq >= kept.Floor.Seq {
@@ -119,7 +119,7 @@ func (p *Publisher) forget(ctx context.Context, h History, step Step) error {
 	p.mu.Lock()
 	p.mirror.forget(step.Forget)
 	p.full, p.mirror.reach = false, 0 // The next look finds how much room there is.
-	p.wake()
+	p.changed.Send()
 	p.mu.Unlock()
 	left := h.Kept.Tip.Seq + 1 - step.Forget
 	p.config.Logger.Info("forgot the oldest events of the routing log", "reason", step.Reason,
@@ -234,24 +234,20 @@ func (p *Publisher) stateAgain(ctx context.Context, key event.Key, floor uint64)
 
 // take takes a key as Put does, and waits for it as long as ctx allows.
 func (p *Publisher) take(ctx context.Context, key event.Key) error {
-	for {
+	away := false
+	err := p.changed.Until(ctx, func() bool {
 		p.mu.Lock()
-		if p.mirror.free(key) {
+		defer p.mu.Unlock()
+		free := p.mirror.free(key)
+		if away = p.mirror.epoch == ""; free {
 			p.mirror.busy[key] = struct{}{}
-			p.mu.Unlock()
-			return nil
 		}
-		changed, away := p.changed, p.mirror.epoch == ""
-		p.mu.Unlock()
-		if away {
-			return ErrAway
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		return free || away
+	})
+	if away {
+		return ErrAway
 	}
+	return err
 }
 
 // give gives back a key that was taken. foreign says that somebody else has
@@ -263,24 +259,16 @@ func (p *Publisher) give(key event.Key, foreign bool) {
 	if foreign {
 		p.round.request(reasonForeign)
 	}
-	p.wake()
+	p.changed.Send()
 }
 
 // awaitFollowed waits until everything up to a place was read from the log.
 func (p *Publisher) awaitFollowed(ctx context.Context, seq uint64) error {
-	for {
+	return p.changed.Until(ctx, func() bool {
 		p.mu.Lock()
-		followed, changed := p.mirror.followed, p.changed
-		p.mu.Unlock()
-		if followed >= seq {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		defer p.mu.Unlock()
+		return p.mirror.followed >= seq
+	})
 }
 
 // learn takes a fact of the log in and says whether it was news. The caller

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 )
 
 const (
@@ -54,9 +55,8 @@ type Publisher struct {
 	unsettled []event.Key
 	// outgrown has the bounds looked at.
 	outgrown chan struct{}
-	// changed is closed, and replaced, when anything above changes that somebody
-	// waits for.
-	changed chan struct{}
+	// changed wakes those who wait for a change of anything above.
+	changed wake.Signal
 }
 
 // New gives a publisher that does nothing until Run.
@@ -64,10 +64,7 @@ func New(c Config) (*Publisher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return &Publisher{
-		config: c.withDefaults(), ended: map[string]uint64{},
-		outgrown: make(chan struct{}, 1), changed: make(chan struct{}),
-	}, nil
+	return &Publisher{config: c.withDefaults(), ended: map[string]uint64{}, outgrown: make(chan struct{}, 1)}, nil
 }
 
 // Put states a fact and gives its place in the log, which is an older one when
@@ -212,7 +209,7 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 			defer p.mu.Unlock()
 			return p.round.number, nil
 		}
-		changed, why := p.changed, p.why
+		changed, why := p.changed.Next(), p.why
 		starts := p.mirror.epoch == "" && why == nil
 		if !p.mirror.roomy() {
 			why, p.full = eventbus.ErrFull, true
@@ -253,7 +250,7 @@ func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) 
 	case errors.Is(err, ErrAway):
 		p.round.request(reasonMissed)
 	}
-	p.wake()
+	p.changed.Send()
 }
 
 func (p *Publisher) settle(key event.Key, round int) {
@@ -267,11 +264,5 @@ func (p *Publisher) miss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.round.request(reasonMissed)
-	p.wake()
-}
-
-// wake wakes all who wait for a change. The caller holds mu.
-func (p *Publisher) wake() {
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Send()
 }

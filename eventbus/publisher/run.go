@@ -154,7 +154,7 @@ func (p *Publisher) present(m mirror, interrupt context.CancelCauseFunc, last li
 	if !last.led || last.mark.Epoch != m.epoch || !m.whole() || p.round.filling {
 		p.round.due = reason
 	}
-	p.wake()
+	p.changed.Send()
 }
 
 // away takes the log away from those who would write it, and says whether it was
@@ -165,7 +165,7 @@ func (p *Publisher) away(why error) (whole bool) {
 	whole = p.mirror.whole()
 	p.mirror = mirror{newest: map[event.Key]event.Recorded{}, busy: p.mirror.busy}
 	p.interrupt, p.why, p.full = nil, why, false
-	p.wake()
+	p.changed.Send()
 	return whole
 }
 
@@ -183,7 +183,7 @@ func (p *Publisher) follow(ctx context.Context, f eventbus.Follower) error {
 			}
 			p.mirror.followed = max(p.mirror.followed, r.Pos.Seq)
 		}
-		p.wake()
+		p.changed.Send()
 		p.mu.Unlock()
 	}
 }

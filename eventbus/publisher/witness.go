@@ -188,29 +188,17 @@ func (p *Publisher) keepSaved(ctx context.Context) error {
 func (p *Publisher) saveLast(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSave)
 	defer cancel()
-	p.awaitIdle(ctx)
+	// Whoever states something now is waited for, unless the time is up.
+	_ = p.changed.Until(ctx, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.mirror.busy) == 0
+	})
 	w := p.seen()
 	if tip, err := p.config.Log.Tip(ctx); err != nil || tip.Epoch != w.Mark.Epoch || tip.Epoch == "" {
 		return
 	}
 	p.save(ctx, w)
-}
-
-// awaitIdle waits until nobody states anything any more.
-func (p *Publisher) awaitIdle(ctx context.Context) {
-	for {
-		p.mu.Lock()
-		busy, changed := len(p.mirror.busy), p.changed
-		p.mu.Unlock()
-		if busy == 0 {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // save saves a Witness. Failing it is no reason to stop: routes matter more than

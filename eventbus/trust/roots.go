@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"switchyard.dev/eventbus/wake"
 )
 
 // A bundle holds the authority, the next one, and those before it: few. What is larger is
@@ -28,13 +30,13 @@ type Roots struct {
 	bundle  []byte
 	pool    *x509.CertPool
 	names   []string
-	changed chan struct{} // closed and replaced when the bundle changes
+	changed wake.Signal // the bundle is another one
 	refusal error
 }
 
 // NewRoots returns Roots that trust nobody yet. from says, in errors, where the bundle
 // comes from.
-func NewRoots(from string) *Roots { return &Roots{from: from, changed: make(chan struct{})} }
+func NewRoots(from string) *Roots { return &Roots{from: from} }
 
 // Set replaces what is trusted by a bundle: certificates of authorities, as PEM. One that
 // is no bundle is an error, and changes nothing.
@@ -53,8 +55,7 @@ func (r *Roots) Set(bundle []byte) error {
 		r.pool.AddCert(c)
 		r.names = append(r.names, c.Subject.CommonName)
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	r.changed.Send()
 	return nil
 }
 
@@ -62,7 +63,7 @@ func (r *Roots) Set(bundle []byte) error {
 func (r *Roots) Bundle() ([]byte, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.bundle, r.changed
+	return r.bundle, r.changed.Next()
 }
 
 // ReadBundle returns the certificates of a bundle: authorities alone, one at least.

@@ -36,6 +36,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/routeserver/table"
 )
@@ -50,8 +51,8 @@ type History struct {
 	mu   sync.RWMutex
 	past *past
 	tail tail
-	// moved is closed, and replaced, whenever past has taken more.
-	moved  chan struct{}
+	// moved is sent whenever past has taken more.
+	moved  wake.Signal
 	recent []table.Table
 }
 
@@ -61,7 +62,7 @@ func New(cfg Config) (*History, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	h := &History{cfg: cfg, rebuilds: semaphore.NewWeighted(int64(cfg.Rebuilds)), moved: make(chan struct{})}
+	h := &History{cfg: cfg, rebuilds: semaphore.NewWeighted(int64(cfg.Rebuilds))}
 	h.begin("")
 	return h, nil
 }
@@ -101,13 +102,7 @@ func (h *History) begin(epoch string) {
 	defer h.mu.Unlock()
 	h.past = newPast(epoch, bounds{checkpoints: h.cfg.Checkpoints, rules: h.cfg.CheckpointRules, every: h.cfg.Every})
 	h.recent = nil
-	h.wake()
-}
-
-// wake tells those who wait that there is more. The caller holds mu.
-func (h *History) wake() {
-	close(h.moved)
-	h.moved = make(chan struct{})
+	h.moved.Send()
 }
 
 // read reads the log on from where it was left, until that fails, and tells
@@ -152,7 +147,7 @@ func (h *History) take(ctx context.Context, events []event.Stored) error {
 			h.folding = h.folding.Apply(part...)
 			h.mu.Lock()
 			h.past.take(part, h.folding)
-			h.wake()
+			h.moved.Send()
 			h.mu.Unlock()
 		}
 		raised = raised || mentionsFloor(opened)

@@ -98,7 +98,7 @@ func (h *History) Next(ctx context.Context, behind event.Pos) ([]event.Stored, e
 	for {
 		h.mu.RLock()
 		piece, atEnd := h.tail.behind(behind)
-		sure, moved := h.past.epoch == behind.Epoch, h.moved
+		sure, moved := h.past.epoch == behind.Epoch, h.moved.Next()
 		h.mu.RUnlock()
 		if len(piece) > 0 {
 			return piece, nil

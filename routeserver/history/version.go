@@ -168,22 +168,17 @@ func (h *History) await(ctx context.Context, pos, tip event.Pos) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, h.cfg.Patience,
 		fmt.Errorf("the past of the routing log has not been read up to %d yet; ask again", pos.Seq))
 	defer cancel()
-	for {
+	err := h.moved.Until(ctx, func() bool {
 		h.mu.RLock()
+		defer h.mu.RUnlock()
 		_, whole := h.past.oldest()
 		reached := h.past.tip()
-		ready := h.past.epoch == pos.Epoch && reached >= pos.Seq && (whole || reached >= tip.Seq)
-		moved := h.moved
-		h.mu.RUnlock()
-		if ready {
-			return nil
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return h.past.epoch == pos.Epoch && reached >= pos.Seq && (whole || reached >= tip.Seq)
+	})
+	if err != nil {
+		return context.Cause(ctx)
 	}
+	return nil
 }
 
 // Remember keeps a version at hand for those who ask for it again soon.

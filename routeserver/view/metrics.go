@@ -42,11 +42,11 @@ func newMetrics(v *View, registry prometheus.Registerer) (*metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.following, m.epochChanges, m.facts, m.lag,
-		gauge("sequence", "Position of the served table in the routing log.", func() float64 { return float64(v.shown.Load().table.Pos().Seq) }),
-		gauge("rules", "Rules in the served table.", func() float64 { return float64(v.shown.Load().table.Len()) }),
-		gauge("conflicts", "Members that lost their baseline to another one.", func() float64 { return float64(len(v.shown.Load().table.Conflicts())) }),
+		gauge("sequence", "Position of the served table in the routing log.", func() float64 { return float64(v.shown.Load().Pos().Seq) }),
+		gauge("rules", "Rules in the served table.", func() float64 { return float64(v.shown.Load().Len()) }),
+		gauge("conflicts", "Members that lost their baseline to another one.", func() float64 { return float64(len(v.shown.Load().Conflicts())) }),
 		gauge("whole", "1 once there is a whole table to serve.", func() float64 {
-			if v.shown.Load().table.Whole() {
+			if v.shown.Load().Whole() {
 				return 1
 			}
 			return 0

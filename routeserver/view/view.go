@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -17,16 +18,12 @@ import (
 type View struct {
 	cfg     Config
 	metrics *metrics
-	shown   atomic.Pointer[version]
+	// shown is the newest whole table. Those who wait for one with other rules are woken
+	// by newer, and those who wait for any other, of a later position too, by later.
+	shown        atomic.Pointer[table.Table]
+	newer, later wake.Signal
 	// folding is the newest table, whole or not. It belongs to Run.
 	folding table.Table
-}
-
-// version is a table, the channel that is closed when other rules are served, and
-// the one that is closed when any other table is: one of a later position too.
-type version struct {
-	table        table.Table
-	newer, later chan struct{}
 }
 
 // New gives a View that is cold until Run has followed the log to its end.
@@ -35,7 +32,7 @@ func New(cfg Config) (*View, error) {
 		return nil, err
 	}
 	v := &View{cfg: cfg.withDefaults()}
-	v.shown.Store(&version{newer: make(chan struct{}), later: make(chan struct{})})
+	v.shown.Store(&table.Table{})
 	m, err := newMetrics(v, v.cfg.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("view: register metrics: %w", err)
@@ -48,24 +45,18 @@ func New(cfg Config) (*View, error) {
 // is one with other rules. Before the first one it gives the empty table, which
 // is not whole. It never waits.
 func (v *View) Current() (table.Table, <-chan struct{}) {
-	shown := v.shown.Load()
-	return shown.table, shown.newer
+	newer := v.newer.Next()
+	return *v.shown.Load(), newer
 }
 
 // WaitWhole waits for the first whole table and gives the newest one, or ctx's
 // error.
-func (v *View) WaitWhole(ctx context.Context) (table.Table, error) {
-	for {
-		t, newer := v.Current()
-		if t.Whole() {
-			return t, nil
-		}
-		select {
-		case <-newer:
-		case <-ctx.Done():
-			return t, ctx.Err()
-		}
-	}
+func (v *View) WaitWhole(ctx context.Context) (t table.Table, err error) {
+	err = v.newer.Until(ctx, func() bool {
+		t = *v.shown.Load()
+		return t.Whole()
+	})
+	return t, err
 }
 
 // WaitFor waits until the table has reached a position and gives the newest one
@@ -79,25 +70,23 @@ func (v *View) WaitWhole(ctx context.Context) (table.Table, error) {
 // while the log cannot be followed nothing comes, nor does a position of an epoch
 // that had ended before.
 func (v *View) WaitFor(ctx context.Context, pos event.Pos) (table.Table, error) {
-	began := v.shown.Load().table.Pos().Epoch
-	for {
-		shown := v.shown.Load()
-		t := shown.table
-		switch at := t.Pos(); {
-		case t.Whole() && at.Epoch == pos.Epoch && at.Seq >= pos.Seq:
-			return t, nil
-		case began != "" && at.Epoch != began && at.Epoch != pos.Epoch:
-			return table.Table{}, fmt.Errorf("the table went on to epoch %s before it reached position %d of epoch %s: %w",
-				at.Epoch, pos.Seq, pos.Epoch, eventbus.ErrEpochEnded)
-		default:
-			began = at.Epoch
-		}
-		select {
-		case <-shown.later:
-		case <-ctx.Done():
-			return table.Table{}, fmt.Errorf("the table has not reached position %d of epoch %s: %w", pos.Seq, pos.Epoch, ctx.Err())
-		}
+	var t table.Table
+	began, passed := v.shown.Load().Pos().Epoch, false
+	err := v.later.Until(ctx, func() bool {
+		t = *v.shown.Load()
+		at := t.Pos()
+		passed = began != "" && at.Epoch != began && at.Epoch != pos.Epoch
+		began = at.Epoch
+		return passed || t.Whole() && at.Epoch == pos.Epoch && at.Seq >= pos.Seq
+	})
+	switch {
+	case err != nil:
+		return table.Table{}, fmt.Errorf("the table has not reached position %d of epoch %s: %w", pos.Seq, pos.Epoch, err)
+	case passed:
+		return table.Table{}, fmt.Errorf("the table went on to epoch %s before it reached position %d of epoch %s: %w",
+			t.Pos().Epoch, pos.Seq, pos.Epoch, eventbus.ErrEpochEnded)
 	}
+	return t, nil
 }
 
 // Run follows the log until ctx ends, whatever happens to it, and returns nil
@@ -208,21 +197,16 @@ func (v *View) fold(facts []event.Recorded, tip event.Pos) error {
 // show makes t the current table, and wakes readers if it serves anything else.
 func (v *View) show(t table.Table) {
 	old := v.shown.Load()
-	if !old.table.Whole() {
+	if !old.Whole() {
 		v.cfg.Logger.Info("serving the first routing table", "epoch", t.Pos().Epoch, "position", t.Pos().Seq, "rules", t.Len())
 	}
-	if was, now := old.table.Pos().Epoch, t.Pos().Epoch; old.table.Whole() && was != now {
+	if was, now := old.Pos().Epoch, t.Pos().Epoch; old.Whole() && was != now {
 		v.metrics.epochChanges.Inc()
 		v.cfg.Logger.Info("serving the table of a new epoch of the routing log", "oldEpoch", was, "newEpoch", now, "rules", t.Len())
 	}
-	is := &version{table: t, newer: old.newer, later: make(chan struct{})}
-	changed := !old.table.Whole() || old.table.Hash() != t.Hash()
-	if changed {
-		is.newer = make(chan struct{})
-	}
-	v.shown.Store(is)
-	close(old.later)
-	if changed {
-		close(old.newer)
+	v.shown.Store(&t)
+	v.later.Send()
+	if !old.Whole() || old.Hash() != t.Hash() {
+		v.newer.Send()
 	}
 }

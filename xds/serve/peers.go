@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/xds/delta"
 	"switchyard.dev/xds/translate"
 )
@@ -42,31 +43,8 @@ type peers struct {
 	entries    map[*entry]struct{}
 	identities map[string]*identity
 
-	news news
-}
-
-// news tells those who wait for it that there is some. The zero value is ready.
-type news struct {
-	mu  sync.Mutex
-	out chan struct{} // nil while nobody waits
-}
-
-func (n *news) wait() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.out == nil {
-		n.out = make(chan struct{})
-	}
-	return n.out
-}
-
-func (n *news) tell() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.out != nil {
-		close(n.out)
-		n.out = nil
-	}
+	// acknowledged is sent when what Acks says may have changed.
+	acknowledged wake.Signal
 }
 
 // identity is what all streams of one peer come to.
@@ -115,7 +93,7 @@ func (p *peers) join(session Session) (*entry, error) {
 func (p *peers) leave(e *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer p.news.tell()
+	defer p.acknowledged.Send()
 	e.left()
 	delete(p.entries, e)
 	id := p.identities[e.peer.UID]
@@ -176,7 +154,7 @@ func (e *entry) ack(st Status) Ack {
 // Acknowledged gives a channel that is closed when a client has accepted or refused
 // something since, has asked for something, or has left: when Acks has news. That a
 // newer table changes nothing for a client is none.
-func (s *Server) Acknowledged() <-chan struct{} { return s.peers.news.wait() }
+func (s *Server) Acknowledged() <-chan struct{} { return s.peers.acknowledged.Next() }
 
 // Acks gives what every connected client has of every resource that it asked for
 // and that its session's Receipt chooses: with FromView its routes, as one resource

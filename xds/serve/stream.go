@@ -127,7 +127,7 @@ func (s *stream) take(r *discoveryv3.DeltaDiscoveryRequest) error {
 		return err
 	}
 	refusing := s.entry.report(s.state, s.session.Receipt)
-	s.peers.news.tell()
+	s.peers.acknowledged.Send()
 	if names, bytes := s.state.Size(); names != s.entry.names || bytes != s.entry.bytes {
 		if err := s.peers.holds(s.entry, names, bytes); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -50,17 +51,10 @@ func TestAnAcceptanceThatIsLostWithItsStreamIsTakenFromTheNextOne(t *testing.T) 
 		TypeUrl: translate.RouteType, ResourceNamesSubscribe: []string{routes.Name},
 		InitialResourceVersions: map[string]string{routes.Name: sent},
 	})
-	deadline := time.After(10 * time.Second)
-	for {
-		v, changed := r.verdictOn(routes.Version)
-		if v == (verdict{settled: true}) {
-			break
-		}
-		select {
-		case <-changed:
-		case <-deadline:
-			t.Fatalf("the relay still waits for an answer to %s, which Envoy says it has", sent)
-		}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if r.changed.Until(ctx, func() bool { return r.verdictOn(routes.Version) == verdict{settled: true} }) != nil {
+		t.Fatalf("the relay still waits for an answer to %s, which Envoy says it has", sent)
 	}
 	if got := r.has(); got != routes.Version {
 		t.Errorf("the sidecar claims version %q, want %q", got, routes.Version)

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
@@ -26,7 +27,7 @@ type relay struct {
 	store    store
 
 	mu      sync.Mutex
-	changed chan struct{} // closed and replaced when anything below changes
+	changed wake.Signal // sent when anything below changes
 	// turn counts what was put before Envoy. Each time the version says which it
 	// is, so that an answer is never taken for one to the same routes put before it
 	// at another time.
@@ -49,7 +50,7 @@ type verdict struct {
 }
 
 func newRelay(w table.Workload, s store, logger *slog.Logger) *relay {
-	return &relay{workload: w, store: s, logger: logger, changed: make(chan struct{})}
+	return &relay{workload: w, store: s, logger: logger}
 }
 
 // turnMark stands between a version and the number of the turn.
@@ -87,7 +88,7 @@ func (r *relay) offer(routes translate.Resource) {
 	} else {
 		r.put(routes)
 	}
-	r.wake()
+	r.changed.Send()
 }
 
 // offerFirst gives Envoy something to start with, unless the route server was
@@ -106,7 +107,7 @@ func (r *relay) offerFirst() error {
 // the baseline alone; not the version that it has just refused, if any. The lock
 // is held.
 func (r *relay) fallBack(refused string) error {
-	defer r.wake()
+	defer r.changed.Send()
 	if len(r.good) > 0 && versionOf(r.good[0]) == refused {
 		r.good = nil
 	}
@@ -128,15 +129,14 @@ func (r *relay) fallBack(refused string) error {
 	return nil
 }
 
-// verdictOn tells what Envoy says about the version offered last, and gives a
-// channel that is closed when it may say something else.
-func (r *relay) verdictOn(version string) (verdict, <-chan struct{}) {
+// verdictOn returns what Envoy says about a version, if it is the one offered last.
+func (r *relay) verdictOn(version string) verdict {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if version != r.offered {
-		return verdict{}, r.changed
+		return verdict{}
 	}
-	return r.verdict, r.changed
+	return r.verdict
 }
 
 // has gives the version that Envoy accepted last, or "" when it has accepted none
@@ -155,7 +155,7 @@ func (r *relay) has() string {
 func (r *relay) Resources() ([]translate.Resource, <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.routes, r.changed
+	return r.routes, r.changed.Next()
 }
 
 // Open is serve.Sessions. The socket is Envoy's alone, so it shows no token.
@@ -209,7 +209,7 @@ func (r *relay) settle(s serve.Status) {
 	if len(r.routes) == 0 {
 		return
 	}
-	defer r.wake()
+	defer r.changed.Send()
 	current := versionOf(r.routes[0])
 	switch r.routes[0].Version {
 	case s.Acked:
@@ -226,10 +226,4 @@ func (r *relay) settle(s serve.Status) {
 			r.logger.Error("there are no routes to fall back to", "error", err)
 		}
 	}
-}
-
-// wake tells all who wait. The lock is held.
-func (r *relay) wake() {
-	close(r.changed)
-	r.changed = make(chan struct{})
 }

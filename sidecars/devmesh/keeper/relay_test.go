@@ -104,7 +104,7 @@ func (r *rehearsal) claims(when, want string) {
 
 func (r *rehearsal) says(when, version string, want verdict) {
 	r.t.Helper()
-	if got, _ := r.verdictOn(version); got != want {
+	if got := r.verdictOn(version); got != want {
 		r.t.Errorf("%s the verdict on %q is %+v, want %+v", when, version, got, want)
 	}
 }

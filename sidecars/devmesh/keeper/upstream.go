@@ -219,15 +219,10 @@ func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscov
 // try puts routes before Envoy and waits until it has accepted or refused them.
 func (u *upstream) try(ctx context.Context, whole translate.Resource) (refusal string, err error) {
 	u.relay.offer(whole)
-	for {
-		v, changed := u.relay.verdictOn(whole.Version)
-		if v.settled {
-			return v.refusal, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return "", ctx.Err()
-		}
-	}
+	err = u.relay.changed.Until(ctx, func() bool {
+		v := u.relay.verdictOn(whole.Version)
+		refusal = v.refusal
+		return v.settled
+	})
+	return refusal, err
 }
