@@ -10,6 +10,7 @@
 //     before stays.
 //   - ServerCredentials tell TLS from plain gRPC by the first byte of a connection, so
 //     that one port serves both.
+//   - Dial is how they reach each other over gRPC.
 //
 // A client that has Roots never speaks plain. What is wrong with a certificate is said in
 // words that name the file or the peer, and what to do.

@@ -95,7 +95,7 @@ func served(t *testing.T, f *trust.Folder, acceptPlain bool, within time.Duratio
 // asks asks it once.
 func asks(t *testing.T, address string, roots *trust.Roots, name string) error {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(trust.ClientCredentials(roots, name)))
+	conn, err := trust.Dial(address, name+":7777", roots)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestFilesThatChangeAreTakenUpUnderOpenConnections(t *testing.T) {
 	go func() { ended <- f.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	address, _ := served(t, f, false, patience)
-	open, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(trust.ClientCredentials(f.Roots(), name)))
+	open, err := trust.Dial(address, name, f.Roots())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/keepalive"
 
 	"switchyard.dev/eventbus/trust"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -118,20 +116,9 @@ func New(c Config) (*Receipts, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	host, _, _ := net.SplitHostPort(c.Address) // Validate has done so
-	conn, err := grpc.NewClient("passthrough:///"+c.Address,
-		grpc.WithTransportCredentials(trust.ClientCredentials(c.Roots, host)),
-		grpc.WithNoProxy(),
-		door.Show(c.TokenFile),
-		grpc.WithDisableServiceConfig(),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			MinConnectTimeout: time.Second,
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: time.Second},
-		}),
-	)
+	conn, err := trust.Dial(c.Address, c.Address, c.Roots, door.Show(c.TokenFile))
 	if err != nil {
-		return nil, fmt.Errorf("reach the route server at %s: %w", c.Address, err)
+		return nil, err
 	}
 	r := &Receipts{
 		config: c, conn: conn, client: routingv1.NewRoutingClient(conn), entries: map[string]*entry{},

@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/keepalive"
 
 	"switchyard.dev/eventbus/trust"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
@@ -182,19 +180,10 @@ func (p *Peers) connection(address string) (*grpc.ClientConn, error) {
 	if conn, ok := p.connections[address]; ok {
 		return conn, nil
 	}
-	conn, err := grpc.NewClient("passthrough:///"+address,
-		grpc.WithTransportCredentials(trust.ClientCredentials(p.cfg.Roots, p.host)),
-		grpc.WithNoProxy(), // pods reach each other
-		door.Show(p.cfg.TokenFile),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			MinConnectTimeout: time.Second,
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
-		}),
-	)
+	conn, err := trust.Dial(address, p.host, p.cfg.Roots,
+		door.Show(p.cfg.TokenFile), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)))
 	if err != nil {
-		return nil, fmt.Errorf("reach route server %s: %w", address, err)
+		return nil, err
 	}
 	p.connections[address] = conn
 	return conn, nil

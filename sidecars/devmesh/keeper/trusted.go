@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 
@@ -65,13 +64,12 @@ func (t *trusted) use(bundle []byte) error {
 	return nil
 }
 
-// credentials are those of connections to the route server at host:port.
-func (t *trusted) credentials(address string) credentials.TransportCredentials {
+// authorities returns whom route servers must be vouched for by; nil for nobody.
+func (t *trusted) authorities() *trust.Roots {
 	if t == nil {
-		return trust.ClientCredentials(nil, "")
+		return nil
 	}
-	host, _, _ := net.SplitHostPort(address) // Config.Validate has done so
-	return trust.ClientCredentials(t.roots, host)
+	return t.roots
 }
 
 // take takes in whom a route server says to trust. It is believed over a connection on

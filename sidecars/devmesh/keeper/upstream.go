@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
+	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/xds/translate"
 )
 
@@ -57,20 +57,17 @@ var errRefused = errors.New("refused")
 
 // run follows the route server until ctx ends, whatever happens to it.
 func (u *upstream) run(ctx context.Context) error {
-	// passthrough: the name is looked up for each attempt, and not kept.
-	conn, err := grpc.NewClient("passthrough:///"+u.address,
-		// Where it goes plain, from pods of an earlier release: the token is for this one
-		// server, valid for an hour, and good for reading one workload's routes.
-		grpc.WithTransportCredentials(u.trusted.credentials(u.address)),
+	// Where it goes plain, from pods of an earlier release: the token is for this one
+	// server, valid for an hour, and good for reading one workload's routes.
+	conn, err := trust.Dial(u.address, u.address, u.trusted.authorities(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxStored)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			MinConnectTimeout: 2 * time.Second,
 			Backoff:           backoff.Config{BaseDelay: retryMin, Multiplier: 1.6, Jitter: 0.3, MaxDelay: retryMax},
 		}),
 	)
 	if err != nil {
-		return fmt.Errorf("route server %s: %w", u.address, err)
+		return err
 	}
 	defer conn.Close()
 	u.received = &received{workload: u.relay.workload, edge: u.relay.store.edge}
