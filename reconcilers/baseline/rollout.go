@@ -16,10 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RolloutHash is the label that pods of a Rollout have in place of that of pods of a
-// Deployment.
-const RolloutHash = "rollouts-pod-template-hash"
-
 // RolloutKind is the kind of Argo Rollouts. A cluster has it only when somebody
 // installed it.
 func RolloutKind() schema.GroupVersionKind {

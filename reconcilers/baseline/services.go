@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Selects says whether a Service leads to pods made from the template, and is to be
@@ -81,7 +82,7 @@ func takesRequests(p *corev1.Pod) bool {
 // now, does not count: the next form is as much the baseline's.
 func Led(s *corev1.Service) map[string]string {
 	wanted := maps.Clone(s.Spec.Selector)
-	delete(wanted, RolloutHash)
+	delete(wanted, inject.RolloutHash)
 	return wanted
 }
 

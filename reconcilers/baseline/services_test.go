@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/sidecars/inject"
 )
 
 func TestWhichServicesLeadToABaseline(t *testing.T) {
@@ -19,8 +20,8 @@ func TestWhichServicesLeadToABaseline(t *testing.T) {
 		"one whose selector the pods match":                   {map[string]string{"app": "a"}, nil, true},
 		"one that wants a label that they have not":           {map[string]string{"app": "a", "color": "red"}, nil, false},
 		"one without a selector leads where somebody says":    {nil, nil, false},
-		"one into which Argo has put the hash of one form":    {map[string]string{"app": "a", baseline.RolloutHash: "7f8b"}, nil, true},
-		"one with nothing but such a hash leads to all kinds": {map[string]string{baseline.RolloutHash: "7f8b"}, nil, false},
+		"one into which Argo has put the hash of one form":    {map[string]string{"app": "a", inject.RolloutHash: "7f8b"}, nil, true},
+		"one with nothing but such a hash leads to all kinds": {map[string]string{inject.RolloutHash: "7f8b"}, nil, false},
 		"a headless one": {map[string]string{"app": "a"}, func(s *corev1.Service) { s.Spec.ClusterIP = "None" }, true},
 		"a name for a host elsewhere, whatever it selects":          {map[string]string{"app": "a"}, func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }, false},
 		"one that is to be left alone":                              {map[string]string{"app": "a"}, func(s *corev1.Service) { s.Annotations = map[string]string{"routing.signadot.com/ignore": "true"} }, false},

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,6 +25,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
 	"switchyard.dev/sidecars/coverage"
+	"switchyard.dev/sidecars/inject"
 )
 
 // Indexes with which a look at one member costs the same however many there are.
@@ -268,7 +268,7 @@ func heldOf(pods []corev1.Pod) map[maker]int64 {
 	out := map[maker]int64{}
 	for i := range pods {
 		if p := &pods[i]; p.DeletionTimestamp == nil && takesRequests(p) {
-			out[maker{workloadOf(p), p.Labels[RolloutHash] != ""}]++
+			out[maker{workloadOf(p), p.Labels[inject.RolloutHash] != ""}]++
 		}
 	}
 	return out
@@ -324,22 +324,10 @@ func (m Members) byPod(ctx context.Context, o client.Object) []reconcile.Request
 	return nil
 }
 
-// workloadOf names the workload of a pod; empty when it has none. A pod of a
-// Deployment or a Rollout belongs to a ReplicaSet, whose name is that of the workload
-// and a hash that the pod has as a label.
+// workloadOf names the workload of a pod; empty when it has none.
 func workloadOf(pod client.Object) string {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" {
-		return ""
-	}
-	for _, label := range []string{appsv1.DefaultDeploymentUniqueLabelKey, RolloutHash} {
-		if hash := pod.GetLabels()[label]; hash != "" {
-			if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
-				return name
-			}
-		}
-	}
-	return ""
+	w, _ := inject.OwnerOf(pod, pod.GetNamespace())
+	return w.Name
 }
 
 // named gives requests for the members whose baseline has this name.

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/sidecars/inject"
 )
 
 // podOf gives a pod of the form hash of a workload.
@@ -146,7 +147,7 @@ func TestWhichMembersAnEndpointIsAboutThatIsNotInMemory(t *testing.T) {
 	baseline("twin", 1) // A Rollout of its name has a pod in memory.
 	twin := held("twin", "1", "10.0.0.6")
 	delete(twin.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	twin.Labels[RolloutHash] = "h"
+	twin.Labels[inject.RolloutHash] = "h"
 	unknown := discoveryv1.Endpoint{Addresses: []string{"192.0.2.1"}}
 	for name, c := range map[string]struct {
 		slice *discoveryv1.EndpointSlice

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/sidecars/inject"
 )
 
 // trouble is why a pod does not get ready, as a reason for programs and a message for
@@ -28,7 +28,7 @@ func severity() []string {
 // former one waits for is mended already. Times are whole seconds, so it may be several.
 func newest(pods []corev1.Pod) []corev1.Pod {
 	form := func(p *corev1.Pod) string {
-		return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] + "/" + p.Labels[baseline.RolloutHash]
+		return p.Labels[appsv1.DefaultDeploymentUniqueLabelKey] + "/" + p.Labels[inject.RolloutHash]
 	}
 	var last metav1.Time
 	forms := map[string]bool{}

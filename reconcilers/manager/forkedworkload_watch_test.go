@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/sidecars/inject"
 )
 
 // looks counts how often ForkedWorkloads were reconciled in this process.
@@ -161,7 +161,7 @@ func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T)
 		"Service of-team": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-team"}, Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"team": "red"}, Ports: []corev1.ServicePort{{Port: 80}}}},
 		"Service of-a-form": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-a-form"}, Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"team": "red", baseline.RolloutHash: "h"}, Ports: []corev1.ServicePort{{Port: 80}}}},
+			Selector: map[string]string{"team": "red", inject.RolloutHash: "h"}, Ports: []corev1.ServicePort{{Port: 80}}}},
 		"PodDisruptionBudget of-tier": &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-tier"}, Spec: policyv1.PodDisruptionBudgetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}},
 	} {

@@ -146,7 +146,7 @@ func TestOwnerOf(t *testing.T) {
 		"a Deployment": {func(*corev1.Pod) {}, Workload{"Deployment", "shop", "customer"}},
 		"a Deployment with dashes in its name": {func(p *corev1.Pod) { p.OwnerReferences[0].Name = "a-7d9f-b-7d9f" },
 			Workload{"Deployment", "shop", "a-7d9f-b"}},
-		"a Rollout": {func(p *corev1.Pod) { p.Labels = map[string]string{rolloutHash: "7d9f"} },
+		"a Rollout": {func(p *corev1.Pod) { p.Labels = map[string]string{RolloutHash: "7d9f"} },
 			Workload{"ArgoRollout", "shop", "customer"}},
 		"an owner that does not control it": {func(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }, Workload{}},
 		"a ReplicaSet of another group":     {func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "x.dev/v1" }, Workload{}},

@@ -3,7 +3,7 @@ package inject
 import (
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,17 +15,18 @@ type Workload struct {
 	Namespace, Name string
 }
 
-// template hashes are labels that the two controllers put on the pods of each
+// Template hashes are labels that the two controllers put on the pods of each
 // of their ReplicaSets, whose name ends in the same hash.
 const (
-	deploymentHash = "pod-template-hash"
-	rolloutHash    = "rollouts-pod-template-hash"
+	deploymentHash = appsv1.DefaultDeploymentUniqueLabelKey
+	// RolloutHash is the label that pods of a Rollout have in place of a Deployment's.
+	RolloutHash = "rollouts-pod-template-hash"
 )
 
 // OwnerOf works out the workload of a pod from the pod alone. When there is
 // none it returns the reason, for people.
-func OwnerOf(pod *corev1.Pod, namespace string) (Workload, string) {
-	ref := metav1.GetControllerOf(pod)
+func OwnerOf(pod metav1.Object, namespace string) (Workload, string) {
+	ref := metav1.GetControllerOfNoCopy(pod)
 	if ref == nil {
 		return Workload{}, "the pod has no owner; only pods of a Deployment or a Rollout get a sidecar"
 	}
@@ -33,8 +34,8 @@ func OwnerOf(pod *corev1.Pod, namespace string) (Workload, string) {
 		return Workload{}, "the pod belongs to the " + ref.Kind + " " + ref.Name +
 			"; only pods of a Deployment or a Rollout get a sidecar"
 	}
-	for _, by := range []struct{ kind, label string }{{"ArgoRollout", rolloutHash}, {"Deployment", deploymentHash}} {
-		hash := pod.Labels[by.label]
+	for _, by := range []struct{ kind, label string }{{"ArgoRollout", RolloutHash}, {"Deployment", deploymentHash}} {
+		hash := pod.GetLabels()[by.label]
 		if name, cut := strings.CutSuffix(ref.Name, "-"+hash); cut && hash != "" && name != "" {
 			return Workload{Kind: by.kind, Namespace: namespace, Name: name}, ""
 		}

@@ -11,8 +11,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/sidecars/inject"
 )
 
 // TestRolloutsComeAndGo lives through everything with one manager that is never
@@ -61,7 +61,7 @@ func (c *cluster) checkFork(w *crdv1.ForkedWorkload) {
 	// Argo has put a hash into the selector of the stable Service, and none into ours.
 	var service corev1.Service
 	c.get(&service, fact.Services[0].To)
-	if _, hashed := service.Spec.Selector[baseline.RolloutHash]; hashed || len(service.Spec.Selector) != 1 {
+	if _, hashed := service.Spec.Selector[inject.RolloutHash]; hashed || len(service.Spec.Selector) != 1 {
 		c.t.Errorf("%s selects %v", service.Name, service.Spec.Selector)
 	}
 }
