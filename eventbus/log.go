@@ -14,11 +14,13 @@
 // and a table can be folded from the floor. So a log begins with its event
 // number 1 or with a Floor; when it begins otherwise something was lost.
 //
-// The other packages: event is what a fact is and how it is written down;
-// archive keeps a log in a file; readers bounds how many read at once; audit finds where a log was tampered with;
-// embedded is the NATS server that keeps a JetStream log; connect reaches it
-// from another pod; wake wakes those who wait for a change; callers keeps those apart
-// who call, and callers/tokens tells who they are; server, with cmd/eventbus, is the program of the event bus pod.
+// The other packages: event is what a fact is and how it is written down; projection
+// keeps what is folded from a log up to date; archive keeps a log in a file; readers
+// bounds how many read at once; audit finds where a log was tampered with; embedded
+// is the NATS server that keeps a JetStream log; connect reaches it from another
+// pod; wake wakes those who wait for a change; callers keeps those apart who call,
+// and callers/tokens tells who they are; server, with cmd/eventbus, is the program
+// of the event bus pod.
 package eventbus
 
 import (

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/projection"
 )
 
 // Config is what a History needs.
@@ -34,9 +35,8 @@ type Config struct {
 	// Patience bounds the wait until the past has been read up to a version that
 	// is asked for. Default 30 s.
 	Patience time.Duration
-	// RetryMin and RetryMax bound the wait before the log is read again. It
-	// doubles from one to the other. Default: 100 ms and 5 s.
-	RetryMin, RetryMax time.Duration
+	// Retry bounds the wait before the log is read again. Default: 100 ms and 5 s.
+	Retry projection.Retry
 	// Logger is told when the log cannot be read. Default: none.
 	Logger *slog.Logger
 }
@@ -48,10 +48,8 @@ func (c Config) Validate() error {
 		return errors.New("history: Config.Log is missing: say which log to read")
 	case c.Checkpoints < 0 || c.CheckpointRules < 0 || c.Every < 0 || c.Rebuilds < 0 || c.Recent < 0 || c.Patience < 0:
 		return errors.New("history: numbers in Config must not be negative")
-	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
-		return errors.New("history: Config.RetryMin must not be negative nor exceed RetryMax")
 	}
-	return nil
+	return c.Retry.Validate()
 }
 
 func (c Config) withDefaults() Config {
@@ -66,12 +64,7 @@ func (c Config) withDefaults() Config {
 	if c.Patience == 0 {
 		c.Patience = 30 * time.Second
 	}
-	if c.RetryMin == 0 {
-		c.RetryMin = 100 * time.Millisecond
-	}
-	if c.RetryMax == 0 {
-		c.RetryMax = max(5*time.Second, c.RetryMin)
-	}
+	c.Retry = c.Retry.Or(100*time.Millisecond, 5*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

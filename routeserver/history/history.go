@@ -36,6 +36,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/routeserver/table"
@@ -70,29 +71,14 @@ func New(cfg Config) (*History, error) {
 // Run reads the log until ctx ends, whatever happens to it, and returns nil
 // then. Call it once.
 func (h *History) Run(ctx context.Context) error {
-	wait := h.cfg.RetryMin
-	for {
-		progress, err := h.read(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if progress {
-			wait = h.cfg.RetryMin
-		}
-		// What is remembered may be of a log that is no more.
-		if errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrGone) || errors.Is(err, eventbus.ErrDamaged) {
-			h.begin("")
-		}
-		if !errors.Is(err, eventbus.ErrNoLog) {
-			h.cfg.Logger.Warn("the past of the routing log cannot be read on; it is read again", "error", err, "retryIn", wait.String())
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil
-		}
-		wait = min(2*wait, h.cfg.RetryMax)
-	}
+	return projection.Projection{
+		Read: h.read, Forget: func() { h.begin("") }, Retry: h.cfg.Retry,
+		Away: func(err error, retryIn time.Duration) {
+			if !errors.Is(err, eventbus.ErrNoLog) {
+				h.cfg.Logger.Warn("the past of the routing log cannot be read on; it is read again", "error", err, "retryIn", retryIn.String())
+			}
+		},
+	}.Run(ctx)
 }
 
 // begin forgets everything.

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/routeserver/explain"
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/history/fold"
@@ -93,7 +94,7 @@ func (w *writer) forget(floor event.Pos) {
 
 func remember(t *testing.T, cfg history.Config) *history.History {
 	t.Helper()
-	cfg.RetryMin, cfg.RetryMax = time.Millisecond, time.Millisecond
+	cfg.Retry = projection.Retry{Min: time.Millisecond, Max: time.Millisecond}
 	h, err := history.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/projection"
 )
 
 // Config is what a View needs.
@@ -18,32 +19,22 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics gets the collectors of the view. Default: none.
 	Metrics prometheus.Registerer
-	// RetryMin and RetryMax bound the wait before the log is followed again. It
-	// doubles from one to the other, and half of it is random. Default: 50 ms
-	// and 2 s.
-	RetryMin, RetryMax time.Duration
+	// Retry bounds the wait before the log is followed again. Default: 50 ms and 2 s.
+	Retry projection.Retry
 }
 
 // Validate tells what is wrong with a Config, or nil.
 func (c Config) Validate() error {
-	switch {
-	case c.Log == nil:
+	if c.Log == nil {
 		return errors.New("view: Config.Log is missing: say which log to follow")
-	case c.RetryMin < 0 || c.RetryMax < c.RetryMin:
-		return errors.New("view: Config.RetryMin must not be negative nor exceed RetryMax")
 	}
-	return nil
+	return c.Retry.Validate()
 }
 
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	if c.RetryMin == 0 {
-		c.RetryMin = 50 * time.Millisecond
-	}
-	if c.RetryMax == 0 {
-		c.RetryMax = max(2*time.Second, c.RetryMin)
-	}
+	c.Retry = c.Retry.Or(50*time.Millisecond, 2*time.Second)
 	return c
 }

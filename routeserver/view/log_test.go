@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/projection"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/view"
 )
@@ -42,7 +43,7 @@ func (h *heard) all() []string {
 func TestTheLogWarnsOnlyWhenThereWasATable(t *testing.T) {
 	var h heard
 	log := &scripted{tip: event.Pos{Epoch: "e", Seq: 2}}
-	v, err := view.New(view.Config{Log: log, Logger: slog.New(&h), RetryMin: time.Millisecond, RetryMax: time.Millisecond})
+	v, err := view.New(view.Config{Log: log, Logger: slog.New(&h), Retry: projection.Retry{Min: time.Millisecond, Max: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

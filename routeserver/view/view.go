@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
 )
@@ -22,8 +22,10 @@ type View struct {
 	// by newer, and those who wait for any other, of a later position too, by later.
 	shown        atomic.Pointer[table.Table]
 	newer, later wake.Signal
-	// folding is the newest table, whole or not. It belongs to Run.
+	// folding is the newest table, whole or not, and said why there is none, as was
+	// logged last. They belong to Run.
 	folding table.Table
+	said    string
 }
 
 // New gives a View that is cold until Run has followed the log to its end.
@@ -92,48 +94,23 @@ func (v *View) WaitFor(ctx context.Context, pos event.Pos) (table.Table, error) 
 // Run follows the log until ctx ends, whatever happens to it, and returns nil
 // then. Call it once.
 func (v *View) Run(ctx context.Context) error {
-	wait, said := v.cfg.RetryMin, ""
-	for {
-		progress, err := v.follow(ctx)
-		v.metrics.following.Set(0)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if progress {
-			wait = v.cfg.RetryMin
-		}
-		if errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrGone) {
-			// Fold anew, even if the epoch has the same name: a store that was
-			// rewound and written again has other facts at the same places, and
-			// what was withdrawn and then forgotten would stay in the table.
-			v.folding = table.Table{}
-		}
-		said = v.tellWhy(err, said, wait)
-		select {
-		case <-time.After(wait/2 + rand.N(wait/2+1)):
-		case <-ctx.Done():
-			return nil
-		}
-		wait = min(2*wait, v.cfg.RetryMax)
-	}
+	return projection.Projection{
+		Read: v.follow, Forget: func() { v.folding = table.Table{} }, Away: v.tellWhy, Retry: v.cfg.Retry,
+	}.Run(ctx)
 }
 
 // tellWhy logs why the log cannot be followed. Before the first table that is
 // how every start looks until the log has begun: once for each reason is enough.
-// The string said is the reason told last; it gives the new one.
-func (v *View) tellWhy(err error, said string, wait time.Duration) string {
-	if t, _ := v.Current(); t.Whole() {
+func (v *View) tellWhy(err error, retryIn time.Duration) {
+	if t := v.shown.Load(); t.Whole() {
 		v.cfg.Logger.Warn("the routing log cannot be followed; the last table stays",
-			"error", err, "retryIn", wait.String(), "position", t.Pos().Seq, "epoch", t.Pos().Epoch)
-		return ""
-	}
-	if why := err.Error(); why != said {
+			"error", err, "retryIn", retryIn.String(), "position", t.Pos().Seq, "epoch", t.Pos().Epoch)
+	} else if why := err.Error(); why != v.said {
 		v.cfg.Logger.Info("there is no routing table yet; nothing is served before the routing log can be followed",
-			"reason", err, "retryIn", wait.String(),
+			"reason", err, "retryIn", retryIn.String(),
 			"ifThisLasts", "see that the event bus is up and, in the operator's log, that it publishes")
-		return why
+		v.said = why
 	}
-	return said
 }
 
 // follow reads the log until that fails, and tells whether it got anything.
@@ -156,6 +133,7 @@ func (v *View) follow(ctx context.Context) (progress bool, err error) {
 		v.folding = table.Table{}
 	}
 	v.metrics.following.Set(1)
+	defer v.metrics.following.Set(0)
 	for {
 		facts, err := follower.Next(ctx)
 		if err != nil {

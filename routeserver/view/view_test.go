@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/eventbus/projection"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
@@ -190,8 +191,8 @@ func TestWaitWholeGivesUpWithItsContext(t *testing.T) {
 func TestABadConfigIsRefused(t *testing.T) {
 	for name, cfg := range map[string]view.Config{
 		"no log":             {},
-		"a wait below zero":  {Log: memory.New(), RetryMin: -1},
-		"minimum above most": {Log: memory.New(), RetryMin: 2, RetryMax: 1},
+		"a wait below zero":  {Log: memory.New(), Retry: projection.Retry{Min: -1}},
+		"minimum above most": {Log: memory.New(), Retry: projection.Retry{Min: 2, Max: 1}},
 	} {
 		if _, err := view.New(cfg); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -210,7 +211,7 @@ func TestMetricsSayWhatIsServed(t *testing.T) {
 	log := memory.New()
 	begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
-	v, err := view.New(view.Config{Log: log, Metrics: registry, RetryMin: time.Millisecond})
+	v, err := view.New(view.Config{Log: log, Metrics: registry, Retry: projection.Retry{Min: time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +251,7 @@ func values(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 
 func run(t *testing.T, log eventbus.Reader) *view.View {
 	t.Helper()
-	v, err := view.New(view.Config{Log: log, RetryMin: time.Millisecond, RetryMax: 4 * time.Millisecond})
+	v, err := view.New(view.Config{Log: log, Retry: projection.Retry{Min: time.Millisecond, Max: 4 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

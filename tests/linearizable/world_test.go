@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/routeserver/view"
 )
 
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, o options) *world {
 		if o.deaf && name == "server 2" {
 			s.log = deafTo{s.log}
 		}
-		if s.view, err = view.New(view.Config{Log: s.log, RetryMax: 200 * time.Millisecond}); err != nil {
+		if s.view, err = view.New(view.Config{Log: s.log, Retry: projection.Retry{Max: 200 * time.Millisecond}}); err != nil {
 			t.Fatal(err)
 		}
 		w.all.Go(func() { _ = s.view.Run(ctx) }) // nil when ctx ends
