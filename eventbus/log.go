@@ -19,8 +19,9 @@
 // bounds how many read at once; audit finds where a log was tampered with; embedded
 // is the NATS server that keeps a JetStream log; connect reaches it from another
 // pod; wake wakes those who wait for a change; callers keeps those apart who call,
-// and callers/tokens tells who they are; server, with cmd/eventbus, is the program
-// of the event bus pod.
+// and callers/tokens tells who they are; program is what the main functions of all
+// our programs have in common; server, with cmd/eventbus, is the program of the
+// event bus pod.
 package eventbus
 
 import (

@@ -3,6 +3,7 @@ package callers
 import (
 	"container/heap"
 	"container/list"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -42,23 +43,26 @@ type Listener struct {
 	seq int
 }
 
-// Listen bounds the connections of strangers on a listener. With writeWithin, a write
-// that takes longer ends the connection; 0 is for servers that have deadlines of their
-// own.
-func Listen(l net.Listener, most int, writeWithin time.Duration) *Listener {
-	return &Listener{Listener: l, most: max(1, most), writeWithin: writeWithin, conns: map[string]*Conn{}, groups: map[string]*group{}}
+// Listen listens on an address, host:port, and bounds the connections of strangers. With
+// writeWithin, a write that takes longer ends the connection; 0 is for servers that have
+// deadlines of their own. name is what callers find there: the log, if there is one, says now
+// and then that connections to it are closed to make room.
+func Listen(address, name string, most int, writeWithin time.Duration, logger *slog.Logger) (*Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for %s: %w", name, err)
+	}
+	return &Listener{
+		Listener: l, most: max(1, most), writeWithin: writeWithin, name: name, logger: logger,
+		conns: map[string]*Conn{}, groups: map[string]*group{},
+	}, nil
 }
 
 // warnEvery is how often it is said, at most, that connections are closed to make room.
 const warnEvery = time.Minute
 
-// Warn has it said in a log, now and then, that connections are closed to make room.
-// name is what callers find here. It is called before Accept.
-func (l *Listener) Warn(logger *slog.Logger, name string) {
-	l.logger, l.name = logger, name
-}
-
-// warn warns, unless it has done so lately.
+// warn says in the log that connections are closed to make room, unless it has done so
+// lately.
 func (l *Listener) warn(victim *Conn) {
 	l.warning.Lock()
 	defer l.warning.Unlock()

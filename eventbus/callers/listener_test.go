@@ -19,27 +19,20 @@ type site struct {
 
 func serve(t *testing.T, most int, within time.Duration) *site {
 	t.Helper()
-	s := listen(t, most, within)
-	s.begin()
-	return s
+	return listen(t, most, within, slog.New(slog.DiscardHandler))
 }
 
-func listen(t *testing.T, most int, within time.Duration) *site {
+// listen accepts and echoes.
+func listen(t *testing.T, most int, within time.Duration, logger *slog.Logger) *site {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := callers.Listen("127.0.0.1:0", "routes", most, within, logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := callers.Listen(inner, most, within)
 	t.Cleanup(func() { _ = l.Close() })
-	return &site{l, t}
-}
-
-// begin accepts and echoes.
-func (s *site) begin() {
 	go func() {
 		for {
-			c, err := s.Accept()
+			c, err := l.Accept()
 			if err != nil {
 				return
 			}
@@ -49,6 +42,7 @@ func (s *site) begin() {
 			}()
 		}
 	}()
+	return &site{l, t}
 }
 
 // from connects from 127.0.0.n, and is answered once.
@@ -115,9 +109,7 @@ func TestWhoHasMostMakesRoom(t *testing.T) {
 
 func TestItIsSaidNowAndThenThatConnectionsMakeRoom(t *testing.T) {
 	var said strings.Builder
-	s := listen(t, 2, 0)
-	s.Warn(slog.New(slog.NewTextHandler(&said, nil)), "routes")
-	s.begin()
+	s := listen(t, 2, 0, slog.New(slog.NewTextHandler(&said, nil)))
 	for range 10 {
 		s.from(2)
 	}
@@ -184,11 +176,10 @@ func TestTheKnownStay(t *testing.T) {
 }
 
 func TestWhoTakesNothingIsCutOff(t *testing.T) {
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := callers.Listen("127.0.0.1:0", "routes", 4, 100*time.Millisecond, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := callers.Listen(inner, 4, 100*time.Millisecond)
 	defer l.Close()
 	client, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {

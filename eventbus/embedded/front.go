@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -31,12 +30,11 @@ const dialWithin = 5 * time.Second
 // openFront leads clients of an address to the NATS server that listens at to. most is how
 // many connections strangers may have, and how many those who are known.
 func openFront(c Config, at net.Addr, to string) (*front, error) {
-	l, err := net.Listen("tcp", at.String())
+	l, err := callers.Listen(at.String(), "event bus", c.MaxConnections, callers.WriteWithin, c.Logger)
 	if err != nil {
-		return nil, fmt.Errorf("event bus: %w", err)
+		return nil, err
 	}
-	f := &front{listener: callers.Listen(l, c.MaxConnections, callers.WriteWithin), to: to, clients: map[string]string{}}
-	f.listener.Warn(c.Logger, "event bus")
+	f := &front{listener: l, to: to, clients: map[string]string{}}
 	go f.serve()
 	return f, nil
 }

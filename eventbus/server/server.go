@@ -10,8 +10,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 
@@ -20,6 +18,7 @@ import (
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 )
 
@@ -74,13 +73,13 @@ func Start(c Config) (*Server, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.serving, s.ctx = errgroup.WithContext(ctx)
-	if s.health, err = listen(c, "health", c.Settings.Health); err != nil {
+	if s.health, err = callers.Listen(c.Settings.Health, "health", maxConnections, 0, c.Logger); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("listen for health checks: %w", err)
+		return nil, err
 	}
-	if s.metrics, err = listen(c, "metrics", c.Settings.Metrics); err != nil {
+	if s.metrics, err = callers.Listen(c.Settings.Metrics, "metrics", maxConnections, 0, c.Logger); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("listen for metrics: %w", err)
+		return nil, err
 	}
 	s.serve()
 	bus, err := embedded.Start(embedded.Config{
@@ -128,13 +127,11 @@ func (s *Server) Addresses() (bus, health, metrics net.Addr) {
 
 // serve begins to serve HTTP.
 func (s *Server) serve() {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector{s})
 	health := http.NewServeMux()
 	health.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	health.HandleFunc("GET /readyz", s.answerReady)
 	metrics := http.NewServeMux()
-	metrics.Handle("GET /metrics", scrapes.New(registry))
+	metrics.Handle("GET /metrics", scrapes.New(program.Registry(collector{s})))
 	s.serving.Go(func() error { return callers.ServeProbes(s.ctx, s.health, health) })
 	s.serving.Go(func() error { return callers.ServeProbes(s.ctx, s.metrics, metrics) })
 }
@@ -182,14 +179,4 @@ func (s *Server) answerReady(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	fmt.Fprintln(w, "ok")
-}
-
-func listen(c Config, name, address string) (*callers.Listener, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	bounded := callers.Listen(l, maxConnections, 0)
-	bounded.Warn(c.Logger, name)
-	return bounded, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/program"
 )
 
 // Settings is the command line of the program.
@@ -37,7 +38,6 @@ type Settings struct {
 func ParseSettings(args []string, out io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("eventbus", flag.ContinueOnError)
-	flags.SetOutput(out)
 	flags.StringVar(&s.StoreDir, "store", "", "`directory` for the log; it must be on a disk that keeps what was synced")
 	flags.StringVar(&s.Listen, "listen", ":4222", "`address` for clients")
 	flags.StringVar(&s.Health, "health", ":8081", "`address` for /healthz and /readyz")
@@ -49,11 +49,8 @@ func ParseSettings(args []string, out io.Writer) (Settings, error) {
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "`directory` with tls.crt, tls.key and ca.crt, to speak TLS with clients; it is read again when it changes. Empty: plain only")
 	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let clients in that do not speak TLS: programs of an earlier release")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "least `level` to log: debug, info, warn or error")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, out); err != nil {
 		return Settings{}, err
-	}
-	if flags.NArg() > 0 {
-		return Settings{}, fmt.Errorf("%q is not a flag; all settings are flags, see -help", flags.Arg(0))
 	}
 	if len(s.Writers) == 0 {
 		s.Writers = []string{"signadot/signadot-controller-manager"}

@@ -80,11 +80,10 @@ func open(t *testing.T) *trust.Folder {
 // served serves the health service over gRPC with what is in a folder.
 func served(t *testing.T, f *trust.Folder, acceptPlain bool, within time.Duration) (address string, l *callers.Listener) {
 	t.Helper()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := callers.Listen("127.0.0.1:0", "health", 256, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l = callers.Listen(inner, 256, 0)
 	g := grpc.NewServer(grpc.Creds(trust.ServerCredentials(f.Server(), acceptPlain)), grpc.ConnectionTimeout(within))
 	healthv1.RegisterHealthServer(g, health.NewServer())
 	go func() { _ = g.Serve(l) }()

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus/program"
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
@@ -49,16 +50,12 @@ type Settings struct {
 func ParseSettings(args []string, help io.Writer) (Settings, error) {
 	var s Settings
 	flags := flag.NewFlagSet("manager "+Name, flag.ContinueOnError)
-	flags.SetOutput(help)
 	flags.DurationVar(&s.Wait, "wait", 2*time.Minute, "how long the controller manager is given to take its objects away; 0 for not at all")
 	flags.BoolVar(&s.Keep, "keep", false, "leave what people have made, and take away only what was made for it")
 	flags.StringVar(&s.Namespaces, "namespaces", "", "the namespaces in which the operator may work, with commas between them; empty for all")
 	flags.DurationVar(&s.Force, "force-within", 30*time.Second, "how long what is left after that is given, once finalizers are taken off")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
-	}
-	if flags.NArg() > 0 {
-		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
 	if s.Wait < 0 || s.Force <= 0 {
 		return Settings{}, fmt.Errorf("wait is %s and force-within is %s: give at least 0, and more than 0", s.Wait, s.Force)

@@ -43,15 +43,13 @@ func (m *Main) addListeners() error {
 		if one.address == "" || one.address == "0" {
 			continue
 		}
-		l, err := net.Listen("tcp", one.address)
+		l, err := callers.Listen(one.address, one.name, maxConnections, 0, m.config.Logger)
 		if err != nil {
-			return fmt.Errorf("listen for %s: %w", one.name, err)
+			return err
 		}
-		bounded := callers.Listen(l, maxConnections, 0)
-		bounded.Warn(m.config.Logger, one.name)
 		*one.at = l.Addr()
 		within := lastAnswers
-		serving := &manager.Server{Name: one.name, Server: callers.ProbeServer(one.handler), Listener: bounded, ShutdownTimeout: &within}
+		serving := &manager.Server{Name: one.name, Server: callers.ProbeServer(one.handler), Listener: l, ShutdownTimeout: &within}
 		if err := m.manager.Add(serving); err != nil {
 			return fmt.Errorf("add the listener for %s: %w", one.name, err)
 		}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/door"
@@ -58,9 +60,8 @@ const leastHistory = 16 << 20
 // POD_NAME, and the images of injected containers), then from the defaults. Usage
 // goes to help. The error is flag.ErrHelp when that is all that was asked for.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
-	s := Settings{Bus: connect.Config{Role: connect.Writer, Name: orElse(getenv("POD_NAME"), "controller-manager")}}
+	s := Settings{Bus: connect.Config{Role: connect.Writer, Name: cmp.Or(getenv("POD_NAME"), "controller-manager")}}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	flags.SetOutput(help)
 	flags.BoolVar(&s.LeaderElect, "leader-elect", false, "run controllers only while this process is the leader")
 	flags.StringVar(&s.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics")
 	flags.StringVar(&s.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
@@ -72,14 +73,11 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.Int64Var(&s.HistoryBytes, "history-bytes", jetstream.DefaultMaxBytes, "how many bytes the routing log may take; from half of that on it forgets sooner, and says so")
 	flags.DurationVar(&s.History.Age, "history-age", publisher.DefaultAge, "after how long events of the routing log are forgotten; 0 for never")
 	flags.BoolVar(&s.WaitForProxies, "wait-for-proxies", true, "call a routing key ready only when every DevMesh sidecar that can see it has acknowledged its rules")
-	flags.StringVar(&s.RouteServer, "routeserver-address", orElse(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
+	flags.StringVar(&s.RouteServer, "routeserver-address", cmp.Or(getenv("ROUTESERVER_ADDRESS"), defaultRouteServer), "where route servers serve gRPC, as host:port: they know what sidecars have acknowledged (environment: ROUTESERVER_ADDRESS)")
 	flags.StringVar(&s.RouteServerToken, "routeserver-token-file", door.TokenFile, "service-account token to show to route servers, which have room for the manager apart from everybody else; without the file it is a stranger to them")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
-	}
-	if flags.NArg() > 0 {
-		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
 	reached()
 	if s.Replicas != 1 && s.Replicas != 3 && s.Replicas != 5 {
@@ -113,14 +111,6 @@ func (s Settings) routeServer() string {
 		return ""
 	}
 	return s.RouteServer
-}
-
-// orElse gives value, or fallback when it is empty.
-func orElse(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }
 
 // Open gives the Config that the settings mean for the cluster that access

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -98,19 +97,17 @@ func (m *Main) listen() error {
 	}{
 		{"grpc", m.cfg.GRPCAddress, &m.onGRPC}, {"rest", m.cfg.RESTAddress, &m.onREST}, {"metrics", m.cfg.MetricsAddress, &m.onM},
 	} {
-		l, err := net.Listen("tcp", one.address)
-		if err != nil {
-			return fmt.Errorf("route server: %w", err)
-		}
 		// Of HTTP each answer has a deadline of its own.
 		within := time.Duration(0)
 		if one.listener == &m.onGRPC {
 			within = callers.WriteWithin
 		}
-		bounded := callers.Listen(l, m.cfg.MaxConnections, within)
-		bounded.Warn(m.cfg.Logger, one.name)
-		*one.listener = bounded
-		if err := m.cfg.Metrics.Register(closedBy(one.name, bounded)); err != nil {
+		l, err := callers.Listen(one.address, one.name, m.cfg.MaxConnections, within, m.cfg.Logger)
+		if err != nil {
+			return fmt.Errorf("route server: %w", err)
+		}
+		*one.listener = l
+		if err := m.cfg.Metrics.Register(closedBy(one.name, l)); err != nil {
 			return fmt.Errorf("route server: %w", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -8,11 +9,9 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
@@ -51,10 +50,9 @@ type Settings struct {
 // defaults. Usage goes to help. The error is flag.ErrHelp when that is all that
 // was asked for.
 func ParseSettings(args []string, getenv func(string) string, help io.Writer) (Settings, error) {
-	name := orElse(getenv("POD_NAME"), "routeserver")
+	name := cmp.Or(getenv("POD_NAME"), "routeserver")
 	s := Settings{Name: name, Own: ownAddresses(getenv("POD_IPS")), Bus: connect.Config{Role: connect.Follower, Name: name}}
 	flags := flag.NewFlagSet("routeserver", flag.ContinueOnError)
-	flags.SetOutput(help)
 	reached := connect.Flags(flags, getenv, &s.Bus)
 	flags.StringVar(&s.GRPCAddress, "grpc-address", ":7777", "address of the routes API over gRPC")
 	flags.StringVar(&s.RESTAddress, "rest-address", ":7778", "address of the routes API over HTTP, and of /healthz and /readyz")
@@ -67,11 +65,8 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let sidecars in that do not speak TLS: those injected by an earlier release. The routes API is open to both, whatever this says")
 	flags.BoolVar(&s.DemandTokens, "demand-tokens", false, "serve nobody over gRPC and HTTP who shows no service-account token made for "+door.Audience+", but for probes")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
-	if err := flags.Parse(args); err != nil {
+	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err
-	}
-	if flags.NArg() > 0 {
-		return Settings{}, fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
 	}
 	reached()
 	s.OwnAccounts = strings.FieldsFunc(*own, func(r rune) bool { return r == ',' || r == ' ' })
@@ -96,13 +91,6 @@ func (s Settings) validate() error {
 // ownAddresses reads the addresses of a pod as Kubernetes writes them.
 func ownAddresses(podIPs string) []string {
 	return strings.FieldsFunc(podIPs, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func orElse(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
 }
 
 // Open gives the Config that the settings mean, and a function that closes the
@@ -139,10 +127,8 @@ func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 			return Config{}, nil, err
 		}
 	}
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return Config{
-		TLS: folder, RequireTLS: !s.AcceptPlain, Log: log, Past: past, Logger: logger, Metrics: registry, Peers: others, Name: s.Name,
+		TLS: folder, RequireTLS: !s.AcceptPlain, Log: log, Past: past, Logger: logger, Metrics: program.Registry(), Peers: others, Name: s.Name,
 		GRPCAddress: s.GRPCAddress, RESTAddress: s.RESTAddress, MetricsAddress: s.MetricsAddress,
 	}, hangUp, nil
 }

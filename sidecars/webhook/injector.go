@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -173,16 +172,13 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Address)
+	listener, err := callers.Listen(cfg.Address, "webhook", i.most, 0, cfg.Log)
 	if err != nil {
-		return fmt.Errorf("webhook: %w", err)
+		return err
 	}
-	bounded := callers.Listen(listener, i.most, 0)
-	bounded.Warn(cfg.Log, "webhook")
-	if err := countClosed(cfg.Metrics, bounded); err != nil {
+	if err := countClosed(cfg.Metrics, listener); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	listener = bounded
 	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
 	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)

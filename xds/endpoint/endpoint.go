@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"net"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -112,14 +111,12 @@ func New(c Config) (*Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", c.Address)
-	if err != nil {
-		return nil, fmt.Errorf("listen for xDS: %w", err)
+	// A stream has a deadline for each write.
+	if e.listener, err = callers.Listen(c.Address, "xds", c.MaxConnections, 0, c.Logger); err != nil {
+		return nil, err
 	}
-	e.listener = callers.Listen(l, c.MaxConnections, 0) // a stream has a deadline for each write
-	e.listener.Warn(c.Logger, "xds")
 	if err := e.countClosed(c.Metrics); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, e.listener.Close())
 	}
 	return e, nil
 }

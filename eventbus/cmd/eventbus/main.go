@@ -4,36 +4,24 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/server"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
-		slog.Error("the event bus ended", "error", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("the event bus ended", run) }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, args []string) error {
 	settings, err := server.ParseSettings(args, os.Stderr)
 	if err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	slog.SetDefault(logger)
+	logger := program.Logger(settings.LogLevel)
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return fmt.Errorf("reach the API server, which vouches for the clients: %w", err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 )
@@ -36,8 +37,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	slog.SetDefault(logger)
+	logger := program.Logger(settings.LogLevel)
 	klog.SetSlogLogger(logger)
 	ctrl.SetLogger(logr.FromSlogHandler(logger.Handler()))
 

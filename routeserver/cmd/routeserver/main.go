@@ -4,34 +4,21 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/xds/routingkey"
 )
 
-func main() {
-	err := run(os.Args[1:])
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		slog.Error("the route server ended", "error", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("the route server ended", run) }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, args []string) error {
 	settings, err := server.ParseSettings(args, os.Getenv, os.Stderr)
 	if err != nil {
 		return err
 	}
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
-	slog.SetDefault(logger)
+	logger := program.Logger(settings.LogLevel)
 	config, hangUp, err := settings.Open(logger)
 	if err != nil {
 		return err

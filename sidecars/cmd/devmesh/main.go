@@ -11,32 +11,22 @@ package main
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 	"net"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/eventbus/program"
 	"switchyard.dev/sidecars/devmesh/keeper"
 )
 
-func main() {
-	config, err := keeper.FromEnvironment(os.Getenv)
-	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: config.Level}))
-	if err != nil {
-		logger.Error("the sidecar cannot start", "error", err)
-		os.Exit(1)
-	}
-	config.Logger = logger
-	if err := run(config, os.Args[1:]); err != nil {
-		logger.Error("the sidecar ended", "error", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("the sidecar ended", run) }
 
-func run(config keeper.Config, args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context, args []string) error {
+	config, err := keeper.FromEnvironment(os.Getenv)
+	config.Logger = program.Logger(config.Level)
+	if err != nil {
+		return fmt.Errorf("the sidecar cannot start: %w", err)
+	}
 	config.Proxy.ListenIPv6 = hasIPv6()
 	return keeper.Command(ctx, config, args)
 }

@@ -42,12 +42,10 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		w.WriteHeader(http.StatusOK)
 	})
 	mux.Handle("GET "+devmesh.ProbePath+"{port}", &probe{ip: c.PodIP, listener: c.Proxy.ListenPort, logger: c.Logger, refusing: map[uint16]bool{}})
-	l, err := net.Listen("tcp", c.ReadinessAddress)
+	l, err := callers.Listen(c.ReadinessAddress, "probes", maxProbes, 0, c.Logger)
 	if err != nil {
-		return fmt.Errorf("listen for probes: %w", err)
+		return err
 	}
-	bounded := callers.Listen(l, maxProbes, 0)
-	bounded.Warn(c.Logger, "probes")
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 2 * time.Second,
@@ -60,7 +58,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		<-life.Done()
 		_ = server.Close()
 	}()
-	if err := server.Serve(bounded); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil

@@ -1,0 +1,64 @@
+// Package program is what the main functions of our programs have in common: the end that
+// they are told of, a logger, flags, and metrics of the process.
+//
+// Three programs take less of it. The controller manager ends as controller-runtime has it,
+// with exit codes that the Jobs of the chart read. redirect is over in milliseconds, is told
+// nothing by flags, and has an exit code of its own for an environment that is wrong.
+// switchyard talks to people, not to a log.
+package program
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// Main runs a program with its arguments, without its name, until it ends; its context ends
+// when it is to. An error is logged as why ended, and makes the exit code 1; flag.ErrHelp is
+// none.
+func Main(ended string, run func(ctx context.Context, args []string) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		slog.Error(ended, "error", err)
+		os.Exit(1)
+	}
+}
+
+// Logger returns the logger of the program, which writes JSON to standard error, and is
+// slog's default from now on.
+func Logger(level slog.Level) *slog.Logger {
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	slog.SetDefault(logger)
+	return logger
+}
+
+// Parse reads arguments that are all flags. Usage goes to help; the error is flag.ErrHelp
+// when that is all that was asked for.
+func Parse(flags *flag.FlagSet, args []string, help io.Writer) error {
+	flags.SetOutput(help)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: all settings are flags, see -help", flags.Arg(0))
+	}
+	return nil
+}
+
+// Registry returns a registry with the metrics of the process, and more.
+func Registry(more ...prometheus.Collector) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(append(more, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))...)
+	return registry
+}
