@@ -37,6 +37,7 @@ var (
 		"routeserver/explain",
 		"routeserver/spelling",
 		"routeserver/history/fold",
+		"xds/assembly",
 		"xds/translate",
 		"xds/routingkey",
 		"sidecars/inject",

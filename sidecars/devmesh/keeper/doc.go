@@ -51,16 +51,10 @@
 //
 // # Quarantine
 //
-// When Envoy refuses routes, the parts that changed are tried one by one. A part
-// that it refuses is in quarantine until it changes, and the others go on being
-// updated. For its keys Envoy keeps the routes that it had, and keys that are new in
-// it answer 503 with sd-reason: sandbox-route-refused, so no key that is known goes to
-// the baseline. When the first routes since the program started are refused there are
-// no earlier parts: then all keys answer so until their part has been tried, a second or
-// two, and those in quarantine for as long as they are. Only if Envoy refuses that too,
-// or the routes without any of the parts, all stays as it was: then a new key is not
-// known yet, as before it came. As long as anything is in quarantine the head is refused
-// with a reason that names the sandboxes, so waits for this sidecar name it and say why.
+// Parts that Envoy refuses are kept from it until they change, and the others go on being
+// updated (package assembly, to which the keeper only says what Envoy says of a whole). As
+// long as any are, the head is refused with a reason that names the sandboxes, so waits for
+// this sidecar name it and say why.
 //
 // The log says at its start for which workload the sidecar is and where it looks
 // for the route server, and "routes received" for the first routes. Changes are

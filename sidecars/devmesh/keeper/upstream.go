@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"switchyard.dev/eventbus/trust"
+	"switchyard.dev/xds/assembly"
 	"switchyard.dev/xds/translate"
 )
 
@@ -36,10 +37,9 @@ type upstream struct {
 	relay              *relay
 	trusted            *trusted // nil: nobody is, and everybody is spoken to
 	logger             *slog.Logger
-	// news tells people that routes come; it belongs to run, as do those below.
-	news       news
-	received   *received
-	quarantine *quarantine
+	// news tells people that routes come; it belongs to run, as do the routes.
+	news   news
+	routes *assembly.Assembly
 }
 
 // newUpstream gives one with what an earlier container has left on disk.
@@ -49,7 +49,11 @@ func newUpstream(c Config) (*upstream, error) {
 		return nil, err
 	}
 	r := newRelay(c.Proxy.Workload, store{filepath.Join(c.Proxy.RunPath, "routes.pb"), c.Proxy.Edge}, c.Logger)
-	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger}, nil
+	routes := assembly.New(c.Proxy.Workload, c.Proxy.Edge, func(part string, sandboxes []string, why string) {
+		c.Logger.Error("routes are kept from Envoy until they change, and those it had stay",
+			"part", part, "sandboxes", sandboxes, "error", why)
+	})
+	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger, routes: routes}, nil
 }
 
 // errRefused says that what the route server sent is none of what it may send.
@@ -70,8 +74,6 @@ func (u *upstream) run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	u.received = &received{workload: u.relay.workload, edge: u.relay.store.edge}
-	u.quarantine = &quarantine{workload: u.relay.workload, logger: u.logger, try: u.try, kept: map[int]kept{}}
 	said := ""
 	for wait := retryMin; ; {
 		began := time.Now()
@@ -141,7 +143,7 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 		}
 		if wrong != nil {
 			// Asked for anew from the beginning, after a pause that grows.
-			*u.received = received{workload: u.relay.workload, edge: u.relay.store.edge}
+			u.routes.Forget()
 			return false, errors.Join(fmt.Errorf("%w: %w", errRefused, wrong), u.takeLeave(stream, cancel))
 		}
 		served = true
@@ -152,8 +154,8 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 // when Envoy has the routes that it stands for, and none other on their way.
 func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
 	w := u.relay.workload
-	has := u.received.versions()
-	if v := u.received.version; v != "" && v == u.relay.has() {
+	has := u.routes.Versions()
+	if v := u.routes.Version(); v != "" && v == u.relay.has() {
 		has[translate.HeadName(w)] = v
 	}
 	return &discoveryv3.DeltaDiscoveryRequest{
@@ -188,25 +190,25 @@ func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscov
 	refuse := func(code codes.Code, why string) {
 		answer.ErrorDetail = &statuspb.Status{Code: int32(code), Message: why}
 	}
-	if err := u.received.take(response); err != nil {
+	if err := u.routes.Take(response); err != nil {
 		refuse(codes.InvalidArgument, err.Error())
 		return answer, err, nil
 	}
-	if u.received.head == nil {
+	if !u.routes.HasHead() {
 		return answer, nil, nil // nothing, or taken back: old routes are better than none
 	}
-	whole, err := u.received.whole()
+	whole, err := u.routes.Whole()
 	if err != nil {
 		refuse(codes.DataLoss, err.Error())
 		return answer, err, nil
 	}
-	refusal, err := u.quarantine.bring(ctx, u.received, whole)
+	refusal, err := u.routes.Bring(whole, func(some translate.Resource) (string, error) { return u.try(ctx, some) })
 	if err != nil {
 		return nil, nil, err
 	}
-	u.logger.Debug("routes", "version", u.received.version, "refusal", refusal)
+	u.logger.Debug("routes", "version", u.routes.Version(), "refusal", refusal)
 	if refusal == "" {
-		u.news.received(u.logger, u.received.version)
+		u.news.received(u.logger, u.routes.Version())
 	} else {
 		refuse(codes.InvalidArgument, refusal)
 	}
