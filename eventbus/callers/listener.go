@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // WriteWithin is how long one write to a connection may take, where Listen is told to
@@ -71,6 +73,21 @@ func (l *Listener) warn(victim *Conn) {
 		l.logger.Warn("strangers have as many connections as they may; the silent ones of whoever has most are closed to make room",
 			"listener", l.name, "most", l.most, "closed", l.Closed(), "last", At(victim.remote).Name)
 	}
+}
+
+// CountClosed registers, under a name, how many connections were closed to make room; it does
+// nothing without a registry.
+func (l *Listener) CountClosed(to prometheus.Registerer, name string, labels prometheus.Labels) error {
+	if to == nil {
+		return nil
+	}
+	err := to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: name, Help: "Connections of strangers that were closed to make room for others.", ConstLabels: labels,
+	}, func() float64 { return float64(l.Closed()) }))
+	if err != nil {
+		return fmt.Errorf("register the metrics of %s: %w", l.name, err)
+	}
+	return nil
 }
 
 // Closed counts the connections that were closed to make room.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc/credentials"
 
@@ -107,7 +108,7 @@ func (m *Main) listen() error {
 			return fmt.Errorf("route server: %w", err)
 		}
 		*one.listener = l
-		if err := m.cfg.Metrics.Register(closedBy(one.name, l)); err != nil {
+		if err := l.CountClosed(m.cfg.Metrics, "switchyard_routeserver_connections_closed_total", prometheus.Labels{"listener": one.name}); err != nil {
 			return fmt.Errorf("route server: %w", err)
 		}
 	}

@@ -176,7 +176,7 @@ func (i *Injector) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := countClosed(cfg.Metrics, listener); err != nil {
+	if err := listener.CountClosed(cfg.Metrics, "switchyard_webhook_connections_closed_total", nil); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	server := newServer(reviews.handler(), cfg.Log)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"switchyard.dev/eventbus/callers"
 )
 
 // metrics counts reviews by outcome and times them.
@@ -35,20 +33,6 @@ func newMetrics(to prometheus.Registerer) (*metrics, error) {
 		return nil, fmt.Errorf("register the webhook's metrics (two webhooks in one process need a registry each): %w", err)
 	}
 	return m, nil
-}
-
-// countClosed counts the connections that the webhook closed to make room.
-func countClosed(to prometheus.Registerer, l *callers.Listener) error {
-	if to == nil {
-		return nil
-	}
-	err := to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "switchyard_webhook_connections_closed_total", Help: "Connections of callers that were closed to make room for others.",
-	}, func() float64 { return float64(l.Closed()) }))
-	if err != nil {
-		return fmt.Errorf("register the webhook's metrics: %w", err)
-	}
-	return nil
 }
 
 func (m *metrics) count(outcome string, began time.Time) {

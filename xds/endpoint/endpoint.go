@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"slices"
@@ -115,7 +114,7 @@ func New(c Config) (*Endpoint, error) {
 	if e.listener, err = callers.Listen(c.Address, "xds", c.MaxConnections, 0, c.Logger); err != nil {
 		return nil, err
 	}
-	if err := e.countClosed(c.Metrics); err != nil {
+	if err := e.listener.CountClosed(c.Metrics, "switchyard_xds_connections_closed_total", nil); err != nil {
 		return nil, errors.Join(err, e.listener.Close())
 	}
 	return e, nil
@@ -133,20 +132,6 @@ func strangerIn(ctx context.Context) callers.Caller {
 		return callers.At(from.Addr.String())
 	}
 	return callers.Caller{}
-}
-
-// countClosed counts the connections that were closed to make room.
-func (e *Endpoint) countClosed(to prometheus.Registerer) error {
-	if to == nil {
-		return nil
-	}
-	err := to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "switchyard_xds_connections_closed_total", Help: "Connections of strangers that were closed to make room for others.",
-	}, func() float64 { return float64(e.listener.Closed()) }))
-	if err != nil {
-		return fmt.Errorf("register the metrics of xDS: %w", err)
-	}
-	return nil
 }
 
 // noting notes whose connection is a sidecar's that has been identified: it is not
