@@ -1,0 +1,231 @@
+// Package podaddr tells which pod has an address, so that a caller who shows nothing of
+// itself can be told by where it calls from.
+//
+// The API server is asked, and its answer is believed for Config.Keep. Addresses are used again, so
+// that is for how long a pod may be taken for the one that had its address before. Of a pod
+// that was found, only that one object is read again. So what costs the API server
+// something, a search of all pods, is done once for each pod that calls, and for an address
+// that no pod has every few seconds at most. The searches that strangers cause have bounds
+// (search.go), apart from the reads of pods that are known: nobody who floods us with
+// addresses keeps those out.
+//
+// What an address says is only as good as the network: see decision record 0037.
+package podaddr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"switchyard.dev/eventbus/callers"
+)
+
+// Bounds of a Finder.
+const (
+	// keepPod is how long it is believed which pod has an address.
+	keepPod = 10 * time.Second
+	// keepNone is how long it is believed that no single pod has an address.
+	keepNone = 5 * time.Second
+	// within bounds one question, with all that the API server is asked for it.
+	within = 6 * time.Second
+	// maxKept bounds the addresses that are kept.
+	maxKept = 16 << 10
+	// readRate and readBurst bound how many pods are read again in a second.
+	readRate, readBurst = 200, 400
+)
+
+// ErrUnasked says that it could not be found out which pod has an address: ask again.
+var ErrUnasked = errors.New("which pod has the caller's address could not be found out")
+
+// None is the error of an address that no single pod has.
+type None struct{ why string }
+
+// Error implements error.
+func (n *None) Error() string { return n.why }
+
+// Config is what a Finder needs.
+type Config struct {
+	// Pods is how the API server is asked. The Finder bounds what it asks, so this need not.
+	Pods client.PodsGetter
+	// Keep is how long it is believed which pod has an address. Default: 10 s.
+	Keep time.Duration
+}
+
+// Finder finds pods by their addresses. It is safe for concurrent use.
+type Finder struct {
+	cfg     Config
+	reads   *rate.Limiter
+	search  search
+	flights singleflight.Group
+
+	mu   sync.Mutex
+	kept map[netip.Addr]answer
+}
+
+// answer is what was found of an address: a pod, or why there is none.
+type answer struct {
+	pod   types.NamespacedName
+	none  *None
+	until time.Time
+}
+
+// New returns a Finder. The error says what is missing.
+func New(cfg Config) (*Finder, error) {
+	switch {
+	case cfg.Pods == nil:
+		return nil, errors.New("podaddr: Config.Pods is missing")
+	case cfg.Keep < 0:
+		return nil, errors.New("podaddr: Config.Keep must not be negative")
+	case cfg.Keep == 0:
+		cfg.Keep = keepPod
+	}
+	return &Finder{cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: map[netip.Addr]answer{}}, nil
+}
+
+// Namespace returns the namespace of the pod that has an address. The error is a *None when
+// no single pod has it, and else ErrUnasked, with the reason.
+func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, error) {
+	address = address.Unmap()
+	known, fresh := f.recall(address)
+	if fresh {
+		return known.namespace()
+	}
+	if none := unfit(address); none != nil {
+		return "", none
+	}
+	// All callers at an address share a question, which none of them ends by going.
+	asked := f.flights.DoChan(address.String(), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+		defer cancel()
+		return f.find(ctx, address, known.pod)
+	})
+	select {
+	case found := <-asked:
+		if found.Err != nil {
+			return "", fmt.Errorf("%w: %w", ErrUnasked, found.Err)
+		}
+		return found.Val.(answer).namespace()
+	case <-ctx.Done():
+		return "", fmt.Errorf("%w: %w", ErrUnasked, context.Cause(ctx))
+	}
+}
+
+func (a answer) namespace() (string, error) {
+	if a.none != nil {
+		return "", a.none
+	}
+	return a.pod.Namespace, nil
+}
+
+// unfit says of an address that no pod can be found by why that is so.
+func unfit(address netip.Addr) *None {
+	switch {
+	case !address.IsValid():
+		return &None{"the connection has no address"}
+	case address == netip.AddrFrom4([4]byte{127, 0, 0, 1}), address == netip.IPv6Loopback():
+		return &None{fmt.Sprintf("%s is within the route server's own pod (kubectl port-forward ends there)", address)}
+	case address.Zone() != "", address.IsUnspecified(), address.IsMulticast():
+		return &None{fmt.Sprintf("%s is no address that a pod has", address)}
+	}
+	return nil
+}
+
+// find finds out which pod has an address. before is the one that had it, if any.
+func (f *Finder) find(ctx context.Context, address netip.Addr, before types.NamespacedName) (answer, error) {
+	if before.Name != "" {
+		still, err := f.has(ctx, before, address)
+		if err != nil {
+			return answer{}, err
+		}
+		if still {
+			return f.remember(address, answer{pod: before}, f.cfg.Keep), nil
+		}
+	}
+	leave, err := f.search.questions.Enter(callers.At(address.String()))
+	if err != nil {
+		return answer{}, err
+	}
+	defer leave()
+	found, err := f.search.at(ctx, address)
+	if none := (*None)(nil); errors.As(err, &none) {
+		return f.remember(address, answer{none: none}, keepNone), nil
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	// The search may have been answered from a cache that lags; this is not.
+	still, err := f.has(ctx, found, address)
+	switch {
+	case err != nil:
+		return answer{}, err
+	case !still:
+		return answer{}, fmt.Errorf("pod %s had the address %s until just now", found, address)
+	}
+	return f.remember(address, answer{pod: found}, f.cfg.Keep), nil
+}
+
+// has reports whether a pod runs and has an address, by the newest that the API server knows.
+func (f *Finder) has(ctx context.Context, p types.NamespacedName, address netip.Addr) (bool, error) {
+	if err := f.reads.Wait(ctx); err != nil {
+		return false, err
+	}
+	is, err := f.cfg.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return runs(is) && hasAddress(is, address), nil
+}
+
+// runs reports whether a pod has not ended: what has ended has its address no more, though
+// its status still says so.
+func runs(p *corev1.Pod) bool {
+	return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+func hasAddress(p *corev1.Pod, address netip.Addr) bool {
+	is, err := netip.ParseAddr(p.Status.PodIP)
+	return err == nil && is.Unmap() == address
+}
+
+// recall returns what is kept of an address, and whether it is still to be believed.
+func (f *Finder) recall(address netip.Addr) (a answer, fresh bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a, ok := f.kept[address]
+	return a, ok && time.Now().Before(a.until)
+}
+
+// remember keeps an answer. When there are too many, those go that are believed no more, and
+// if that is not enough, all.
+func (f *Finder) remember(address netip.Addr, a answer, long time.Duration) answer {
+	now := time.Now()
+	a.until = now.Add(long)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.kept) >= maxKept {
+		for of, old := range f.kept {
+			if !now.Before(old.until) {
+				delete(f.kept, of)
+			}
+		}
+	}
+	if len(f.kept) >= maxKept {
+		clear(f.kept)
+	}
+	f.kept[address] = a
+	return a
+}
