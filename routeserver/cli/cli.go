@@ -160,7 +160,7 @@ func (a *app) root() *cobra.Command {
 	root.SetErr(a.Err)
 	f := root.PersistentFlags()
 	f.SortFlags = false
-	f.StringVar(&a.flags.tokenFile, "token-file", "", "file with a service-account token to show, where route servers demand one (routeServer.demandTokens); SWITCHYARD_TOKEN_FILE in the environment")
+	f.StringVar(&a.flags.tokenFile, "token-file", "", "file with a service-account token to show, where route servers want one (routeServer.anonymous); SWITCHYARD_TOKEN_FILE in the environment")
 	f.StringVar(&a.flags.server, "server", "", "gRPC address of a route server, host:port; SWITCHYARD_SERVER in the environment")
 	f.StringVar(&a.flags.archive, "archive", "", "ask the log in this `file` instead of a route server (log export writes one)")
 	f.StringVar(&a.flags.cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to ask; KUBECONFIG, or ~/.kube/config")

@@ -2,74 +2,181 @@ package door
 
 import (
 	"context"
+	"encoding"
 	"errors"
-	"net/http"
+	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
+	"switchyard.dev/routeserver/podaddr"
+	"switchyard.dev/routeserver/published"
 )
 
-// howToShow is what strangers are told where tokens are demanded.
-const howToShow = "this route server serves nobody who does not show a token (routeServer.demandTokens): " +
-	"send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " + Audience
+// Anonymous says what is answered to strangers. The zero value is Cluster.
+type Anonymous int
 
-// refusal returns why a caller is refused: one who shows no good token, where that is
-// demanded. A token that could not be checked may be good, so its bearer is to try again. why
-// is who's.
-func (d *Door) refusal(c callers.Caller, why error) error {
+// What is answered to strangers.
+const (
+	// Cluster is everything, as the routes API is published.
+	Cluster Anonymous = iota
+	// Namespace is what the published API has of the namespace of their pod. Our own API
+	// answers about the whole cluster, so it is not for them.
+	Namespace
+	// Nothing is nothing.
+	Nothing
+)
+
+var anonymous = [...]string{"cluster", "namespace", "none"}
+
+var (
+	_ encoding.TextMarshaler   = Cluster
+	_ encoding.TextUnmarshaler = (*Anonymous)(nil)
+)
+
+// String names it as the chart does.
+func (a Anonymous) String() string { return anonymous[a] }
+
+// MarshalText implements encoding.TextMarshaler.
+func (a Anonymous) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (a *Anonymous) UnmarshalText(text []byte) error {
+	is := slices.Index(anonymous[:], string(text))
+	if is < 0 {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(anonymous[:], ", "))
+	}
+	*a = Anonymous(is)
+	return nil
+}
+
+// lookAgain is how often it is looked whether the caller of a stream still has its address.
+const lookAgain = 15 * time.Second
+
+// howToShow is what strangers are told who are refused.
+const howToShow = "send 'authorization: Bearer TOKEN' with a token of a service account that is made for the audience " +
+	Audience + " (the switchyard command: --token-file)"
+
+// ownOnly is what strangers may have where that is one namespace.
+const ownOnly = "without a token this route server answers about the caller's own namespace only (routeServer.anonymous: namespace), and "
+
+// refused is the error of a stranger who may not have what he asked for, but could with a token.
+func refused(format string, args ...any) error {
+	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...)+": "+howToShow)
+}
+
+// stranger lets a stranger in, with the context of the call, or says why not. narrowed calls
+// are those whose answers are narrowed to what Narrow leaves. why is who's, of a token that
+// was shown.
+func (d *Door) stranger(ctx context.Context, address, authorization string, why error, narrowed bool) (context.Context, error) {
+	// Who shows a token for us counts on seeing everything. To narrow what he gets, because
+	// it has run out, would look as if the rest had gone.
+	if why != nil && (d.cfg.Anonymous == Nothing || d.cfg.Anonymous == Namespace && madeForUs(authorization)) {
+		if errors.Is(why, tokens.ErrUnchecked) {
+			return nil, status.Errorf(codes.Unavailable, "try again: %v", why)
+		}
+		return nil, refused("%v", why)
+	}
 	switch {
-	case d == nil || !d.cfg.Demand || c.Kind != callers.Stranger:
-		return nil
-	case errors.Is(why, tokens.ErrUnchecked):
-		return status.Errorf(codes.Unavailable, "try again: %v", why)
-	case why != nil:
-		return status.Errorf(codes.Unauthenticated, "%v; %s", why, howToShow)
+	case d.cfg.Anonymous == Cluster:
+		return ctx, nil
+	case d.cfg.Anonymous == Nothing:
+		return nil, refused("this route server serves nobody who does not show a token (routeServer.anonymous: none)")
+	case !narrowed:
+		return nil, refused(ownOnly + "this call is about the whole cluster")
 	}
-	return status.Error(codes.Unauthenticated, howToShow)
+	s, err := d.place(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return context.WithValue(ctx, scopeKey{}, s), nil
 }
 
-// admit lets a call over gRPC in, or says why not. Probes are of nobody.
-func (e Entrance) admit(ctx context.Context, method string) (context.Context, error) {
-	ctx, refused := e.rpc(ctx)
-	if refused != nil && !strings.HasPrefix(method, "/grpc.health.v1.Health/") {
-		return nil, refused
-	}
-	return ctx, nil
+// madeForUs reports whether a token says that it is for us, good or not.
+func madeForUs(authorization string) bool {
+	_, token, _ := strings.Cut(authorization, " ")
+	claim, ok := tokens.Claims(token)
+	return ok && slices.Contains(claim.Audience, Audience)
 }
 
-// turnAway answers a request over HTTP that is refused.
-func turnAway(w http.ResponseWriter, refused *status.Status) {
-	if refused.Code() == codes.Unavailable {
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, refused.Message(), http.StatusServiceUnavailable)
-		return
-	}
-	w.Header().Set("WWW-Authenticate", "Bearer")
-	http.Error(w, refused.Message(), http.StatusUnauthorized)
+type scopeKey struct{}
+
+// scope is what a stranger may have: of one namespace, as long as its pod has an address.
+type scope struct {
+	namespace string
+	address   netip.Addr
 }
 
-// Options have a gRPC server put into the context of each call who calls, and refuse
-// strangers where tokens are demanded.
-func (e Entrance) Options() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			ctx, err := e.admit(ctx, info.FullMethod)
-			if err != nil {
-				return nil, err
+// place tells in which namespace the caller at an address is, or refuses him.
+func (d *Door) place(ctx context.Context, address string) (scope, error) {
+	from, err := netip.ParseAddrPort(address)
+	if err != nil || d.cfg.Namespace == nil {
+		return scope{}, refused(ownOnly + "which that is cannot be told")
+	}
+	s := scope{address: from.Addr()}
+	s.namespace, err = d.cfg.Namespace(ctx, s.address)
+	if none := (*podaddr.None)(nil); errors.As(err, &none) {
+		return scope{}, refused(ownOnly+"which that is cannot be told, for %v", none)
+	}
+	if err != nil || s.namespace == "" {
+		return scope{}, status.Errorf(codes.Unavailable, "try again: %v", err)
+	}
+	return s, nil
+}
+
+// held returns a context that ends when the caller of a stream is found not to be in its
+// namespace any more: another pod has its address by now, or had it from the beginning and
+// was taken for the one before. The cause is then what the caller is told. While that cannot
+// be found out, the stream goes on: its connection is the same.
+func (d *Door) held(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, end := context.WithCancelCause(ctx)
+	s, ok := ctx.Value(scopeKey{}).(scope)
+	if !ok {
+		return ctx, end
+	}
+	go func() {
+		again := time.NewTicker(d.cfg.LookAgain)
+		defer again.Stop()
+		for {
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return
 			}
-			return handle(ctx, req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			ctx, err := e.admit(s.Context(), info.FullMethod)
-			if err != nil {
-				return err
+			namespace, err := d.cfg.Namespace(ctx, s.address)
+			switch none := (*podaddr.None)(nil); {
+			case errors.As(err, &none):
+				end(refused(ownOnly+"which that is cannot be told any more, for %v", none))
+			case err == nil && namespace != s.namespace:
+				end(status.Errorf(codes.Unavailable, "the pod at %s is in another namespace than when this began: begin again", s.address))
 			}
-			return handle(srv, &stream{s, ctx})
-		}),
+		}
+	}()
+	return ctx, end
+}
+
+// Scope returns the namespace that an answer is narrowed to, and false when the caller may
+// have it whole.
+func Scope(ctx context.Context) (namespace string, narrowed bool) {
+	s, ok := ctx.Value(scopeKey{}).(scope)
+	return s.namespace, ok
+}
+
+// Narrow returns what a filter leaves for the caller. Who asks about another namespace than
+// he may is refused: nothing would look as if there were no rules.
+func Narrow(ctx context.Context, f published.Filter) (published.Filter, error) {
+	namespace, narrowed := Scope(ctx)
+	if !narrowed {
+		return f, nil
 	}
+	if f.Namespace != "" && f.Namespace != namespace {
+		return f, refused(ownOnly+"that is %s, and this asks about %s", namespace, f.Namespace)
+	}
+	f.Namespace = namespace
+	return f, nil
 }

@@ -26,7 +26,11 @@ import (
 
 // demanding is a door that lets in whose token is "good".
 func demanding(demand bool) *door.Door {
-	return door.New(door.Config{Demand: demand, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
+	anonymous := door.Cluster
+	if demand {
+		anonymous = door.Nothing
+	}
+	return door.New(door.Config{Anonymous: anonymous, Verify: func(_ context.Context, token string, _ tokens.Admit) (tokens.Identity, error) {
 		if token == "unchecked" {
 			return tokens.Identity{}, tokens.ErrUnchecked
 		}

@@ -6,7 +6,8 @@
 // the operator's own, the manager or another route server, is known by its service
 // account; it has pools of its own, so that no stranger keeps it out. A token that is
 // not good makes its bearer a stranger and no more: proxies add tokens of their own. Where
-// tokens are demanded (Config.Demand) strangers are refused.
+// strangers may not have everything (Config.Anonymous) they are refused, or given what concerns
+// the namespace of the pod at their address.
 //
 // Calls of the operator's own programs are encrypted, those of others need not be: a token
 // that is shown here is of no use anywhere else, and is good for an hour.
@@ -16,15 +17,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
+	"time"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -41,8 +38,14 @@ type Config struct {
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
-	// Demand refuses whoever shows no good token, but for probes.
-	Demand bool
+	// Anonymous is what is answered to who shows no good token. Probes are answered always.
+	Anonymous Anonymous
+	// Namespace tells in which namespace the caller at an address is: a podaddr.Finder's.
+	// Without it that is not known of anybody.
+	Namespace func(ctx context.Context, address netip.Addr) (string, error)
+	// LookAgain is how often the caller of a stream is asked about again whose answers are
+	// narrowed to its namespace. Default: 15 s.
+	LookAgain time.Duration
 }
 
 // Door tells who calls. A nil Door knows strangers only.
@@ -65,6 +68,9 @@ const maxOurs = 256
 // New gives a Door.
 func New(cfg Config) *Door {
 	bounds := callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}
+	if cfg.LookAgain == 0 {
+		cfg.LookAgain = lookAgain
+	}
 	return &Door{
 		cfg: cfg, ours: map[[sha256.Size]byte]callers.Caller{},
 		checks: callers.NewPool("checks of tokens", bounds),
@@ -137,85 +143,3 @@ func (d *Door) forget(key [sha256.Size]byte) {
 	defer d.mu.Unlock()
 	delete(d.ours, key)
 }
-
-// Listener knows whose connection is whose.
-type Listener interface {
-	// Known says that the caller at a remote address has shown who it is.
-	Known(remote string)
-	// Hang closes the connection from a remote address, and reports whether there is one.
-	Hang(remote string) bool
-}
-
-// Entrance is a Door with the listener that callers come through.
-type Entrance struct {
-	Door *Door
-	// At gives that listener; nil when there is none (yet).
-	At func() Listener
-}
-
-// enter gives a context that says who calls. The error is why the caller is to be refused.
-func (e Entrance) enter(ctx context.Context, address, authorization string) (context.Context, error) {
-	who, why := e.Door.who(ctx, address, authorization)
-	if who.Kind != callers.Stranger && e.At != nil {
-		if l := e.At(); l != nil {
-			l.Known(address)
-		}
-	}
-	return callers.With(ctx, who), e.Door.refusal(who, why)
-}
-
-// Hang closes the connection from an address, whose caller does not take what it asked
-// for.
-func (e Entrance) Hang(address string) {
-	if e.At == nil {
-		return
-	}
-	if l := e.At(); l != nil {
-		l.Hang(address)
-	}
-}
-
-func (e Entrance) rpc(ctx context.Context) (context.Context, error) {
-	address, authorization := "", ""
-	if from, ok := peer.FromContext(ctx); ok {
-		address = from.Addr.String()
-	}
-	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
-		authorization = values[0]
-	}
-	return e.enter(ctx, address, authorization)
-}
-
-// HTTP puts into the context of each request who calls, and refuses strangers where tokens
-// are demanded.
-func (e Entrance) HTTP(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, refused := e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"))
-		if refused != nil && r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
-			turnAway(w, status.Convert(refused))
-			return
-		}
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// Interceptors have a gRPC server change the context of each call.
-func Interceptors(change func(context.Context) context.Context) []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-			return handle(change(ctx), req)
-		}),
-		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-			return handle(srv, &stream{s, change(s.Context())})
-		}),
-	}
-}
-
-// stream is a stream with another context.
-type stream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context implements grpc.ServerStream.
-func (s *stream) Context() context.Context { return s.ctx }

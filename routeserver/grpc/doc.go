@@ -26,6 +26,7 @@
 // bounds it, nor the same answer over REST. GetClusterServices is bounded in the
 // same way.
 //
-// There is no TLS and no authentication: the API is defined so, for use inside
-// the cluster. Listeners are bounded instead (see options.go).
+// Published clients know neither TLS nor authentication: the API is defined so, for use inside
+// the cluster. Listeners are bounded instead (see options.go), and answers narrowed to the
+// namespace of who shows no token, where that is wanted (package door).
 package routesgrpc

@@ -2,6 +2,8 @@ package routesgrpc
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -10,8 +12,16 @@ import (
 	"switchyard.dev/eventbus/callers"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/answers"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/published"
 )
+
+// narrowed are the calls whose answers are narrowed to what their callers may see.
+var narrowed = []string{
+	routesv1.Routes_GetWorkloadRoutingRules_FullMethodName,
+	routesv1.Routes_WatchWorkloadRoutingRules_FullMethodName,
+	routesv1.Routes_GetClusterServices_FullMethodName,
+}
 
 // errCold is what callers get while there is no whole table. An empty answer
 // would make them forget every rule.
@@ -34,6 +44,10 @@ type routes struct {
 
 // WatchWorkloadRoutingRules implements routes.Routes.
 func (s *routes) WatchWorkloadRoutingRules(req *routesv1.WorkloadRoutingRulesRequest, stream grpc.ServerStreamingServer[routesv1.WorkloadRoutingRuleOp]) error {
+	filter, err := door.Narrow(stream.Context(), published.FilterOf(req))
+	if err != nil {
+		return err
+	}
 	at := s.feed.join()
 	if !at.table.Whole() {
 		return errCold
@@ -44,7 +58,6 @@ func (s *routes) WatchWorkloadRoutingRules(req *routesv1.WorkloadRoutingRulesReq
 	}
 	defer leave()
 	defer s.metrics.watcher()()
-	filter := published.FilterOf(req)
 	send := func(op *encoded) error {
 		s.metrics.sent(op.op)
 		return stream.SendMsg(op)
@@ -83,6 +96,11 @@ func (s *routes) GetClusterServices(ctx context.Context, _ *routesv1.GetClusterS
 	services, err := s.cfg.Services.List(ctx)
 	if err != nil {
 		return nil, status.Errorf(codes.Unavailable, "the services of the cluster are not known: %v", err)
+	}
+	if namespace, part := door.Scope(ctx); part {
+		services = slices.DeleteFunc(slices.Clone(services), func(one *routesv1.ClusterService) bool {
+			return !strings.HasSuffix(one.GetHostname(), "."+namespace+".svc")
+		})
 	}
 	return &routesv1.GetClusterServicesResponse{Services: services}, nil
 }

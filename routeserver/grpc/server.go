@@ -35,7 +35,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("routesgrpc: register metrics: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, grpc: grpc.NewServer(append(options(cfg.Credentials), cfg.Entrance.Options()...)...), health: health.NewServer(),
+		cfg: cfg, grpc: grpc.NewServer(append(options(cfg.Credentials), cfg.Entrance.Options(narrowed...)...)...), health: health.NewServer(),
 		feed: newFeed(cfg.Tables, cfg.Pause), stopping: make(chan struct{}),
 	}
 	served := &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping}

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/answers"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
 )
@@ -70,6 +71,10 @@ func service(s *routes) *grpc.ServiceDesc {
 
 // share answers GetWorkloadRoutingRules in written form.
 func (s *routes) share(ctx context.Context, req *routesv1.WorkloadRoutingRulesRequest) (*sharing, error) {
+	filter, err := door.Narrow(ctx, published.FilterOf(req))
+	if err != nil {
+		return nil, err
+	}
 	t, _ := s.cfg.Tables.Current()
 	if !t.Whole() {
 		return nil, errCold
@@ -79,7 +84,6 @@ func (s *routes) share(ctx context.Context, req *routesv1.WorkloadRoutingRulesRe
 		return nil, err
 	}
 	hang := s.hanging(ctx)
-	filter := published.FilterOf(req)
 	reading, err := s.answers.Read(t, filter, hang, func() ([]byte, error) { return encodeRules(filter, t) })
 	if err != nil {
 		leave()

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
 )
@@ -71,6 +73,10 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
+		if filter, err = door.Narrow(r.Context(), filter); err != nil {
+			door.TurnAway(w, err)
+			return
+		}
 		t, _ := s.cfg.Tables.Current()
 		if !t.Whole() {
 			w.Header().Set("Retry-After", "1")
@@ -84,7 +90,7 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 			return
 		}
 		defer leave()
-		etag := `"` + t.Hash().String() + `"`
+		etag := etagOf(r.Context(), t)
 		w.Header().Set("ETag", etag)
 		w.Header().Set("Switchyard-Table", fmt.Sprintf("%s/%d", t.Pos().Epoch, t.Pos().Seq))
 		w.Header().Set("Cache-Control", "no-cache")
@@ -95,6 +101,15 @@ func (s *Server) rules(names ...string) http.HandlerFunc {
 		}
 		s.send(w, r, t, asked{len(names) > 1, filter}, func() ([]byte, error) { return encode(filter.Rules(t), names) })
 	}
+}
+
+// etagOf returns the hash of all rules, and for whose answer is narrowed the namespace: who
+// shows a token from then on has not had that answer yet.
+func etagOf(ctx context.Context, t table.Table) string {
+	if namespace, narrowed := door.Scope(ctx); narrowed {
+		return `"` + t.Hash().String() + "-" + namespace + `"`
+	}
+	return `"` + t.Hash().String() + `"`
 }
 
 // send sends an answer, which many may be sent at the same time.

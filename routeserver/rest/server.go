@@ -67,6 +67,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// The paths of the published API, the second one by its former name. Their answers are
+// narrowed to what their callers may see.
+const rulesPath, routesPath = "/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"
+
 // Server serves the published routes API, and our own, over HTTP.
 type Server struct {
 	cfg Config
@@ -87,9 +91,9 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, mux: http.NewServeMux(), requests: newRequests()}
-	s.entered = cfg.Entrance.HTTP(s.mux)
-	s.mux.HandleFunc("GET /api/v1/workloads/routing-rules", s.rules("routingRules"))
-	s.mux.HandleFunc("GET /api/v1/workloads/routes", s.rules("routingRules", "routes"))
+	s.entered = cfg.Entrance.HTTP(s.mux, rulesPath, routesPath)
+	s.mux.HandleFunc("GET "+rulesPath, s.rules("routingRules"))
+	s.mux.HandleFunc("GET "+routesPath, s.rules("routingRules", "routes"))
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s.mux.HandleFunc("GET /readyz", s.ready)
 	if cfg.API == nil {

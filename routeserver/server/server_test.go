@@ -27,6 +27,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routesv1 "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/view"
 )
@@ -179,13 +180,17 @@ func TestSettings(t *testing.T) {
 		"accounts of the operator": {want: func(s server.Settings) bool {
 			return slices.Equal(s.OwnAccounts, []string{"signadot/signadot-controller-manager", "signadot/routeserver"}) && s.TokenFile == "/var/run/secrets/routeserver/token"
 		}},
-		"an account that is none":  {args: []string{"-own-service-accounts=a/b,c"}, err: `"c" is not like namespace/name`},
-		"peers of nobody":          {args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, err: "POD_IPS"},
-		"credentials and a token":  {args: []string{"-eventbus-credentials-file=x", "-eventbus-token-file=y"}, err: "one identity"},
-		"an argument":              {args: []string{"serve"}, err: `unexpected argument "serve"`},
-		"a URL that is none":       {args: []string{"-eventbus-url=bus"}, err: "not like nats://host:4222"},
-		"a level that is none":     {args: []string{"-log-level=loud"}, err: "loud"},
-		"a question for the usage": {args: []string{"-help"}, err: flag.ErrHelp.Error()},
+		"what strangers are answered": {args: []string{"-anonymous=namespace"}, want: func(s server.Settings) bool {
+			return s.Anonymous == door.Namespace
+		}},
+		"strangers who are answered something else": {args: []string{"-anonymous=pod"}, err: `"pod" is none of cluster, namespace, none`},
+		"an account that is none":                   {args: []string{"-own-service-accounts=a/b,c"}, err: `"c" is not like namespace/name`},
+		"peers of nobody":                           {args: []string{"-peers=routeserver-peers.signadot.svc:7777"}, err: "POD_IPS"},
+		"credentials and a token":                   {args: []string{"-eventbus-credentials-file=x", "-eventbus-token-file=y"}, err: "one identity"},
+		"an argument":                               {args: []string{"serve"}, err: `unexpected argument "serve"`},
+		"a URL that is none":                        {args: []string{"-eventbus-url=bus"}, err: "not like nats://host:4222"},
+		"a level that is none":                      {args: []string{"-log-level=loud"}, err: "loud"},
+		"a question for the usage":                  {args: []string{"-help"}, err: flag.ErrHelp.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := server.ParseSettings(c.args, func(k string) string { return c.env[k] }, io.Discard)

@@ -37,8 +37,8 @@ type Settings struct {
 	// trusts, "" for none. AcceptPlain lets sidecars in that do not speak TLS.
 	TLSDir      string
 	AcceptPlain bool
-	// DemandTokens refuses callers of the routing APIs who show no token.
-	DemandTokens bool
+	// Anonymous is what the routing APIs answer to callers who show no token.
+	Anonymous door.Anonymous
 	// Name is what this route server is called.
 	Name string
 	// LogLevel is the least important level that is logged.
@@ -63,7 +63,7 @@ func ParseSettings(args []string, getenv func(string) string, help io.Writer) (S
 	flags.StringVar(&s.TokenFile, "routeserver-token-file", door.TokenFile, "service-account token to show to the other route servers; without the file this one is a stranger to them")
 	flags.StringVar(&s.TLSDir, "tls-dir", "", "directory with tls.crt, tls.key and ca.crt, to speak TLS over gRPC and xDS, with the other route servers and with an event bus at tls://; it is read again when it changes. Empty: plain only")
 	flags.BoolVar(&s.AcceptPlain, "accept-plain", true, "let sidecars in that do not speak TLS: those injected by an earlier release. The routes API is open to both, whatever this says")
-	flags.BoolVar(&s.DemandTokens, "demand-tokens", false, "serve nobody over gRPC and HTTP who shows no service-account token made for "+door.Audience+", but for probes")
+	flags.TextVar(&s.Anonymous, "anonymous", door.Cluster, "what is answered over gRPC and HTTP to who shows no service-account token made for "+door.Audience+": cluster (everything), namespace (of the published API what concerns the namespace of the pod that calls) or none; probes are answered always")
 	flags.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	if err := program.Parse(flags, args, help); err != nil {
 		return Settings{}, err

@@ -45,6 +45,7 @@ func TestBadValuesAreRefusedWithWhatIsWrong(t *testing.T) {
 		{"a power that does not exist", "sandboxes: {patches: {allow: [root]}}", "/sandboxes/patches/allow/0"},
 		{"a number for a label", "commonLabels: {build: 5}", "/commonLabels/build"},
 		{"a budget that is neither number nor percentage", "routeServer: {podDisruptionBudget: {maxUnavailable: half}}", "/routeServer/podDisruptionBudget/maxUnavailable"},
+		{"strangers who are answered something else", "routeServer: {anonymous: pod}", "/routeServer/anonymous"},
 		{"a component taken away", "routeServer: null", "missing property 'routeServer'"},
 		{"a misspelt key of a part that is not there", "tunnel: {proxies: {}}", "'proxies' not allowed"},
 	} {
@@ -73,6 +74,7 @@ func TestValuesOfAnOlderReleaseRender(t *testing.T) {
 		"eventBus: {external: {followerCredentialsSecret: null, followerCertSecret: null, followerAPIPrefix: null}}",
 		"sandboxes: {authors: {ask: null}, limits: {members: null, patches: null, replicas: null}}",
 		"uninstall: {keep: null}",
+		"routeServer: {anonymous: null}",
 		"eventBus: {history: {size: null}}",
 		"networkPolicy: {bus: null, metrics: null}",
 	} {

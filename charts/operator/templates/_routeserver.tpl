@@ -11,6 +11,11 @@ can use it elsewhere; the kubelet renews it.
   readOnly: true
 {{- end }}
 
+{{/* What strangers are answered; before there was that value they were answered everything. */}}
+{{- define "operator.anonymous" -}}
+{{ .Values.routeServer.anonymous | default "cluster" }}
+{{- end }}
+
 {{/* The volume, as a list item. */}}
 {{- define "operator.routeServerTokenVolume" -}}
 - name: routeserver-token

@@ -8,12 +8,14 @@ import (
 	"sync/atomic"
 
 	"k8s.io/client-go/kubernetes"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/door"
+	"switchyard.dev/routeserver/podaddr"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
@@ -27,8 +29,8 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	klog.SetSlogLogger(logger)
 	access, err := rest.InClusterConfig()
 	if errors.Is(err, rest.ErrNotInCluster) {
-		if settings.DemandTokens {
-			return errors.New("-demand-tokens: not in a cluster, so nobody's token can be checked")
+		if settings.Anonymous != door.Cluster {
+			return fmt.Errorf("-anonymous=%s: not in a cluster, so nobody's token can be checked", settings.Anonymous)
 		}
 		logger.Info("not in a cluster: neither its services nor xDS are served")
 		return nil
@@ -42,11 +44,9 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 	if err != nil {
 		return fmt.Errorf("reach the cluster: %w", err)
 	}
-	verifier, err := tokens.New(tokens.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
-	if err != nil {
+	if config.Door, err = openDoor(access, client, settings); err != nil {
 		return err
 	}
-	config.Door = door.New(door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts, Demand: settings.DemandTokens})
 	lister, err := services.New(client, logger)
 	if err != nil {
 		return err
@@ -71,6 +71,30 @@ func serveCluster(config *server.Config, settings server.Settings, logger *slog.
 			return xds.Run(ctx)
 		})
 	return nil
+}
+
+// openDoor returns what tells who calls. Which pod has an address is asked through a client of
+// its own, so that strangers hold up no sidecar; it is bounded by who asks.
+func openDoor(access *rest.Config, client kubernetes.Interface, settings server.Settings) (*door.Door, error) {
+	verifier, err := tokens.New(tokens.Config{Reviews: client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
+	if err != nil {
+		return nil, err
+	}
+	config := door.Config{Verify: verifier.VerifyAdmitted, Ours: settings.OwnAccounts, Anonymous: settings.Anonymous}
+	if settings.Anonymous == door.Namespace {
+		access = rest.CopyConfig(access)
+		access.QPS, access.ContentType = -1, "application/vnd.kubernetes.protobuf"
+		pods, err := corev1.NewForConfig(access)
+		if err != nil {
+			return nil, fmt.Errorf("reach the cluster: %w", err)
+		}
+		finder, err := podaddr.New(podaddr.Config{Pods: pods})
+		if err != nil {
+			return nil, err
+		}
+		config.Namespace = finder.Namespace
+	}
+	return door.New(config), nil
 }
 
 // sidecars are those connected to the xDS endpoint, once there is one.

@@ -1,0 +1,168 @@
+package door
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus/callers"
+)
+
+// Listener knows whose connection is whose.
+type Listener interface {
+	// Known says that the caller at a remote address has shown who it is.
+	Known(remote string)
+	// Hang closes the connection from a remote address, and reports whether there is one.
+	Hang(remote string) bool
+}
+
+// Entrance is a Door with the listener that callers come through.
+type Entrance struct {
+	Door *Door
+	// At gives that listener; nil when there is none (yet).
+	At func() Listener
+}
+
+// NamespaceHeader says, over HTTP and in the metadata of gRPC, to which namespace an answer is
+// narrowed. It is not there when an answer is whole.
+const NamespaceHeader = "Switchyard-Namespace"
+
+// enter gives a context that says who calls. The error is why the caller is refused. The
+// address is that of the connection: what a header says of where a request comes from is as
+// good as whoever wrote it, and so counts for nothing.
+func (e Entrance) enter(ctx context.Context, address, authorization string, narrowed bool) (context.Context, error) {
+	who, why := e.Door.who(ctx, address, authorization)
+	ctx = callers.With(ctx, who)
+	if who.Kind == callers.Stranger && e.Door != nil {
+		return e.Door.stranger(ctx, address, authorization, why, narrowed)
+	}
+	if who.Kind != callers.Stranger && e.At != nil {
+		if l := e.At(); l != nil {
+			l.Known(address)
+		}
+	}
+	return ctx, nil
+}
+
+// Hang closes the connection from an address, whose caller does not take what it asked
+// for.
+func (e Entrance) Hang(address string) {
+	if e.At == nil {
+		return
+	}
+	if l := e.At(); l != nil {
+		l.Hang(address)
+	}
+}
+
+// rpc lets a call over gRPC in, or says why not. Probes are of nobody.
+func (e Entrance) rpc(ctx context.Context, method string, narrowed []string) (context.Context, error) {
+	address, authorization := "", ""
+	if from, ok := peer.FromContext(ctx); ok {
+		address = from.Addr.String()
+	}
+	if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 {
+		authorization = values[0]
+	}
+	if strings.HasPrefix(method, "/grpc.health.v1.Health/") {
+		return callers.With(ctx, callers.At(address)), nil
+	}
+	ctx, err := e.enter(ctx, address, authorization, slices.Contains(narrowed, method))
+	if err != nil {
+		return nil, err
+	}
+	if namespace, ok := Scope(ctx); ok {
+		return ctx, grpc.SetHeader(ctx, metadata.Pairs(NamespaceHeader, namespace))
+	}
+	return ctx, nil
+}
+
+// Options have a gRPC server put into the context of each call who calls, and refuse
+// strangers who may not have what they ask for. narrowed are the methods, in full, whose
+// answers the server narrows to Scope: strangers may have only those where they are confined
+// to their namespaces.
+func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			ctx, err := e.rpc(ctx, info.FullMethod, narrowed)
+			if err != nil {
+				return nil, err
+			}
+			return handle(ctx, req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			ctx, err := e.rpc(s.Context(), info.FullMethod, narrowed)
+			if err != nil {
+				return err
+			}
+			ctx, end := e.Door.held(ctx)
+			defer end(nil)
+			err = handle(srv, &stream{s, ctx})
+			if moved, ok := status.FromError(context.Cause(ctx)); ok && moved.Code() != codes.OK {
+				return moved.Err()
+			}
+			return err
+		}),
+	}
+}
+
+// HTTP puts into the context of each request who calls, and refuses strangers who may not
+// have what they ask for. narrowed are the paths whose answers next narrows to Scope:
+// strangers may have only those where they are confined to their namespaces.
+func (e Entrance) HTTP(next http.Handler, narrowed ...string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+			next.ServeHTTP(w, r.WithContext(callers.With(r.Context(), callers.At(r.RemoteAddr))))
+			return
+		}
+		ctx, err := e.enter(r.Context(), r.RemoteAddr, r.Header.Get("Authorization"), slices.Contains(narrowed, r.URL.Path))
+		if err != nil {
+			TurnAway(w, err)
+			return
+		}
+		if namespace, ok := Scope(ctx); ok {
+			w.Header().Set(NamespaceHeader, namespace)
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// TurnAway answers a request over HTTP that is refused, by an error of this package.
+func TurnAway(w http.ResponseWriter, err error) {
+	refused := status.Convert(err)
+	if refused.Code() == codes.Unavailable {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, refused.Message(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, refused.Message(), http.StatusUnauthorized)
+}
+
+// Interceptors have a gRPC server change the context of each call.
+func Interceptors(change func(context.Context) context.Context) []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+			return handle(change(ctx), req)
+		}),
+		grpc.ChainStreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+			return handle(srv, &stream{s, change(s.Context())})
+		}),
+	}
+}
+
+// stream is a stream with another context.
+type stream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *stream) Context() context.Context { return s.ctx }
