@@ -13,7 +13,7 @@ func TestATurnOfReadinessIsSeen(t *testing.T) {
 		before, then *ready
 		want         bool
 	}{
-		{"a first finding", nil, &ready{"False", "Pending", "m"}, true},
+		{"a first condition", nil, &ready{"False", "Pending", "m"}, true},
 		{"the status changes", &ready{"False", "Pending", "m"}, &ready{"True", "Ready", "m"}, true},
 		{"only the reason changes", &ready{"False", "Pending", "m"}, &ready{"False", "ForkFailed", "m"}, true},
 		{"only the message changes", &ready{"False", "Pending", "m"}, &ready{"False", "Pending", "n"}, false},

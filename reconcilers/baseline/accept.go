@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Reasons of conditions that speak of a baseline.
@@ -26,12 +26,12 @@ const (
 
 // Accept says whether a member in this namespace can have the workload as its
 // baseline. at is the field that names it, for messages.
-func Accept(at string, ref crdv1.ObjectRef, namespace string) finding.Finding {
+func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
-		return finding.No(ReasonInvalidSpec, at+" has no kind or no name: name the workload")
+		return condition.False(ReasonInvalidSpec, at+" has no kind or no name: name the workload")
 	case ref.Namespace != "" && ref.Namespace != namespace:
-		return finding.No(ReasonInvalidSpec, fmt.Sprintf(
+		return condition.False(ReasonInvalidSpec, fmt.Sprintf(
 			"%s is in namespace %s: a member is made beside its baseline, so put this object into that namespace", at, ref.Namespace))
 	}
 	return AcceptKind(ref)
@@ -42,13 +42,13 @@ func Accept(at string, ref crdv1.ObjectRef, namespace string) finding.Finding {
 // those of the operator, whose own namespace operator is, and of the cluster itself may
 // do what an author of sandboxes may not. No sidecar is put there, so nothing could be
 // routed to such a fork either. at is the field that names the workload, for messages.
-func AcceptNamespace(at, namespace, operator string) finding.Finding {
+func AcceptNamespace(at, namespace, operator string) condition.Condition {
 	if namespace == operator && operator != "" || slices.Contains(ofTheCluster(), namespace) {
-		return finding.No(ReasonNamespaceNotAllowed, fmt.Sprintf(
+		return condition.False(ReasonNamespaceNotAllowed, fmt.Sprintf(
 			"%s is in namespace %s, which belongs to the operator or to the cluster itself: its workloads are not forked; name a workload of another namespace",
 			at, namespace))
 	}
-	return finding.Yes("Accepted", "Workloads of the namespace can be forked.")
+	return condition.True("Accepted", "Workloads of the namespace can be forked.")
 }
 
 // ofTheCluster are the namespaces that every cluster has for itself.
@@ -66,15 +66,15 @@ func GroupOf(ref crdv1.ObjectRef) string {
 }
 
 // AcceptKind says whether a workload of this kind can be a baseline.
-func AcceptKind(ref crdv1.ObjectRef) finding.Finding {
+func AcceptKind(ref crdv1.ObjectRef) condition.Condition {
 	group := GroupOf(ref)
 	switch {
 	case ref.Kind == KindDeployment && group == "apps":
-		return finding.Yes("Accepted", "A Deployment can be forked.")
+		return condition.True("Accepted", "A Deployment can be forked.")
 	case ref.Kind == KindRollout && group == "argoproj.io":
-		return finding.Yes("Accepted", "An Argo Rollout can be forked.")
+		return condition.True("Accepted", "An Argo Rollout can be forked.")
 	default:
-		return finding.No(ReasonUnsupportedKind, fmt.Sprintf(
+		return condition.False(ReasonUnsupportedKind, fmt.Sprintf(
 			"%s %s (%s) cannot be forked: only Deployment (apps/v1) and Argo Rollout can be forked",
 			ref.Kind, ref.Name, ref.APIVersion))
 	}

@@ -23,7 +23,7 @@ func TestWorkloadsOfTheOperatorAndTheClusterAreNotForked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := baseline.AcceptNamespace("patches[0].target", c.namespace, c.operator)
-			if f.IsYes() != c.want {
+			if f.IsTrue() != c.want {
 				t.Errorf("it is %+v", f)
 			}
 			if !c.want && (f.Reason != baseline.ReasonNamespaceNotAllowed || !strings.Contains(f.Message, "patches[0].target is in namespace "+c.namespace)) {

@@ -14,7 +14,7 @@ import (
 // selector of the baseline, best from a cache.
 func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]string, error) {
 	ref, ok := m.BaselineRef()
-	if !ok || NeedsNone(m) || !Accept("spec.baseline", ref, m.GetNamespace()).IsYes() {
+	if !ok || NeedsNone(m) || !Accept("spec.baseline", ref, m.GetNamespace()).IsTrue() {
 		return nil, nil
 	}
 	w, err := Read(ctx, c, ref)

@@ -73,11 +73,11 @@ func Pods(ctx context.Context, c client.Reader, w *Workload) ([]corev1.Pod, erro
 	return pods.Items, nil
 }
 
-// Neighbours reads the Services of a namespace that were not made for a member: those
+// ServicesIn reads the Services of a namespace that were not made for a member: those
 // that may lead to a baseline. They are shared with the cache.
 //
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch
-func Neighbours(ctx context.Context, c client.Reader, namespace string) ([]corev1.Service, error) {
+func ServicesIn(ctx context.Context, c client.Reader, namespace string) ([]corev1.Service, error) {
 	var services corev1.ServiceList
 	err := c.List(ctx, &services, client.InNamespace(namespace),
 		client.MatchingFields{indexNotOfMember: "true"}, client.UnsafeDisableDeepCopy)

@@ -77,10 +77,10 @@ func takesRequests(p *corev1.Pod) bool {
 	return p.Labels[crdv1.LabelForkedWorkload] == "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// Led gives the labels by which a Service selects pods; none when it selects nobody. The
+// ServiceSelector gives the labels by which a Service selects pods; none when it selects nobody. The
 // hash that Argo puts into selectors, so that a Service leads to one form of a Rollout for
 // now, does not count: the next form is as much the baseline's.
-func Led(s *corev1.Service) map[string]string {
+func ServiceSelector(s *corev1.Service) map[string]string {
 	wanted := maps.Clone(s.Spec.Selector)
 	delete(wanted, inject.RolloutHash)
 	return wanted
@@ -88,7 +88,7 @@ func Led(s *corev1.Service) map[string]string {
 
 // ledTo says to the pods with which labels a Service leads; to none without a selector.
 func ledTo(s *corev1.Service) func(pod map[string]string) bool {
-	wanted := Led(s)
+	wanted := ServiceSelector(s)
 	if len(wanted) == 0 {
 		return func(map[string]string) bool { return false }
 	}

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -40,13 +40,13 @@ const ConditionSidecarsReady = "SidecarsReady"
 // has a ready one, needed or not. A baseline that no Service leads to needs none: no request
 // comes to it, and a consumer of messages asks the route server itself which are its own.
 // What the pods of the baseline are made from has to be known for that.
-func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) (f finding.Finding, present bool) {
+func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) (f condition.Condition, present bool) {
 	f = meshed(w, pods, services, injected)
 	if w == nil || w.Problem != "" || len(services) > 0 {
-		return f, f.IsYes()
+		return f, f.IsTrue()
 	}
-	return finding.Yes(ReasonNoService, fmt.Sprintf("No Service leads to %s, so it needs no DevMesh sidecar: "+
-		"it is routed by what it asks the route server itself, as message consumers do. To route requests to it, create a Service.", w)), f.IsYes()
+	return condition.True(ReasonNoService, fmt.Sprintf("No Service leads to %s, so it needs no DevMesh sidecar: "+
+		"it is routed by what it asks the route server itself, as message consumers do. To route requests to it, create a Service.", w)), f.IsTrue()
 }
 
 // meshed says whether requests to the baseline, led by these Services to ports of
@@ -54,30 +54,30 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 // pod template that counts. injected is what pods get from their injection now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
 // those only last. A pod that is Pending is not waited for. w may be nil: there is no baseline.
-func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) finding.Finding {
+func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) condition.Condition {
 	if w == nil {
-		return finding.Open(ReasonBaselineNotFound, "There is no baseline.")
+		return condition.Unknown(ReasonBaselineNotFound, "There is no baseline.")
 	}
 	r, name := covered(w, pods, services, injected), w.Ref.Namespace+"/"+w.Ref.Name
 	if absent := absence(r); absent != "" {
 		if r.Count(coverage.NotReady)+r.Count(coverage.Outdated) > 0 {
 			name += " (" + r.Counts() + ")" // Not all that is wrong is that it is absent.
 		}
-		return finding.No(ReasonSidecarAbsent, "DevMesh Sidecar absent on baseline "+name+": "+absent)
+		return condition.False(ReasonSidecarAbsent, "DevMesh Sidecar absent on baseline "+name+": "+absent)
 	}
 	if r.Unroutable() {
-		return finding.No(ReasonPortsUnread, fmt.Sprintf("Requests to %s reach the baseline whatever key they carry; its sidecars do not read %s",
+		return condition.False(ReasonPortsUnread, fmt.Sprintf("Requests to %s reach the baseline whatever key they carry; its sidecars do not read %s",
 			name, r.Bypassed(w.Template)))
 	}
 	if names := startedOf(r); len(names) > 0 {
-		return finding.No(ReasonSidecarNotReady, fmt.Sprintf(
+		return condition.False(ReasonSidecarNotReady, fmt.Sprintf(
 			"DevMesh Sidecar not ready on baseline %s: %d of %d pods (%s)", name, len(names), r.Total, coverage.Some(names)))
 	}
 	if r.Total == 0 {
-		return finding.Yes(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
+		return condition.True(ReasonNoPods, name+" has no pods; its pod template asks for a DevMesh Sidecar, which they will have.")
 	}
 	if len(r.Pending) == r.Total {
-		return finding.Yes(ReasonNoPods, name+" has no pods that have started; each of them has a DevMesh Sidecar.")
+		return condition.True(ReasonNoPods, name+" has no pods that have started; each of them has a DevMesh Sidecar.")
 	}
 	message := fmt.Sprintf("Every pod of %s has a ready DevMesh Sidecar.", name)
 	if names := r.Pods[coverage.Outdated]; len(names) > 0 {
@@ -85,10 +85,10 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 			len(names), r.Total, coverage.Some(names), r.Differing(), r.Restart())
 	}
 	if len(r.Unread) > 0 {
-		return finding.Yes(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
+		return condition.True(ReasonSomePortsUnread, strings.TrimSuffix(message, ".")+
 			". Some requests reach the baseline whatever key they carry, those to "+r.Bypassed(w.Template))
 	}
-	return finding.Yes("SidecarsReady", message)
+	return condition.True("SidecarsReady", message)
 }
 
 // startedOf gives the pods whose sidecar is not ready, but for those that are Pending.
@@ -98,10 +98,10 @@ func startedOf(r coverage.Report) []string {
 	return slices.DeleteFunc(slices.Clone(r.Pods[coverage.NotReady]), func(name string) bool { return slices.Contains(r.Pending, name) })
 }
 
-// Reservation is what SidecarsReady says although it is true: that there are no
+// Caveat is what SidecarsReady says although it is true: that there are no
 // pods yet, that no Service leads to them, or which ports are not routed; empty when there
 // is nothing such.
-func Reservation(m crdv1.Conditioned) string {
+func Caveat(m crdv1.Conditioned) string {
 	c := crdv1.FindCondition(*m.StatusConditions(), ConditionSidecarsReady)
 	if c == nil || !slices.Contains([]string{ReasonNoPods, ReasonSomePortsUnread, ReasonNoService}, c.Reason) {
 		return ""

@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -202,7 +202,7 @@ func (d *draining) conclude(ctx context.Context, i item) error {
 	if !ok {
 		return fmt.Errorf("write the status of %s: it cannot be copied", i)
 	}
-	finding.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
+	condition.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
 	silent := log.IntoContext(ctx, logr.Discard()) // What it says it says of each object that stays.
 	return apply.Writer{Client: d.Client}.Status(silent, before, o)
 }
@@ -214,13 +214,13 @@ type conditioned interface {
 }
 
 // uninstalled gives what conditions say of an object that nobody acts on.
-func uninstalled(types []string) finding.Findings {
+func uninstalled(types []string) condition.Set {
 	const gone = "The operator was uninstalled, and with it went what it had made for this object. " +
 		"Install it again to have that back; or delete the object, which nothing holds."
-	out := finding.Findings{crdv1.ConditionReady: finding.No(ReasonUninstalled, gone)}
+	out := condition.Set{crdv1.ConditionReady: condition.False(ReasonUninstalled, gone)}
 	for _, t := range types {
 		if t != crdv1.ConditionReady && t != crdv1.ConditionAccepted {
-			out[t] = finding.Open(ReasonUninstalled, gone)
+			out[t] = condition.Unknown(ReasonUninstalled, gone)
 		}
 	}
 	return out

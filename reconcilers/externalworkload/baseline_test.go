@@ -75,7 +75,7 @@ func TestWhatIsStatedOfABaselineThatIsNotKnown(t *testing.T) {
 			tt.change(w)
 			had := len(w.in.Slices)
 			d, made, after := w.turn()
-			fact, ok := externalworkload.Stated(after, d, made)
+			fact, ok := externalworkload.Fact(after, d, made)
 			if !ok {
 				t.Fatal("nothing is stated, and the log keeps what it says")
 			}
@@ -151,7 +151,7 @@ func TestABaselineThatIsRolledOut(t *testing.T) {
 			w := newWorld()
 			tt.change(w)
 			d, made, after := w.turn()
-			fact, ok := externalworkload.Stated(after, d, made)
+			fact, ok := externalworkload.Fact(after, d, made)
 			if !ok {
 				t.Fatal("nothing is stated")
 			}

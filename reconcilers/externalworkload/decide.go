@@ -9,7 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -19,8 +19,8 @@ const ReasonNoBaseline = "NoBaseline"
 
 // Decision is what should be there.
 type Decision struct {
-	// Findings are those for Accepted, BaselineFound and TunnelConnected.
-	Findings finding.Findings
+	// Conditions are those for Accepted, BaselineFound and TunnelConnected.
+	Conditions condition.Set
 	// Tunnel is where requests go.
 	Tunnel Tunnel
 	// Collect: the tunnel is forgotten, and its info cleared.
@@ -57,27 +57,27 @@ func Decide(in Input) Decision {
 		return Decision{Delete: true}
 	}
 	m := mappingOf(in.Workload.Spec, in.takesRequests())
-	d.Findings = finding.Findings{
+	d.Conditions = condition.Set{
 		crdv1.ConditionAccepted:        m.accepted,
 		crdv1.ConditionTunnelConnected: d.Tunnel.Connected,
 	}
 	switch f := acceptBaseline(in.Workload); {
-	case !f.IsYes():
-		d.Findings[crdv1.ConditionAccepted] = f
-		d.Findings[crdv1.ConditionBaselineFound] = finding.Open(f.Reason, "The spec is not accepted, so the baseline was not looked for.")
+	case !f.IsTrue():
+		d.Conditions[crdv1.ConditionAccepted] = f
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.Unknown(f.Reason, "The spec is not accepted, so the baseline was not looked for.")
 		d.asItIs(in)
 	case !in.takesRequests():
-		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes(ReasonNoBaseline, "It stands for no workload: no request is diverted.")
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.True(ReasonNoBaseline, "It stands for no workload: no request is diverted.")
 		d.Services = ofTunnel(in, m)
 	case in.Baseline == nil:
-		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonBaselineNotFound,
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.False(baseline.ReasonBaselineNotFound,
 			in.baselineName()+" does not exist: create it, or name another one")
 		d.asItIs(in)
 	case in.Baseline.Problem != "":
-		d.Findings[crdv1.ConditionBaselineFound] = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 		d.asItIs(in)
 	default:
-		d.Findings[crdv1.ConditionBaselineFound] = finding.Yes("BaselineFound", in.Baseline.String()+" is there.")
+		d.Conditions[crdv1.ConditionBaselineFound] = condition.True("BaselineFound", in.Baseline.String()+" is there.")
 		d.Services, d.Unled = ofBaseline(in, m)
 	}
 	if d.Standing == nil {
@@ -88,9 +88,9 @@ func Decide(in Input) Decision {
 }
 
 // acceptBaseline says whether the workload that is named can be a baseline.
-func acceptBaseline(w *crdv1.SignadotExternalWorkload) finding.Finding {
+func acceptBaseline(w *crdv1.SignadotExternalWorkload) condition.Condition {
 	if _, ok := w.BaselineRef(); !ok {
-		return finding.Yes(ReasonNoBaseline, "There is no baseline.")
+		return condition.True(ReasonNoBaseline, "There is no baseline.")
 	}
 	return baseline.Accept("spec.baseline", w.Spec.Baseline.ObjectRef, w.Namespace)
 }

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -54,23 +54,23 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	services := made.Mapped(d.Services)
 	sidecar, present := sidecars(in, services)
 	w.Status.RoutingConfig = routingInfo(in, services, present)
-	findings := finding.Findings{}
-	for t, f := range d.Findings {
-		findings[t] = f
+	conditions := condition.Set{}
+	for t, f := range d.Conditions {
+		conditions[t] = f
 	}
-	findings[crdv1.ConditionServicesReady] = servicesFinding(in, d, made)
-	findings[baseline.ConditionSidecarsReady] = sidecar
-	findings[crdv1.ConditionReady] = findings.Ready("Requests reach the workstation.",
+	conditions[crdv1.ConditionServicesReady] = servicesCondition(in, d, made)
+	conditions[baseline.ConditionSidecarsReady] = sidecar
+	conditions[crdv1.ConditionReady] = conditions.Ready("Requests reach the workstation.",
 		crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionTunnelConnected, crdv1.ConditionServicesReady)
-	finding.Write(w, findings, now)
+	condition.Write(w, conditions, now)
 	return w
 }
 
 // sidecars says whether requests to the baseline meet a sidecar, and whether each of its
 // pods has a ready one.
-func sidecars(in Input, services []crdv1.ServiceMapping) (f finding.Finding, present bool) {
+func sidecars(in Input, services []crdv1.ServiceMapping) (f condition.Condition, present bool) {
 	if !in.takesRequests() {
-		return finding.Yes(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed."), false
+		return condition.True(ReasonNoBaseline, "It stands for no workload, so no sidecar is needed."), false
 	}
 	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 }
@@ -83,22 +83,22 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 }
 
-// servicesFinding says whether there is a Service for each of the baseline's, and
+// servicesCondition says whether there is a Service for each of the baseline's, and
 // connections to all of them are accepted.
-func servicesFinding(in Input, d Decision, made Made) finding.Finding {
-	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
-		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
+func servicesCondition(in Input, d Decision, made Made) condition.Condition {
+	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
+		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
 	}
 	for _, m := range d.Services {
 		if r := made.ServiceRefusals[m.From]; r != nil {
-			return finding.No(r.Reason, r.Message)
+			return condition.False(r.Reason, r.Message)
 		}
 	}
 	if r := made.EndpointsRefusal; r != nil {
-		return finding.No(r.Reason, r.Message)
+		return condition.False(r.Reason, r.Message)
 	}
 	if lost := misplaced(in, d); lost != "" {
-		return finding.No(ReasonPortNotFound, lost)
+		return condition.False(ReasonPortNotFound, lost)
 	}
 	count := 0
 	for _, m := range d.Services {
@@ -107,23 +107,23 @@ func servicesFinding(in Input, d Decision, made Made) finding.Finding {
 			continue
 		}
 		if !member.Reachable(have) {
-			return finding.No(ReasonServicesMissing, "There is no Service yet for "+named(m)+".")
+			return condition.False(ReasonServicesMissing, "There is no Service yet for "+named(m)+".")
 		}
 		if foreign(have, d.Tunnel) {
-			return finding.No(ReasonAddressFamily, fmt.Sprintf(
+			return condition.False(ReasonAddressFamily, fmt.Sprintf(
 				"Service %s has addresses of %v and the tunnel ends at %s: connections are refused; let the pods that hold tunnels have addresses of the family that Services have",
 				have.Name, have.Spec.IPFamilies, d.Tunnel.Address))
 		}
 		count++
 	}
-	return endpointsFinding(in, d, made, count)
+	return endpointsCondition(in, d, made, count)
 }
 
-// endpointsFinding says whether connections to the Services, of which there are so
+// endpointsCondition says whether connections to the Services, of which there are so
 // many, are accepted.
-func endpointsFinding(in Input, d Decision, made Made, count int) finding.Finding {
-	if !d.Tunnel.Connected.IsYes() {
-		return finding.Finding{Status: d.Tunnel.Connected.Status, Reason: ReasonNoEndpoints, Message: fmt.Sprintf(
+func endpointsCondition(in Input, d Decision, made Made, count int) condition.Condition {
+	if !d.Tunnel.Connected.IsTrue() {
+		return condition.Condition{Status: d.Tunnel.Connected.Status, Reason: ReasonNoEndpoints, Message: fmt.Sprintf(
 			"Services: %d. No usable tunnel is behind them, so requests fail.", count)}
 	}
 	uncarried := listed(d.Services, func(m member.Mapping) []int32 { return m.Uncarried })
@@ -132,16 +132,16 @@ func endpointsFinding(in Input, d Decision, made Made, count int) finding.Findin
 		if d.Tunnel.PortsProblem != "" {
 			message += " It was told wrongly: " + d.Tunnel.PortsProblem + "."
 		}
-		return finding.No(ReasonPortsNotCarried, message)
+		return condition.False(ReasonPortsNotCarried, message)
 	}
 	if !in.takesRequests() {
 		var names []string
 		for _, s := range made.Services {
 			names = append(names, s.Name+"."+s.Namespace+".svc")
 		}
-		return finding.Yes("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
+		return condition.True("ServicesReady", "The workstation is reached in the cluster as "+strings.Join(names, ", ")+".")
 	}
-	return finding.Yes("ServicesReady", fmt.Sprintf("Services of the baseline that have a tunnel: %d.", count)+reservations(in, d))
+	return condition.True("ServicesReady", fmt.Sprintf("Services of the baseline that have a tunnel: %d.", count)+reservations(in, d))
 }
 
 // reservations says which requests do not go to the workstation although all is as

@@ -74,7 +74,7 @@ func (d *Decision) slice(in Input, service string, ports []corev1.ServicePort) *
 	if d.Tunnel.Address.Is6() {
 		family = discoveryv1.AddressTypeIPv6
 	}
-	ready, terminating := d.Tunnel.Connected.IsYes(), false
+	ready, terminating := d.Tunnel.Connected.IsTrue(), false
 	out := &discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 		ObjectMeta:  partOf(in.Workload, service),
@@ -104,7 +104,7 @@ const managedBy = "externalworkload.switchyard.dev"
 func (d *Decision) endpointsObject(in Input, service string, ports []corev1.ServicePort) *oldEndpoints {
 	subset := oldSubset{}
 	address := []oldAddress{{IP: d.Tunnel.Address.String()}}
-	if d.Tunnel.Connected.IsYes() {
+	if d.Tunnel.Connected.IsTrue() {
 		subset.Addresses = address
 	} else {
 		subset.NotReadyAddresses = address

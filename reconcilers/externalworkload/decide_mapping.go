@@ -11,7 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // mapping is what spec.tunnel asks for.
@@ -23,12 +23,12 @@ type mapping struct {
 	// right says of each of them whether its entry is right, and it may be carried.
 	right map[int32]bool
 	// accepted says what is wrong first.
-	accepted finding.Finding
+	accepted condition.Condition
 }
 
 // mappingOf reads spec.tunnel of a workload with, or without, a baseline.
 func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
-	m := mapping{right: map[int32]bool{}, accepted: finding.Yes("Accepted", "The spec is valid.")}
+	m := mapping{right: map[int32]bool{}, accepted: condition.True("Accepted", "The spec is valid.")}
 	var entries []crdv1.TunnelPort
 	if spec.Tunnel != nil {
 		entries = spec.Tunnel.BaselineToLocals
@@ -67,8 +67,8 @@ func (m *mapping) among(ports []int32) []int32 {
 
 // refuse notes what is wrong, unless something was before.
 func (m *mapping) refuse(message string) {
-	if m.accepted.IsYes() {
-		m.accepted = finding.No(baseline.ReasonInvalidSpec, message)
+	if m.accepted.IsTrue() {
+		m.accepted = condition.False(baseline.ReasonInvalidSpec, message)
 	}
 }
 

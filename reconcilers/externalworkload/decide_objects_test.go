@@ -121,7 +121,7 @@ func TestEndpointsLeadIntoTheTunnel(t *testing.T) {
 func TestATunnelOfItsOwn(t *testing.T) {
 	w := newWorld()
 	d, made, after := w.turn()
-	if fact, ok := externalworkload.Stated(after, d, made); !ok || fact.Data.(*factv1.WorkloadObserved) == nil {
+	if fact, ok := externalworkload.Fact(after, d, made); !ok || fact.Data.(*factv1.WorkloadObserved) == nil {
 		t.Fatal("with a baseline it is on the log")
 	}
 	beside := d.Services[0].Service.Name
@@ -130,7 +130,7 @@ func TestATunnelOfItsOwn(t *testing.T) {
 	w.in.Workload.Spec.Baseline, w.in.Baseline, w.in.Neighbours = nil, nil, nil
 	w.maps(crdv1.TunnelPort{BaselinePort: 9000, LocalAddress: "localhost:1", AppProtocol: "kubernetes.io/h2c"}, port(8080, "localhost:2"))
 	d, made, after = w.turn()
-	fact, ok := externalworkload.Stated(after, d, made)
+	fact, ok := externalworkload.Fact(after, d, made)
 	if _, gone := fact.Data.(*factv1.WorkloadWithdrawn); !ok || !gone {
 		t.Errorf("now it is not: %v", fact)
 	}
@@ -200,7 +200,7 @@ func TestTheFact(t *testing.T) {
 			w := newWorld()
 			tt.change(w)
 			d, made, after := w.turn()
-			fact, ok := externalworkload.Stated(after, d, made)
+			fact, ok := externalworkload.Fact(after, d, made)
 			got, live := fact.Data.(*factv1.WorkloadObserved)
 			if live != (tt.want != nil) {
 				t.Fatalf("a fact: %t, %v", ok, fact.Data)
@@ -287,7 +287,7 @@ func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
 func TestWhatIsRoutedStaysWhileTheTemplateIsUnknown(t *testing.T) {
 	w := newWorld()
 	d, made, after := w.turn()
-	before, _ := externalworkload.Stated(after, d, made)
+	before, _ := externalworkload.Fact(after, d, made)
 	w.in.Baseline.Template, w.in.Baseline.Problem = &corev1.PodTemplateSpec{}, "Rollout ns/a takes its pods from Deployment b, which does not exist: create it"
 	d, made, after = w.turn()
 	if len(d.Surplus)+len(d.SurplusSlices) > 0 || len(d.Slices) != 1 {
@@ -295,7 +295,7 @@ func TestWhatIsRoutedStaysWhileTheTemplateIsUnknown(t *testing.T) {
 	}
 	checkCondition(t, after, crdv1.ConditionBaselineFound, "False", baseline.ReasonTemplateUnknown, "which does not exist: create it")
 	checkCondition(t, after, crdv1.ConditionReady, "False", baseline.ReasonTemplateUnknown, "which does not exist: create it")
-	now, ok := externalworkload.Stated(after, d, made)
+	now, ok := externalworkload.Fact(after, d, made)
 	if diff := cmp.Diff(before.Data.(*factv1.WorkloadObserved).Services, now.Data.(*factv1.WorkloadObserved).Services, protocmp.Transform()); !ok || diff != "" {
 		t.Error("what is on the log has changed:\n" + diff)
 	}
@@ -312,7 +312,7 @@ func TestAServiceThatGoesWithoutItsBaselineIsStated(t *testing.T) {
 		d := externalworkload.Decide(w.in)
 		made := externalworkload.Made{Made: member.Made{Services: d.Standing}}
 		after = externalworkload.Conclude(w.in, d, made, metav1.NewTime(now))
-		fact, ok := externalworkload.Stated(after, d, made)
+		fact, ok := externalworkload.Fact(after, d, made)
 		if !ok {
 			t.Fatal("there is no fact")
 		}

@@ -42,7 +42,7 @@ func run(t *testing.T, rows []row) {
 					again.in = before
 					again.in.Workload = o
 					d, made, after := again.turn()
-					fact, _ := externalworkload.Stated(after, d, made)
+					fact, _ := externalworkload.Fact(after, d, made)
 					return []any{d, fact.Data}, after
 				})
 			_, _, after := w.turn()

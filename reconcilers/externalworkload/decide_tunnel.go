@@ -10,7 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Reasons of TunnelConnected.
@@ -26,9 +26,9 @@ const (
 
 // Tunnel is what status.tunnel says, judged.
 type Tunnel struct {
-	// Connected is the finding for TunnelConnected. Unknown: there is none. False:
+	// Connected is the condition for TunnelConnected. Unknown: there is none. False:
 	// there is one, and requests cannot go through it.
-	Connected finding.Finding
+	Connected condition.Condition
 	// Address is where it ends in the cluster; not valid when there is nowhere.
 	Address netip.Addr
 	// Pod is the name of the pod that has that address.
@@ -54,10 +54,10 @@ func tunnelOf(in Input) (t Tunnel, collect bool) {
 		return t, false
 	}
 	t = heldBy(*status.Info, in)
-	if t.Connected.IsYes() {
+	if t.Connected.IsTrue() {
 		t.Connected, t.Turns = t.judge(status.Health, in)
 	}
-	if t.Connected.IsYes() {
+	if t.Connected.IsTrue() {
 		return t, false
 	}
 	since, known := downSince(in.Workload, status.Health)
@@ -79,12 +79,12 @@ func noTunnel(h *crdv1.TunnelHealth) Tunnel {
 	if h != nil && h.LastConnectedTime != nil {
 		message = fmt.Sprintf("No workstation is connected; one was until %s. Start the local client again.", at(h.LastConnectedTime.Time))
 	}
-	return Tunnel{Connected: finding.Open(ReasonNoTunnel, message)}
+	return Tunnel{Connected: condition.Unknown(ReasonNoTunnel, message)}
 }
 
 // heldBy reads where a tunnel ends, which may be at none of the API servers.
 func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
-	t := Tunnel{Connected: finding.Yes("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
+	t := Tunnel{Connected: condition.True("TunnelConnected", ""), Pod: info.TunnelProxyPodName}
 	end, problem := endOf(info)
 	todo := "it has to be the address of the pod that holds the tunnel"
 	if problem == "" {
@@ -102,7 +102,7 @@ func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
 		t.Turns = in.Now.Add(apply.RefusedAgain)
 	}
 	if problem != "" {
-		t.Connected = finding.No(ReasonTunnelAddressRefused, fmt.Sprintf(
+		t.Connected = condition.False(ReasonTunnelAddressRefused, fmt.Sprintf(
 			"status.tunnel.info.tunnelProxyPodIP %.80q %s, so no request is routed there: %s", info.TunnelProxyPodIP, problem, todo))
 		return t
 	}
@@ -190,9 +190,9 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 }
 
 // judge says whether the workstation is connected, and when that turns by itself.
-func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (finding.Finding, time.Time) {
+func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, time.Time) {
 	if h == nil || h.LastCheckTime == nil {
-		return finding.No(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}
+		return condition.False(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}
 	}
 	checked := h.LastCheckTime.Time
 	switch until := checked.Add(in.Limits.Fresh); {
@@ -201,16 +201,16 @@ func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (finding.Finding, time.Ti
 		if h.LastConnectedTime != nil {
 			message += ", which was connected until " + at(h.LastConnectedTime.Time)
 		}
-		return finding.No(ReasonTunnelDisconnected, message+"."), time.Time{}
+		return condition.False(ReasonTunnelDisconnected, message+"."), time.Time{}
 	case !in.Now.Before(until):
-		return finding.No(ReasonTunnelStale, fmt.Sprintf(
+		return condition.False(ReasonTunnelStale, fmt.Sprintf(
 			"The tunnel at pod %s was checked at %s for the last time, which is not enough to count on it: after %s it has to be checked again.",
 			t.Pod, at(checked), in.Limits.Fresh)), time.Time{}
 	case checked.Sub(in.Now) > in.Limits.Fresh:
-		return finding.No(ReasonTunnelStale, fmt.Sprintf(
+		return condition.False(ReasonTunnelStale, fmt.Sprintf(
 			"The tunnel at pod %s was checked at %s, which is still to come: set the clocks of the nodes right.", t.Pod, at(checked))), checked.Add(-in.Limits.Fresh)
 	default:
-		return finding.Yes("TunnelConnected", fmt.Sprintf("A workstation is connected; its tunnel ends at pod %s, %s.", t.Pod, t.Address)), until
+		return condition.True("TunnelConnected", fmt.Sprintf("A workstation is connected; its tunnel ends at pod %s, %s.", t.Pod, t.Address)), until
 	}
 }
 

@@ -34,11 +34,11 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if err := in.gatherServers(ctx, r.config.Live); err != nil {
 		return in, err
 	}
-	if !in.takesRequests() || !acceptBaseline(w).IsYes() {
+	if !in.takesRequests() || !acceptBaseline(w).IsTrue() {
 		return in, nil
 	}
 	var err error
-	if in.Neighbours, err = baseline.Neighbours(ctx, c, w.Namespace); err != nil {
+	if in.Neighbours, err = baseline.ServicesIn(ctx, c, w.Namespace); err != nil {
 		return in, err
 	}
 	ref, _ := w.BaselineRef()

@@ -61,7 +61,7 @@ type Input struct {
 	Baseline *baseline.Workload
 	// Pods are those that the baseline's selector selects.
 	Pods []corev1.Pod
-	// Neighbours are the Services of the namespace that no member made.
+	// ServicesIn are the Services of the namespace that no member made.
 	Neighbours []corev1.Service
 	// Services, Slices and Endpoints are those that this external workload made;
 	// Endpoints are only known with Limits.WriteEndpoints.
@@ -123,7 +123,7 @@ func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem 
 func (in Input) reached() bool {
 	status := in.Workload.Status
 	return !in.takesRequests() || in.known() ||
-		status.RoutingConfig != nil && member.TellsOfBaseline(in.Workload, status.ObservedGeneration, in.ownServices())
+		status.RoutingConfig != nil && member.StatusIsCurrent(in.Workload, status.ObservedGeneration, in.ownServices())
 }
 
 // ownServices gives the Services that this external workload made.

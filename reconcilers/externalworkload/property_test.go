@@ -87,7 +87,7 @@ func TestInEveryWorld(t *testing.T) {
 		}
 		onlyWhatIsAskedFor(t, w, d)
 		oneServiceEach(t, w, d)
-		fact, stated := externalworkload.Stated(after, d, made)
+		fact, stated := externalworkload.Fact(after, d, made)
 		if observed, ok := fact.Data.(*factv1.WorkloadObserved); ok && stated {
 			everyDivertedPortIsStated(t, d, observed)
 		}

@@ -76,7 +76,7 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (reconc
 	now := metav1.NewTime(in.Now)
 	made, acted := act(ctx, r.writer, in, d)
 	after := Conclude(in, d, made, now)
-	fact, ok := Stated(after, d, made)
+	fact, ok := Fact(after, d, made)
 	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, r.config.Now())
 	if stated && acted == nil {
 		acted = prune(ctx, r.writer, in, d)

@@ -40,8 +40,8 @@ func TestWhoReadsWhatTheBaselineDoesNot(t *testing.T) {
 			w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic",
 				`{"spec":{"template":{"spec":{"containers":[{"name":"main","envFrom":[{"secretRef":{"name":"other"}}]}]}}}}`)}
 			tt.change(w)
-			f := forkedworkload.Decide(w.in).Findings[crdv1.ConditionAccepted]
-			if f.IsYes() == tt.refused || tt.refused && (f.Reason != fork.ReasonPatchNotAllowed || !strings.Contains(f.Message, "[secrets]")) {
+			f := forkedworkload.Decide(w.in).Conditions[crdv1.ConditionAccepted]
+			if f.IsTrue() == tt.refused || tt.refused && (f.Reason != fork.ReasonPatchNotAllowed || !strings.Contains(f.Message, "[secrets]")) {
 				t.Errorf("%+v", f)
 			}
 		})

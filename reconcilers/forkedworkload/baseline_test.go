@@ -76,7 +76,7 @@ func TestWhatIsStatedOfABaselineThatIsNotKnown(t *testing.T) {
 			d := forkedworkload.Decide(w.in)
 			w.made.Services = d.Standing
 			after := forkedworkload.Conclude(w.in, d, w.made, now)
-			fact, ok := forkedworkload.Stated(after, d, w.made)
+			fact, ok := forkedworkload.Fact(after, d, w.made)
 			if !ok {
 				t.Fatal("nothing is stated, and the log keeps what it says")
 			}

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 )
@@ -50,8 +50,8 @@ const (
 
 // Decision is what should be there.
 type Decision struct {
-	// Findings are those for Accepted and BaselineFound; writing may add others.
-	Findings finding.Findings
+	// Conditions are those for Accepted and BaselineFound; writing may add others.
+	Conditions condition.Set
 	// Fork is the workload to apply, a Deployment or a Rollout; nil: leave things as
 	// they are.
 	Fork fork.Object
@@ -77,19 +77,19 @@ type Decision struct {
 // deleted.
 func Decide(in Input) Decision {
 	accepted := acceptSpec(in)
-	if !accepted.IsYes() {
-		return asItIs(in, finding.Findings{
+	if !accepted.IsTrue() {
+		return asItIs(in, condition.Set{
 			crdv1.ConditionAccepted:      accepted,
-			crdv1.ConditionBaselineFound: finding.Open(accepted.Reason, "The spec is not accepted, so the baseline was not looked for."),
+			crdv1.ConditionBaselineFound: condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for."),
 		})
 	}
 	if !in.known() {
 		return asItIs(in, withoutBaseline(in))
 	}
 	id := in.identity()
-	d := Decision{Findings: finding.Findings{
+	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:      accepted,
-		crdv1.ConditionBaselineFound: finding.Yes("BaselineFound", in.Baseline.String()+" is there."),
+		crdv1.ConditionBaselineFound: condition.True("BaselineFound", in.Baseline.String()+" is there."),
 	}}
 	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
@@ -106,12 +106,12 @@ func Decide(in Input) Decision {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
 	}
 	if clone != nil && len(clone.Added) > 0 {
-		d.Findings[crdv1.ConditionAccepted] = in.adds(clone.Added)
+		d.Conditions[crdv1.ConditionAccepted] = in.adds(clone.Added)
 	}
 	var pod corev1.PodSpec
 	switch d.Held = in.held(clone); {
 	case problem != nil:
-		d.Findings[crdv1.ConditionAccepted], pod = in.notApplied(problem), in.running(in.Baseline.Template.Spec)
+		d.Conditions[crdv1.ConditionAccepted], pod = in.notApplied(problem), in.running(in.Baseline.Template.Spec)
 	case d.Held != "":
 		pod, d.SurplusForks = in.running(clone.Template.Spec), otherForks(in, clone.Object)
 	default:
@@ -142,27 +142,27 @@ func (in Input) keepingNotes(want fork.Object) fork.Object {
 }
 
 // acceptSpec says whether the spec names something that can be forked.
-func acceptSpec(in Input) finding.Finding {
+func acceptSpec(in Input) condition.Condition {
 	w := in.Workload
-	for _, f := range []finding.Finding{
+	for _, f := range []condition.Condition{
 		baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace),
 		baseline.AcceptNamespace("spec.baseline", w.Namespace, in.OperatorNamespace),
 	} {
-		if !f.IsYes() {
+		if !f.IsTrue() {
 			return f
 		}
 	}
-	return finding.Yes("Accepted", "The spec is valid and its patches apply.")
+	return condition.True("Accepted", "The spec is valid and its patches apply.")
 }
 
-// adds is the finding about patches that apply and add containers: under a name that is
+// adds is the condition about patches that apply and add containers: under a name that is
 // misspelt the container that is meant is not changed.
-func (in Input) adds(names []string) finding.Finding {
+func (in Input) adds(names []string) condition.Condition {
 	var has []string
 	for _, c := range in.Baseline.Template.Spec.Containers {
 		has = append(has, c.Name)
 	}
-	return finding.Yes(ReasonPatchAddsContainer, fmt.Sprintf(
+	return condition.True(ReasonPatchAddsContainer, fmt.Sprintf(
 		"The spec is valid and its patches apply. They add containers (%s) to those of the baseline (%s): "+
 			"to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
 }
@@ -170,22 +170,22 @@ func (in Input) adds(names []string) finding.Finding {
 // withoutBaseline says that there is no baseline, or that it is not known what its
 // pods are. What was made stays: without pods of the baseline no request can come, and
 // when the baseline is made again everything is right at once.
-func withoutBaseline(in Input) finding.Findings {
-	missing := finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
+func withoutBaseline(in Input) condition.Set {
+	missing := condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 		"%s does not exist: create it, or name another one%s", in.baselineName(), in.stillRunning()))
 	if in.Baseline != nil {
-		missing = finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem+in.stillRunning())
+		missing = condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem+in.stillRunning())
 	}
-	return finding.Findings{
-		crdv1.ConditionAccepted:      finding.Open(missing.Reason, "Patches can only be checked against a baseline."),
+	return condition.Set{
+		crdv1.ConditionAccepted:      condition.Unknown(missing.Reason, "Patches can only be checked against a baseline."),
 		crdv1.ConditionBaselineFound: missing,
 	}
 }
 
 // asItIs is the decision to change nothing: the Services are those that the
 // status tells of, unless they are those of another baseline.
-func asItIs(in Input, f finding.Findings) Decision {
-	d := Decision{Findings: f}
+func asItIs(in Input, f condition.Set) Decision {
+	d := Decision{Conditions: f}
 	if in.reached() {
 		d.Services, d.Standing = member.AsStated(in.Workload.Status.RoutingConfig, in.Workload, in.Services)
 	}

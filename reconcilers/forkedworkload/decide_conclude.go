@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 )
@@ -48,32 +48,32 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 	}
 
-	findings := finding.Findings{}
-	for t, f := range d.Findings {
-		findings[t] = f
+	conditions := condition.Set{}
+	for t, f := range d.Conditions {
+		conditions[t] = f
 	}
 	if r := made.ForkRefusal; r != nil && r.Reason == apply.ReasonRejected {
-		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message+in.stillRunning())
+		conditions[crdv1.ConditionAccepted] = condition.False(r.Reason, r.Message+in.stillRunning())
 	}
-	findings[crdv1.ConditionForkAvailable] = forkFinding(in, d, made)
-	findings[crdv1.ConditionServicesReady] = servicesFinding(in.baselineName(), d, made)
-	findings[baseline.ConditionSidecarsReady] = sidecar
-	findings[crdv1.ConditionReady] = readyFinding(in, d, findings)
-	finding.Write(w, findings, now)
+	conditions[crdv1.ConditionForkAvailable] = forkCondition(in, d, made)
+	conditions[crdv1.ConditionServicesReady] = servicesCondition(in.baselineName(), d, made)
+	conditions[baseline.ConditionSidecarsReady] = sidecar
+	conditions[crdv1.ConditionReady] = readyCondition(in, d, conditions)
+	condition.Write(w, conditions, now)
 	return w
 }
 
-// readyFinding says whether all is as it is wanted. What waits is not, whatever runs; what
+// readyCondition says whether all is as it is wanted. What waits is not, whatever runs; what
 // is wrong anyway goes before that.
-func readyFinding(in Input, d Decision, all finding.Findings) finding.Finding {
+func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
 	message := "The fork of " + in.baselineName() + " is available."
 	if accepted := all[crdv1.ConditionAccepted]; accepted.Reason == ReasonPatchAddsContainer {
 		message += " " + accepted.Message
 	}
 	ready := all.Ready(message, types...)
-	if d.Held != "" && !all[crdv1.ConditionAccepted].IsNo() && !all[crdv1.ConditionServicesReady].IsNo() {
-		return finding.No(ReasonWaitsFor, d.Held)
+	if d.Held != "" && !all[crdv1.ConditionAccepted].IsFalse() && !all[crdv1.ConditionServicesReady].IsFalse() {
+		return condition.False(ReasonWaitsFor, d.Held)
 	}
 	return ready
 }
@@ -88,52 +88,52 @@ func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	return &crdv1.ForkStatus{ObjectRef: ref}
 }
 
-// forkFinding says whether all pods of the newest form of the fork are ready, and
+// forkCondition says whether all pods of the newest form of the fork are ready, and
 // if not, why.
-func forkFinding(in Input, d Decision, made Made) finding.Finding {
+func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	if r := made.ForkRefusal; r != nil {
-		return finding.No(r.Reason, r.Message)
+		return condition.False(r.Reason, r.Message)
 	}
 	if made.Fork == nil && d.Held != "" {
-		return finding.No(ReasonWaitsFor, d.Held)
+		return condition.False(ReasonWaitsFor, d.Held)
 	}
 	if made.Fork == nil {
-		return finding.No(ReasonForkMissing, "The workload of the fork has not been made.")
+		return condition.False(ReasonForkMissing, "The workload of the fork has not been made.")
 	}
 	p := progressOf(made.Fork)
 	why, troubled := troubleOf(newest(in.ForkPods))
 	switch {
 	case p.wanted == 0:
-		return finding.No(ReasonScaledToZero, scaledToZero(d, made, p))
+		return condition.False(ReasonScaledToZero, scaledToZero(d, made, p))
 	case !p.seen:
 		// Its pods are of a former form; in the same words as right after, when its
 		// controller has seen it, so that this is not written twice.
 		return progressing(in, made, p, 0)
 	case made.Silent != "":
-		return finding.No(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
+		return condition.False(crdv1.ReasonServiceSilent, fmt.Sprintf("%s: pods are ready; Service %s does not answer yet.", p.name, made.Silent))
 	case p.complete():
-		return finding.Yes("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.%s", p.name, p.available, p.wanted, willPause(made, p)))
+		return condition.True("ForkAvailable", fmt.Sprintf("%s: pods ready: %d of %d.%s", p.name, p.available, p.wanted, willPause(made, p)))
 	case p.paused && p.updated < p.wanted:
-		return finding.No(ReasonForkPaused, isPaused(d, made, p))
+		return condition.False(ReasonForkPaused, isPaused(d, made, p))
 	case p.refused != "":
-		return finding.No(ReasonPodsRefused, p.name+": "+p.refused)
+		return condition.False(ReasonPodsRefused, p.name+": "+p.refused)
 	case troubled && p.updated > 0: // Until then all pods are of a former form.
-		return finding.No(why.reason, p.name+": "+why.message)
+		return condition.False(why.reason, p.name+": "+why.message)
 	case p.failed != "":
-		return finding.No(ReasonForkFailed, p.name+": "+p.failed)
+		return condition.False(ReasonForkFailed, p.name+": "+p.failed)
 	default:
 		return progressing(in, made, p, p.fresh())
 	}
 }
 
 // progressing says how many pods of the newest form of the fork are ready.
-func progressing(in Input, made Made, p progress, ready int32) finding.Finding {
+func progressing(in Input, made Made, p progress, ready int32) condition.Condition {
 	message := fmt.Sprintf("%s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
 		p.name, ready, p.wanted, made.Fork.GetNamespace(), crdv1.LabelForkedWorkload, in.identity().Selector()[crdv1.LabelForkedWorkload])
 	if !p.seen {
 		message += in.withoutArgo(made.Fork)
 	}
-	return finding.No(ReasonForkProgressing, message)
+	return condition.False(ReasonForkProgressing, message)
 }
 
 // scaledToZero says of a fork without pods who wants it so, and how it gets some.
@@ -183,10 +183,10 @@ func (in Input) withoutArgo(o fork.Object) string {
 // serves says whether some pod of the fork can serve a request now.
 func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
-// servicesFinding says whether there is a Service for each of the baseline's.
-func servicesFinding(name string, d Decision, made Made) finding.Finding {
-	if !d.Findings[crdv1.ConditionBaselineFound].IsYes() {
-		return finding.Open(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
+// servicesCondition says whether there is a Service for each of the baseline's.
+func servicesCondition(name string, d Decision, made Made) condition.Condition {
+	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
+		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")
 	}
 	var missing, unmapped []string
 	count := 0
@@ -195,7 +195,7 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 			unmapped = append(unmapped, fmt.Sprintf("%s %s", m.From, ports(m.Missing)))
 		}
 		if r := made.ServiceRefusals[m.From]; r != nil {
-			return finding.No(r.Reason, r.Message)
+			return condition.False(r.Reason, r.Message)
 		}
 		switch {
 		case m.Service == nil:
@@ -206,10 +206,10 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 		}
 	}
 	if len(missing) > 0 {
-		return finding.No(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
+		return condition.False(ReasonServicesMissing, "There is no Service yet for "+strings.Join(missing, ", ")+".")
 	}
 	if len(d.Services) == 0 {
-		return finding.Yes("ServicesReady", fmt.Sprintf("No Service leads to %s (one with the annotation %s does not count): "+
+		return condition.True("ServicesReady", fmt.Sprintf("No Service leads to %s (one with the annotation %s does not count): "+
 			"no request can be routed to the fork; consumers of queues need no Service. Create a Service to route requests.",
 			name, crdv1.AnnotationIgnore))
 	}
@@ -217,7 +217,7 @@ func servicesFinding(name string, d Decision, made Made) finding.Finding {
 	if len(unmapped) > 0 {
 		message += " Ports whose named target no container has, so that requests to them fail: " + strings.Join(unmapped, "; ") + "."
 	}
-	return finding.Yes("ServicesReady", message)
+	return condition.True("ServicesReady", message)
 }
 
 // ports lists ports for a message.

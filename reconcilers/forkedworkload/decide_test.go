@@ -434,13 +434,13 @@ func TestOfAForkThatNeverSawABaselineNothingIsOnTheLog(t *testing.T) {
 	w := newWorld()
 	w.in.Baseline = nil
 	d := forkedworkload.Decide(w.in)
-	fact, ok := forkedworkload.Stated(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made)
+	fact, ok := forkedworkload.Fact(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made)
 	if _, gone := fact.Data.(*factv1.WorkloadWithdrawn); !ok || !gone {
 		t.Errorf("it says %v: %t", fact.Data, ok)
 	}
 	w = newWorld()
 	d = forkedworkload.Decide(w.in)
-	fact, ok = forkedworkload.Stated(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made)
+	fact, ok = forkedworkload.Fact(forkedworkload.Conclude(w.in, d, w.made, now), d, w.made)
 	if _, there := fact.Data.(*factv1.WorkloadObserved); !ok || !there {
 		t.Errorf("it says %v: %t", fact.Data, ok)
 	}

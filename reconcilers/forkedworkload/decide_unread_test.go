@@ -123,7 +123,7 @@ func TestAPortThatNoSidecarReadsIsNotCalledRouted(t *testing.T) {
 			if tt.reason == baseline.ReasonSomePortsUnread || tt.reason == baseline.ReasonNoService {
 				want = c.Message
 			}
-			if diff := cmp.Diff(want, baseline.Reservation(after)); diff != "" {
+			if diff := cmp.Diff(want, baseline.Caveat(after)); diff != "" {
 				t.Errorf("reservation: %s", diff)
 			}
 		})

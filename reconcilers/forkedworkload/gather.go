@@ -28,7 +28,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if err := in.readOwn(ctx, c); err != nil {
 		return in, err
 	}
-	if !acceptSpec(in).IsYes() {
+	if !acceptSpec(in).IsTrue() {
 		return in, nil
 	}
 	ref, _ := w.BaselineRef()
@@ -55,7 +55,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 func (in *Input) readOwn(ctx context.Context, c client.Reader) error {
 	w := in.Workload
 	inNamespace, own := client.InNamespace(w.Namespace), client.MatchingFields{apply.IndexOwner: string(w.UID)}
-	neighbours, err := baseline.Neighbours(ctx, c, w.Namespace)
+	neighbours, err := baseline.ServicesIn(ctx, c, w.Namespace)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ func (in Input) tellsOfBaseline() bool {
 	for i := range in.Services {
 		made = append(made, &in.Services[i])
 	}
-	return member.TellsOfBaseline(in.Workload, in.Workload.Status.ObservedGeneration, made)
+	return member.StatusIsCurrent(in.Workload, in.Workload.Status.ObservedGeneration, made)
 }
 
 // neighbours gives the Services of the namespace that are not of a fork.

@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	made.Silent = r.silent(ctx, w, made)
 	now := r.config.Now()
 	after := Conclude(in, decision, made, metav1.NewTime(now))
-	fact, ok := Stated(after, decision, made)
+	fact, ok := Fact(after, decision, made)
 	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, now)
 	if stated && acted == nil {
 		acted = prune(ctx, r.writer, in, decision)

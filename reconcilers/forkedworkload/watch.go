@@ -148,7 +148,7 @@ func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcil
 func selectorOf(o client.Object) labels.Selector {
 	switch o := o.(type) {
 	case *corev1.Service:
-		return labels.SelectorFromSet(baseline.Led(o))
+		return labels.SelectorFromSet(baseline.ServiceSelector(o))
 	case *policyv1.PodDisruptionBudget:
 		if selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector); err == nil {
 			return selector
@@ -198,7 +198,7 @@ func selectorChanged(before, after client.Object) bool {
 	switch a := after.(type) {
 	case *corev1.Service:
 		b, ok := before.(*corev1.Service)
-		return !ok || !maps.Equal(baseline.Led(b), baseline.Led(a)) || b.Spec.Type != a.Spec.Type
+		return !ok || !maps.Equal(baseline.ServiceSelector(b), baseline.ServiceSelector(a)) || b.Spec.Type != a.Spec.Type
 	case *policyv1.PodDisruptionBudget:
 		b, ok := before.(*policyv1.PodDisruptionBudget)
 		return !ok || !equality.Semantic.DeepEqual(b.Spec.Selector, a.Spec.Selector)

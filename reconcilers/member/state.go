@@ -9,7 +9,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -29,15 +29,15 @@ func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.
 	if err == nil {
 		return true, nil
 	}
-	ready := finding.No(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", err))
+	ready := condition.False(publish.ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", err))
 	if publish.Refused(err) {
 		// Trying again would not help, so it is no error.
-		ready = finding.No(publish.ReasonFactRefused, fmt.Sprintf(
+		ready = condition.False(publish.ReasonFactRefused, fmt.Sprintf(
 			"The routing log refuses the fact about this workload: %v. Choose a baseline with fewer Services.", err))
 		err = nil
 	} else {
 		err = fmt.Errorf("state how %s %s/%s is reached: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)
 	}
-	finding.Write(m, finding.Findings{crdv1.ConditionReady: ready}, metav1.NewTime(now))
+	condition.Write(m, condition.Set{crdv1.ConditionReady: ready}, metav1.NewTime(now))
 	return false, err
 }

@@ -46,11 +46,11 @@ func remove(ctx context.Context, w apply.Writer, configs []*crdv1.RoutingConfig)
 	return errors.Join(errs...)
 }
 
-// sweep deletes what a former life of the group of this name has left, where nothing
+// deleteOrphans deletes what a former life of the group of this name has left, where nothing
 // collects garbage, or is slow to. now is the UID of the group as the cache has it,
 // empty when it has none. Whether the maker of
 // something is alive is asked past the cache, which may be behind.
-func sweep(ctx context.Context, c client.Reader, w apply.Writer, name string, now types.UID) error {
+func deleteOrphans(ctx context.Context, c client.Reader, w apply.Writer, name string, now types.UID) error {
 	var list crdv1.RoutingConfigList
 	if err := c.List(ctx, &list, client.MatchingFields{indexMaker: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("look for what is left of SignadotRouteGroup %s: %w", name, err)

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
 )
@@ -18,7 +18,7 @@ import (
 // Decision is which RoutingConfig there should be.
 type Decision struct {
 	// Accepted is what is found about the spec.
-	Accepted finding.Finding
+	Accepted condition.Condition
 	// Members are those of the group, in the order of spec.sandboxNames, then by kind,
 	// namespace and name.
 	Members []crdv1.Member
@@ -46,22 +46,22 @@ func Decide(in Input) Decision {
 }
 
 // accept says whether the spec makes sense and the key is this group's.
-func accept(in Input) finding.Finding {
+func accept(in Input) condition.Condition {
 	key := in.Group.Spec.RoutingKey
 	if problem := routingkey.Problem(key); problem != "" {
-		return finding.No(baseline.ReasonInvalidSpec, "spec.routingKey "+problem)
+		return condition.False(baseline.ReasonInvalidSpec, "spec.routingKey "+problem)
 	}
 	if h := in.holder(); h.UID != in.Group.UID {
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which had it first: choose another spec.routingKey", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Group.UID) {
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by RoutingConfig %s, which %s: choose another spec.routingKey, or delete that object",
 			key, c.Name, madeBy(c)))
 	}
 	if i := slices.Index(in.Group.Spec.SandboxNames, ""); i >= 0 {
-		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+		return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
 	}
 	message := fmt.Sprintf("The spec is valid, and routing key %q is held by this group.", key)

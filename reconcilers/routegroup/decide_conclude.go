@@ -9,7 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
@@ -47,23 +47,23 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	}
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.TotalSandboxes, g.Status.ReadySandboxes = int32(len(in.names())), int32(ready)
-	findings := finding.Findings{
+	conditions := condition.Set{
 		crdv1.ConditionAccepted:            d.Accepted,
 		crdv1.ConditionSandboxesReady:      sandboxes(in),
 		crdv1.ConditionRoutingReady:        routing(d, made),
-		routingconfig.ConditionNoConflicts: routingconfig.Uncontested(routingconfig.Conflicts(d.Members)),
+		routingconfig.ConditionNoConflicts: routingconfig.NoConflicts(routingconfig.Conflicts(d.Members)),
 	}
-	if r := made.Refusal; r != nil && r.Reason == apply.ReasonRejected && d.Accepted.IsYes() {
-		findings[crdv1.ConditionAccepted] = finding.No(r.Reason, r.Message)
+	if r := made.Refusal; r != nil && r.Reason == apply.ReasonRejected && d.Accepted.IsTrue() {
+		conditions[crdv1.ConditionAccepted] = condition.False(r.Reason, r.Message)
 	}
-	findings[crdv1.ConditionReady] = isReady(in, findings)
-	finding.Write(g, findings, now)
+	conditions[crdv1.ConditionReady] = isReady(in, conditions)
+	condition.Write(g, conditions, now)
 	return g
 }
 
-// isReady gives the finding for Ready: its reason is that of the first that stands in
+// isReady gives the condition for Ready: its reason is that of the first that stands in
 // the way, and its message tells of all that do.
-func isReady(in Input, f finding.Findings) finding.Finding {
+func isReady(in Input, f condition.Set) condition.Condition {
 	well := fmt.Sprintf("Requests with routing key %q are routed to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
 	if len(in.names()) == 0 {
 		well = nothing
@@ -75,7 +75,7 @@ func isReady(in Input, f finding.Findings) finding.Finding {
 	ready := f.Ready(well, types...)
 	told := []string{ready.Message}
 	for _, t := range types {
-		if f[t].IsNo() && !slices.Contains(told, f[t].Message) {
+		if f[t].IsFalse() && !slices.Contains(told, f[t].Message) {
 			told = append(told, f[t].Message)
 		}
 	}
@@ -93,8 +93,8 @@ const nothing = "The group names no sandboxes, so requests with its routing key 
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g = g.DeepCopy()
 	g.Status.ObservedGeneration = g.Generation
-	gone := finding.No(sandbox.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
-	finding.Write(g, finding.Findings{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
+	gone := condition.False(sandbox.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
+	condition.Write(g, condition.Set{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
 	return g
 }
 
@@ -107,7 +107,7 @@ func sandboxReady(in Input, name string) bool {
 }
 
 // sandboxes says whether every sandbox of the group exists and is ready.
-func sandboxes(in Input) finding.Finding {
+func sandboxes(in Input) condition.Condition {
 	var missing, unready []string
 	for _, name := range in.names() {
 		if _, ok := in.Sandboxes[name]; !ok {
@@ -119,15 +119,15 @@ func sandboxes(in Input) finding.Finding {
 	total := len(in.names())
 	switch {
 	case len(missing) > 0:
-		return finding.No(ReasonSandboxesNotFound, fmt.Sprintf(
+		return condition.False(ReasonSandboxesNotFound, fmt.Sprintf(
 			"There is no SignadotSandbox %s: create it, or remove it from spec.sandboxNames. The others are routed.", some(missing, ", ")))
 	case len(unready) > 0:
-		return finding.No(ReasonSandboxesNotReady, fmt.Sprintf("%d of %s not ready: %s",
+		return condition.False(ReasonSandboxesNotReady, fmt.Sprintf("%d of %s not ready: %s",
 			len(unready), count(total, "sandbox is", "sandboxes are"), some(unready, "; ")))
 	case total == 0:
-		return finding.Yes("NoSandboxes", nothing)
+		return condition.True("NoSandboxes", nothing)
 	}
-	return finding.Yes("SandboxesReady", fmt.Sprintf("Sandboxes ready: %d of %d.", total, total))
+	return condition.True("SandboxesReady", fmt.Sprintf("Sandboxes ready: %d of %d.", total, total))
 }
 
 // why says why a sandbox is not ready.
@@ -144,31 +144,31 @@ func why(s *crdv1.SignadotSandbox) string {
 
 // routing says whether the data plane knows the key, and requests for every member's
 // baseline meet a sidecar that acts on it.
-func routing(d Decision, made Made) finding.Finding {
+func routing(d Decision, made Made) condition.Condition {
 	switch {
 	case made.Refusal != nil:
-		return finding.No(made.Refusal.Reason, made.Refusal.Message)
+		return condition.False(made.Refusal.Reason, made.Refusal.Message)
 	case d.Config == nil:
-		return finding.No(d.Accepted.Reason, d.Accepted.Message)
+		return condition.False(d.Accepted.Reason, d.Accepted.Message)
 	case made.Config == nil:
-		return finding.Open(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
+		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
-	if f := routingconfig.Stated(made.Config); !f.IsYes() {
+	if f := routingconfig.IsPublished(made.Config); !f.IsTrue() {
 		return f
 	}
-	met := routingconfig.Met(made.Config, d.Members)
-	known := routingconfig.Known(made.Config, d.Members)
-	for _, f := range []finding.Finding{met, known} {
-		if f.IsNo() {
-			return finding.No(sandbox.ReasonRoutingNotReady, f.Message)
-		} else if !f.IsYes() {
+	met := routingconfig.SidecarsReady(made.Config, d.Members)
+	known := routingconfig.ProxiesCurrent(made.Config, d.Members)
+	for _, f := range []condition.Condition{met, known} {
+		if f.IsFalse() {
+			return condition.False(sandbox.ReasonRoutingNotReady, f.Message)
+		} else if !f.IsTrue() {
 			return f
 		}
 	}
 	if len(d.Members) == 0 {
-		return finding.Yes("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
+		return condition.True("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
 	}
-	return finding.Yes("RoutingReady", "The rules of the routing key are on the routing log. "+met.Message+" "+known.Message)
+	return condition.True("RoutingReady", "The rules of the routing key are on the routing log. "+met.Message+" "+known.Message)
 }
 
 // some names the first of many.

@@ -43,9 +43,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if client.IgnoreNotFound(err) != nil {
 			return reconcile.Result{}, err
 		}
-		return apply.Again(sweep(ctx, r.config.Client, r.writer, req.Name, ""))
+		return apply.Again(deleteOrphans(ctx, r.config.Client, r.writer, req.Name, ""))
 	}
-	if err := sweep(ctx, r.config.Client, r.writer, g.Name, g.UID); err != nil {
+	if err := deleteOrphans(ctx, r.config.Client, r.writer, g.Name, g.UID); err != nil {
 		return apply.Again(err)
 	}
 	in, err := gather(ctx, r.config.Client, r.config.Live, g)

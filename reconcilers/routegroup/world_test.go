@@ -39,7 +39,7 @@ func sandboxOf(name string, members ...crdv1.Member) routegroup.Sandbox {
 	return routegroup.Sandbox{Object: s, Members: members}
 }
 
-// unready is the sandbox with another finding for Ready.
+// unready is the sandbox with another condition for Ready.
 func unready(s routegroup.Sandbox, reason, message string) routegroup.Sandbox {
 	s.Object.Status.Conditions = []crdv1.StatusCondition{is(crdv1.ConditionReady, "False", reason, message)}
 	return s

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -24,9 +24,9 @@ const (
 
 // Decision is what has to be said about one RoutingConfig.
 type Decision struct {
-	// Findings are those for Accepted, WorkloadsFound, SidecarsReady, NoConflicts and
+	// Conditions are those for Accepted, WorkloadsFound, SidecarsReady, NoConflicts and
 	// MiddlewaresApplied.
-	Findings finding.Findings
+	Conditions condition.Set
 	// Declaration is what goes on the log; nil when another object has the key, or no
 	// request can carry it.
 	Declaration *factv1.RoutingDeclared
@@ -34,12 +34,12 @@ type Decision struct {
 
 // Decide works out the declaration of a RoutingConfig that is not being deleted.
 func Decide(in Input) Decision {
-	d := Decision{Findings: finding.Findings{
+	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:         accept(in),
 		crdv1.ConditionWorkloadsFound:   found(in),
 		baseline.ConditionSidecarsReady: sidecars(in),
 		ConditionNoConflicts:            uncontested(in),
-		ConditionMiddlewaresApplied:     Applied(in.Config),
+		ConditionMiddlewaresApplied:     MiddlewaresApplied(in.Config),
 	}}
 	if in.holds() {
 		d.Declaration = declaration(in)
@@ -49,37 +49,37 @@ func Decide(in Input) Decision {
 
 // accept says whether the key is one that requests can carry, and free, and every member
 // is named.
-func accept(in Input) finding.Finding {
+func accept(in Input) condition.Condition {
 	key := in.Config.RoutingKey()
 	if problem := routingkey.Problem(key); problem != "" {
-		return finding.No(ReasonInvalidSpec, "The routing key "+problem+", in annotation "+crdv1.AnnotationRoutingKey)
+		return condition.False(ReasonInvalidSpec, "The routing key "+problem+", in annotation "+crdv1.AnnotationRoutingKey)
 	}
 	if h := in.holder(); h.UID != in.Config.UID {
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by RoutingConfig %s, which had it first: choose another key, in annotation %s",
 			key, h.Name, crdv1.AnnotationRoutingKey))
 	}
 	for i, m := range in.Config.Spec.SandboxedWorkloads {
 		if m.Kind == "" || m.Name == "" || m.Namespace == "" {
-			return finding.No(ReasonInvalidSpec, fmt.Sprintf(
+			return condition.False(ReasonInvalidSpec, fmt.Sprintf(
 				"spec.sandboxedWorkloads[%d] lacks kind, namespace or name, and is left out: name a workload", i))
 		}
 	}
 	message := fmt.Sprintf("Routing key %q is held by this object.", key)
 	if metav1.GetControllerOfNoCopy(in.Config) != nil { // Its owner has the warning.
-		return finding.Yes("Accepted", message)
+		return condition.True("Accepted", message)
 	}
 	return routingkey.Accepted(key, message)
 }
 
 // found says whether every member exists and says how it is reached.
-func found(in Input) finding.Finding {
+func found(in Input) condition.Condition {
 	var missing, silent []string
 	for _, m := range members(in) {
 		name := m.Kind + " " + m.Namespace + "/" + m.Name
 		switch have := in.member(m); {
 		case !in.mayRead(m.Namespace):
-			return finding.No(baseline.ReasonNamespaceNotAllowed,
+			return condition.False(baseline.ReasonNamespaceNotAllowed,
 				name+" is in a namespace where the operator may not work: add it to allowedNamespaces, or remove the member")
 		case have == nil:
 			missing = append(missing, name)
@@ -89,17 +89,17 @@ func found(in Input) finding.Finding {
 	}
 	switch {
 	case len(missing) > 0:
-		return finding.No(ReasonWorkloadsNotFound, "There is no "+some(missing)+
+		return condition.False(ReasonWorkloadsNotFound, "There is no "+some(missing)+
 			": create it, or remove it from spec.sandboxedWorkloads")
 	case len(silent) > 0:
-		return finding.No(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+
+		return condition.False(ReasonWorkloadsNotFound, "It is not known yet how to reach "+some(silent)+
 			": see the condition Ready there")
 	}
-	return finding.Yes("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
+	return condition.True("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
 }
 
 // uncontested says whether each member alone stands for its baseline.
-func uncontested(in Input) finding.Finding {
+func uncontested(in Input) condition.Condition {
 	var have []crdv1.Member
 	named := map[MemberName]crdv1.SandboxedWorkload{}
 	for _, m := range members(in) {
@@ -108,12 +108,12 @@ func uncontested(in Input) finding.Finding {
 			named[NameOf(o)] = m
 		}
 	}
-	return Uncontested(conflicts(have, func(o crdv1.Member) string { return sandboxName(in, named[NameOf(o)]) }))
+	return NoConflicts(conflicts(have, func(o crdv1.Member) string { return sandboxName(in, named[NameOf(o)]) }))
 }
 
-// Applied says whether requests pass the middlewares that the RoutingConfig asks for.
+// MiddlewaresApplied says whether requests pass the middlewares that the RoutingConfig asks for.
 // This version has nothing that would apply one, and says so.
-func Applied(c *crdv1.RoutingConfig) finding.Finding {
+func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	var names []string
 	for _, m := range c.Spec.SandboxedWorkloads {
 		for _, mw := range m.Middlewares {
@@ -121,9 +121,9 @@ func Applied(c *crdv1.RoutingConfig) finding.Finding {
 		}
 	}
 	if len(names) == 0 {
-		return finding.Yes("NoMiddlewares", "No member has middlewares.")
+		return condition.True("NoMiddlewares", "No member has middlewares.")
 	}
-	return finding.No(baseline.ReasonNotSupportedYet, "Middlewares are not supported yet and are skipped: "+
+	return condition.False(baseline.ReasonNotSupportedYet, "Middlewares are not supported yet and are skipped: "+
 		some(names)+". Remove them from the spec to clear this condition")
 }
 

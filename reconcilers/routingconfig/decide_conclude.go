@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -38,20 +38,20 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	if len(led) > 0 {
 		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: led[:min(len(led), listed)]}
 	}
-	findings := finding.Findings{
+	conditions := condition.Set{
 		crdv1.ConditionPublished: published(in, d, p),
 		ConditionProxiesCurrent:  proxies(in, d, p, r),
 	}
-	for t, f := range d.Findings {
-		findings[t] = f
+	for t, f := range d.Conditions {
+		conditions[t] = f
 	}
-	findings[crdv1.ConditionWorkloadsFound] = unlisted(findings[crdv1.ConditionWorkloadsFound], len(all), len(led))
-	standing := maps.Clone(findings)
-	standing[baseline.ConditionSidecarsReady] = met(in, findings[ConditionProxiesCurrent])
-	findings[crdv1.ConditionReady] = standing.Ready(isReady(c, findings),
+	conditions[crdv1.ConditionWorkloadsFound] = unlisted(conditions[crdv1.ConditionWorkloadsFound], len(all), len(led))
+	standing := maps.Clone(conditions)
+	standing[baseline.ConditionSidecarsReady] = sidecarsReady(in, conditions[ConditionProxiesCurrent])
+	conditions[crdv1.ConditionReady] = standing.Ready(isReady(c, conditions),
 		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, baseline.ConditionSidecarsReady,
 		ConditionProxiesCurrent, ConditionMiddlewaresApplied)
-	finding.Write(c, findings, now)
+	condition.Write(c, conditions, now)
 	return c
 }
 
@@ -60,8 +60,8 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 // could not be written, nor what is wrong be said in it.
 const listed = 500
 
-// unlisted says of what the lists in the status leave out, in the finding about members.
-func unlisted(f finding.Finding, workloads, routes int) finding.Finding {
+// unlisted says of what the lists in the status leave out, in the condition about members.
+func unlisted(f condition.Condition, workloads, routes int) condition.Condition {
 	if n := workloads - listed; n > 0 {
 		f.Message += fmt.Sprintf(" status.processedWorkloads leaves out %d more.", n)
 	}
@@ -72,13 +72,13 @@ func unlisted(f finding.Finding, workloads, routes int) finding.Finding {
 }
 
 // isReady is what Ready says when it is so: what happens to requests, and to which not.
-func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
+func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	if len(c.Spec.SandboxedWorkloads) == 0 {
 		return fmt.Sprintf("Routing key %q leads to no workload: requests with it reach the baselines.", c.RoutingKey())
 	}
 	message := fmt.Sprintf(
 		"Requests with routing key %q are routed to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
-	if contested := f[ConditionNoConflicts]; contested.IsNo() {
+	if contested := f[ConditionNoConflicts]; contested.IsFalse() {
 		message += " " + contested.Message
 	}
 	if f[crdv1.ConditionAccepted].Reason == routingkey.ReasonWarning {
@@ -88,22 +88,22 @@ func isReady(c *crdv1.RoutingConfig, f finding.Findings) string {
 }
 
 // published says whether the declaration is on the log, and where.
-func published(in Input, d Decision, p Published) finding.Finding {
+func published(in Input, d Decision, p Published) condition.Condition {
 	switch {
 	case !in.carried():
-		accepted := d.Findings[crdv1.ConditionAccepted]
-		return finding.No(accepted.Reason, accepted.Message)
+		accepted := d.Conditions[crdv1.ConditionAccepted]
+		return condition.False(accepted.Reason, accepted.Message)
 	case d.Declaration == nil:
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf("Routing key %q is declared by RoutingConfig %s.",
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
-		return finding.No(publish.ReasonFactRefused, fmt.Sprintf(
+		return condition.False(publish.ReasonFactRefused, fmt.Sprintf(
 			"The routing log refuses this declaration of %d workloads: %v. The previous declaration of routing key %q stays; without one, its requests reach the baseline. Use fewer members or middlewares in %s.",
 			len(d.Declaration.GetMembers()), p.Err, in.Config.RoutingKey(), askedIn(in)))
 	case p.Err != nil:
-		return finding.No(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", p.Err))
+		return condition.False(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", p.Err))
 	default:
-		return finding.Yes("Published", fmt.Sprintf("In the routing log at %s/%d.", p.Pos.Epoch, p.Pos.Seq))
+		return condition.True("Published", fmt.Sprintf("In the routing log at %s/%d.", p.Pos.Epoch, p.Pos.Seq))
 	}
 }
 

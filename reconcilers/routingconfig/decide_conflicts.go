@@ -8,7 +8,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/routeserver/table"
 )
@@ -95,10 +95,10 @@ func conflicts(members []crdv1.Member, sandbox func(crdv1.Member) string) []Conf
 	return out
 }
 
-// Uncontested is the finding for ConditionNoConflicts.
-func Uncontested(conflicts []Conflict) finding.Finding {
+// NoConflicts is the condition for ConditionNoConflicts.
+func NoConflicts(conflicts []Conflict) condition.Condition {
 	if len(conflicts) == 0 {
-		return finding.Yes(ConditionNoConflicts, "No two members stand for one baseline.")
+		return condition.True(ConditionNoConflicts, "No two members stand for one baseline.")
 	}
 	var all []string
 	for _, c := range conflicts[:min(len(conflicts), shownMembers)] {
@@ -108,5 +108,5 @@ func Uncontested(conflicts []Conflict) finding.Finding {
 	if n := len(conflicts) - shownMembers; n > 0 {
 		more = fmt.Sprintf(" And %d more.", n)
 	}
-	return finding.No(ReasonRoutingConflict, strings.Join(all, ". ")+"."+more)
+	return condition.False(ReasonRoutingConflict, strings.Join(all, ". ")+"."+more)
 }

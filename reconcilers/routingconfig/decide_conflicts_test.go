@@ -84,8 +84,8 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 	for i := range 6 {
 		many = append(many, standing(crdv1.KindForkedWorkload, "ns", fmt.Sprint("f", i), fmt.Sprint("sb", i), "base", int64(i)))
 	}
-	f := routingconfig.Uncontested(routingconfig.Conflicts(many))
-	if !f.IsNo() || f.Reason != "RoutingConflict" {
+	f := routingconfig.NoConflicts(routingconfig.Conflicts(many))
+	if !f.IsFalse() || f.Reason != "RoutingConflict" {
 		t.Errorf("%+v", f)
 	}
 	for _, part := range []string{
@@ -96,7 +96,7 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 			t.Errorf("%q does not say %q", f.Message, part)
 		}
 	}
-	if f := routingconfig.Uncontested(nil); !f.IsYes() {
+	if f := routingconfig.NoConflicts(nil); !f.IsTrue() {
 		t.Errorf("%+v", f)
 	}
 }

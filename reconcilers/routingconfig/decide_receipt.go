@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/sidecars/devmesh"
@@ -126,7 +126,7 @@ func idle(in Input) bool {
 // what there is to know of every member. False also where there is nobody to ask.
 func toAsk(in Input, d Decision, p Published) bool {
 	return d.Declaration != nil && p.Err == nil && !idle(in) &&
-		d.Findings[crdv1.ConditionWorkloadsFound].IsYes() && recorded(in)
+		d.Conditions[crdv1.ConditionWorkloadsFound].IsTrue() && recorded(in)
 }
 
 // recorded says whether the log holds what the status of every member says. Without
@@ -163,54 +163,54 @@ func rulesAcknowledged(in Input) bool {
 	return rules == digest(in)
 }
 
-// Known says, for whoever owns a RoutingConfig, whether every proxy that can see its
+// ProxiesCurrent says, for whoever owns a RoutingConfig, whether every proxy that can see its
 // key knows what it means with these members, which are all that it has. The
 // RoutingConfig itself may not have been looked at since one of them changed, so its
 // condition alone does not tell.
-func Known(c *crdv1.RoutingConfig, members []crdv1.Member) finding.Finding {
-	return known(inputOf(c, members))
+func ProxiesCurrent(c *crdv1.RoutingConfig, members []crdv1.Member) condition.Condition {
+	return proxiesCurrent(inputOf(c, members))
 }
 
-// known is Known of a RoutingConfig whose members are all given.
-func known(in Input) finding.Finding {
+// proxiesCurrent is Known of a RoutingConfig whose members are all given.
+func proxiesCurrent(in Input) condition.Condition {
 	c := in.Config
 	have := crdv1.FindCondition(c.Status.Conditions, ConditionProxiesCurrent)
 	switch {
 	case have == nil:
 		return getting(in)
 	case have.Reason == ReasonNotAwaited, idle(in), rulesAcknowledged(in):
-		return finding.Yes(have.Reason, have.Message)
+		return condition.True(have.Reason, have.Message)
 	case have.Status == string(metav1.ConditionTrue): // of what it meant before
 		return getting(in)
 	}
-	return finding.Finding{Status: metav1.ConditionStatus(have.Status), Reason: have.Reason, Message: have.Message}
+	return condition.Condition{Status: metav1.ConditionStatus(have.Status), Reason: have.Reason, Message: have.Message}
 }
 
 // getting says that proxies get to know the rules just now.
-func getting(in Input) finding.Finding {
-	return finding.Open(crdv1.ReasonPending, fmt.Sprintf("The proxies that can see routing key %q are getting its rules.", in.Config.RoutingKey()))
+func getting(in Input) condition.Condition {
+	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The proxies that can see routing key %q are getting its rules.", in.Config.RoutingKey()))
 }
 
 // proxies says whether every proxy that can see the key knows it.
-func proxies(in Input, d Decision, p Published, r Receipt) finding.Finding {
+func proxies(in Input, d Decision, p Published, r Receipt) condition.Condition {
 	key := in.Config.RoutingKey()
 	a := r.Answer
 	switch {
 	case r.Waived:
-		return finding.Yes(ReasonNotAwaited, "Proxies are not waited for: routing.waitForProxies is false.")
+		return condition.True(ReasonNotAwaited, "Proxies are not waited for: routing.waitForProxies is false.")
 	case d.Declaration != nil && idle(in):
-		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Routing key %q reaches no workload, so no proxy has to know it.", key))
+		return condition.True(ConditionProxiesCurrent, fmt.Sprintf("Routing key %q reaches no workload, so no proxy has to know it.", key))
 	case a.Had:
-		return finding.Yes(ConditionProxiesCurrent, fmt.Sprintf("Every proxy that can see routing key %q has acknowledged its rules.", key))
+		return condition.True(ConditionProxiesCurrent, fmt.Sprintf("Every proxy that can see routing key %q has acknowledged its rules.", key))
 	case !toAsk(in, d, p):
-		return finding.Open(crdv1.ReasonPending, "Proxies are asked once the rules are on the routing log and the Services of every workload are known.")
+		return condition.Unknown(crdv1.ReasonPending, "Proxies are asked once the rules are on the routing log and the Services of every workload are known.")
 	case a.Trouble != "":
-		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
+		return condition.Unknown(ReasonRouteServerUnavailable, fmt.Sprintf(
 			"Cannot ask the route servers which proxies have routing key %q: %s. Check that Deployment signadot/routeserver is up; retrying.", key, a.Trouble))
 	case len(a.Behind) > 0, len(a.Missing) > 0 && len(a.Silent) == 0: // who is silent may have those that are missing
-		return finding.No(ReasonProxiesBehind, behind(key, a))
+		return condition.False(ReasonProxiesBehind, behind(key, a))
 	case len(a.Silent) > 0:
-		return finding.Open(ReasonRouteServerUnavailable, fmt.Sprintf(
+		return condition.Unknown(ReasonRouteServerUnavailable, fmt.Sprintf(
 			"It is not known which proxies have routing key %q: these route servers do not answer: %s. Retrying.", key, strings.Join(a.Silent, ", ")))
 	}
 	return getting(in)

@@ -179,12 +179,12 @@ func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
 			if tt.noted {
 				c.Annotations = map[string]string{AnnotationAcknowledged: digest(inputOf(c, []crdv1.Member{w}))}
 			}
-			got := Known(c, []crdv1.Member{w})
+			got := ProxiesCurrent(c, []crdv1.Member{w})
 			if string(got.Status) != tt.status || got.Reason != tt.reason || got.Message == "" {
 				t.Errorf("it is %+v", got)
 			}
 			w.Status.Conditions[1].Status = "False"
-			if changed := Known(c, []crdv1.Member{w}); tt.noted && changed.IsYes() {
+			if changed := ProxiesCurrent(c, []crdv1.Member{w}); tt.noted && changed.IsTrue() {
 				t.Errorf("once the fork cannot serve: %+v", changed)
 			}
 		})

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	headers "switchyard.dev/xds/routingkey"
 )
 
@@ -76,13 +76,13 @@ func Problem(key string) string {
 // a Warning.
 const ReasonWarning = "AcceptedWithWarning"
 
-// Accepted returns the finding that an object with this key is accepted: with the
+// Accepted returns the condition that an object with this key is accepted: with the
 // Warning about the key, if there is one.
-func Accepted(key, message string) finding.Finding {
+func Accepted(key, message string) condition.Condition {
 	if warning := Warning(key); warning != "" {
-		return finding.Yes(ReasonWarning, message+" "+warning)
+		return condition.True(ReasonWarning, message+" "+warning)
 	}
-	return finding.Yes("Accepted", message)
+	return condition.True("Accepted", message)
 }
 
 // Warning says which headers cannot carry a key that others can; empty when all can.

@@ -10,7 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -25,13 +25,13 @@ const (
 
 // Decision is which parts there should be.
 type Decision struct {
-	// Findings are those for Accepted and ResourcesReady.
-	Findings finding.Findings
+	// Conditions are those for Accepted and ResourcesReady.
+	Conditions condition.Set
 	// Members are those that the spec asks for and that can be made, in its order.
 	Members []Wanted
 	// LeftOut is why the first of those that cannot be made is left out; Yes when none
 	// is.
-	LeftOut finding.Finding
+	LeftOut condition.Condition
 	// Config is the RoutingConfig to apply; nil: there should be none.
 	Config *crdv1.RoutingConfig
 	// What is not wanted any more.
@@ -63,14 +63,14 @@ func (w Wanted) here(message string) string { return strings.NewReplacer(w.paths
 func Decide(in Input) Decision {
 	all := entries(in)
 	r := resources(in)
-	d := Decision{Findings: finding.Findings{
+	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:       accept(in, all),
-		crdv1.ConditionResourcesReady: r.finding,
+		crdv1.ConditionResourcesReady: r.condition,
 	}, LeftOut: leftOut(all)}
 	if mayHaveParts(in) {
 		for _, e := range all {
-			if e.accepted.IsYes() {
-				d.Members = append(d.Members, wanted(in, e, r.finding.IsYes()))
+			if e.accepted.IsTrue() {
+				d.Members = append(d.Members, wanted(in, e, r.condition.IsTrue()))
 			}
 		}
 		d.Config = configFor(in, d.Members)
@@ -127,31 +127,31 @@ func (d *Decision) surplus(in Input) {
 }
 
 // accept says whether the spec makes sense, as far as it alone tells.
-func accept(in Input, all []entry) finding.Finding {
+func accept(in Input, all []entry) condition.Condition {
 	key := in.routingKey()
 	if key == "" {
-		return finding.No(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
+		return condition.False(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
 	}
 	if problem := routingkey.Problem(key); problem != "" {
-		return finding.No(baseline.ReasonInvalidSpec, "spec.id "+problem)
+		return condition.False(baseline.ReasonInvalidSpec, "spec.id "+problem)
 	}
 	if h := in.holder(); h.UID != in.Sandbox.UID {
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which had it first: choose another spec.id", key, h))
 	}
 	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
-		return finding.No(routingkey.ReasonTaken, fmt.Sprintf(
+		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
 			"Routing key %q is held by %s, which this sandbox did not make: choose another spec.id, or delete that object", key, maker(c)))
 	}
 	for _, e := range all {
-		if !e.accepted.IsYes() {
+		if !e.accepted.IsTrue() {
 			return e.accepted
 		}
-		if !e.remark.IsYes() {
+		if !e.remark.IsTrue() {
 			return e.remark
 		}
 	}
-	if f := acceptResources(in); !f.IsYes() {
+	if f := acceptResources(in); !f.IsTrue() {
 		return f
 	}
 	remarks := []string{"The spec is valid."}
@@ -167,14 +167,14 @@ func accept(in Input, all []entry) finding.Finding {
 // nothing is what a sandbox without members comes to.
 const nothing = "The sandbox names no workloads, so requests with its routing key reach the baselines."
 
-// leftOut gives the finding about the first entry that is not accepted.
-func leftOut(all []entry) finding.Finding {
+// leftOut gives the condition about the first entry that is not accepted.
+func leftOut(all []entry) condition.Condition {
 	for _, e := range all {
-		if !e.accepted.IsYes() {
+		if !e.accepted.IsTrue() {
 			return e.accepted
 		}
 	}
-	return finding.Yes("Accepted", "Every workload that is named has its place.")
+	return condition.True("Accepted", "Every workload that is named has its place.")
 }
 
 // maker names a RoutingConfig, and who made it.

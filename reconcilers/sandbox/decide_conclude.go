@@ -8,7 +8,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
@@ -32,14 +32,14 @@ type Made struct {
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotSandbox {
 	s := in.Sandbox.DeepCopy()
 	list(s, in, d, made)
-	findings := finding.Findings{
-		crdv1.ConditionAccepted:       d.Findings[crdv1.ConditionAccepted],
-		crdv1.ConditionResourcesReady: d.Findings[crdv1.ConditionResourcesReady],
+	conditions := condition.Set{
+		crdv1.ConditionAccepted:       d.Conditions[crdv1.ConditionAccepted],
+		crdv1.ConditionResourcesReady: d.Conditions[crdv1.ConditionResourcesReady],
 		crdv1.ConditionWorkloadsReady: workloads(d, made),
 		crdv1.ConditionRoutingReady:   routing(d, made),
 	}
-	if findings[crdv1.ConditionAccepted].IsYes() {
-		findings[crdv1.ConditionAccepted] = acceptedByParts(d, made)
+	if conditions[crdv1.ConditionAccepted].IsTrue() {
+		conditions[crdv1.ConditionAccepted] = acceptedByParts(d, made)
 	}
 	well := "All desired workloads are available."
 	if len(d.Members) == 0 {
@@ -48,9 +48,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	if warning := routingkey.Warning(in.routingKey()); warning != "" {
 		well += " " + warning
 	}
-	findings[crdv1.ConditionReady] = findings.Ready(well,
+	conditions[crdv1.ConditionReady] = conditions.Ready(well,
 		crdv1.ConditionAccepted, crdv1.ConditionResourcesReady, crdv1.ConditionWorkloadsReady, crdv1.ConditionRoutingReady)
-	finding.Write(s, findings, now)
+	condition.Write(s, conditions, now)
 	return s
 }
 
@@ -66,136 +66,136 @@ func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.Signadot
 			count(st, w)
 		}
 	}
-	gone := finding.No(ReasonDeleting, message)
-	finding.Write(s, finding.Findings{
+	gone := condition.False(ReasonDeleting, message)
+	condition.Write(s, condition.Set{
 		crdv1.ConditionReady: gone, crdv1.ConditionWorkloadsReady: gone, crdv1.ConditionResourcesReady: gone, crdv1.ConditionRoutingReady: gone,
 	}, now)
 	return s
 }
 
 // acceptedByParts repeats what a member finds wrong with the spec.
-func acceptedByParts(d Decision, made Made) finding.Finding {
+func acceptedByParts(d Decision, made Made) condition.Condition {
 	for i, m := range made.Members {
 		if r := made.Refusals[i]; r != nil && r.Reason == apply.ReasonRejected {
-			return finding.No(r.Reason, d.Members[i].Field+": "+r.Message)
+			return condition.False(r.Reason, d.Members[i].Field+": "+r.Message)
 		}
 		if m == nil {
 			continue
 		}
 		c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionAccepted)
 		if c != nil && c.Status == string(metav1.ConditionFalse) && c.ObservedGeneration >= m.GetGeneration() {
-			return finding.No(c.Reason, d.Members[i].here(c.Message))
+			return condition.False(c.Reason, d.Members[i].here(c.Message))
 		}
 	}
-	return d.Findings[crdv1.ConditionAccepted]
+	return d.Conditions[crdv1.ConditionAccepted]
 }
 
 // workloads says whether every workload that is named has a member, and each is ready.
 // What is known to be wrong comes before what is not known yet.
-func workloads(d Decision, made Made) finding.Finding {
+func workloads(d Decision, made Made) condition.Condition {
 	if d.Config == nil {
-		a := d.Findings[crdv1.ConditionAccepted]
-		return finding.No(a.Reason, a.Message)
+		a := d.Conditions[crdv1.ConditionAccepted]
+		return condition.False(a.Reason, a.Message)
 	}
-	out := finding.Yes("WorkloadsReady", fmt.Sprintf("Workloads ready: %d of %d.", len(d.Members), len(d.Members)))
+	out := condition.True("WorkloadsReady", fmt.Sprintf("Workloads ready: %d of %d.", len(d.Members), len(d.Members)))
 	if len(d.Members) == 0 {
-		out = finding.Yes("NoWorkloads", "The sandbox names no workloads.")
+		out = condition.True("NoWorkloads", "The sandbox names no workloads.")
 	}
 	for i := range d.Members {
 		f := memberReady(d.Members[i], made.Members[i], made.Refusals[i])
-		if f.IsNo() {
+		if f.IsFalse() {
 			return f
 		}
-		if !f.IsYes() && out.IsYes() {
+		if !f.IsTrue() && out.IsTrue() {
 			out = f
 		}
 	}
-	if d.LeftOut.IsNo() {
-		return finding.No(d.LeftOut.Reason, "Left out: "+d.LeftOut.Message)
+	if d.LeftOut.IsFalse() {
+		return condition.False(d.LeftOut.Reason, "Left out: "+d.LeftOut.Message)
 	}
 	return out
 }
 
 // memberReady says whether one member is ready. Of one that waits, what is wrong
 // anyway is said first.
-func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) finding.Finding {
+func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) condition.Condition {
 	kind, place := want.Object.MemberKind(), want.Object.GetNamespace()+"/"+want.Object.GetName()
 	switch {
 	case refusal != nil:
 		return refused(want, refusal)
 	case have == nil:
-		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s is not written yet; retrying.", kind, place))
+		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("%s %s is not written yet; retrying.", kind, place))
 	}
 	f := reported(have)
 	f.Message = want.here(f.Message)
-	if want.WaitsFor == "" || f.IsNo() && f.Reason != forkedworkload.ReasonWaitsFor {
+	if want.WaitsFor == "" || f.IsFalse() && f.Reason != forkedworkload.ReasonWaitsFor {
 		return f
 	}
 	if want.Stays {
-		return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
+		return condition.Unknown(ReasonResourcesNotReady, fmt.Sprintf(
 			"%s: its fork keeps running, and is updated once these are ready: %s.", want.Field, want.WaitsFor))
 	}
-	return finding.Open(ReasonResourcesNotReady, fmt.Sprintf(
+	return condition.Unknown(ReasonResourcesNotReady, fmt.Sprintf(
 		"%s: its fork starts once these are ready: %s. Until then requests with the routing key fail with 503 and do not reach the baseline.", want.Field, want.WaitsFor))
 }
 
 // reported is what a member says of itself. One that was held and is not any more has
 // not said anything about that yet.
-func reported(have crdv1.Member) finding.Finding {
+func reported(have crdv1.Member) condition.Condition {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
 	switch {
 	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == forkedworkload.ReasonWaitsFor && !held(have):
-		return finding.Open(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and is not reconciled yet.",
+		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and is not reconciled yet.",
 			have.MemberKind(), have.GetNamespace(), have.GetName()))
 	case c.Status == string(metav1.ConditionFalse):
-		return finding.No(c.Reason, c.Message)
+		return condition.False(c.Reason, c.Message)
 	case c.Status != string(metav1.ConditionTrue):
-		return finding.Open(c.Reason, c.Message)
+		return condition.Unknown(c.Reason, c.Message)
 	}
-	return finding.Yes(c.Reason, c.Message)
+	return condition.True(c.Reason, c.Message)
 }
 
 // refused says why a member was not written.
-func refused(want Wanted, r *apply.Refusal) finding.Finding {
+func refused(want Wanted, r *apply.Refusal) condition.Condition {
 	ref, ok := want.Object.BaselineRef()
 	if r.Reason == apply.ReasonNamespaceNotFound && ok {
-		return finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
+		return condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 			"%s %s/%s does not exist, nor does its namespace: name another one in the sandbox", ref.Kind, ref.Namespace, ref.Name))
 	}
-	return finding.No(r.Reason, want.Field+": "+r.Message)
+	return condition.False(r.Reason, want.Field+": "+r.Message)
 }
 
 // routing says whether the data plane knows the key, and requests for every
 // member's baseline meet a sidecar that acts on it.
-func routing(d Decision, made Made) finding.Finding {
+func routing(d Decision, made Made) condition.Condition {
 	switch {
 	case made.ConfigRefusal != nil:
-		return finding.No(made.ConfigRefusal.Reason, made.ConfigRefusal.Message)
+		return condition.False(made.ConfigRefusal.Reason, made.ConfigRefusal.Message)
 	case d.Config == nil:
-		a := d.Findings[crdv1.ConditionAccepted]
-		return finding.No(a.Reason, a.Message)
+		a := d.Conditions[crdv1.ConditionAccepted]
+		return condition.False(a.Reason, a.Message)
 	case made.Config == nil:
-		return finding.Open(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
+		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
-	if f := routingconfig.Stated(made.Config); !f.IsYes() {
+	if f := routingconfig.IsPublished(made.Config); !f.IsTrue() {
 		return f
 	}
 	there := present(made)
-	for _, f := range []finding.Finding{routingconfig.Met(made.Config, there), routingconfig.Known(made.Config, there)} {
-		if f.IsNo() {
-			return finding.No(ReasonRoutingNotReady, f.Message)
+	for _, f := range []condition.Condition{routingconfig.SidecarsReady(made.Config, there), routingconfig.ProxiesCurrent(made.Config, there)} {
+		if f.IsFalse() {
+			return condition.False(ReasonRoutingNotReady, f.Message)
 		}
-		if !f.IsYes() {
+		if !f.IsTrue() {
 			return f
 		}
 	}
-	if d.LeftOut.IsNo() {
-		return finding.No(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
+	if d.LeftOut.IsFalse() {
+		return condition.False(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
 	}
-	if f := routingconfig.Applied(made.Config); !f.IsYes() {
+	if f := routingconfig.MiddlewaresApplied(made.Config); !f.IsTrue() {
 		return f
 	}
-	return finding.Yes("RoutingReady", routed(made))
+	return condition.True("RoutingReady", routed(made))
 }
 
 // present gives the members that exist.
@@ -222,7 +222,7 @@ func routed(made Made) string {
 		if m == nil {
 			continue
 		}
-		if but := baseline.Reservation(m); but != "" {
+		if but := baseline.Caveat(m); but != "" {
 			message += " " + but
 		}
 	}

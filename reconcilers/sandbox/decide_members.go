@@ -6,7 +6,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -19,9 +19,9 @@ type entry struct {
 	// object is what is to be applied.
 	object crdv1.Member
 	// accepted says whether it can be made.
-	accepted finding.Finding
+	accepted condition.Condition
 	// remark is what is wrong with it although it is made; Yes when nothing is.
-	remark finding.Finding
+	remark condition.Condition
 	// paths are how the member names parts of its own spec in messages, each followed by
 	// how they are named here.
 	paths []string
@@ -51,7 +51,7 @@ func Asks(in Input) []Ask {
 func entries(in Input) []entry {
 	all := slices.Concat(forks(in), externals(in), virtuals(in))
 	for i := range all {
-		if e := &all[i]; e.accepted.IsYes() {
+		if e := &all[i]; e.accepted.IsTrue() {
 			e.accepted = distinct(*e, all[:i])
 		}
 	}
@@ -60,18 +60,18 @@ func entries(in Input) []entry {
 
 // distinct says whether neither the name nor the baseline of a member is taken by
 // those before it.
-func distinct(e entry, before []entry) finding.Finding {
+func distinct(e entry, before []entry) condition.Condition {
 	ref, has := e.object.BaselineRef()
 	for _, other := range before {
-		if !other.accepted.IsYes() {
+		if !other.accepted.IsTrue() {
 			continue
 		}
 		if e.name != "" && e.name == other.name {
-			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+			return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 				"%s.name is %q, as that of %s: give each member of a sandbox a different name", e.at, e.name, other.at))
 		}
 		if taken, ok := other.object.BaselineRef(); has && ok && baseline.Same(ref, taken) {
-			return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+			return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 				"%s has %s as its baseline, which %s already has: a sandbox can have a workload once, so remove one of the two",
 				e.at, baseline.Describe(ref), other.at))
 		}
@@ -94,11 +94,11 @@ func forks(in Input) []entry {
 			field := fmt.Sprintf("customization.patches[%d].target", i)
 			out = append(out, entry{
 				at: field, object: forkFor(in, p.Target), accepted: accepted(in, field, p.Target),
-				remark: finding.Yes("Accepted", "Nothing is wrong with it."), paths: []string{"spec.baseline", field},
+				remark: condition.True("Accepted", "Nothing is wrong with it."), paths: []string{"spec.baseline", field},
 			})
 			at = len(out) - 1
 		}
-		if out[at].remark.IsYes() {
+		if out[at].remark.IsTrue() {
 			out[at].remark = acceptForm(i, p.Patch)
 		}
 		patches[at], places[at] = append(patches[at], *p.Patch.DeepCopy()), append(places[at], i)
@@ -125,11 +125,11 @@ func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 // acceptForm reports whether a patch is written in at most one form. The fork is made
 // all the same: one that is there stays as it is, and requests for a new one fail
 // and do not reach the baseline.
-func acceptForm(index int, p crdv1.Patch) finding.Finding {
+func acceptForm(index int, p crdv1.Patch) condition.Condition {
 	if err := fork.AcceptForm(p); err != nil {
-		return finding.No(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))
+		return condition.False(fork.ReasonInvalidPatch, fmt.Sprintf("customization.patches[%d] %v", index, err))
 	}
-	return finding.Yes("Accepted", "It is written in one form at most.")
+	return condition.True("Accepted", "It is written in one form at most.")
 }
 
 // externals gives the members outside the cluster.
@@ -137,7 +137,7 @@ func externals(in Input) []entry {
 	var out []entry
 	for i, x := range in.Sandbox.Spec.ExternalWorkloads {
 		at := fmt.Sprintf("externalWorkloads[%d]", i)
-		e := entry{at: at, name: x.Name, object: externalFor(in, x), paths: ownPaths(at), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		e := entry{at: at, name: x.Name, object: externalFor(in, x), paths: ownPaths(at), remark: condition.True("Accepted", "Nothing is wrong with it.")}
 		switch b := x.Baseline; {
 		case x.Name == "":
 			e.accepted = nameless(at)
@@ -156,7 +156,7 @@ func virtuals(in Input) []entry {
 	var out []entry
 	for i, v := range in.Sandbox.Spec.VirtualWorkloads {
 		at := fmt.Sprintf("virtualWorkloads[%d]", i)
-		e := entry{at: at, name: v.Name, object: virtualFor(in, v), paths: ownPaths(at), remark: finding.Yes("Accepted", "Nothing is wrong with it.")}
+		e := entry{at: at, name: v.Name, object: virtualFor(in, v), paths: ownPaths(at), remark: condition.True("Accepted", "Nothing is wrong with it.")}
 		if e.accepted = accepted(in, at+".baseline", v.Baseline); v.Name == "" {
 			e.accepted = nameless(at)
 		}
@@ -170,36 +170,36 @@ func ownPaths(at string) []string {
 	return []string{"spec.baseline", at + ".baseline", "spec.tunnel.", at + ".tunnel."}
 }
 
-// nameless is the finding about a member without a name.
-func nameless(at string) finding.Finding {
-	return finding.No(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
+// nameless is the condition about a member without a name.
+func nameless(at string) condition.Condition {
+	return condition.False(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
 }
 
 // accepted says whether a workload can be the baseline of a member.
-func accepted(in Input, at string, ref crdv1.ObjectRef) finding.Finding {
+func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
-		return finding.No(baseline.ReasonInvalidSpec, at+" has no kind or no name: name the workload")
+		return condition.False(baseline.ReasonInvalidSpec, at+" has no kind or no name: name the workload")
 	case ref.Namespace == "":
-		return finding.No(baseline.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
+		return condition.False(baseline.ReasonInvalidSpec, at+" has no namespace: name the one of the workload")
 	}
-	for _, f := range []finding.Finding{allowed(in, at, ref.Namespace), baseline.AcceptNamespace(at, ref.Namespace, in.OperatorNamespace)} {
-		if !f.IsYes() {
+	for _, f := range []condition.Condition{allowed(in, at, ref.Namespace), baseline.AcceptNamespace(at, ref.Namespace, in.OperatorNamespace)} {
+		if !f.IsTrue() {
 			return f
 		}
 	}
 	f := baseline.AcceptKind(ref)
-	if !f.IsYes() {
+	if !f.IsTrue() {
 		f.Message = at + ": " + f.Message
 	}
 	return f
 }
 
 // allowed says whether the operator may work in the namespace.
-func allowed(in Input, at, namespace string) finding.Finding {
+func allowed(in Input, at, namespace string) condition.Condition {
 	if len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, namespace) {
-		return finding.No(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
+		return condition.False(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(
 			"%s is in namespace %s, where the operator may not work: add it to allowedNamespaces, or name another workload", at, namespace))
 	}
-	return finding.Yes("Accepted", "The operator may work there.")
+	return condition.True("Accepted", "The operator may work there.")
 }

@@ -113,7 +113,7 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 			tt.in.Sandbox = with(own, func(s *crdv1.SignadotSandboxSpec) {
 				s.VirtualWorkloads = []crdv1.SandboxVirtualWorkload{{Name: "v", Baseline: workload("Deployment", "ns", "v")}}
 			})
-			f := sandbox.Decide(tt.in).Findings[crdv1.ConditionAccepted]
+			f := sandbox.Decide(tt.in).Conditions[crdv1.ConditionAccepted]
 			if string(f.Status) != tt.status || !strings.HasSuffix(f.Message, tt.says) {
 				t.Errorf("%+v", f)
 			}

@@ -9,7 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload"
 )
 
@@ -23,7 +23,7 @@ func Provide(in Input) []*crdv1.Resource {
 	var out []*crdv1.Resource
 	namespaces := outputNamespaces(in)
 	for i, r := range in.Sandbox.Spec.ManagedResources {
-		if acceptResource(in, i).IsYes() {
+		if acceptResource(in, i).IsTrue() {
 			out = append(out, resourceFor(in, r, namespaces))
 		}
 	}
@@ -35,7 +35,7 @@ func Provide(in Input) []*crdv1.Resource {
 func outputNamespaces(in Input) []string {
 	var out []string
 	for _, e := range entries(in) {
-		if e.accepted.IsYes() && e.object.MemberKind() == crdv1.KindForkedWorkload {
+		if e.accepted.IsTrue() && e.object.MemberKind() == crdv1.KindForkedWorkload {
 			out = append(out, e.object.GetNamespace())
 		}
 	}
@@ -44,34 +44,34 @@ func outputNamespaces(in Input) []string {
 }
 
 // acceptResources says what is wrong with the first resource that cannot be made.
-func acceptResources(in Input) finding.Finding {
+func acceptResources(in Input) condition.Condition {
 	for i := range in.Sandbox.Spec.ManagedResources {
-		if f := acceptResource(in, i); !f.IsYes() {
+		if f := acceptResource(in, i); !f.IsTrue() {
 			return f
 		}
 	}
-	return finding.Yes("Accepted", "Every resource has a name of its own.")
+	return condition.True("Accepted", "Every resource has a name of its own.")
 }
 
 // acceptResource says whether one resource can be made.
-func acceptResource(in Input, index int) finding.Finding {
+func acceptResource(in Input, index int) condition.Condition {
 	all := in.Sandbox.Spec.ManagedResources
 	name := all[index].Name
 	if name == "" {
-		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+		return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"managedResources[%d] has no name: give it one that no other resource of the sandbox has", index))
 	}
 	if first := slices.IndexFunc(all, func(r crdv1.SandboxResource) bool { return r.Name == name }); first < index {
-		return finding.No(baseline.ReasonInvalidSpec, fmt.Sprintf(
+		return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"managedResources[%d].name is %q, as that of managedResources[%d]: give each resource of a sandbox a different name", index, name, first))
 	}
-	return finding.Yes("Accepted", "It has a name of its own.")
+	return condition.True("Accepted", "It has a name of its own.")
 }
 
 // provided is what is known of the resources.
 type provided struct {
-	// finding is that for ResourcesReady: forks wait until it is yes.
-	finding finding.Finding
+	// condition is that for ResourcesReady: forks wait until it is yes.
+	condition condition.Condition
 	// unused are Resources that the spec does not name any more, nor any fork uses.
 	unused []*crdv1.Resource
 }
@@ -81,21 +81,21 @@ type provided struct {
 func resources(in Input) provided {
 	var p provided
 	wanted := in.Sandbox.Spec.ManagedResources
-	p.finding = finding.Yes("NoResources", "The sandbox has no resources.")
+	p.condition = condition.True("NoResources", "The sandbox has no resources.")
 	if len(wanted) > 0 {
-		p.finding = finding.Yes("ResourcesReady", fmt.Sprintf("Resources ready: %d of %d.", len(wanted), len(wanted)))
+		p.condition = condition.True("ResourcesReady", fmt.Sprintf("Resources ready: %d of %d.", len(wanted), len(wanted)))
 	}
-	var ask []finding.Finding
+	var ask []condition.Condition
 	for i, r := range wanted {
 		f := acceptResource(in, i)
-		if f.IsYes() {
+		if f.IsTrue() {
 			f = resourceReady(in, r.Name)
 		}
 		ask = append(ask, f)
 	}
-	for _, weight := range []func(finding.Finding) bool{isFailure, finding.Finding.IsNo, isOpen} {
+	for _, weight := range []func(condition.Condition) bool{isFailure, condition.Condition.IsFalse, isOpen} {
 		if i := slices.IndexFunc(ask, weight); i >= 0 {
-			p.finding = ask[i]
+			p.condition = ask[i]
 			break
 		}
 	}
@@ -110,7 +110,7 @@ func resources(in Input) provided {
 			p.unused = append(p.unused, have)
 		}
 	}
-	p.finding.Message = strings.Join(append([]string{p.finding.Message}, still...), " ")
+	p.condition.Message = strings.Join(append([]string{p.condition.Message}, still...), " ")
 	return p
 }
 
@@ -147,44 +147,44 @@ func awaited(in Input) string {
 }
 
 // isFailure says whether a resource failed for good.
-func isFailure(f finding.Finding) bool { return f.Reason == ReasonResourceFailed }
+func isFailure(f condition.Condition) bool { return f.Reason == ReasonResourceFailed }
 
 // isOpen says whether it is not known how it is.
-func isOpen(f finding.Finding) bool { return !f.IsYes() && !f.IsNo() }
+func isOpen(f condition.Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
 // resourceReady says whether one resource is made, in the form that is asked for.
-func resourceReady(in Input, name string) finding.Finding {
+func resourceReady(in Input, name string) condition.Condition {
 	object := resourceName(in.Sandbox, name)
 	have := in.resource(object)
 	shown := fmt.Sprintf("Resource %q (Resource %s)", name, object)
 	refusal, unwritten := in.Unwritten[object]
 	switch {
 	case refusal != nil:
-		return finding.No(refusal.Reason, refusal.Message)
+		return condition.False(refusal.Reason, refusal.Message)
 	case unwritten:
-		return finding.Open(crdv1.ReasonPending, shown+" is not written yet; retrying.")
+		return condition.Unknown(crdv1.ReasonPending, shown+" is not written yet; retrying.")
 	case have == nil:
-		return finding.No(ReasonResourcesNotReady, shown+" is created once the sandbox holds its routing key.")
+		return condition.False(ReasonResourcesNotReady, shown+" is created once the sandbox holds its routing key.")
 	case have.DeletionTimestamp != nil:
-		return finding.No(ReasonResourcesNotReady, shown+" is being deleted by another client; it is created again once it is gone.")
+		return condition.False(ReasonResourcesNotReady, shown+" is being deleted by another client; it is created again once it is gone.")
 	}
 	if why, failed := failure(have); failed {
-		return finding.No(ReasonResourceFailed, fmt.Sprintf(
+		return condition.False(ReasonResourceFailed, fmt.Sprintf(
 			"%s failed, and its forks do not start: %s. Delete the sandbox, or change managedResources.", shown, strings.TrimSuffix(why, ".")))
 	}
 	c := crdv1.FindCondition(have.Status.Conditions, crdv1.ConditionReady)
 	switch {
 	case c == nil && have.Status.Phase == "":
-		return finding.Open(crdv1.ReasonPending, shown+" was written and is not reconciled yet.")
+		return condition.Unknown(crdv1.ReasonPending, shown+" was written and is not reconciled yet.")
 	case c != nil && c.Reason == baseline.ReasonNotSupportedYet:
-		return finding.Open(c.Reason, shown+" is not provided: this version does not run the workflows of resource plugins. "+
+		return condition.Unknown(c.Reason, shown+" is not provided: this version does not run the workflows of resource plugins. "+
 			"No fork starts before another program reports it Ready, or managedResources no longer names it.")
 	case c == nil || c.ObservedGeneration < have.Generation:
-		return finding.Open(ReasonResourcesNotReady, shown+" has changed and is not reported ready yet.")
+		return condition.Unknown(ReasonResourcesNotReady, shown+" has changed and is not reported ready yet.")
 	case c.Status != string(metav1.ConditionTrue):
-		return finding.No(ReasonResourcesNotReady, fmt.Sprintf("%s is not ready (%s): %s", shown, c.Reason, c.Message))
+		return condition.False(ReasonResourcesNotReady, fmt.Sprintf("%s is not ready (%s): %s", shown, c.Reason, c.Message))
 	}
-	return finding.Yes("ResourcesReady", shown+" is ready.")
+	return condition.True("ResourcesReady", shown+" is ready.")
 }
 
 // phaseFailed is a phase of a Resource that failed, beside that of the

@@ -218,7 +218,7 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 	if len(d.SurplusResources) > 0 {
 		t.Fatal("it goes while the forks know of it")
 	}
-	said := func(d sandbox.Decision) string { return d.Findings[crdv1.ConditionResourcesReady].Message }
+	said := func(d sandbox.Decision) string { return d.Conditions[crdv1.ConditionResourcesReady].Message }
 	if !strings.Contains(said(d), `Resource "db", which the sandbox no longer names, goes once ForkedWorkload`) {
 		t.Error(said(d))
 	}
@@ -260,7 +260,7 @@ func TestAResourceThatCannotBeWrittenIsSaid(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in.Unwritten = map[string]*apply.Refusal{object: tt.refusal}
 			d := sandbox.Decide(in)
-			f := d.Findings[crdv1.ConditionResourcesReady]
+			f := d.Conditions[crdv1.ConditionResourcesReady]
 			if string(f.Status) != tt.status || f.Reason != tt.reason || d.Members[0].WaitsFor != "Resource db" {
 				t.Errorf("%+v", f)
 			}
@@ -277,7 +277,7 @@ func TestResourcesWithoutANameOfTheirOwnAreLeftOut(t *testing.T) {
 		in.Sandbox = withResources("db", name)
 		d := sandbox.Decide(engine(provided(in), "True", "Ready", "made"))
 		for _, condition := range []string{crdv1.ConditionAccepted, crdv1.ConditionResourcesReady} {
-			if f := d.Findings[condition]; !f.IsNo() || f.Reason != "InvalidSpec" || !strings.Contains(f.Message, says) {
+			if f := d.Conditions[condition]; !f.IsFalse() || f.Reason != "InvalidSpec" || !strings.Contains(f.Message, says) {
 				t.Errorf("%s: %+v", condition, f)
 			}
 		}

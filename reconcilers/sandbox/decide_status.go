@@ -55,14 +55,14 @@ func routingStatus(m crdv1.Member) *crdv1.SandboxRoutingStatus {
 // listResources lists the resources, and once more in the deprecated form.
 func listResources(st *crdv1.SignadotSandboxStatus, in Input) {
 	for i, r := range in.Sandbox.Spec.ManagedResources {
-		if !acceptResource(in, i).IsYes() {
+		if !acceptResource(in, i).IsTrue() {
 			continue
 		}
 		f := resourceReady(in, r.Name)
-		st.ManagedResources = append(st.ManagedResources, crdv1.SandboxResourceStatus{Name: r.Name, Ready: f.IsYes(), Failed: isFailure(f)})
+		st.ManagedResources = append(st.ManagedResources, crdv1.SandboxResourceStatus{Name: r.Name, Ready: f.IsTrue(), Failed: isFailure(f)})
 		if st.ReadyManagedResources == nil {
 			st.ReadyManagedResources = map[string]bool{}
 		}
-		st.ReadyManagedResources[r.Name] = f.IsYes()
+		st.ReadyManagedResources[r.Name] = f.IsTrue()
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// bury deletes what is there of a sandbox that the cache does not have: a leader whose
+// deleteOrphans deletes what is there of a sandbox that the cache does not have: a leader whose
 // cache lagged behind may have made a part after the sandbox had gone. Parts of the
 // sandbox that has the name now, if the cache has only not heard of it, are left alone.
 // Each part that comes leads here again.
-func bury(ctx context.Context, c client.Reader, w apply.Writer, name string) error {
+func deleteOrphans(ctx context.Context, c client.Reader, w apply.Writer, name string) error {
 	orphans, err := partsOf(ctx, c, name)
 	if err != nil || len(orphans) == 0 {
 		return err

@@ -56,7 +56,7 @@ func New(c Config) (*Reconciler, error) {
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s := &crdv1.SignadotSandbox{}
 	if err := r.config.Client.Get(ctx, req.NamespacedName, s); apierrors.IsNotFound(err) {
-		return apply.Again(bury(ctx, r.config.Client, r.writer, req.Name))
+		return apply.Again(deleteOrphans(ctx, r.config.Client, r.writer, req.Name))
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}

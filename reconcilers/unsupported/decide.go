@@ -8,7 +8,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Conclude returns a copy of the object whose conditions are all Unknown and say that
@@ -31,11 +31,11 @@ func othersWriteStatus(o Object) bool {
 
 // write makes every condition of the object Unknown, with the message.
 func write(o Object, message string, now metav1.Time) {
-	all := finding.Findings{}
+	all := condition.Set{}
 	for _, t := range o.ConditionTypes() {
-		all[t] = finding.Open(baseline.ReasonNotSupportedYet, message)
+		all[t] = condition.Unknown(baseline.ReasonNotSupportedYet, message)
 	}
-	finding.Write(o, all, now)
+	condition.Write(o, all, now)
 }
 
 // place returns the name of an object with its namespace, if it has one.

@@ -9,13 +9,13 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Decision is what was found out.
 type Decision struct {
-	// Findings are those for Accepted, BaselineFound and SidecarsReady.
-	Findings finding.Findings
+	// Conditions are those for Accepted, BaselineFound and SidecarsReady.
+	Conditions condition.Set
 	// Seen is what is known of the baseline; nil when it was never known what its pods
 	// are made from.
 	Seen *crdv1.WorkloadBaseline
@@ -31,7 +31,7 @@ type Decision struct {
 // deleted.
 func Decide(in Input) Decision {
 	accepted := accept(in.Workload)
-	d := Decision{Findings: finding.Findings{
+	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:      accepted,
 		crdv1.ConditionBaselineFound: found(in, accepted),
 	}}
@@ -39,13 +39,13 @@ func Decide(in Input) Decision {
 	case in.known():
 		d.Seen = seen(in.Baseline)
 		d.Services = services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, in.Services)
-	case accepted.IsYes() && in.told():
+	case accepted.IsTrue() && in.told():
 		if d.Seen = s.Baseline.DeepCopy(); in.Baseline != nil {
 			d.Seen = seen(in.Baseline)
 		}
 		d.Services = lastSeen(s.RoutingConfig)
 	}
-	d.Findings[baseline.ConditionSidecarsReady], d.Meshed = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
+	d.Conditions[baseline.ConditionSidecarsReady], d.Meshed = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
 	return d
 }
 
@@ -64,26 +64,26 @@ func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
 }
 
 // accept says whether the spec names something that a member can stand before.
-func accept(w *crdv1.VirtualWorkload) finding.Finding {
-	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsYes() {
+func accept(w *crdv1.VirtualWorkload) condition.Condition {
+	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsTrue() {
 		return f
 	}
-	return finding.Yes("Accepted", "The spec is valid.")
+	return condition.True("Accepted", "The spec is valid.")
 }
 
 // found says whether the baseline is there.
-func found(in Input, accepted finding.Finding) finding.Finding {
+func found(in Input, accepted condition.Condition) condition.Condition {
 	ref, _ := in.Workload.BaselineRef()
 	switch {
-	case !accepted.IsYes():
-		return finding.Open(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")
+	case !accepted.IsTrue():
+		return condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")
 	case in.Baseline == nil:
-		return finding.No(baseline.ReasonBaselineNotFound, fmt.Sprintf(
+		return condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
 			"%s does not exist: create it, or name another one", baseline.Describe(ref)))
 	case in.Baseline.Problem != "":
-		return finding.No(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
+		return condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 	}
-	return finding.Yes("BaselineFound", baseline.Describe(ref)+" is there.")
+	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
 }
 
 // services gives the Services that lead to pods of any form of the baseline, with the TCP

@@ -8,7 +8,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Conclude gives the VirtualWorkload with its new status. now is taken as the time of
@@ -23,10 +23,10 @@ func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 		}
 	}
 	ref, _ := w.BaselineRef()
-	findings := maps.Clone(d.Findings)
-	findings[crdv1.ConditionReady] = findings.Ready(fmt.Sprintf(
+	conditions := maps.Clone(d.Conditions)
+	conditions[crdv1.ConditionReady] = conditions.Ready(fmt.Sprintf(
 		"%s exists, and requests with the routing key stay with it, as virtual workload %q asks.", baseline.Describe(ref), w.Spec.Name),
 		crdv1.ConditionAccepted, crdv1.ConditionBaselineFound)
-	finding.Write(w, findings, now)
+	condition.Write(w, conditions, now)
 	return w
 }

@@ -12,7 +12,7 @@ import (
 // gather reads all that counts for a virtual workload from the cache.
 func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Input, error) {
 	in := Input{Workload: w}
-	if !accept(w).IsYes() {
+	if !accept(w).IsTrue() {
 		return in, nil
 	}
 	ref, _ := w.BaselineRef()
@@ -20,7 +20,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Inp
 	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
 		return in, err
 	}
-	if in.Services, err = baseline.Neighbours(ctx, c, w.Namespace); err != nil {
+	if in.Services, err = baseline.ServicesIn(ctx, c, w.Namespace); err != nil {
 		return in, err
 	}
 	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {

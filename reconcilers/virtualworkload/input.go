@@ -32,5 +32,5 @@ func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem 
 // that could say so of a spec that has changed.
 func (in Input) told() bool {
 	s := in.Workload.Status
-	return s.RoutingConfig != nil && member.TellsOfBaseline[metav1.Object](in.Workload, s.ObservedGeneration, nil)
+	return s.RoutingConfig != nil && member.StatusIsCurrent[metav1.Object](in.Workload, s.ObservedGeneration, nil)
 }

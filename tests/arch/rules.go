@@ -44,7 +44,7 @@ var (
 		"sidecars/coverage",
 		"sidecars/redirect/spec",
 		"sidecars/redirect/xtables",
-		"reconcilers/finding",
+		"reconcilers/condition",
 		"reconcilers/forkedworkload/fork",
 		"workflows/engine",
 	}

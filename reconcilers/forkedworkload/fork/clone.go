@@ -37,7 +37,7 @@ type Plan struct {
 	Running *corev1.PodSpec
 	// PreservedLabels are RE2 expressions for keys of baseline labels that stay.
 	PreservedLabels []string
-	// Neighbours are all Services of the namespace that are not a fork's own.
+	// ServicesIn are all Services of the namespace that are not a fork's own.
 	Neighbours []corev1.Service
 	// Budgets are all PodDisruptionBudgets of the namespace.
 	Budgets []policyv1.PodDisruptionBudget

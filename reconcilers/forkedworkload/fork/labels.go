@@ -79,7 +79,7 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 // lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
 // a selector to those that somebody else says.
 func selects(s *corev1.Service, pod labels.Set) bool {
-	wanted := baseline.Led(s)
+	wanted := baseline.ServiceSelector(s)
 	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
 }
 

@@ -8,12 +8,12 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// TellsOfBaseline says whether the status of m, which was concluded for the generation
+// StatusIsCurrent says whether the status of m, which was concluded for the generation
 // observed, tells of the baseline that the spec names, and not of one that it has named
 // before. What the member made says of which (crdv1.AnnotationBaseline); without it a spec
 // that has changed is taken for one that names another. Those of made that it did not make
 // do not count.
-func TellsOfBaseline[O metav1.Object](m crdv1.Member, observed int64, made []O) bool {
+func StatusIsCurrent[O metav1.Object](m crdv1.Member, observed int64, made []O) bool {
 	ref, _ := m.BaselineRef()
 	ofAnother := false
 	for _, o := range made {

@@ -10,7 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/finding"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
@@ -34,13 +34,13 @@ func (in Input) held(clone *fork.Fork) string {
 		in.baselineName(), what, crdv1.AnnotationWaitsFor, in.Workload.Namespace, in.Workload.Name, until)
 }
 
-// notApplied is the finding about patches of which comes no fork. What a template asks for
+// notApplied is the condition about patches of which comes no fork. What a template asks for
 // may be what a fork that is held waits for.
-func (in Input) notApplied(p *fork.Problem) finding.Finding {
+func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
-		return finding.Open(ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
+		return condition.Unknown(ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
 	}
-	return finding.No(p.Reason, p.Message+in.stillRunning())
+	return condition.False(p.Reason, p.Message+in.stillRunning())
 }
 
 // ownFork gives the workload of the fork as far as it is ours; nil when there is none.

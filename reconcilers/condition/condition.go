@@ -1,0 +1,91 @@
+// Package condition makes the conditions of an object: what a reconciler found out, until
+// it is written to the status. It is pure.
+//
+// What is wrong with a person's request is a condition, never an error: trying again would
+// not help. It has a reason for programs and a message for people, which says what is
+// wrong, with which object, and what to change.
+package condition
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Condition is what is known about one side of an object.
+type Condition struct {
+	// Status is True, False or Unknown.
+	Status metav1.ConditionStatus
+	// Reason is one CamelCase word for programs.
+	Reason string
+	// Message is for people.
+	Message string
+}
+
+// True returns a condition that holds.
+func True(reason, message string) Condition {
+	return Condition{metav1.ConditionTrue, reason, message}
+}
+
+// False returns a condition that does not hold; the message says what to do about it.
+func False(reason, message string) Condition {
+	return Condition{metav1.ConditionFalse, reason, message}
+}
+
+// Unknown returns a condition of which nothing can be said now.
+func Unknown(reason, message string) Condition {
+	return Condition{metav1.ConditionUnknown, reason, message}
+}
+
+// IsTrue reports whether the condition holds.
+func (c Condition) IsTrue() bool { return c.Status == metav1.ConditionTrue }
+
+// IsFalse reports whether the condition does not hold; an unknown one may.
+func (c Condition) IsFalse() bool { return c.Status == metav1.ConditionFalse }
+
+// Set is conditions by type.
+type Set map[string]Condition
+
+// Ready returns the condition Ready: True with the given message when all of these types
+// are True, else False with the reason and message of the first that is False, or of the
+// first that is Unknown when none is False.
+func (s Set) Ready(message string, types ...string) Condition {
+	for _, stands := range []func(Condition) bool{Condition.IsFalse, isUnknown} {
+		for _, t := range types {
+			if have, ok := s[t]; ok && stands(have) {
+				return False(have.Reason, have.Message)
+			}
+		}
+	}
+	return True("Ready", message)
+}
+
+// isUnknown says whether it is neither so nor not so.
+func isUnknown(f Condition) bool { return !f.IsTrue() && !f.IsFalse() }
+
+// Write puts the conditions on the object as its conditions, about its present
+// generation. Every condition type of the object is there afterwards; those
+// without a condition keep what they had, or are Unknown. now is taken for those
+// whose status changes.
+func Write(o crdv1.Conditioned, f Set, now metav1.Time) {
+	conds := o.StatusConditions()
+	*conds = crdv1.CompleteConditions(*conds, o.ConditionTypes(), o.GetGeneration(), now)
+	write := func(conditionType string) {
+		have, ok := f[conditionType]
+		if !ok {
+			return
+		}
+		crdv1.SetCondition(conds, metav1.Condition{
+			Type: conditionType, Status: have.Status, Reason: have.Reason, Message: have.Message,
+			ObservedGeneration: o.GetGeneration(), LastTransitionTime: now,
+		})
+	}
+	known := map[string]bool{}
+	for _, t := range o.ConditionTypes() {
+		known[t] = true
+		write(t)
+	}
+	for _, t := range sortedRest(f, known) {
+		write(t)
+	}
+}
