@@ -8,7 +8,8 @@ import (
 // features sets what Envoy has no other setting for.
 func (b *builder) features() *bootstrapv3.LayeredRuntime {
 	layer, err := structpb.NewStruct(map[string]any{
-		// The pattern of passedOver takes more than the 100 steps that are the default.
+		// The pattern of passedOver, and that which finds keys in baggage, take more than the
+		// 100 steps that are the default.
 		"re2.max_program_size.error_level": 500,
 		// A fragment, which no client should send, is left out and not refused.
 		"envoy.reloadable_features.http_reject_path_with_fragment": false,

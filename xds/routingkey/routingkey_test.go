@@ -26,8 +26,10 @@ func TestTheRoutingKeyOfARequest(t *testing.T) {
 			if got := routingkey.Of(h.lines, custom); got != c.Key {
 				t.Errorf("got %q, want %q", got, c.Key)
 			}
-			if got := extracted(h, custom); got != c.Key {
-				t.Errorf("the extractions give %q, want %q", got, c.Key)
+			for form, pattern := range patterns() {
+				if got := extracted(h, custom, pattern); got != c.Key {
+					t.Errorf("the %s extractions give %q, want %q", form, got, c.Key)
+				}
 			}
 		})
 	}
@@ -78,8 +80,16 @@ func TestHeadersThatCannotCarryAKeyAreRefused(t *testing.T) {
 // "." matches bytes that are not UTF-8.
 var goSyntax = strings.NewReplacer(`\C`, `(?s:.)`)
 
+// patterns gives the two that an extraction has.
+func patterns() map[string]func(routingkey.Extraction) string {
+	return map[string]func(routingkey.Extraction) string{
+		"quick": func(e routingkey.Extraction) string { return e.Pattern },
+		"short": func(e routingkey.Extraction) string { return e.Short },
+	}
+}
+
 // extracted does what a proxy does with the extractions.
-func extracted(h headers, custom []string) string {
+func extracted(h headers, custom []string, of func(routingkey.Extraction) string) string {
 	for _, e := range routingkey.Extractions(custom) {
 		lines := h[e.Header]
 		if len(lines) == 0 {
@@ -88,7 +98,7 @@ func extracted(h headers, custom []string) string {
 		if !strings.Contains(strings.Join(lines, ","), e.Holds) {
 			continue
 		}
-		pattern := regexp.MustCompile(goSyntax.Replace(e.Pattern))
+		pattern := regexp.MustCompile(goSyntax.Replace(of(e)))
 		key := pattern.ReplaceAllString(strings.Join(lines, ","), strings.ReplaceAll(e.Substitution, `\1`, `${1}`))
 		if key != "" && len(key) < routingkey.MaxLength {
 			return key
@@ -98,7 +108,7 @@ func extracted(h headers, custom []string) string {
 }
 
 func TestParserAndExpressionsAgreeOnAnyHeaders(t *testing.T) {
-	piece := rapid.SampledFrom([]string{"sd-routing-key", "sd-routing-key=", "=", ",", ";", " ", "\t", "k", "K1", "x-", "%31", "é", `"`, "a=b"})
+	piece := rapid.SampledFrom([]string{"sd-routing-key", "sd-routing-key=", "=", ",", ";", " ", "\t", "k", "K1", "x-", "%31", "é", `"`, "a=b", "s", "sd-rout", "sd-routing-key-"})
 	value := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), "")
 	})
@@ -110,8 +120,10 @@ func TestParserAndExpressionsAgreeOnAnyHeaders(t *testing.T) {
 			}
 		}
 		custom := []string{"x-team"}
-		if want, got := routingkey.Of(h.lines, custom), extracted(h, custom); got != want {
-			t.Fatalf("%q: the parser says %q, the expressions %q", h, want, got)
+		for form, pattern := range patterns() {
+			if want, got := routingkey.Of(h.lines, custom), extracted(h, custom, pattern); got != want {
+				t.Fatalf("%q: the parser says %q, the %s expressions %q", h, want, form, got)
+			}
 		}
 	})
 }

@@ -131,6 +131,9 @@ func hostOf(says heading) (*routev3.VirtualHost, error) {
 	if err != nil {
 		return nil, err
 	}
+	if host.TypedPerFilterConfig, err = perHost(says.keyHeaders, KeyExtraction); err != nil {
+		return nil, err
+	}
 	return host, switchOn(host, says.keyHeaders)
 }
 

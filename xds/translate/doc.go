@@ -44,7 +44,8 @@
 // The proxy's listener must take the key with a filter of the name KeyFilter, made by
 // KeyExtraction, must set the filter state FilterStateKey to MatchValue of
 // the request, must not let a client's own DestinationHeader through, must copy the
-// client's x-forwarded-proto into ProtoHeader before it sets its own, and must
+// client's x-forwarded-proto into ProtoHeader before it sets its own, must take expressions
+// of 200 steps (re2.max_program_size.error_level; Envoy's default is 100), and must
 // have the two clusters. KeyFilter, MatchFilter (which sets that state), RefuseFilter
 // and ExplainFilter may be disabled if all four are there: the routes that Compose gives
 // switch them on for the requests that need them. Custom headers cost a little more: they

@@ -26,12 +26,22 @@ const (
 func KeyExtraction(custom []string) *headertometadatav3.Config {
 	config := &headertometadatav3.Config{}
 	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
-		config.RequestRules = append(config.RequestRules, ruleOf(e))
+		config.RequestRules = append(config.RequestRules, ruleOf(e, e.Pattern))
 	}
 	return config
 }
 
-func ruleOf(e routingkey.Extraction) *headertometadatav3.Config_Rule {
+// sentExtraction means what KeyExtraction does, with expressions that sidecars of all
+// releases take. Today's read no more of it than the names of headers.
+func sentExtraction(custom []string) *headertometadatav3.Config {
+	config := &headertometadatav3.Config{}
+	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
+		config.RequestRules = append(config.RequestRules, ruleOf(e, e.Short))
+	}
+	return config
+}
+
+func ruleOf(e routingkey.Extraction, pattern string) *headertometadatav3.Config_Rule {
 	return &headertometadatav3.Config_Rule{
 		Header: e.Header,
 		OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
@@ -39,7 +49,7 @@ func ruleOf(e routingkey.Extraction) *headertometadatav3.Config_Rule {
 			Key:               KeyName,
 			Type:              headertometadatav3.Config_STRING,
 			RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
-				Pattern:      &envoymatcherv3.RegexMatcher{Regex: e.Pattern},
+				Pattern:      &envoymatcherv3.RegexMatcher{Regex: pattern},
 				Substitution: e.Substitution,
 			},
 		},
@@ -49,11 +59,11 @@ func ruleOf(e routingkey.Extraction) *headertometadatav3.Config_Rule {
 // perHost returns what a virtual host changes of the proxy's filters. Without
 // custom headers that is nothing: the proxy's own configuration reads baggage and
 // tracestate.
-func perHost(custom []string) (map[string]*anypb.Any, error) {
+func perHost(custom []string, extraction func(custom []string) *headertometadatav3.Config) (map[string]*anypb.Any, error) {
 	if len(custom) == 0 {
 		return nil, nil
 	}
-	config, err := packed(KeyExtraction(custom))
+	config, err := packed(extraction(custom))
 	if err != nil {
 		return nil, err
 	}

@@ -34,13 +34,13 @@ func headingOf(t table.Table, w table.Workload) heading {
 	return heading{tableVersion: t.HashOf(w).String()[:16], keyHeaders: t.KeyHeaders()}
 }
 
-// headOf returns the virtual host of a workload without its map.
+// headOf returns the virtual host of a workload without its map, as it is sent.
 func headOf(h heading) (*routev3.VirtualHost, error) {
 	baseline, err := onMatch(baselineRoute())
 	if err != nil {
 		return nil, err
 	}
-	filters, err := perHost(h.keyHeaders)
+	filters, err := perHost(h.keyHeaders, sentExtraction)
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,6 @@
 package translate
 
 import (
-	"slices"
-
 	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -49,12 +47,12 @@ func switchOn(host *routev3.VirtualHost, custom []string) error {
 	return nil
 }
 
-// carriers returns a condition for each header that KeyFilter reads, last in precedence
-// first. A request that meets none of them has no key: they may be wider than a key, and
+// carriers returns a condition for each header that KeyFilter reads, first in precedence
+// first: where most keys are, so that the others are seldom looked at. A request that meets none of them has no key: they may be wider than a key, and
 // never narrower.
 func carriers(custom []string) []*predicate {
 	var all []*predicate
-	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
+	for _, e := range routingkey.Extractions(custom) {
 		if e.Holds == "" {
 			all = append(all, notEmpty(e.Header))
 		} else {

@@ -1,11 +1,13 @@
 package translate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	headertometadatav3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/header_to_metadata/v3"
 	envoymatcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
@@ -19,7 +21,7 @@ import (
 // silence.
 func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
 	const anything = `\C+`
-	ours := []string{"tracestate has " + routingkey.Member, "baggage has " + routingkey.Member}
+	ours := []string{"baggage has " + routingkey.Member, "tracestate has " + routingkey.Member}
 	newer := headWith(t, nil)
 	config := KeyExtraction(nil)
 	config.RequestRules[0].OnHeaderPresent.RegexValueRewrite.Pattern.Regex += "|x"
@@ -29,7 +31,7 @@ func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
 		want []string
 	}{
 		"none of its own": {headWith(t, nil), ours},
-		"two of its own":  {headWith(t, []string{"X-Team", "x-other"}), append([]string{"x-other is " + anything, "x-team is " + anything}, ours...)},
+		"two of its own":  {headWith(t, []string{"X-Team", "x-other"}), append(slices.Clone(ours), "x-team is "+anything, "x-other is "+anything)},
 		"another pattern": {newer, ours},
 	} {
 		got, on := lastForm(t, c.head)
@@ -40,6 +42,38 @@ func TestEveryHeaderThatCarriesKeysSwitchesTheirFiltersOn(t *testing.T) {
 			if !on(filter) {
 				t.Errorf("%s: they do not switch on %s", name, filter)
 			}
+		}
+	}
+}
+
+// Sidecars of earlier releases take the expressions of a head as they are, and not more than
+// 100 steps of them.
+func TestHeadsHaveExpressionsThatEverySidecarTakes(t *testing.T) {
+	custom := []string{"x-team"}
+	composed, err := hostOf(heading{keyHeaders: custom})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		host *routev3.VirtualHost
+		of   func(routingkey.Extraction) string
+	}{
+		"sent":     {headWith(t, custom), func(e routingkey.Extraction) string { return e.Short }},
+		"composed": {composed, func(e routingkey.Extraction) string { return e.Pattern }},
+	} {
+		config := &headertometadatav3.Config{}
+		if err := c.host.TypedPerFilterConfig[KeyFilter].UnmarshalTo(config); err != nil {
+			t.Fatal(err)
+		}
+		var got, want []string
+		for _, rule := range config.RequestRules {
+			got = append(got, rule.OnHeaderPresent.RegexValueRewrite.Pattern.Regex)
+		}
+		for _, e := range slices.Backward(routingkey.Extractions(custom)) {
+			want = append(want, c.of(e))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }
