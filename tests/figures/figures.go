@@ -5,8 +5,12 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"time"
 )
 
 // Verdict is the word for whether a target is met.
@@ -42,4 +46,40 @@ func (b Beside) AtMost(w io.Writer, name string, value float64, unit string, tar
 		fmt.Fprintf(w, ": %s", Verdict(value <= target))
 	}
 	fmt.Fprintln(w)
+}
+
+// Print prints a figure without a target.
+func Print(w io.Writer, name string, value float64, unit string) {
+	fmt.Fprintf(w, "%s %.4g %s\n", name, value, unit)
+}
+
+// AtMost prints a figure that is to be at most a target.
+func AtMost(w io.Writer, name string, value float64, unit string, target float64) {
+	Told(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at most %.4g", target), value <= target)
+}
+
+// AtLeast prints a figure that is to be at least a target.
+func AtLeast(w io.Writer, name string, value float64, unit string, target float64) {
+	Told(w, name, fmt.Sprintf("%.4g", value), unit, fmt.Sprintf("at least %.4g", target), value >= target)
+}
+
+// Quantile returns the value that a share q of all does not exceed, whatever their order;
+// 0 when there are none.
+func Quantile[T cmp.Ordered](all []T, q float64) (value T) {
+	if len(all) == 0 {
+		return value
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// Median returns the value that half of all do not exceed; 0 when there are none.
+func Median[T cmp.Ordered](all []T) T { return Quantile(all, 0.5) }
+
+// Millis returns a quantile of times in milliseconds; not a number when there are none.
+func Millis(all []time.Duration, q float64) float64 {
+	if len(all) == 0 {
+		return math.NaN()
+	}
+	return Quantile(all, q).Seconds() * 1e3
 }

@@ -20,7 +20,6 @@ import (
 	"net/rpc"
 	"os"
 	"os/exec"
-	"strings"
 )
 
 const variable = "SWITCHYARD_ROLE"
@@ -34,16 +33,26 @@ type Process struct {
 	calls *rpc.Client
 }
 
-// Start starts this program again with the same arguments. What it writes to its
-// standard error goes to ours. The caller closes it.
-func Start(role string) (*Process, error) {
+// Command returns this program in another role, to be started: with the same arguments,
+// and more in its environment. What it writes to its standard error goes to ours.
+func Command(role string, env ...string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{cmd: exec.Command(self, os.Args[1:]...)}
-	p.cmd.Env = append(os.Environ(), variable+"="+role)
-	p.cmd.Stderr = os.Stderr
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Env = append(append(os.Environ(), env...), variable+"="+role)
+	cmd.Stderr = os.Stderr
+	return cmd, nil
+}
+
+// Start starts this program again to answer calls. The caller closes it.
+func Start(role string) (*Process, error) {
+	cmd, err := Command(role)
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{cmd: cmd}
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -84,25 +93,3 @@ type pipe struct {
 	io.Reader
 	io.WriteCloser
 }
-
-// Memory is how much of a process is in memory, in MiB: now, and at most since
-// Forget.
-func (p *Process) Memory() (now, most float64, err error) {
-	status, err := os.ReadFile(p.file("status"))
-	if err != nil {
-		return 0, 0, err
-	}
-	for field, value := range map[string]*float64{"VmRSS:": &now, "VmHWM:": &most} {
-		_, after, _ := strings.Cut(string(status), field)
-		if _, err := fmt.Sscan(after, value); err != nil {
-			return 0, 0, fmt.Errorf("read %s of process %d: %w", field, p.ID(), err)
-		}
-		*value /= 1024
-	}
-	return now, most, nil
-}
-
-// Forget forgets what the most was.
-func (p *Process) Forget() error { return os.WriteFile(p.file("clear_refs"), []byte("5"), 0) }
-
-func (p *Process) file(name string) string { return fmt.Sprintf("/proc/%d/%s", p.ID(), name) }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/bench/frame"
 )
 
 // bare is the least that a server of watches can be: what is said is sent to
@@ -84,13 +85,13 @@ func (b *bare) WatchWorkloadRoutingRules(_ *pb.WorkloadRoutingRulesRequest, stre
 
 func bareOp(change int) *pb.WorkloadRoutingRuleOp {
 	sandbox := change / 2
-	name := fmt.Sprintf("service-%d", sandbox%workloads)
+	w := shop.Workload(sandbox % frame.Workloads)
 	op := &pb.WorkloadRoutingRuleOp{Route: &pb.WorkloadRoutingRule{
 		RoutingKey:         changing + strconv.Itoa(sandbox),
-		Baseline:           &pb.BaselineWorkload{Kind: "Deployment", Namespace: "shop", Name: name},
+		Baseline:           &pb.BaselineWorkload{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name},
 		DestinationSandbox: &pb.DestinationSandbox{Name: fmt.Sprintf("feature-%d", sandbox)},
 		Mappings: []*pb.WorkloadPortMapping{{WorkloadPort: 8080, Destinations: []*pb.Location{
-			{Host: fmt.Sprintf("feature-%s-%08x.shop.svc", name, sandbox%workloads), Port: 80},
+			{Host: fmt.Sprintf("feature-%s-%08x.shop.svc", w.Name, sandbox%frame.Workloads), Port: 80},
 		}}},
 	}}
 	if change%2 == 1 {

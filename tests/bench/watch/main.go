@@ -18,9 +18,11 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
+
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 // load is how many watch, and how much changes.
@@ -37,16 +39,13 @@ func main() {
 	flag.IntVar(&l.perSecond, "changes", 100, "changes for each second")
 	flag.DurationVar(&l.lasting, "for", 20*time.Second, "how long to make changes, for each log")
 	flag.IntVar(&l.rules, "rules", 1000, "rules that are there and do not change")
-	watching := flag.Bool("watching", false, "be the process of the watchers (this program starts itself so)")
 	flag.Parse()
-	run := func() error { return measure(context.Background(), os.Stdout, l) }
-	if *watching {
-		run = serveWatchers
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "watch:", err)
-		os.Exit(1)
-	}
+	frame.Main("watch", func(ctx context.Context) error {
+		if process.Role() == roleWatchers {
+			return process.Answer(&Watchers{})
+		}
+		return l.measure(ctx, os.Stdout)
+	})
 }
 
 // changes is how many changes a load makes.

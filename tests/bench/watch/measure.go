@@ -5,29 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 // measure measures everything and prints it.
-func measure(ctx context.Context, w io.Writer, l load) error {
-	reference, err := fanOutBare(l)
+func (l load) measure(ctx context.Context, w io.Writer) error {
+	reference, err := l.fanOutBare()
 	if err != nil {
 		return fmt.Errorf("bare gRPC: %w", err)
 	}
-	ours, err := fanOut(ctx, memory.New(), l)
+	ours, err := l.fanOut(ctx, memory.New())
 	if err != nil {
 		return fmt.Errorf("a log in memory: %w", err)
 	}
 	ours.print(w, "", reference)
-	if ours, err = onJetStream(ctx, l); err != nil {
+	if ours, err = l.onJetStream(ctx); err != nil {
 		return fmt.Errorf("JetStream: %w", err)
 	}
 	ours.print(w, "-jetstream", reference)
@@ -40,7 +40,7 @@ func measure(ctx context.Context, w io.Writer, l load) error {
 // fanned is what one fan-out was like.
 type fanned struct {
 	// fromCall and fromReturn are, for each change, the time from the call of
-	// Append and from its return to the arrival at the last watcher, sorted.
+	// Append and from its return to the arrival at the last watcher.
 	fromCall, fromReturn []time.Duration
 	// server, watchers and others are the seconds that each computed in a second.
 	server, watchers, others float64
@@ -49,31 +49,22 @@ type fanned struct {
 
 // onJetStream does it with the log as it is in a cluster: synced to disk. The
 // server of the log is in this process.
-func onJetStream(ctx context.Context, l load) (out fanned, err error) {
+func (l load) onJetStream(ctx context.Context) (out fanned, err error) {
 	dir, err := os.MkdirTemp("", "bench-watch")
 	if err != nil {
 		return fanned{}, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	bus, err := embedded.Start(embedded.Config{StoreDir: dir, Logger: slog.New(slog.DiscardHandler)})
+	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: dir}, jetstream.Config{})
 	if err != nil {
 		return fanned{}, err
 	}
 	defer bus.Close()
-	conn, err := bus.Conn(ctx)
-	if err != nil {
-		return fanned{}, err
-	}
-	defer conn.Close()
-	log, err := jetstream.New(jetstream.Config{Conn: conn})
-	if err != nil {
-		return fanned{}, err
-	}
-	return fanOut(ctx, log, l)
+	return l.fanOut(ctx, bus.Log)
 }
 
 // fanOut makes changes in a log and has them watched through a route server.
-func fanOut(ctx context.Context, log eventbus.Log, l load) (out fanned, err error) {
+func (l load) fanOut(ctx context.Context, log eventbus.Log) (out fanned, err error) {
 	r, err := start(ctx, log, l)
 	if err != nil {
 		return fanned{}, err
@@ -83,53 +74,60 @@ func fanOut(ctx context.Context, log eventbus.Log, l load) (out fanned, err erro
 }
 
 // fanOutBare does the same without any of ours.
-func fanOutBare(l load) (out fanned, err error) {
+func (l load) fanOutBare() (out fanned, err error) {
 	b, address, stop, err := serveBare()
 	if err != nil {
 		return fanned{}, err
 	}
 	defer stop()
-	watchers, err := startWatchers()
+	watchers, err := l.open(address)
 	if err != nil {
 		return fanned{}, err
 	}
-	defer func() { err = errors.Join(err, watchers.close()) }()
-	if err := watchers.open(address, l.watchers, l.numbers()); err != nil {
-		return fanned{}, err
-	}
+	defer func() { err = errors.Join(err, watchers.Close()) }()
 	return l.watched(watchers, b.change, b.digest)
+}
+
+// open starts the process of the watchers and has them watch an address.
+func (l load) open(address string) (*process.Process, error) {
+	watchers, err := process.Start(roleWatchers)
+	if err != nil {
+		return nil, err
+	}
+	if err := watchers.Call("Open", Opening{address, l.watchers, l.numbers()}, nil); err != nil {
+		return nil, errors.Join(err, watchers.Close())
+	}
+	return watchers, nil
 }
 
 // watched makes the changes of a load and tells how long they took to the last
 // watcher. In the end every watcher must have what digest says.
-func (l load) watched(watchers *process, change func(int) error, digest func() uint64) (fanned, error) {
-	before := compute(watchers.cmd.Process.Pid)
+func (l load) watched(watchers *process.Process, change func(int) error, digest func() uint64) (f fanned, err error) {
+	busy := process.Busy(os.Getpid(), watchers.ID())
 	times, lasted, err := l.make(change)
 	if err != nil {
-		return fanned{}, err
+		return f, err
 	}
-	var f fanned
-	f.server, f.watchers, f.others = compute(watchers.cmd.Process.Pid).since(before, lasted)
+	each, others := busy()
+	f.server, f.watchers, f.others = each[0], each[1], others
 	f.perSecond = float64(l.changes()) / lasted.Seconds()
-	if _, err := watchers.await(digest()); err != nil {
-		return fanned{}, err
+	if err := watchers.Call("Await", digest(), new(float64)); err != nil {
+		return f, err
 	}
-	arrivals, err := watchers.arrivals()
-	if err != nil {
-		return fanned{}, err
+	var arrivals []Arrival
+	if err := watchers.Call("Arrivals", struct{}{}, &arrivals); err != nil {
+		return f, err
 	}
 	for i, m := range times {
 		if m.call == 0 {
 			continue // not made: its turn would have come later
 		}
 		if arrivals[i].Count != l.watchers {
-			return fanned{}, fmt.Errorf("change %d was seen by %d watchers of %d", i, arrivals[i].Count, l.watchers)
+			return f, fmt.Errorf("change %d was seen by %d watchers of %d", i, arrivals[i].Count, l.watchers)
 		}
 		f.fromCall = append(f.fromCall, time.Duration(arrivals[i].Last-m.call))
 		f.fromReturn = append(f.fromReturn, max(0, time.Duration(arrivals[i].Last-m.done)))
 	}
-	slices.Sort(f.fromCall)
-	slices.Sort(f.fromReturn)
 	return f, nil
 }
 
@@ -140,19 +138,12 @@ type made struct{ call, done int64 }
 // when each was made, by its number.
 func (l load) make(change func(int) error) (times []made, lasted time.Duration, err error) {
 	times = make([]made, l.numbers())
-	start := time.Now()
-	for i, n := range changesInOrder(l.changes()) {
-		time.Sleep(time.Until(start.Add(time.Duration(i) * time.Second / time.Duration(l.perSecond))))
+	numbers := changesInOrder(l.changes())
+	lasted, err = frame.Evenly(len(numbers), l.perSecond, func(i int) error {
 		call := now()
-		if err := change(n); err != nil {
-			return nil, 0, err
-		}
-		times[n] = made{call, now()}
-	}
-	return times, time.Since(start), nil
-}
-
-// at gives a quantile of sorted times, in milliseconds.
-func at(sorted []time.Duration, quantile float64) float64 {
-	return sorted[min(len(sorted)-1, int(quantile*float64(len(sorted))))].Seconds() * 1e3
+		err := change(numbers[i])
+		times[numbers[i]] = made{call, now()}
+		return err
+	})
+	return times, lasted, err
 }

@@ -6,47 +6,37 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus"
-	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 // rig is a route server on a log, and the process of its watchers.
 type rig struct {
-	log      eventbus.Log
+	log      *frame.Writer
 	server   *server.Main
-	watchers *process
-	// places are where the newest fact of each key is.
-	places map[event.Key]uint64
-	end    context.CancelFunc
-	ended  chan error
+	watchers *process.Process
+	end      context.CancelFunc
+	ended    chan error
 }
 
 // start fills a log, serves it, and has it watched. The caller stops it.
-func start(ctx context.Context, log eventbus.Log, l load) (*rig, error) {
-	r := &rig{log: log, places: map[event.Key]uint64{}, ended: make(chan error, 1)}
-	if _, err := log.Begin(ctx, event.Mark{}); err != nil {
+func start(ctx context.Context, log eventbus.Log, l load) (r *rig, err error) {
+	r = &rig{ended: make(chan error, 1)}
+	if r.log, err = frame.Begin(ctx, log, shop.Present(l.rules)...); err != nil {
 		return nil, err
 	}
-	for _, f := range present(l.rules) {
-		if _, err := log.Append(ctx, f, 0); err != nil {
-			return nil, err
-		}
-	}
-	var err error
 	r.server, err = server.New(server.Config{Log: log, GRPCAddress: loopback, RESTAddress: loopback, MetricsAddress: loopback})
 	if err != nil {
 		return nil, err
 	}
 	ctx, r.end = context.WithCancel(ctx)
 	go func() { r.ended <- r.server.Run(ctx) }()
-	if _, err := r.server.View().WaitWhole(ctx); err != nil {
-		return nil, errors.Join(err, r.stop())
+	if _, err = r.server.View().WaitWhole(ctx); err == nil {
+		r.watchers, err = l.open(r.server.GRPCAddress())
 	}
-	if r.watchers, err = startWatchers(); err != nil {
-		return nil, errors.Join(err, r.stop())
-	}
-	if err := r.watchers.open(r.server.GRPCAddress(), l.watchers, l.numbers()); err != nil {
+	if err != nil {
 		return nil, errors.Join(err, r.stop())
 	}
 	return r, nil
@@ -58,7 +48,7 @@ const loopback = "127.0.0.1:0"
 func (r *rig) stop() error {
 	var err error
 	if r.watchers != nil {
-		err = r.watchers.close()
+		err = r.watchers.Close()
 	}
 	r.end()
 	return errors.Join(err, <-r.ended)
@@ -66,16 +56,14 @@ func (r *rig) stop() error {
 
 // change makes one change and returns once it is recorded.
 func (r *rig) change(n int) error {
-	f := factOf(n)
-	mark, err := r.log.Append(context.Background(), f, r.places[f.Key])
-	r.places[f.Key] = mark.Seq
+	_, err := r.log.State(context.Background(), factOf(n))
 	return err
 }
 
 // digest is that of the rules once the server has the whole log.
 func (r *rig) digest(ctx context.Context) uint64 {
 	for ctx.Err() == nil {
-		tip, err := r.log.Tip(ctx)
+		tip, err := r.log.Log.Tip(ctx)
 		if err == nil {
 			if t, err := r.server.View().WaitFor(ctx, tip); err == nil {
 				var digest uint64

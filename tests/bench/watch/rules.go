@@ -1,19 +1,17 @@
 package main
 
 import (
-	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/eventbus/event"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/bench/frame"
 )
+
+// shop is what there are rules for.
+const shop = frame.Shop(frame.Workloads)
 
 // Sandboxes come and go: change 2n declares the key of sandbox n, and change
 // 2n+1 withdraws it again when stay others have come. A change is one rule that
@@ -37,11 +35,10 @@ const changing = "change-"
 // factOf gives the fact of a change.
 func factOf(change int) event.Fact {
 	key := changing + strconv.Itoa(change/2)
-	var data proto.Message = &factv1.RoutingWithdrawn{RoutingKey: key}
 	if change%2 == 0 {
-		data = declared(key, change/2)
+		return shop.Declared(key, change/2)
 	}
-	return event.Fact{Key: event.RoutingKey(key), Time: time.Now(), Data: data}
+	return frame.Withdrawn(key)
 }
 
 // changeOf gives the number of the change that an op tells of.
@@ -54,39 +51,6 @@ func changeOf(op *pb.WorkloadRoutingRuleOp) (int, bool) {
 		return 2*n + 1, true
 	}
 	return 2 * n, op.GetOp() == pb.WatchOp_ADD
-}
-
-// workloads is how many forked workloads there are.
-const workloads = 50
-
-// present gives the facts that are there before anything is measured: rules that
-// do not change, on fifty baselines.
-func present(rules int) []event.Fact {
-	var out []event.Fact
-	for i := range workloads {
-		name := fmt.Sprintf("service-%d", i)
-		out = append(out, event.Fact{Key: event.Workload("ForkedWorkload", "shop", name), Time: time.Now(), Data: &factv1.WorkloadObserved{
-			Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: name, Uid: fmt.Sprintf("%08d-0000-4000-8000-000000000000", i)},
-			Created:  timestamppb.New(time.Unix(int64(i), 0)),
-			Baseline: &factv1.ObjectRef{Kind: "Deployment", Namespace: "shop", Name: name},
-			Services: []*factv1.ServicePair{{
-				From: name, To: fmt.Sprintf("feature-%s-%08x", name, i), ClusterIp: fmt.Sprintf("10.0.0.%d", i),
-				Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
-			}},
-			Ready: true,
-		}})
-	}
-	for i := range rules {
-		key := fmt.Sprintf("k%012d", i)
-		out = append(out, event.Fact{Key: event.RoutingKey(key), Time: time.Now(), Data: declared(key, i)})
-	}
-	return append(out, event.Fact{Key: event.Log, Time: time.Now(), Data: &factv1.Complete{Reason: "first"}})
-}
-
-func declared(key string, i int) *factv1.RoutingDeclared {
-	return &factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{{
-		Kind: "ForkedWorkload", Namespace: "shop", Name: fmt.Sprintf("service-%d", i%workloads), Sandbox: fmt.Sprintf("feature-%d", i),
-	}}}
 }
 
 // digestOf gives a number for a rule; that of a set of rules is all of them by

@@ -54,7 +54,7 @@ func stop(ctx context.Context, l load) (stopped, error) {
 		return s, err
 	}
 	defer r.stop()
-	if err := r.watchers.hold(); err != nil {
+	if err := r.watchers.Call("Hold", struct{}{}, nil); err != nil {
 		return s, err
 	}
 	if _, _, err := l.make(r.change); err != nil {
@@ -63,10 +63,10 @@ func stop(ctx context.Context, l load) (stopped, error) {
 	digest := r.digest(ctx)
 	before := heap()
 	again := time.Now()
-	if err := r.watchers.release(); err != nil {
+	if err := r.watchers.Call("Release", struct{}{}, nil); err != nil {
 		return s, err
 	}
-	if s.ops, err = r.watchers.await(digest); err != nil {
+	if err := r.watchers.Call("Await", digest, &s.ops); err != nil {
 		return s, err
 	}
 	s.catchUp = time.Since(again)

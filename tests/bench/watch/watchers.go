@@ -2,11 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net/rpc"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,19 +12,17 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/bench/frame"
 )
 
-// patience is how long anything may take that must happen.
-const patience = 2 * time.Minute
+// roleWatchers is the process of the watchers.
+const roleWatchers = "watchers"
 
-// Watchers is the process of the watchers, as the other one calls it over its
-// standard input and output.
+// Watchers is the process of the watchers, as the other one calls it.
 type Watchers struct {
-	conns   []*grpc.ClientConn
-	all     []*watcher
+	crowd   frame.Crowd[*watcher]
 	changes []arrival
 	gate    gate
-	failed  chan error
 }
 
 // arrival is how many watchers have a change, and when the last of them got it.
@@ -50,51 +43,12 @@ type Arrival struct {
 	Last  int64
 }
 
-// serveWatchers answers until its input ends.
-func serveWatchers() error {
-	server := rpc.NewServer()
-	if err := server.Register(&Watchers{failed: make(chan error, 1)}); err != nil {
-		return err
-	}
-	server.ServeConn(struct {
-		io.Reader
-		io.WriteCloser
-	}{os.Stdin, os.Stdout})
-	return nil
-}
-
 // Open opens watches and answers once each is synced.
 func (w *Watchers) Open(o Opening, _ *struct{}) error {
 	w.changes = make([]arrival, o.Changes)
-	synced := make(chan struct{}, o.Watchers)
-	for range o.Watchers {
-		conn, err := grpc.NewClient("passthrough:"+o.Address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 15 * time.Second}))
-		if err != nil {
-			return err
-		}
-		one := &watcher{of: w}
-		w.conns, w.all = append(w.conns, conn), append(w.all, one)
-		go func() { w.fail(one.run(pb.NewRoutesClient(conn), synced)) }()
-	}
-	late := time.After(patience)
-	for range o.Watchers {
-		select {
-		case <-synced:
-		case err := <-w.failed:
-			return err
-		case <-late:
-			return errors.New("watches are not synced in time")
-		}
-	}
-	return nil
-}
-
-func (w *Watchers) fail(err error) {
-	select {
-	case w.failed <- err:
-	default:
-	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 15 * time.Second})}
+	return w.crowd.Connect(o.Watchers, o.Address, options, func(int) *watcher { return &watcher{of: w} }, (*watcher).run)
 }
 
 // Hold makes the watchers stop reading; Release lets them go on.
@@ -106,27 +60,11 @@ func (w *Watchers) Release(struct{}, *struct{}) error { w.gate.release(); return
 // Await answers once every watcher has the rules with this digest, and how many
 // ops they were sent since they were synced, on average.
 func (w *Watchers) Await(digest uint64, ops *float64) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		behind, sum := 0, int64(0)
-		for _, one := range w.all {
-			sum += one.ops.Load()
-			if one.digest.Load() != digest {
-				behind++
-			}
-		}
-		*ops = float64(sum) / float64(len(w.all))
-		select {
-		case err := <-w.failed:
-			return err
-		default:
-		}
-		if behind == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d watchers do not have the rules that the server has", behind, len(w.all))
-		}
+	err := w.crowd.Await(time.Millisecond, func(one *watcher) bool { return one.digest.Load() == digest })
+	for _, one := range w.crowd.All {
+		*ops += float64(one.ops.Load()) / float64(len(w.crowd.All))
 	}
+	return err
 }
 
 // Arrivals gives when each change was there.
@@ -137,16 +75,6 @@ func (w *Watchers) Arrivals(_ struct{}, out *[]Arrival) error {
 	return nil
 }
 
-// Close ends all watches.
-func (w *Watchers) Close(struct{}, *struct{}) error {
-	var errs []error
-	for _, c := range w.conns {
-		errs = append(errs, c.Close())
-	}
-	w.conns, w.all = nil, nil
-	return errors.Join(errs...)
-}
-
 // watcher is one watch. Its digest is that of the rules it has.
 type watcher struct {
 	of     *Watchers
@@ -154,8 +82,8 @@ type watcher struct {
 	ops    atomic.Int64
 }
 
-func (w *watcher) run(client pb.RoutesClient, synced chan<- struct{}) error {
-	stream, err := client.WatchWorkloadRoutingRules(context.Background(), &pb.WorkloadRoutingRulesRequest{})
+func (w *watcher) run(conn *grpc.ClientConn, synced func()) error {
+	stream, err := pb.NewRoutesClient(conn).WatchWorkloadRoutingRules(context.Background(), &pb.WorkloadRoutingRulesRequest{})
 	if err != nil {
 		return err
 	}
@@ -169,7 +97,7 @@ func (w *watcher) run(client pb.RoutesClient, synced chan<- struct{}) error {
 		at := now()
 		if op.GetOp() == pb.WatchOp_SYNCED {
 			live = true
-			synced <- struct{}{}
+			synced()
 			continue
 		}
 		if !live {

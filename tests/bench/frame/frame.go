@@ -1,0 +1,55 @@
+// Package frame is what the benchmarks have in common: how they begin and end, a log on
+// disk, the facts of a shop, changes at an even pace, and clients by the hundred. They
+// measure themselves with package process and print with package figures.
+package frame
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// Main runs a program until it has ended or is told to end, and exits with 1 when it
+// failed. What it has started has ended by then. Told twice, it ends at once.
+func Main(name string, run func(context.Context) error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, name+":", err)
+		os.Exit(1)
+	}
+}
+
+// Evenly does something n times, so many times a second and never two at once, and
+// returns how long all of it took.
+func Evenly(n, perSecond int, do func(i int) error) (time.Duration, error) {
+	began := time.Now()
+	for i := range n {
+		time.Sleep(time.Until(began.Add(time.Duration(i) * time.Second / time.Duration(perSecond))))
+		if err := do(i); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
+
+// Until waits until check finds nothing wrong any more, and returns what it found last
+// when that takes longer than there is patience.
+func Until(ctx context.Context, patience time.Duration, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
