@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"runtime"
 	"time"
 
 	"switchyard.dev/eventbus/memory"
+	"switchyard.dev/tests/bench/frame"
 )
 
 // stopped is what watchers that do not read cost the server, and how they catch
@@ -61,7 +61,7 @@ func stop(ctx context.Context, l load) (stopped, error) {
 		return s, err
 	}
 	digest := r.digest(ctx)
-	before := heap()
+	before := frame.Heap()
 	again := time.Now()
 	if err := r.watchers.Call("Release", struct{}{}, nil); err != nil {
 		return s, err
@@ -70,15 +70,6 @@ func stop(ctx context.Context, l load) (stopped, error) {
 		return s, err
 	}
 	s.catchUp = time.Since(again)
-	s.held = (before - heap()) / 1024 / float64(l.watchers)
+	s.held = (float64(before) - float64(frame.Heap())) / 1024 / float64(l.watchers)
 	return s, nil
-}
-
-// heap is what is in use, in bytes.
-func heap() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
 }

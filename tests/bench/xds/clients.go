@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"switchyard.dev/tests/bench/frame"
 )
 
 // patience is how long anything may take that must happen.
@@ -25,15 +27,14 @@ const patience = 2 * time.Minute
 // Clients is the process of the clients, as the first one calls it: each has a
 // connection of its own, as each sidecar has, and accepts what it is sent.
 type Clients struct {
-	load   Load
-	all    []*client
-	conns  []*grpc.ClientConn
-	failed chan error
+	load  Load
+	crowd frame.Crowd[*client]
 }
 
 // client is one stream. It is its own goroutine's, apart from what is locked.
 type client struct {
 	number int
+	load   Load
 
 	mu       sync.Mutex
 	versions map[string]string
@@ -50,43 +51,19 @@ type Connecting struct {
 // Connect opens all streams at once, and gives the time until each has had its
 // first routes.
 func (c *Clients) Connect(o Connecting, took *time.Duration) error {
-	c.load, c.failed = o.Load, make(chan error, 1)
-	first := make(chan struct{}, o.Load.Streams)
+	c.load = o.Load
 	begun := time.Now()
 	secure, err := trusting(o.Served.Bundle)
 	if err != nil {
 		return err
 	}
-	for i := range o.Load.Streams {
-		conn, err := grpc.NewClient("passthrough:"+o.Served.Address, grpc.WithTransportCredentials(secure),
-			// Thousands of them are in this process.
-			grpc.WithReadBufferSize(4<<10), grpc.WithWriteBufferSize(4<<10), grpc.WithSharedWriteBuffer(true))
-		if err != nil {
-			return err
-		}
-		one := &client{number: i, versions: map[string]string{}}
-		c.conns, c.all = append(c.conns, conn), append(c.all, one)
-		go func() { c.fail(one.run(conn, o.Load, first)) }()
-	}
-	late := time.After(patience)
-	for i := range o.Load.Streams {
-		select {
-		case <-first:
-		case err := <-c.failed:
-			return err
-		case <-late:
-			return fmt.Errorf("%d of %d streams have no routes after %s", o.Load.Streams-i, o.Load.Streams, patience)
-		}
-	}
+	options := []grpc.DialOption{grpc.WithTransportCredentials(secure),
+		// Thousands of them are in this process.
+		grpc.WithReadBufferSize(4 << 10), grpc.WithWriteBufferSize(4 << 10), grpc.WithSharedWriteBuffer(true)}
+	err = c.crowd.Connect(o.Load.Streams, o.Served.Address, options,
+		func(i int) *client { return &client{number: i, load: o.Load, versions: map[string]string{}} }, (*client).run)
 	*took = time.Since(begun)
-	return nil
-}
-
-func (c *Clients) fail(err error) {
-	select {
-	case c.failed <- err:
-	default:
-	}
+	return err
 }
 
 // Had is what all clients together had.
@@ -98,32 +75,16 @@ type Had struct {
 
 // Await answers once every client has just the versions that it is to have.
 func (c *Clients) Await(due map[string]string, had *Had) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		behind := 0
-		*had = Had{}
-		for _, one := range c.all {
-			had.Responses += one.served.Load()
-			had.Again += one.again.Load()
-			if !one.has(c.load, due) {
-				behind++
-			}
-		}
-		select {
-		case err := <-c.failed:
-			return err
-		default:
-		}
-		if behind == 0 {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%d of %d clients do not have the routes that are due", behind, len(c.all))
-		}
+	err := c.crowd.Await(10*time.Millisecond, func(one *client) bool { return one.has(due) })
+	for _, one := range c.crowd.All {
+		had.Responses += one.served.Load()
+		had.Again += one.again.Load()
 	}
+	return err
 }
 
-func (c *client) has(l Load, due map[string]string) bool {
-	_, names := l.names(c.number % l.Workloads)
+func (c *client) has(due map[string]string) bool {
+	_, names := c.load.names(c.number % c.load.Workloads)
 	want := map[string]string{}
 	for _, name := range names {
 		if version, is := due[name]; is {
@@ -136,14 +97,7 @@ func (c *client) has(l Load, due map[string]string) bool {
 }
 
 // Close ends all streams.
-func (c *Clients) Close(struct{}, *struct{}) error {
-	for _, conn := range c.conns {
-		if err := conn.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (c *Clients) Close(struct{}, *struct{}) error { return c.crowd.Close() }
 
 // identity is what a client shows: its pod, and the workload that it is of.
 func identity(number int, l Load) string {
@@ -158,9 +112,9 @@ func identified(token string) (pod, workload int, err error) {
 // run serves the stream, and comes again when it is cut off, as sidecars do: when
 // thousands come at once some are not greeted in time, and of those to whom too
 // much is sent at once some do not answer pings in time.
-func (c *client) run(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
+func (c *client) run(conn *grpc.ClientConn, first func()) error {
 	for {
-		err := c.stream(conn, l, first)
+		err := c.stream(conn, first)
 		if status.Code(err) != codes.Unavailable {
 			return fmt.Errorf("stream %d: %w", c.number, err)
 		}
@@ -169,8 +123,8 @@ func (c *client) run(conn *grpc.ClientConn, l Load, first chan<- struct{}) error
 	}
 }
 
-func (c *client) stream(conn *grpc.ClientConn, l Load, first chan<- struct{}) error {
-	who := identity(c.number, l)
+func (c *client) stream(conn *grpc.ClientConn, first func()) error {
+	who := identity(c.number, c.load)
 	ctx, cancel := context.WithCancel(metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+who))
 	defer cancel()
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
@@ -182,14 +136,14 @@ func (c *client) stream(conn *grpc.ClientConn, l Load, first chan<- struct{}) er
 	c.mu.Lock()
 	clear(c.versions)
 	c.mu.Unlock()
-	typeURL, names := l.names(c.number % l.Workloads)
+	typeURL, names := c.load.names(c.number % c.load.Workloads)
 	request := &discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: who}, TypeUrl: typeURL, ResourceNamesSubscribe: names}
 	for {
 		if err := stream.SendMsg(request); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		if request.GetResponseNonce() != "" && c.served.Add(1) == 1 {
-			first <- struct{}{}
+			first()
 		}
 		var r response
 		if err := stream.RecvMsg(&r); err != nil {

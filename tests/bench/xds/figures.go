@@ -14,7 +14,7 @@ func printTable(w io.Writer, all []measured) {
 	fmt.Fprintln(t, "shape\tsystem\tlast p50\tp99\tmax\teach p50\tp99\tKiB per change\tresponses\tcut off\tstorm\tmost memory\theap\tcpu server\tclients\tothers\t")
 	for _, m := range all {
 		fmt.Fprintf(t, "%s\t%s\t%.1f ms\t%.1f\t%.1f\t%.1f ms\t%.1f\t%.0f\t%.0f\t%d\t%.2f s\t%.0f MiB\t%.0f MiB\t%.2f\t%.2f\t%.2f\t\n",
-			m.Load, m.System, at(m.last, 0.5), at(m.last, 0.99), at(m.last, 1), at(m.each, 0.5), at(m.each, 0.99),
+			m.Load, m.System, figures.Millis(m.last, 0.5), figures.Millis(m.last, 0.99), figures.Millis(m.last, 1), figures.Millis(m.each, 0.5), figures.Millis(m.each, 0.99),
 			m.perChange, m.responses, m.again, m.storm.Seconds(), m.memory, m.heap, m.server, m.clients, m.others)
 	}
 	_ = t.Flush() // what it writes to is the standard output
@@ -44,8 +44,8 @@ const perStream = 40
 // printTLS prints what TLS costs; plain is the same shape without.
 func (m measured) printTLS(w io.Writer, plain measured) {
 	beside, suffix := figures.Beside("plain").AtMost, "-"+m.name()
-	beside(w, "xds-tls-last-p50"+suffix, at(m.last, 0.5), "ms", 0, at(plain.last, 0.5))
-	beside(w, "xds-tls-last-p99"+suffix, at(m.last, 0.99), "ms", 0, at(plain.last, 0.99))
+	beside(w, "xds-tls-last-p50"+suffix, figures.Millis(m.last, 0.5), "ms", 0, figures.Millis(plain.last, 0.5))
+	beside(w, "xds-tls-last-p99"+suffix, figures.Millis(m.last, 0.99), "ms", 0, figures.Millis(plain.last, 0.99))
 	beside(w, "xds-tls-storm"+suffix, m.storm.Seconds(), "s", 0, plain.storm.Seconds())
 	beside(w, "xds-tls-memory"+suffix, m.memory, "MiB", 0, plain.memory)
 	beside(w, "xds-tls-heap"+suffix, m.heap, "MiB", 0, plain.heap)
@@ -63,11 +63,11 @@ func (m measured) printFigures(w io.Writer, beside measured) {
 		suffix += "-whole"
 	}
 	want := m.targets()
-	figure(w, "xds-last-p50"+suffix, at(m.last, 0.5), "ms", want.p50, at(beside.last, 0.5))
-	figure(w, "xds-last-p99"+suffix, at(m.last, 0.99), "ms", want.p99, at(beside.last, 0.99))
-	figure(w, "xds-last-max"+suffix, at(m.last, 1), "ms", 0, at(beside.last, 1))
-	figure(w, "xds-each-p50"+suffix, at(m.each, 0.5), "ms", 0, at(beside.each, 0.5))
-	figure(w, "xds-each-p99"+suffix, at(m.each, 0.99), "ms", 0, at(beside.each, 0.99))
+	figure(w, "xds-last-p50"+suffix, figures.Millis(m.last, 0.5), "ms", want.p50, figures.Millis(beside.last, 0.5))
+	figure(w, "xds-last-p99"+suffix, figures.Millis(m.last, 0.99), "ms", want.p99, figures.Millis(beside.last, 0.99))
+	figure(w, "xds-last-max"+suffix, figures.Millis(m.last, 1), "ms", 0, figures.Millis(beside.last, 1))
+	figure(w, "xds-each-p50"+suffix, figures.Millis(m.each, 0.5), "ms", 0, figures.Millis(beside.each, 0.5))
+	figure(w, "xds-each-p99"+suffix, figures.Millis(m.each, 0.99), "ms", 0, figures.Millis(beside.each, 0.99))
 	figure(w, "xds-sent-per-change"+suffix, m.perChange, "KiB", 0, beside.perChange)
 	figure(w, "xds-responses-per-change"+suffix, m.responses, "responses", 0, beside.responses)
 	figure(w, "xds-cut-off"+suffix, float64(m.again), "streams", 0, float64(beside.again))

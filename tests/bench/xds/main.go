@@ -26,19 +26,16 @@ package main
 
 import (
 	"flag"
-	"fmt"
-	"os"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"switchyard.dev/tests/bench/frame"
 )
 
 func main() {
 	log.SetLogger(logr.Discard()) // what starts the API server would complain without one
 	o := flags()
 	flag.Parse()
-	if err := o.play(); err != nil {
-		fmt.Fprintln(os.Stderr, "xds:", err)
-		os.Exit(1)
-	}
+	frame.Main("xds", o.play)
 }

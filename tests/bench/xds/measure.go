@@ -57,12 +57,13 @@ func measure(l Load) (m measured, err error) {
 
 // change makes the changes and takes the figures.
 func (m *measured) change(server, clients *process.Process) error {
-	before := compute(server.ID(), clients.ID())
+	busy := process.Busy(server.ID(), clients.ID())
 	var o Outcome
 	if err := server.Call("Change", struct{}{}, &o); err != nil {
 		return err
 	}
-	m.server, m.clients, m.others = compute(server.ID(), clients.ID()).since(before, o.Lasted)
+	each, others := busy()
+	m.server, m.clients, m.others = each[0], each[1], others
 	var had Had
 	if err := clients.Call("Await", o.Due, &had); err != nil {
 		return err
@@ -81,14 +82,6 @@ func (m *measured) change(server, clients *process.Process) error {
 		return err
 	}
 	return clients.Call("Close", struct{}{}, nil)
-}
-
-// at gives a quantile of sorted times, in milliseconds.
-func at(sorted []time.Duration, quantile float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return sorted[min(len(sorted)-1, int(quantile*float64(len(sorted))))].Seconds() * 1e3
 }
 
 // String names a load for people.

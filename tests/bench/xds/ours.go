@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/xds/delta"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
@@ -42,8 +43,8 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 	if err != nil {
 		return serve.Peer{}, status.Error(codes.Unauthenticated, err.Error())
 	}
-	name := strconv.Itoa(pod)
-	return serve.Peer{Workload: workload(i), Namespace: namespace, Pod: "pod-" + name, UID: "uid-" + name}, nil
+	name, w := strconv.Itoa(pod), frame.Shop(0).Workload(i)
+	return serve.Peer{Workload: w, Namespace: w.Namespace, Pod: "pod-" + name, UID: "uid-" + name}, nil
 }
 
 func (s *switchyard) serve(l net.Listener) error {
@@ -55,7 +56,7 @@ func (s *switchyard) serve(l net.Listener) error {
 func (s *switchyard) due(_ context.Context, t table.Table) (map[string]string, error) {
 	due := map[string]string{}
 	for i := range s.receipt.load.Workloads {
-		routes, err := translate.Translate(t, workload(i))
+		routes, err := translate.Translate(t, s.receipt.load.shop().Workload(i))
 		if err != nil {
 			return nil, err
 		}

@@ -88,15 +88,12 @@ func (r *receipt) state() (joined, owed int) {
 }
 
 // times gives, for every change, how long it took to the last stream, and for
-// every stream and change how long it took; both sorted.
+// every stream and change how long it took.
 func (r *receipt) times() (last, each []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.changes {
 		last = append(last, c.last)
 	}
-	each = slices.Clone(r.each)
-	slices.Sort(last)
-	slices.Sort(each)
-	return last, each
+	return last, slices.Clone(r.each)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/hostile"
 	"switchyard.dev/tests/process"
 )
@@ -39,7 +40,7 @@ const (
 )
 
 // play plays the role that this process was started in: the first one measures.
-func (o *options) play() error {
+func (o *options) play(ctx context.Context) error {
 	switch process.Role() {
 	case server:
 		return process.Answer(&Server{profiles: o.profiles})
@@ -52,7 +53,7 @@ func (o *options) play() error {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "measuring hostile clients")
-	return hostile.Measure(context.Background(), os.Stdout, o.hostile)
+	return hostile.Measure(ctx, os.Stdout, o.hostile)
 }
 
 // measureAll measures every shape with both systems, and prints what came of it.
@@ -69,7 +70,7 @@ func (o *options) measureAll(w io.Writer) error {
 		return nil
 	}
 	for _, streams := range []int{o.few, o.many} {
-		for _, w := range []int{workloads, 1} {
+		for _, w := range []int{frame.Workloads, 1} {
 			if streams == 0 {
 				continue
 			}

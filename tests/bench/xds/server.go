@@ -2,22 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
-	"runtime/pprof"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/credentials"
 
-	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/bench/frame"
 )
 
 // Server is the process of the server, as the first one calls it: a log, the
@@ -27,9 +23,8 @@ type Server struct {
 	profiles string
 
 	load    Load
-	log     *memory.Log
+	log     *frame.Writer
 	view    *view.View
-	places  map[event.Key]uint64
 	receipt *receipt
 	system  system
 	sent    *counted
@@ -51,19 +46,13 @@ type Served struct {
 }
 
 // Serve begins to serve what a load has at first.
-func (s *Server) Serve(l Load, at *Served) error {
+func (s *Server) Serve(l Load, at *Served) (err error) {
 	ctx := context.Background()
-	s.load, s.log, s.places, s.receipt = l, memory.New(), map[event.Key]uint64{}, newReceipt(l)
-	if _, err := s.log.Begin(ctx, event.Mark{}); err != nil {
+	s.load, s.receipt = l, newReceipt(l)
+	if s.log, err = frame.Begin(ctx, memory.New(), l.shop().Present(l.Sandboxes)...); err != nil {
 		return err
 	}
-	for _, f := range l.present() {
-		if _, err := s.state(f); err != nil {
-			return err
-		}
-	}
-	var err error
-	if s.view, err = view.New(view.Config{Log: s.log}); err != nil {
+	if s.view, err = view.New(view.Config{Log: s.log.Log}); err != nil {
 		return err
 	}
 	go func() { lasts(s.view.Run(ctx)) }()
@@ -97,31 +86,24 @@ func (s *Server) Serve(l Load, at *Served) error {
 // lasts ends the process when something ends that lasts as long as it does.
 func lasts(err error) { panic(fmt.Sprint("the server has ended: ", err)) }
 
-// state appends a fact to the log and gives its place.
-func (s *Server) state(f event.Fact) (uint64, error) {
-	mark, err := s.log.Append(context.Background(), f, s.places[f.Key])
-	s.places[f.Key] = mark.Seq
-	return mark.Seq, err
-}
-
 // Joined answers once every stream has acknowledged its first routes.
 func (s *Server) Joined(struct{}, *struct{}) error {
-	return await("first acknowledgements", func() int { joined, _ := s.receipt.state(); return s.load.Streams - joined })
+	return s.await("first acknowledgements", func() int { joined, _ := s.receipt.state(); return s.load.Streams - joined })
 }
 
-func await(what string, missing func() int) error {
-	for deadline := time.Now().Add(patience); missing() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%d %s are missing after %s", missing(), what, patience)
+func (*Server) await(what string, missing func() int) error {
+	return frame.Until(context.Background(), patience, what, func() error {
+		if n := missing(); n > 0 {
+			return fmt.Errorf("%d are missing", n)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Outcome is what came of the changes, as the server saw it.
 type Outcome struct {
 	// Last is, for each change, the time from the call of Append to the last
-	// acknowledgement of the streams concerned, and Each that of each; sorted.
+	// acknowledgement of the streams concerned, and Each that of each.
 	Last, Each []time.Duration
 	Lasted     time.Duration
 	// Bytes were written to all connections.
@@ -133,54 +115,31 @@ type Outcome struct {
 // Change makes the changes of the load, evenly, and answers when all of them are
 // acknowledged.
 func (s *Server) Change(_ struct{}, o *Outcome) (err error) {
-	stop, err := s.profile()
+	end, err := frame.Profile(s.profiles, s.load.System+"-"+s.load.Form+"-"+s.load.name())
 	if err != nil {
 		return err
 	}
 	before, begun := s.sent.bytes.Load(), time.Now()
-	for n := range s.load.changes() {
-		time.Sleep(time.Until(begun.Add(time.Duration(n) * time.Second / time.Duration(s.load.PerSecond))))
+	if _, err := frame.Evenly(s.load.changes(), s.load.PerSecond, func(n int) error {
 		f, workload := s.load.change(n)
-		if err := s.receipt.make(workload, func() (uint64, error) { return s.state(f) }); err != nil {
-			return err
-		}
+		return s.receipt.make(workload, func() (uint64, error) {
+			pos, err := s.log.State(context.Background(), f)
+			return pos.Seq, err
+		})
+	}); err != nil {
+		return err
 	}
-	if err := await("acknowledgements", func() int { _, owed := s.receipt.state(); return owed }); err != nil {
+	if err := s.await("acknowledgements", func() int { _, owed := s.receipt.state(); return owed }); err != nil {
 		return err
 	}
 	o.Lasted, o.Bytes = time.Since(begun), s.sent.bytes.Load()-before
-	if err := stop(); err != nil {
+	if err := end(); err != nil {
 		return err
 	}
 	o.Last, o.Each = s.receipt.times()
 	t, _ := s.view.Current()
 	o.Due, err = s.system.due(context.Background(), t)
 	return err
-}
-
-// profile begins profiles, if they are wanted, and gives the function that writes
-// them.
-func (s *Server) profile() (func() error, error) {
-	if s.profiles == "" {
-		return func() error { return nil }, nil
-	}
-	name := filepath.Join(s.profiles, s.load.System+"-"+s.load.Form+"-"+s.load.name())
-	cpu, err := os.Create(name + ".cpu")
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(cpu); err != nil {
-		return nil, errors.Join(err, cpu.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		heap, err := os.Create(name + ".heap")
-		if err != nil {
-			return errors.Join(err, cpu.Close())
-		}
-		runtime.GC()
-		return errors.Join(cpu.Close(), pprof.WriteHeapProfile(heap), heap.Close())
-	}, nil
 }
 
 // Heap gives the heap in use, in bytes, after a collection.

@@ -97,7 +97,7 @@ func (s *snapshots) set(t table.Table) error {
 	was := s.served
 	s.mu.Unlock()
 	for i := range s.receipt.load.Workloads {
-		w := workload(i)
+		w := s.receipt.load.shop().Workload(i)
 		if was.Whole() && was.HashOf(w) == t.HashOf(w) {
 			continue
 		}
