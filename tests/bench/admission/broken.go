@@ -10,6 +10,9 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/figures"
 )
 
 // behind is how far the clock of a manager with an expired certificate is
@@ -46,7 +49,7 @@ func (r *rig) breakAndCreate(ctx context.Context, w io.Writer, c *creators, l lo
 		return err
 	}
 	ready := errors.Join(r.register(ctx, true), r.awaitInjecting(ctx, c))
-	if err := errors.Join(ready, manager.stop()); err != nil {
+	if err := errors.Join(ready, manager.Close()); err != nil {
 		return err
 	}
 	mend, err := breaks(ctx)
@@ -58,7 +61,7 @@ func (r *rig) breakAndCreate(ctx context.Context, w io.Writer, c *creators, l lo
 	if err != nil {
 		return err
 	}
-	began := compute()
+	computed := computing()
 	b, failed := c.create(ctx, l.pods, true)
 	after, err := r.ofTheAPIServer(ctx)
 	if err != nil {
@@ -68,10 +71,10 @@ func (r *rig) breakAndCreate(ctx context.Context, w io.Writer, c *creators, l lo
 		return errors.Join(failed, fmt.Errorf("of %d pods %d are injected, and for %.0f the webhook was tried and passed over",
 			l.pods, b.injected, opened))
 	}
-	own, others := compute().busy(began)
+	own, others := computed()
 	all(w, "created-while-"+name, len(b.took), l.pods)
 	figure(w, "late-while-"+name+"-max", b.late(usual), "s", 2, 0)
-	figure(w, "late-while-"+name+"-p50", (at(b.took, .5)-at(usual.took, .5))/1000, "s", 0, 0)
+	figure(w, "late-while-"+name+"-p50", (figures.Millis(b.took, .5)-figures.Millis(usual.took, .5))/1000, "s", 0, 0)
 	busy(w, "while-"+name, own, others)
 	return nil // what was not created is in the figures
 }
@@ -84,7 +87,7 @@ func (r *rig) expires(ctx context.Context) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = eventually("an expired certificate of the published authority is served", func() error {
+	err = frame.Until(ctx, patience, "an expired certificate of the published authority is served", func() error {
 		hooks, err := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, r.hooks.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -92,9 +95,9 @@ func (r *rig) expires(ctx context.Context) (func() error, error) {
 		return isExpired(r.webhook, hooks.Webhooks[0].ClientConfig.CABundle)
 	})
 	if err != nil {
-		return nil, errors.Join(err, manager.stop())
+		return nil, errors.Join(err, manager.Close())
 	}
-	return manager.stop, nil
+	return manager.Close, nil
 }
 
 // isExpired says why the certificate at an address is not one that is over and

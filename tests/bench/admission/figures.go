@@ -1,12 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"math"
-	"time"
+	"os"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/process"
 )
 
 // figure prints one number, and the same without a webhook.
@@ -14,17 +14,7 @@ var figure = figures.Beside("without a webhook").AtMost
 
 // all prints how many of how many.
 func all(w io.Writer, name string, got, want int) {
-	fmt.Fprintf(w, "%s %d pods (target at least %d): %s\n", name, got, want, figures.Verdict(got >= want))
-}
-
-// at gives the duration, in milliseconds, that a share q of sorted ones did not
-// exceed.
-func at(sorted []time.Duration, q float64) float64 {
-	if len(sorted) == 0 {
-		return math.NaN()
-	}
-	i := max(0, int(math.Ceil(q*float64(len(sorted))))-1)
-	return sorted[i].Seconds() * 1000
+	figures.AtLeast(w, name, float64(got), "pods", float64(want))
 }
 
 // late gives, in seconds and to a hundredth, how much longer the pods of a burst
@@ -38,7 +28,20 @@ func (b burst) late(usual burst) (most float64) {
 	return most
 }
 
-// busy prints how many processors computed for this measurement and for others.
+// computing begins to measure how many processors compute for this measurement, and for
+// others.
+func computing() func() (own, others float64) {
+	busy := process.Busy(process.Family(os.Getpid())...)
+	return func() (own, others float64) {
+		each, others := busy()
+		for _, one := range each {
+			own += one
+		}
+		return own, others
+	}
+}
+
+// busy prints how many did.
 func busy(w io.Writer, when string, own, others float64) {
 	figure(w, "processors-"+when, own, "busy", 0, 0)
 	figure(w, "processors-of-others-"+when, others, "busy", 0, 0)

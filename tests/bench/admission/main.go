@@ -31,8 +31,10 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
+
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 // load is how much is created.
@@ -45,14 +47,11 @@ func main() {
 	flag.IntVar(&l.pods, "pods", 200, "pods of a burst")
 	flag.IntVar(&l.clients, "clients", 8, "who create them at once, each over a connection of its own")
 	flag.IntVar(&l.rounds, "rounds", 10, "bursts of each kind while the webhook works")
-	managing := flag.Bool("managing", false, "be the process of the manager (this program starts itself so)")
 	flag.Parse()
-	run := func() error { return measure(context.Background(), os.Stdout, l) }
-	if *managing {
-		run = manage
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "admission:", err)
-		os.Exit(1)
-	}
+	frame.Main("admission", func(ctx context.Context) error {
+		if process.Role() == roleManager {
+			return manage(ctx)
+		}
+		return measure(ctx, os.Stdout, l)
+	})
 }

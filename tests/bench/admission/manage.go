@@ -2,17 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/eventbus/memory"
@@ -20,10 +20,17 @@ import (
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/tests/process"
 )
 
-// orders are what the process of the manager is to do.
-type orders struct {
+// roleManager is the process of the manager.
+const roleManager = "manager"
+
+// routingLog is where the manager keeps what its log has reached.
+const routingLog = "switchyard-routing-log"
+
+// Orders are what the process of the manager is to do.
+type Orders struct {
 	// Host and the rest reach the API server.
 	Host            string
 	CA, Cert, Key   []byte
@@ -34,27 +41,50 @@ type orders struct {
 	Behind time.Duration
 }
 
-// manage is the process of the manager. It reads its orders from its input, and
-// ends when that does.
-func manage() error {
-	in := json.NewDecoder(os.Stdin)
-	var o orders
-	if err := in.Decode(&o); err != nil {
-		return err
+// startManager starts this program again as the manager. Each has a routing log of
+// its own, which is not held against that of the one before. Closed, it ends as a pod does.
+func (r *rig) startManager(ctx context.Context, o Orders) (*process.Process, error) {
+	err := r.client.CoreV1().ConfigMaps(operator).Delete(ctx, routingLog, metav1.DeleteOptions{})
+	if client.IgnoreNotFound(err) != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		defer cancel()
-		_, _ = io.Copy(io.Discard, os.Stdin) // However it ends, this ends.
-	}()
-	err := o.run(ctx)
-	if errors.Is(err, context.Canceled) {
-		return nil
+	manager, err := process.Start(roleManager)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	if err := manager.Call("Start", o, nil); err != nil {
+		return nil, errors.Join(err, manager.Close())
+	}
+	return manager, nil
 }
 
-func (o orders) run(ctx context.Context) error {
+// Manager is the process of the manager, as the first one calls it.
+type Manager struct {
+	ctx     context.Context
+	running sync.WaitGroup
+	err     error
+}
+
+// Start starts the manager.
+func (m *Manager) Start(o Orders, _ *struct{}) error {
+	m.running.Go(func() { m.err = o.run(m.ctx) })
+	return nil
+}
+
+// manage is the manager until its starter ends it.
+func manage(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	m := &Manager{ctx: ctx}
+	err := process.Answer(m)
+	end()
+	m.running.Wait()
+	if errors.Is(m.err, context.Canceled) {
+		return err
+	}
+	return errors.Join(err, m.err)
+}
+
+func (o Orders) run(ctx context.Context) error {
 	access := &rest.Config{Host: o.Host, TLSClientConfig: rest.TLSClientConfig{CAData: o.CA, CertData: o.Cert, KeyData: o.Key}}
 	// What matters is returned; the rest is of a manager that ends while it starts.
 	log := slog.New(slog.DiscardHandler)

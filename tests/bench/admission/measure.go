@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/figures"
 )
 
 // measure makes all bursts and prints the figures.
@@ -37,7 +39,7 @@ func (r *rig) working(ctx context.Context, w io.Writer, c *creators, l load) (er
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, manager.stop()) }()
+	defer func() { err = errors.Join(err, manager.Close()) }()
 	var m measured
 	for range l.rounds {
 		if err := r.round(ctx, c, l, &m); err != nil {
@@ -77,11 +79,11 @@ func (r *rig) round(ctx context.Context, c *creators, l load, m *measured) error
 	if err != nil {
 		return err
 	}
-	began := compute()
+	computed := computing()
 	if err := m.injected.and(c.create(ctx, l.pods, true)); err != nil {
 		return err
 	}
-	own, others := compute().busy(began)
+	own, others := computed()
 	after, err := r.counted(ctx)
 	if err != nil {
 		return err
@@ -110,8 +112,8 @@ func (m measured) print(w io.Writer) {
 		name string
 		q    float64
 	}{{"p50", .5}, {"p99", .99}, {"max", 1}} {
-		figure(w, "create-silent-"+q.name, at(silent.took, q.q), "ms", 0, at(direct.took, q.q))
-		figure(w, "create-injected-"+q.name, at(injected.took, q.q), "ms", 0, at(direct.took, q.q))
+		figure(w, "create-silent-"+q.name, figures.Millis(silent.took, q.q), "ms", 0, figures.Millis(direct.took, q.q))
+		figure(w, "create-injected-"+q.name, figures.Millis(injected.took, q.q), "ms", 0, figures.Millis(direct.took, q.q))
 	}
 	rate := func(b burst) float64 { return float64(len(b.took)) / b.lasted.Seconds() }
 	figure(w, "create-injected-rate", rate(injected), "per-s", 0, rate(direct))
@@ -122,7 +124,6 @@ func (m measured) print(w io.Writer) {
 // and adds a burst to those before.
 func (b *burst) and(other burst, err error) error {
 	b.took = append(b.took, other.took...)
-	slices.Sort(b.took)
 	b.injected += other.injected
 	b.lasted += other.lasted
 	return err
@@ -155,7 +156,7 @@ func (r *rig) counted(ctx context.Context) ([2]series, error) {
 
 // awaitInjecting waits until the manager is ready and its pods are injected.
 func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
-	return eventually("pods are injected", func() error {
+	return frame.Until(ctx, patience, "pods are injected", func() error {
 		if _, err := fetch(ctx, "http://"+r.health+"/readyz"); err != nil {
 			return err
 		}
@@ -165,7 +166,7 @@ func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
 
 // awaitSilence waits until nobody is asked any more.
 func (r *rig) awaitSilence(ctx context.Context, c *creators) error {
-	return eventually("the API server has forgotten the webhook", func() error { return c.once(ctx, false) })
+	return frame.Until(ctx, patience, "the API server has forgotten the webhook", func() error { return c.once(ctx, false) })
 }
 
 // once creates one pod that asks, and says if it comes in another form than is
@@ -177,15 +178,4 @@ func (c *creators) once(ctx context.Context, want bool) error {
 		err = fmt.Errorf("a pod that asks has a sidecar: %v", hasSidecar(pod))
 	}
 	return err
-}
-
-func eventually(what string, holds func() error) error {
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if err = holds(); err == nil {
-			return nil
-		}
-		<-time.After(20 * time.Millisecond)
-	}
-	return fmt.Errorf("%s: not within %s: %w", what, patience, err)
 }

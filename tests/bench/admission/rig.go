@@ -103,9 +103,9 @@ func (r *rig) register(ctx context.Context, there bool) error {
 }
 
 // orders are those of a manager at the rig's places.
-func (r *rig) orders() orders {
+func (r *rig) orders() Orders {
 	access := r.server.Config
-	return orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
+	return Orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
 		Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
 }
 
