@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,6 +29,7 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sandboxes"
 	"switchyard.dev/xds/endpoint"
 	"switchyard.dev/xds/routingkey"
@@ -57,7 +56,7 @@ const patience = 30 * time.Second
 type World struct {
 	routing, cold routingv1.RoutingClient
 
-	bus      *embedded.Server
+	bus      *frame.Bus
 	log      eventbus.Log
 	newest   map[event.Key]uint64
 	xds      atomic.Pointer[serve.Server]
@@ -106,20 +105,11 @@ func (w *World) Close() error {
 }
 
 func (w *World) openLog(ctx context.Context, dir string) error {
-	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	bus, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "store"), Logger: quiet})
+	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: filepath.Join(dir, "store")}, jetstream.Config{})
 	if err != nil {
 		return err
 	}
-	w.bus = bus
-	conn, err := bus.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	w.closing = append(w.closing, conn.Close)
-	if w.log, err = jetstream.New(jetstream.Config{Conn: conn, Logger: quiet}); err != nil {
-		return err
-	}
+	w.bus, w.log = bus, bus.Log
 	_, err = w.log.Begin(ctx, event.Mark{})
 	return err
 }

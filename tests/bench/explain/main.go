@@ -10,17 +10,14 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
-	"os"
+
+	"switchyard.dev/tests/bench/frame"
 )
 
 func main() {
 	requests := flag.Int("requests", 200, "how many requests with a fault")
 	seed := flag.Uint64("seed", rand.Uint64(), "makes the same faults again")
 	flag.Parse()
-	if err := run(context.Background(), *requests, *seed); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	frame.Main("explain", func(ctx context.Context) error { return run(ctx, *requests, *seed) })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,11 +22,7 @@ func run(ctx context.Context, requests int, seed uint64) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closed := w.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer func() { err = errors.Join(err, w.Close()) }()
 	kinds, random := explain.Faults(), rand.New(rand.NewPCG(seed, 1))
 	random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	fmt.Printf("explain-seed %d, %d kinds of fault\n", seed, len(kinds))
@@ -68,5 +65,5 @@ func (t *tally) add(r explain.Result, err error) error {
 }
 
 func (t *tally) print(name string, target int) {
-	fmt.Printf("%s %d of %d (target %d): %s\n", name, t.named, t.all, target, figures.Verdict(t.named >= target))
+	figures.Told(os.Stdout, name, t.named, fmt.Sprintf("of %d", t.all), fmt.Sprint(target), t.named >= target)
 }

@@ -1,73 +1,62 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"time"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/history/fold"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
-// rebuilt is what another process made of the log.
-type rebuilt struct {
-	tables map[uint64]print
-	took   map[uint64]time.Duration
-	// ready is how long the past took to be read, naive how long the newest table
+// roleElsewhere is a process of its own that has nothing but the log.
+const roleElsewhere = "elsewhere"
+
+// Asked says which versions of the log in a directory are to be rebuilt.
+type Asked struct {
+	Store    string
+	Versions []uint64
+}
+
+// Rebuilt is what another process made of the log.
+type Rebuilt struct {
+	Tables map[uint64]Print
+	Took   map[uint64]time.Duration
+	// Ready is how long the past took to be read, Naive how long the newest table
 	// takes without checkpoints.
-	ready, naive time.Duration
-	checkpoints  int
-	farthest     uint64
+	Ready, Naive time.Duration
+	Checkpoints  int
+	Farthest     uint64
 }
 
 // elsewhere lets a process of its own rebuild versions, from the log alone.
-func elsewhere(ctx context.Context, store string, versions []uint64) (rebuilt, error) {
-	self, err := os.Executable()
+func elsewhere(store string, versions []uint64) (out Rebuilt, err error) {
+	other, err := process.Start(roleElsewhere)
 	if err != nil {
-		return rebuilt{}, err
+		return out, err
 	}
-	var ask, answer bytes.Buffer
-	for _, seq := range versions {
-		fmt.Fprintln(&ask, seq)
-	}
-	child := exec.CommandContext(ctx, self, "-rebuild", store)
-	child.Stdin, child.Stdout, child.Stderr = &ask, &answer, os.Stderr
-	if err := child.Run(); err != nil {
-		return rebuilt{}, fmt.Errorf("the process that rebuilds: %w", err)
-	}
-	out := rebuilt{tables: map[uint64]print{}, took: map[uint64]time.Duration{}}
-	if _, err := fmt.Fscanln(&answer, &out.ready, &out.naive, &out.checkpoints, &out.farthest); err != nil {
-		return rebuilt{}, fmt.Errorf("read what was rebuilt: %w", err)
-	}
-	for range versions {
-		var seq uint64
-		var p print
-		var took time.Duration
-		if _, err := fmt.Fscanln(&answer, &seq, &p.hash, &p.text, &took); err != nil {
-			return rebuilt{}, fmt.Errorf("read what was rebuilt: %w", err)
-		}
-		out.tables[seq], out.took[seq] = p, took
-	}
-	return out, nil
+	defer func() { err = errors.Join(err, other.Close()) }()
+	return out, other.Call("Rebuild", Asked{store, versions}, &out)
 }
 
-// rebuild is that process: it reads versions, one a line, and writes what it has
-// rebuilt.
-func rebuild(ctx context.Context, store string, ask io.Reader, answer io.Writer) (err error) {
-	log, end, err := open(ctx, store, false)
+// Elsewhere is that process.
+type Elsewhere struct{}
+
+// Rebuild rebuilds versions.
+func (Elsewhere) Rebuild(asked Asked, out *Rebuilt) (err error) {
+	ctx := context.Background()
+	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: asked.Store}, jetstream.Config{})
 	if err != nil {
 		return err
 	}
-	defer end()
-	h, err := history.New(history.Config{Log: log, Recent: 1, Patience: 5 * time.Minute})
+	defer bus.Close()
+	h, err := history.New(history.Config{Log: bus.Log, Recent: 1, Patience: 5 * time.Minute})
 	if err != nil {
 		return err
 	}
@@ -77,32 +66,27 @@ func rebuild(ctx context.Context, store string, ask io.Reader, answer io.Writer)
 	defer func() { stop(); err = errors.Join(err, <-ended) }()
 
 	began := time.Now()
-	tip, err := log.Tip(ctx)
+	tip, err := bus.Log.Tip(ctx)
 	if err != nil {
 		return err
 	}
 	if err := h.Reached(ctx, tip); err != nil {
 		return err
 	}
-	ready := time.Since(began)
-	naive, err := naively(ctx, log, tip)
-	if err != nil {
+	out.Ready = time.Since(began)
+	if out.Naive, err = naively(ctx, bus.Log, tip); err != nil {
 		return err
 	}
-	n, farthest := h.Checkpoints()
-	fmt.Fprintln(answer, int64(ready), int64(naive), n, farthest)
-	for lines := bufio.NewScanner(ask); lines.Scan(); {
-		pos := event.Pos{Epoch: tip.Epoch}
-		if _, err := fmt.Sscan(lines.Text(), &pos.Seq); err != nil {
-			return err
-		}
+	out.Checkpoints, out.Farthest = h.Checkpoints()
+	out.Tables, out.Took = map[uint64]Print{}, map[uint64]time.Duration{}
+	for _, seq := range asked.Versions {
 		began := time.Now()
-		t, err := h.At(ctx, pos)
+		t, err := h.At(ctx, event.Pos{Epoch: tip.Epoch, Seq: seq})
 		if err != nil {
 			return err
 		}
-		took, p := time.Since(began), printOf(t)
-		fmt.Fprintln(answer, pos.Seq, p.hash, p.text, int64(took))
+		out.Took[seq] = time.Since(began)
+		out.Tables[seq] = printOf(t)
 	}
 	return nil
 }

@@ -12,23 +12,20 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
+
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 func main() {
-	store := flag.String("rebuild", "", "be the process that has only the log in this directory; used by the command itself")
 	seed := flag.Uint64("seed", rand.Uint64(), "makes the same events again")
 	flag.Parse()
-	var err error
-	if *store != "" {
-		err = rebuild(context.Background(), *store, os.Stdin, os.Stdout)
-	} else {
-		err = measure(context.Background(), *seed, os.Stdout)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	frame.Main("history", func(ctx context.Context) error {
+		if process.Role() == roleElsewhere {
+			return process.Answer(Elsewhere{})
+		}
+		return measure(ctx, *seed, os.Stdout)
+	})
 }

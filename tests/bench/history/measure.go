@@ -32,19 +32,19 @@ func timeTravel(ctx context.Context, store string, seed uint64, w io.Writer) err
 		return err
 	}
 	asked := was.versions(100)
-	is, err := elsewhere(ctx, store, asked)
+	is, err := elsewhere(store, asked)
 	if err != nil {
 		return err
 	}
 	equal := 0
 	for _, seq := range asked {
-		if is.tables[seq] == was.tables[seq] {
+		if is.Tables[seq] == was.tables[seq] {
 			equal++
 		} else {
-			fmt.Fprintf(os.Stderr, "version %d was %v and is %v\n", seq, was.tables[seq], is.tables[seq])
+			fmt.Fprintf(os.Stderr, "version %d was %v and is %v\n", seq, was.tables[seq], is.Tables[seq])
 		}
 	}
-	fmt.Fprintf(w, "time-travel-equal %d of %d (target %d): %s\n", equal, len(asked), len(asked), figures.Verdict(equal == len(asked)))
+	figures.Told(w, "time-travel-equal", equal, fmt.Sprintf("of %d", len(asked)), fmt.Sprint(len(asked)), equal == len(asked))
 	return nil
 }
 
@@ -55,25 +55,20 @@ func rebuilds(ctx context.Context, store string, seed uint64, w io.Writer) error
 		return err
 	}
 	asked := was.versions(100)
-	is, err := elsewhere(ctx, store, asked)
+	is, err := elsewhere(store, asked)
 	if err != nil {
 		return err
 	}
 	var took []time.Duration
 	for _, seq := range asked {
-		if is.tables[seq] != was.tables[seq] {
-			return fmt.Errorf("version %d of %d events was %v and is %v", seq, was.tip, was.tables[seq], is.tables[seq])
+		if is.Tables[seq] != was.tables[seq] {
+			return fmt.Errorf("version %d of %d events was %v and is %v", seq, was.tip, was.tables[seq], is.Tables[seq])
 		}
-		took = append(took, is.took[seq])
+		took = append(took, is.Took[seq])
 	}
-	slices.Sort(took)
-	report(w, "rebuild-median-of-100-at-100000-events", took[len(took)/2], time.Second, is.naive)
-	report(w, "rebuild-worst-of-100-at-100000-events", took[len(took)-1], time.Second, is.naive)
-	fmt.Fprintf(w, "history-ready-from-100000-events %.3g s, %d checkpoints, at most %d events apart\n", is.ready.Seconds(), is.checkpoints, is.farthest)
+	beside := figures.Beside("naive").AtMost
+	beside(w, "rebuild-median-of-100-at-100000-events", figures.Median(took).Seconds(), "s", 1, is.Naive.Seconds())
+	beside(w, "rebuild-worst-of-100-at-100000-events", slices.Max(took).Seconds(), "s", 1, is.Naive.Seconds())
+	fmt.Fprintf(w, "history-ready-from-100000-events %.3g s, %d checkpoints, at most %d events apart\n", is.Ready.Seconds(), is.Checkpoints, is.Farthest)
 	return nil
-}
-
-// report prints one duration. naive is the same for the naive form.
-func report(w io.Writer, name string, value, target, naive time.Duration) {
-	fmt.Fprintf(w, "%s %.3g s (target %.3g, naive %.3g): %s\n", name, value.Seconds(), target.Seconds(), naive.Seconds(), figures.Verdict(value <= target))
 }

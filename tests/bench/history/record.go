@@ -5,74 +5,51 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"os"
 
-	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sandboxes"
 )
 
-// print is what is compared of a table: its hash, and the checksum of its text.
-type print struct{ hash, text string }
+// Print is what is compared of a table: its hash, and the checksum of its text.
+type Print struct{ Hash, Text string }
 
-func printOf(t table.Table) print {
+func printOf(t table.Table) Print {
 	sum := sha256.Sum256([]byte(fold.Text(t)))
-	return print{t.Hash().String(), hex.EncodeToString(sum[:])}
+	return Print{t.Hash().String(), hex.EncodeToString(sum[:])}
 }
 
 // recorded is what was noted when the events were written.
 type recorded struct {
 	oldest, tip uint64
 	asked       []uint64
-	tables      map[uint64]print
+	tables      map[uint64]Print
 }
 
 // versions gives the versions that were noted.
 func (r recorded) versions(n int) []uint64 { return r.asked[:n] }
 
-// open gives the log in a directory, and what closes it.
-func open(ctx context.Context, store string, unsynced bool) (eventbus.Log, func(), error) {
-	quiet := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
-	bus, err := embedded.Start(embedded.Config{StoreDir: store, Unsynced: unsynced, Logger: quiet})
-	if err != nil {
-		return nil, nil, err
-	}
-	conn, err := bus.Conn(ctx)
-	if err != nil {
-		bus.Close()
-		return nil, nil, err
-	}
-	end := func() { conn.Close(); bus.Close() }
-	log, err := jetstream.New(jetstream.Config{Conn: conn, Logger: quiet})
-	if err != nil {
-		end()
-		return nil, nil, err
-	}
-	return log, end, nil
-}
-
 // record writes random events into a log and notes 100 random versions of the
 // table, by folding each event as it is recorded. The disk is not waited for: it
 // is not what is measured.
 func record(ctx context.Context, store string, events int, seed uint64) (recorded, error) {
-	log, end, err := open(ctx, store, true)
+	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: store, Unsynced: true}, jetstream.Config{})
 	if err != nil {
 		return recorded{}, err
 	}
-	defer end()
-	if _, err := log.Begin(ctx, event.Mark{}); err != nil {
+	defer bus.Close()
+	log, err := frame.Begin(ctx, bus.Log)
+	if err != nil {
 		return recorded{}, err
 	}
 	cluster := sandboxes.New(seed)
 	cluster.Forks, cluster.Keys, cluster.Baselines = events/10, events/12, max(40, events/500)
-	newest := map[event.Key]uint64{}
-	out := recorded{oldest: 1, tip: uint64(events), tables: map[uint64]print{}}
+	out := recorded{oldest: 1, tip: uint64(events), tables: map[uint64]Print{}}
 	noted := out.draw(100, seed)
 	var live table.Table
 	for n := range events {
@@ -80,14 +57,13 @@ func record(ctx context.Context, store string, events int, seed uint64) (recorde
 		if n > 0 {
 			f = cluster.Next()
 		}
-		mark, err := log.Append(ctx, f, newest[f.Key])
+		pos, err := log.State(ctx, f)
 		if err != nil {
 			return recorded{}, fmt.Errorf("event %d: %w", n+1, err)
 		}
-		newest[f.Key] = mark.Seq
-		live = live.Apply(event.Recorded{Pos: mark.Pos, Fact: f})
-		if noted[mark.Seq] {
-			out.tables[mark.Seq] = printOf(live)
+		live = live.Apply(event.Recorded{Pos: pos, Fact: f})
+		if noted[pos.Seq] {
+			out.tables[pos.Seq] = printOf(live)
 		}
 	}
 	return out, nil

@@ -11,9 +11,10 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
+
+	"switchyard.dev/tests/bench/frame"
 )
 
 // settings are what the command line can change.
@@ -32,8 +33,5 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 4, "rounds of each measurement")
 	flag.DurationVar(&s.round, "round", 2*time.Second, "length of a round")
 	flag.Parse()
-	if err := run(context.Background(), s, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "bench-log:", err)
-		os.Exit(1)
-	}
+	frame.Main("bench-log", func(ctx context.Context) error { return run(ctx, s, os.Stdout) })
 }

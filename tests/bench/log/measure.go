@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"sync"
@@ -13,7 +12,6 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/tests/figures"
 )
 
 // keys is how many routing keys each publisher states in turn.
@@ -77,22 +75,4 @@ func fdatasync(path string) ([]time.Duration, error) {
 		took = append(took, time.Since(began))
 	}
 	return took, nil
-}
-
-func percentile(took []time.Duration, p int) time.Duration {
-	if len(took) == 0 {
-		return 0
-	}
-	slices.Sort(took)
-	return took[min(len(took)-1, len(took)*p/100)]
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-func atLeast(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.4g %s (target at least %.4g): %s\n", name, value, unit, target, figures.Verdict(value >= target))
-}
-
-func atMost(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.4g %s (target at most %.4g): %s\n", name, value, unit, target, figures.Verdict(value <= target))
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,6 +13,8 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/figures"
 )
 
 // run measures in a directory of its own, which it removes.
@@ -21,29 +23,16 @@ func run(ctx context.Context, s settings, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if removed := os.RemoveAll(dir); err == nil {
-			err = removed
-		}
-	}()
-	server, err := embedded.Start(embedded.Config{StoreDir: filepath.Join(dir, "store"), MaxStore: 8 << 30, Logger: slog.New(slog.DiscardHandler)})
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	bus, err := frame.OpenBus(ctx, embedded.Config{StoreDir: filepath.Join(dir, "store"), MaxStore: 8 << 30}, jetstream.Config{MaxBytes: 6 << 30})
 	if err != nil {
 		return err
 	}
-	defer server.Close()
-	conn, err := server.Conn(ctx)
-	if err != nil {
+	defer bus.Close()
+	if _, err := bus.Log.Begin(ctx, event.Mark{}); err != nil {
 		return err
 	}
-	defer conn.Close()
-	log, err := jetstream.New(jetstream.Config{Conn: conn, MaxBytes: 6 << 30})
-	if err != nil {
-		return err
-	}
-	if _, err := log.Begin(ctx, event.Mark{}); err != nil {
-		return err
-	}
-	return measure(ctx, log, s, dir, w)
+	return measure(ctx, bus.Log, s, dir, w)
 }
 
 func measure(ctx context.Context, log eventbus.Log, s settings, dir string, w io.Writer) error {
@@ -65,10 +54,10 @@ func measure(ctx context.Context, log eventbus.Log, s settings, dir string, w io
 	}
 	took := time.Duration(s.rounds) * s.round
 	name := fmt.Sprintf("publish-%d", s.publishers)
-	atLeast(w, name+"-throughput", float64(len(many))/took.Seconds(), "events/s", 15_000)
-	atMost(w, name+"-p99", millis(percentile(many, 99)), "ms", 10)
-	atMost(w, "publish-alone-p50", millis(percentile(one, 50)), "ms", 1)
-	fmt.Fprintf(w, "fdatasync-p50 %.3g ms\n", millis(percentile(disk, 50)))
-	fmt.Fprintf(w, "fdatasync-p99 %.3g ms\n", millis(percentile(disk, 99)))
+	figures.AtLeast(w, name+"-throughput", float64(len(many))/took.Seconds(), "events/s", 15_000)
+	figures.AtMost(w, name+"-p99", figures.Millis(many, .99), "ms", 10)
+	figures.AtMost(w, "publish-alone-p50", figures.Millis(one, .5), "ms", 1)
+	figures.Print(w, "fdatasync-p50", figures.Millis(disk, .5), "ms")
+	figures.Print(w, "fdatasync-p99", figures.Millis(disk, .99), "ms")
 	return nil
 }

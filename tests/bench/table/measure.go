@@ -11,6 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/bench/frame"
 )
 
 // spent gives what one of n runs of f costs in processor time, all threads of the
@@ -88,22 +89,14 @@ func coldStart(w io.Writer) {
 // size is the heap that a table alone holds, once its facts are gone. What the
 // naive form keeps of the facts is its own.
 func size(w io.Writer) {
-	before := heap()
+	before := frame.Heap()
 	t := table.Table{}.Apply(ordinary(100_000).facts()...)
-	after := heap()
+	after := frame.Heap()
 	n := naiveOf(ordinary(100_000).facts())
-	beside := heap()
+	beside := frame.Heap()
 	report(w, "bytes-per-rule", float64(after-before)/float64(t.Len()), "B", 400, float64(beside-after)/float64(len(n.rules)))
 	runtime.KeepAlive(t)
 	runtime.KeepAlive(n)
-}
-
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
 }
 
 // memory measures what one step to a random place costs in a stretch of memory,
