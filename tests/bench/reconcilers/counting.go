@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"switchyard.dev/tests/sweep/wire"
 )
 
 // asked is one way to ask the API server: what is done to which resource, such as
@@ -55,14 +57,20 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // of reads a request.
 func of(r *http.Request) asked {
-	resource, named := resourceOf(r.URL.Path)
+	resource, name, subresource := wire.Target(r.URL.Path)
+	switch {
+	case resource == "":
+		resource, name = r.URL.Path, r.URL.Path // It is about no object.
+	case subresource != "":
+		resource += "/" + subresource
+	}
 	verb := strings.ToLower(r.Method)
 	switch {
 	case r.URL.Query().Get("sendInitialEvents") == "true":
 		verb = "list" // As a stream, which goes on as a watch.
 	case r.Method == http.MethodGet && r.URL.Query().Has("watch"):
 		verb = "watch"
-	case r.Method == http.MethodGet && !named:
+	case r.Method == http.MethodGet && name == "":
 		verb = "list"
 	case r.Method == http.MethodPost:
 		verb = "create"
@@ -72,29 +80,4 @@ func of(r *http.Request) asked {
 		verb = "apply"
 	}
 	return asked{verb, resource}
-}
-
-// resourceOf gives the resource of a path, with its subresource, and whether the path
-// names one object. A path that is not about objects is its own resource, and counts
-// as one.
-func resourceOf(path string) (resource string, named bool) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case parts[0] == "api" && len(parts) > 2:
-		parts = parts[2:]
-	case parts[0] == "apis" && len(parts) > 3:
-		parts = parts[3:]
-	default:
-		return path, true
-	}
-	if parts[0] == "namespaces" && len(parts) > 2 {
-		parts = parts[2:]
-	}
-	switch len(parts) {
-	case 1:
-		return parts[0], false
-	case 2:
-		return parts[0], true
-	}
-	return parts[0] + "/" + parts[2], true
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +16,8 @@ type churned struct {
 	objects       int
 	before, after Standing
 	lasted        time.Duration
-	// computed is the processor time of everybody.
-	computed time.Duration
+	// managers and all are how many processors the manager and everybody kept busy.
+	managers, all float64
 	// toAgree is from the last change of a user until all agreed, lastChange from
 	// the last change of all.
 	toAgree, lastChange time.Duration
@@ -61,9 +59,6 @@ func (t tallied) since(before tallied) tallied {
 	return t
 }
 
-// figure prints one number. It stands beside nothing.
-var figure = figures.Beside("").AtMost
-
 // report prints what was measured while the cluster changed.
 func (m *measurement) report(c churned) error {
 	t := tally(c.after).since(tally(c.before))
@@ -74,16 +69,16 @@ func (m *measurement) report(c churned) error {
 	for _, kind := range slices.Sorted(maps.Keys(m.play.made)) {
 		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.made[kind])
 	}
-	figure(m.out, "converged-after-the-last-change", c.lastChange.Seconds(), "s", 10, 0)
-	figure(m.out, "converged-after-the-last-user", c.toAgree.Seconds(), "s", 10, 0)
+	figures.AtMost(m.out, "converged-after-the-last-change", c.lastChange.Seconds(), "s", 10)
+	figures.AtMost(m.out, "converged-after-the-last-user", c.toAgree.Seconds(), "s", 10)
 	now, most, err := m.rig.manager.Memory()
 	if err != nil {
 		return err
 	}
-	figure(m.out, "memory-at-most", most, "MiB", 300, 0)
+	figures.AtMost(m.out, "memory-at-most", most, "MiB", 300)
 	m.print("memory-now", now, "MiB")
 	m.print("heap-in-use", c.after.Heap, "MiB")
-	figure(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "writes", 1.2, 0)
+	figures.AtMost(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "writes", 1.2)
 	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.least)), "writes")
 	m.count("written", t.writes, "writes")
 	m.count("written-of-its-own-books", t.own, "writes")
@@ -93,8 +88,8 @@ func (m *measurement) report(c churned) error {
 	for _, name := range slices.Sorted(maps.Keys(c.after.Reconciled)) {
 		m.count("looked-"+name, c.after.Reconciled[name]-c.before.Reconciled[name], "times")
 	}
-	m.print("processors-of-the-manager", (c.after.Computed-c.before.Computed).Seconds()/c.lasted.Seconds(), "busy")
-	m.print("processors-of-all", c.computed.Seconds()/c.lasted.Seconds(), "busy")
+	m.print("processors-of-the-manager", c.managers, "busy")
+	m.print("processors-of-all", c.all, "busy")
 	return nil
 }
 
@@ -141,7 +136,7 @@ func (m *measurement) count(name string, n int, unit string) {
 
 // print prints a number without a target.
 func (m *measurement) print(name string, value float64, unit string) {
-	figure(m.out, name, value, unit, 0, 0)
+	figures.Print(m.out, name, value, unit)
 }
 
 // table prints how often what was asked, most often first.
@@ -152,20 +147,4 @@ func (m *measurement) table(of map[asked]int) {
 	for _, a := range kinds {
 		fmt.Fprintf(m.out, "  %-7s %-36s %d\n", a.Verb, a.Resource, of[a])
 	}
-}
-
-// computed is the time that processors have computed since the machine began. What
-// cannot be read counts as 0: it is for judging the figures, not one of them.
-func computed() (sum time.Duration) {
-	const tick = 10 * time.Millisecond
-	b, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(string(b), "\n")
-	for i, field := range strings.Fields(line) {
-		if i == 0 || i == 4 || i == 5 { // Its name, and times of idleness.
-			continue
-		}
-		n, _ := strconv.ParseInt(field, 10, 64)
-		sum += time.Duration(n) * tick
-	}
-	return sum
 }

@@ -6,12 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"runtime"
-	"runtime/pprof"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
@@ -21,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/bench/frame"
 )
 
 // roleManager is the process of the manager.
@@ -48,8 +44,6 @@ type Standing struct {
 	LogReady string
 	// Heap is what of Go's heap is in use, in MiB.
 	Heap float64
-	// Computed is the processor time of the process.
-	Computed time.Duration
 }
 
 // Count is how often something was asked.
@@ -64,6 +58,8 @@ type managing struct {
 	main    *manager.Main
 	ended   chan error
 	orders  Orders
+	// profiled ends the profiles that were begun.
+	profiled func() error
 }
 
 func newManaging() *managing {
@@ -110,11 +106,6 @@ func (m *managing) Look(_ struct{}, s *Standing) error {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	s.Heap = float64(memory.HeapInuse) / (1 << 20)
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		return err
-	}
-	s.Computed = time.Duration(used.Utime.Nano() + used.Stime.Nano())
 	return s.count()
 }
 
@@ -144,32 +135,11 @@ func (s *Standing) count() error {
 	return nil
 }
 
-// Compute begins a profile of the processor time, and gives how to end it: by
-// calling it again.
-func (m *managing) Compute(begin bool, _ *struct{}) error {
-	if m.orders.Profiles == "" {
-		return nil
-	}
+// Profile begins profiles, or ends them.
+func (m *managing) Profile(begin bool, _ *struct{}) (err error) {
 	if !begin {
-		pprof.StopCPUProfile()
-		return nil
+		return m.profiled()
 	}
-	f, err := os.Create(filepath.Join(m.orders.Profiles, "cpu.pprof"))
-	if err != nil {
-		return err
-	}
-	return pprof.StartCPUProfile(f) // It writes to the file until it is stopped.
-}
-
-// Heap writes a profile of what is in memory.
-func (m *managing) Heap(name string, _ *struct{}) error {
-	if m.orders.Profiles == "" {
-		return nil
-	}
-	runtime.GC()
-	f, err := os.Create(filepath.Join(m.orders.Profiles, strings.TrimSpace(name)+".pprof"))
-	if err != nil {
-		return err
-	}
-	return errors.Join(pprof.WriteHeapProfile(f), f.Close())
+	m.profiled, err = frame.Profile(m.orders.Profiles, "manager")
+	return err
 }

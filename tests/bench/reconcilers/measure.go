@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/tests/process"
 )
 
 // measurement is one run.
@@ -171,10 +173,7 @@ func (m *measurement) churn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.rig.manager.Call("Heap", "heap-before", &struct{}{}); err != nil {
-		return err
-	}
-	if err := m.rig.manager.Call("Compute", true, &struct{}{}); err != nil {
+	if err := m.rig.manager.Call("Profile", true, nil); err != nil {
 		return err
 	}
 	before, err := m.rig.look()
@@ -182,7 +181,7 @@ func (m *measurement) churn(ctx context.Context) error {
 		return err
 	}
 	m.play.recount()
-	busy, began := computed(), time.Now()
+	busy, began := process.Busy(m.rig.manager.ID()), time.Now()
 	var agreed, asked time.Time
 	last, err := m.play.run(ctx, m.load.perSecond, m.load.lasting, func() bool {
 		if !m.play.idle() || time.Since(asked) < asks {
@@ -201,21 +200,19 @@ func (m *measurement) churn(ctx context.Context) error {
 	if agreed.IsZero() {
 		return fmt.Errorf("all agree: not within %s: %w", agrees, m.cluster.agree(ctx))
 	}
-	lasted, others := time.Since(began), computed()-busy
+	lasted := time.Since(began)
+	own, others := busy()
 	if err := m.settle(ctx); err != nil {
 		return err
 	}
-	if err := m.rig.manager.Call("Compute", false, &struct{}{}); err != nil {
-		return err
-	}
-	if err := m.rig.manager.Call("Heap", "heap-after", &struct{}{}); err != nil {
+	if err := m.rig.manager.Call("Profile", false, nil); err != nil {
 		return err
 	}
 	after, err := m.rig.look()
 	if err != nil {
 		return err
 	}
-	return m.report(churned{objects: objects, before: before, after: after, lasted: lasted, computed: others, toAgree: agreed.Sub(last), lastChange: agreed.Sub(m.play.last)})
+	return m.report(churned{objects: objects, before: before, after: after, lasted: lasted, managers: own[0], all: own[0] + others, toAgree: agreed.Sub(last), lastChange: agreed.Sub(m.play.last)})
 }
 
 // resync ends the manager and starts it again, so that it looks at everything once

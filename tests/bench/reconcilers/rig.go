@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/process"
 )
 
@@ -31,7 +32,7 @@ const operator = "signadot"
 // rig is an API server and an event bus, and what this process sees of them.
 type rig struct {
 	server *apiserver.Server
-	bus    *embedded.Server
+	bus    *frame.Bus
 	dir    string
 	// client writes what users and the cluster write.
 	client client.Client
@@ -61,10 +62,10 @@ func start(ctx context.Context) (r *rig, err error) {
 		return nil, err
 	}
 	r.stops = append(r.stops, r.server.Stop)
-	r.bus, err = embedded.Start(embedded.Config{
+	r.bus, err = frame.OpenBus(ctx, embedded.Config{
 		StoreDir: filepath.Join(r.dir, "log"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Writer, nil },
-	})
+	}, jetstream.Config{})
 	if err != nil {
 		return nil, err
 	}
@@ -81,33 +82,29 @@ func (r *rig) connect() error {
 	if err != nil {
 		return err
 	}
-	access := rest.CopyConfig(r.server.Config)
-	access.QPS = -1 // No limit.
-	if r.client, err = client.New(access, client.Options{Scheme: scheme}); err != nil {
+	if r.client, err = client.New(r.access(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
 	return r.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}})
+}
+
+// access reaches the API server without a limit on requests.
+func (r *rig) access() *rest.Config {
+	access := rest.CopyConfig(r.server.Config)
+	access.QPS = -1
+	return access
 }
 
 // watch begins to watch what the manager makes, and to follow the log.
 func (r *rig) watch(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	r.stops = append(r.stops, func() error { stop(); return nil })
-	conn, err := r.bus.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	log, err := jetstream.New(jetstream.Config{Conn: conn})
-	if err != nil {
-		return err
-	}
-	if r.table, err = view.New(view.Config{Log: log}); err != nil {
+	var err error
+	if r.table, err = view.New(view.Config{Log: r.bus.Log}); err != nil {
 		return err
 	}
 	go func() { _ = r.table.Run(ctx) }() // It ends with ctx, without an error.
-	access := rest.CopyConfig(r.server.Config)
-	access.QPS = -1
-	r.seen, err = cache.New(access, cache.Options{Scheme: r.client.Scheme(), ByObject: map[client.Object]cache.ByObject{
+	r.seen, err = cache.New(r.access(), cache.Options{Scheme: r.client.Scheme(), ByObject: map[client.Object]cache.ByObject{
 		&appsv1.Deployment{}: {}, &corev1.Service{}: {},
 	}, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {

@@ -16,25 +16,30 @@ type target struct {
 	name string
 }
 
-// targetOf reads the path of a request: /api/v1/… or /apis/<group>/<version>/….
+// targetOf reads what a request is about.
 func targetOf(r *http.Request) target {
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	resource, name, _ := Target(r.URL.Path)
+	return target{resource, name}
+}
+
+// Target returns what the path of a request is about, /api/v1/… or
+// /apis/<group>/<version>/…: the plural of a kind, empty when it is about no object; the
+// object, empty when it is about all of them; and what of the object.
+func Target(path string) (resource, name, subresource string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
 		parts = parts[2:]
 	case parts[0] == "apis" && len(parts) > 3:
 		parts = parts[3:]
 	default:
-		return target{}
+		return "", "", ""
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
 		parts = parts[2:]
 	}
-	t := target{resource: parts[0]}
-	if len(parts) > 1 {
-		t.name = parts[1]
-	}
-	return t
+	parts = append(parts, "", "")
+	return parts[0], parts[1], parts[2]
 }
 
 // isWatch says whether the answer is a stream of events.
