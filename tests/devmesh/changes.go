@@ -64,15 +64,11 @@ func (c Changes) Run(ctx context.Context) (f ChangesFigures, err error) {
 		asked = append(asked, changing[i].decision, changing[i].decision)
 	}
 	l.next = func() decision { return asked[rand.IntN(len(asked))] }
-	loading, stop := context.WithCancel(ctx)
-	defer stop()
-	loaded := make(chan counted, 1)
-	go func() { loaded <- l.run(loading) }()
-	began := time.Now()
-	err = c.change(ctx, changing, &f)
-	f.Took = time.Since(began)
-	stop()
-	f.Requests = <-loaded
+	f.Requests, err = l.during(ctx, func() error {
+		began := time.Now()
+		defer func() { f.Took = time.Since(began) }()
+		return c.change(ctx, changing, &f)
+	})
 	return f, err
 }
 

@@ -20,7 +20,9 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 )
 
 // Where the control plane is, in a network namespace that is its own.
@@ -34,7 +36,6 @@ const (
 	xdsPort        = "7779"
 	busAudience    = "eventbus.signadot.svc"
 	patience       = 60 * time.Second
-	betweenLooks   = 10 * time.Millisecond
 	convergeWithin = 30 * time.Second
 )
 
@@ -100,13 +101,13 @@ func (c *control) inCluster(name, account string, args ...string) (*program.Prog
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{built(name)}, args...)...)
+	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0], append([]string{sidecar.Built(name)}, args...)...)
 	cmd.Env = environment
-	return program.Start(c.dir, name, cmd, nil)
+	return program.Start(c.dir, filepath.Base(name), cmd, nil)
 }
 
 func (c *control) startBus() (err error) {
-	c.bus, err = c.inCluster("eventbus", busAccount,
+	c.bus, err = c.inCluster(busProgram, busAccount,
 		"--store", filepath.Join(c.dir, "store"), "--listen", busAddress, "--health", busHealth, "--metrics", busMetrics, "--log-level", "warn")
 	return err
 }
@@ -116,7 +117,7 @@ func (c *control) startRoutes() error {
 	if err != nil {
 		return err
 	}
-	c.routes, err = c.inCluster("routeserver", routesAccount,
+	c.routes, err = c.inCluster(routesProgram, routesAccount,
 		"-eventbus-url", "nats://"+busAddress, "-eventbus-token-file", token, "-log-level", "warn",
 		"-grpc-address", routesGRPC, "-rest-address", routesREST, "-metrics-address", routesMetrics, "-xds-address", ":"+xdsPort)
 	return err
@@ -231,7 +232,7 @@ func (c *control) whole() error {
 				return err
 			}
 		}
-		return healthy(c.ctx, "http://"+routesREST+"/readyz")
+		return sidecar.Healthy(c.ctx, "http://"+routesREST+"/readyz")
 	})
 }
 
@@ -262,14 +263,5 @@ func (c *control) converged(sidecars int) error {
 // until asks again and again until there is nothing to complain of, for as long as
 // there is patience.
 func until(ctx context.Context, what string, check func() error) error {
-	for deadline := time.Now().Add(patience); ; {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fmt.Errorf("in vain: %s: %w", what, err)
-		}
-		time.Sleep(betweenLooks)
-	}
+	return frame.Until(ctx, patience, what, check)
 }

@@ -3,20 +3,9 @@ package devmesh
 import (
 	"fmt"
 	"io"
-	"slices"
-	"time"
 
 	"switchyard.dev/tests/figures"
 )
-
-// at gives the value below which the given share of all lies, in milliseconds.
-func at(all []time.Duration, share float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	return float64(sorted[int(share*float64(len(sorted)-1))].Microseconds()) / 1000
-}
 
 func (c counted) notes(w io.Writer) {
 	for _, note := range c.Notes {
@@ -33,8 +22,8 @@ func (f ChangesFigures) Print(w io.Writer, c Changes) {
 	figures.Told(w, "changes-requests-failed", f.Requests.Failed, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Failed == 0)
 	figures.Told(w, "changes-requests-to-a-wrong-destination", f.Requests.Wrong, "requests", fmt.Sprintf("0 of %d", f.Requests.Sent), f.Requests.Wrong == 0)
 	figures.Told(w, "changes-without-a-receipt-in-time", f.Missing, "changes", fmt.Sprintf("0 of %d", f.Changes), f.Missing == 0)
-	figures.Told(w, "changes-receipt-p50", at(f.Receipts, 0.5), "ms", "any", true)
-	figures.Told(w, "changes-receipt-p99", at(f.Receipts, 0.99), "ms", "any", true)
-	figures.Told(w, "changes-receipt-p50-at-the-end", at(f.Receipts[len(f.Receipts)*9/10:], 0.5), "ms", "any; of the last tenth", true)
+	figures.Told(w, "changes-receipt-p50", fmt.Sprintf("%.4g", figures.Millis(f.Receipts, 0.5)), "ms", "any", true)
+	figures.Told(w, "changes-receipt-p99", fmt.Sprintf("%.4g", figures.Millis(f.Receipts, 0.99)), "ms", "any", true)
+	figures.Told(w, "changes-receipt-p50-at-the-end", fmt.Sprintf("%.4g", figures.Millis(f.Receipts[len(f.Receipts)*9/10:], 0.5)), "ms", "any; of the last tenth", true)
 	f.Requests.notes(w)
 }

@@ -1,17 +1,14 @@
 package devmesh
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tools/envoy"
+	"switchyard.dev/tests/sidecar"
 )
 
 // What this program is when it was started by itself.
@@ -20,9 +17,6 @@ const (
 	rolePublisher = "publisher"
 	roleInCluster = "in-cluster"
 )
-
-// programsVariable names the folder with the programs that were built.
-const programsVariable = "SWITCHYARD_ENDURE_PROGRAMS"
 
 // Isolate builds the programs under test and runs this program again in a network
 // namespace of its own, where Isolate returns. Call it first in main or
@@ -37,22 +31,15 @@ func Isolate() error {
 	}
 	if podnet.Inside() {
 		ctrl.SetLogger(logr.Discard()) // what starts an API server writes to it
-		return podnet.Isolate()
 	}
-	dir, err := os.MkdirTemp("", "endure-programs-")
-	if err != nil {
-		return err
-	}
-	code, err := rerun(dir)
-	if removed := os.RemoveAll(dir); err == nil {
-		err = removed
-	}
-	if err != nil {
-		return err
-	}
-	os.Exit(code)
-	return nil
+	return sidecar.Isolate(busProgram, routesProgram, sidecar.Program)
 }
+
+// The programs of the control plane.
+const (
+	busProgram    = "eventbus/cmd/eventbus"
+	routesProgram = "routeserver/cmd/routeserver"
+)
 
 func exitCode(err error) int {
 	if err != nil {
@@ -61,21 +48,3 @@ func exitCode(err error) int {
 	}
 	return 0
 }
-
-func rerun(dir string) (int, error) {
-	for _, program := range []string{"eventbus/cmd/eventbus", "routeserver/cmd/routeserver", "sidecars/cmd/devmesh"} {
-		//nolint:gosec // the names are ours
-		build := exec.CommandContext(context.Background(), "go", "build", "-o", filepath.Join(dir, filepath.Base(program)), "switchyard.dev/"+program)
-		if out, err := build.CombinedOutput(); err != nil {
-			return 0, fmt.Errorf("build %s: %w: %s", program, err, out)
-		}
-	}
-	binary, err := envoy.Find(context.Background())
-	if err != nil {
-		return 0, err
-	}
-	return podnet.Rerun(programsVariable+"="+dir, "ENVOY="+binary)
-}
-
-// built gives the path of a program that was built.
-func built(name string) string { return filepath.Join(os.Getenv(programsVariable), name) }

@@ -79,6 +79,16 @@ const (
 // errNoAnswer: what came back is not an application's answer nor a refusal.
 var errNoAnswer = errors.New("no answer")
 
+// during sends requests while f runs.
+func (l *load) during(ctx context.Context, f func() error) (counted, error) {
+	loading, stop := context.WithCancel(ctx)
+	loaded := make(chan counted, 1)
+	go func() { loaded <- l.run(loading) }()
+	err := f()
+	stop()
+	return <-loaded, err
+}
+
 // run sends requests until ctx ends, and returns when all are judged.
 func (l *load) run(ctx context.Context) counted {
 	var all sync.WaitGroup

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strconv"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -71,13 +71,7 @@ func (o Outage) Run(ctx context.Context) (f OutageFigures, err error) {
 		return f, err
 	}
 	l.next = func() decision { return asked[rand.IntN(len(asked))] }
-	loading, stop := context.WithCancel(ctx)
-	defer stop()
-	loaded := make(chan counted, 1)
-	go func() { loaded <- l.run(loading) }()
-	err = o.through(ctx, w, l, asked, &f)
-	stop()
-	f.Requests = <-loaded
+	f.Requests, err = l.during(ctx, func() error { return o.through(ctx, w, l, asked, &f) })
 	return f, err
 }
 
@@ -214,21 +208,17 @@ func (p *pod) restart(ctx context.Context, how restart) (boot time.Duration, err
 }
 
 func (p *pod) killEnvoy() error {
-	pids, err := p.envoys()
-	if err != nil || len(pids) != 1 {
-		return errors.Join(err, fmt.Errorf("%s has %d Envoys", p.name, len(pids)))
+	pids := p.envoys()
+	if len(pids) != 1 {
+		return fmt.Errorf("%s has %d Envoys", p.name, len(pids))
 	}
-	pid, err := strconv.Atoi(pids[0])
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
 		return err
 	}
 	// It is gone when nobody takes connections, or another one does.
 	return until(context.Background(), "Envoy is gone", func() error {
-		if now, err := p.envoys(); err != nil || len(now) == 1 && now[0] == pids[0] {
-			return errors.Join(err, errors.New("it is there"))
+		if slices.Equal(p.envoys(), pids) {
+			return errors.New("it is there")
 		}
 		return nil
 	})
@@ -269,8 +259,8 @@ func (f OutageFigures) Print(w io.Writer, o Outage) {
 	figures.Told(w, "outage-requests-cut-off-by-a-kill", r.Cut, "requests", fmt.Sprintf("any; on the wire to one of %d sidecars when it was killed, and sent again", f.Killed), true)
 	figures.Told(w, "outage-requests-lost-to-a-kill", r.Lost, "requests", "0, when sent again", r.Lost == 0)
 	figures.Told(w, "outage-answers-not-kept-on-disk", f.Unkept, "answers", fmt.Sprintf("0 of %d, right after each restart", f.Looked), f.Unkept == 0)
-	figures.Told(w, "outage-boot-p50", at(f.Boots, 0.5), "ms", "1000", at(f.Boots, 0.5) <= 1000)
-	figures.Told(w, "outage-boot-slowest", at(f.Boots, 1), "ms", "1000", at(f.Boots, 1) <= 1000)
+	figures.AtMost(w, "outage-boot-p50", figures.Millis(f.Boots, 0.5), "ms", 1000)
+	figures.AtMost(w, "outage-boot-slowest", figures.Millis(f.Boots, 1), "ms", 1000)
 	figures.Told(w, "outage-recovered-after", f.Recovered.Milliseconds(), "ms", "any", true)
 	r.notes(w)
 }

@@ -8,20 +8,17 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 )
 
 // workloadPort is where the baselines listen.
@@ -60,10 +57,7 @@ func startPod(ctx context.Context, c *cluster, w table.Workload, number byte, lo
 	if p.token, err = c.pod(ctx, w, p.name, p.net.IP.String()); err != nil {
 		return nil, err
 	}
-	if err := p.net.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{Ports: []uint16{workloadPort}, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
-		return err
-	}); err != nil {
+	if err := sidecar.Redirect(p.net, workloadPort); err != nil {
 		return nil, err
 	}
 	listener, err := p.net.Listen(workloadPort)
@@ -76,15 +70,7 @@ func startPod(ctx context.Context, c *cluster, w table.Workload, number byte, lo
 
 // startSidecar starts the sidecar's program in the pod.
 func (p *pod) startSidecar() error {
-	cmd := exec.CommandContext(context.Background(), built("devmesh"))
-	cmd.Env = append(os.Environ(),
-		devmesh.EnvWorkloadKind+"="+p.workload.Kind, devmesh.EnvWorkloadNamespace+"="+p.workload.Namespace, devmesh.EnvWorkloadName+"="+p.workload.Name,
-		devmesh.EnvXDSAddress+"="+net.JoinHostPort(p.net.Host.String(), xdsPort),
-		devmesh.EnvLogLevel+"=warn",
-		devmesh.EnvPodNamespace+"="+p.workload.Namespace, devmesh.EnvPodName+"="+p.name, devmesh.EnvPodIP+"="+p.net.IP.String(),
-		devmesh.EnvRunPath+"="+p.dir, devmesh.EnvTokenFile+"="+p.token,
-	)
-	sidecar, err := program.Start(p.logs, p.name, cmd, p.net.Do)
+	sidecar, err := program.Start(p.logs, p.name, p.asPod().Command(), p.net.Do)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sidecar = sidecar
@@ -100,30 +86,13 @@ func (p *pod) adminSocket() string { return devmesh.Config{RunPath: p.dir}.Admin
 // address is where the pod's clients connect to.
 func (p *pod) address() string { return net.JoinHostPort(p.net.IP.String(), fmt.Sprint(workloadPort)) }
 
-var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+// asPod is what the injector makes of the pod.
+func (p *pod) asPod() sidecar.Pod {
+	return sidecar.Pod{Net: p.net, Workload: p.workload, Name: p.name, XDS: xdsPort, Dir: p.dir, Token: p.token, LogLevel: "warn"}
+}
 
 // ready asks as a kubelet does.
-func (p *pod) ready(ctx context.Context) error {
-	url := fmt.Sprintf("http://%s%s", net.JoinHostPort(p.net.IP.String(), fmt.Sprint(devmesh.ReadinessPort)), devmesh.ReadinessPath)
-	return healthy(ctx, url)
-}
-
-// healthy tells whether an address answers 200.
-func healthy(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := prober.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
-	}
-	return nil
-}
+func (p *pod) ready(ctx context.Context) error { return p.asPod().Ready(ctx) }
 
 // awaitReady waits until the sidecar takes connections.
 func (p *pod) awaitReady(ctx context.Context) error {
@@ -172,23 +141,11 @@ func (p *pod) close() error {
 	return errors.Join(append(wrong, p.net.Close(), os.RemoveAll(p.dir))...)
 }
 
-// envoys gives the process IDs of the sidecar's Envoys.
-func (p *pod) envoys() (pids []string, err error) {
+// envoys gives the processes of the sidecar's Envoys.
+func (p *pod) envoys() []int {
 	p.mu.Lock()
-	keeper := p.sidecar.PID()
-	p.mu.Unlock()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", keeper))
-	if err != nil {
-		return nil, err
-	}
-	for _, task := range tasks {
-		text, err := os.ReadFile(task)
-		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
-			return nil, err
-		}
-		pids = append(pids, strings.Fields(string(text))...)
-	}
-	return pids, nil
+	defer p.mu.Unlock()
+	return process.Children(p.sidecar.PID())
 }
 
 // Who answers.

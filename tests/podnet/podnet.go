@@ -95,7 +95,7 @@ func NewPod(i byte) (*Pod, error) {
 		IP6: net.ParseIP(fmt.Sprintf("fd44:%d::2", i)), Host6: net.ParseIP(fmt.Sprintf("fd44:%d::1", i)),
 		link: fmt.Sprintf("pod%d", i),
 	}
-	err := onOwnThread(func() error {
+	err := OnOwnThread(func() error {
 		home, err := netns.Get()
 		if err != nil {
 			return err
@@ -167,7 +167,7 @@ func address(device string, ips ...net.IP) error {
 // Do runs f with the calling thread inside the pod's namespace. A socket opened
 // there stays there, and so does a process started there.
 func (p *Pod) Do(f func() error) error {
-	return onOwnThread(func() error {
+	return OnOwnThread(func() error {
 		home, err := netns.Get()
 		if err != nil {
 			return err
@@ -213,9 +213,9 @@ func ServeAddress(ip net.IP) error {
 	return err
 }
 
-// onOwnThread runs f on a thread of its own, which ends with it: a thread that
-// could not come back to its namespace must serve nobody else.
-func onOwnThread(f func() error) error {
+// OnOwnThread runs f on a thread of its own, which ends with it: one that cannot come back
+// to its namespace, or is kept on a processor, must serve nobody else.
+func OnOwnThread(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()

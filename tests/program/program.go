@@ -23,13 +23,16 @@ type Program struct {
 	err   error
 }
 
-// Start starts a program. What it says is added to a file of its name. It ends
-// with this process. Within, unless nil, is where it is started: it calls its
-// argument.
+// Start starts a program. What it says is added to a file of its name in the folder logs,
+// or goes to our standard error where that is "". It ends with this process. Within, unless
+// nil, is where it is started: it calls its argument.
 func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*Program, error) {
-	log, err := os.OpenFile(filepath.Join(logs, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
+	log := os.Stderr
+	if logs != "" {
+		var err error
+		if log, err = os.OpenFile(filepath.Join(logs, name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return nil, err
+		}
 	}
 	if cmd.Stdout == nil {
 		cmd.Stdout = log
@@ -42,17 +45,22 @@ func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*
 	}
 	started := make(chan error, 1)
 	go func() {
-		defer log.Close()
 		// The kernel ends the child with the thread that started it: it waits here.
-		_ = within(func() error {
-			if err := cmd.Start(); err != nil {
-				started <- err
-				return err
+		err := within(func() error {
+			err := cmd.Start()
+			if logs != "" {
+				_ = log.Close() // the child has its own
 			}
-			started <- nil
-			p.err = cmd.Wait()
-			return nil
+			if err == nil {
+				started <- nil
+				p.err = cmd.Wait()
+			}
+			return err
 		})
+		select {
+		case started <- err:
+		default: // it was started
+		}
 		close(p.ended)
 	}()
 	if err := <-started; err != nil {

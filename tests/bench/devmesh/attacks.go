@@ -5,16 +5,15 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/attack"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/sidecar"
 )
 
 // suffer measures what a sidecar holds under each attack: one that is new each time,
@@ -62,7 +61,7 @@ func (n *node) sufferOne(ctx context.Context, s settings, k attack.Kind, number 
 		return found, err
 	}
 	defer func() { _ = p.pod.Close() }()
-	if err := p.redirect(); err != nil {
+	if err := sidecar.Redirect(p.pod); err != nil {
 		return found, err
 	}
 	l, err := p.pod.Listen(appPort)
@@ -71,27 +70,12 @@ func (n *node) sufferOne(ctx context.Context, s settings, k attack.Kind, number 
 	}
 	defer l.Close()
 	go func() { _ = attack.Serve(l) }() // ends with the listener
-	cmd, err := p.program(ctx)
+	real, err := p.program()
 	if err != nil {
 		return found, err
 	}
-	defer func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
-	}()
-	return found, found.attack(ctx, p.address().String(), cmd.Process.Pid, s, k)
-}
-
-// program starts the sidecar's program as it is in its image.
-func (p *place) program(ctx context.Context) (*exec.Cmd, error) {
-	env, err := p.environment()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, os.Getenv(programPath))
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	return cmd, p.pod.Do(cmd.Start)
+	defer real.Kill()
+	return found, found.attack(ctx, p.address().String(), real.PID(), s, k)
 }
 
 // attack waits until honest requests are served, and lets the others come.

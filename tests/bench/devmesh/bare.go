@@ -1,19 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/sidecar"
 )
-
-// object is a piece of Envoy's configuration.
-type object map[string]any
-
-const types = "type.googleapis.com/envoy."
 
 // bare is an Envoy without anything of ours. It stands where the sidecar stands.
 type bare struct {
@@ -25,71 +18,33 @@ type bare struct {
 	keys []string
 }
 
-// write writes the bootstrap into a folder and gives its path.
-func (b bare) write(dir string) (string, error) {
-	name := filepath.Join(dir, "bare.json")
-	text, err := json.Marshal(object{
-		"admin": object{"address": object{"pipe": object{"path": filepath.Join(dir, "admin.sock")}}},
-		"static_resources": object{
-			"listeners": []object{{
-				"name":          "inbound",
-				"address":       address(netip.AddrPortFrom(netip.IPv4Unspecified(), devmesh.ListenerPort)),
-				"filter_chains": []object{{"filters": []object{{"name": "http", "typed_config": b.http()}}}},
-			}},
-			"clusters": []object{cluster("app", b.app), cluster("fork", b.fork)},
-		},
-	})
-	if err != nil {
-		return "", err
-	}
-	return name, os.WriteFile(name, text, 0o600)
-}
-
-// http is what passes a request on and does nothing else. The headers that Envoy
+// write writes the bootstrap into a folder and gives its path. The headers that Envoy
 // adds to each request by default are off, as in the sidecar: making up a request's
 // id costs more than routing it. All else is Envoy's default, its deadlines too.
-func (b bare) http() object {
-	return object{
-		"@type":               types + "extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-		"stat_prefix":         "inbound",
-		"generate_request_id": false,
-		"route_config": object{"name": "routes", "virtual_hosts": []object{{
-			"name": "requests", "domains": []string{"*"}, "routes": b.routes(),
-		}}},
-		"http_filters": []object{{"name": "router", "typed_config": object{
-			"@type": types + "extensions.filters.http.router.v3.Router", "suppress_envoy_headers": true,
-		}}},
+func (b bare) write(dir string) (string, error) {
+	inbound := sidecar.Way{
+		Name: "inbound", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), devmesh.ListenerPort), Routes: b.routes(),
+		Manager: sidecar.Object{"generate_request_id": false}, Router: sidecar.Object{"suppress_envoy_headers": true},
 	}
+	return sidecar.Bootstrap(dir, []sidecar.Way{inbound},
+		[]sidecar.Object{sidecar.Cluster("app", b.app, nil), sidecar.Cluster("fork", b.fork, nil)})
 }
 
-func (b bare) routes() []object {
-	var all []object
+func (b bare) routes() []sidecar.Object {
+	var all []sidecar.Object
 	for _, key := range b.keys {
-		all = append(all, object{
-			"match": object{"prefix": "/", "headers": []object{{
-				"name": "baggage", "string_match": object{"safe_regex": object{
+		all = append(all, sidecar.Object{
+			"match": sidecar.Object{"prefix": "/", "headers": []sidecar.Object{{
+				"name": "baggage", "string_match": sidecar.Object{"safe_regex": sidecar.Object{
 					"regex": fmt.Sprintf(`^(?:.*,)?[ \t]*sd-routing-key[ \t]*=[ \t]*%s[ \t]*(?:[;,].*)?$`, key),
 				}},
 			}}},
-			"route": object{"cluster": "fork"},
+			"route": sidecar.Object{"cluster": "fork"},
 		})
 	}
 	plain := "app"
 	if b.away {
 		plain = "fork"
 	}
-	return append(all, object{"match": object{"prefix": "/"}, "route": object{"cluster": plain}})
-}
-
-func cluster(name string, to netip.AddrPort) object {
-	return object{
-		"name": name, "type": "STATIC", "connect_timeout": "5s",
-		"load_assignment": object{"cluster_name": name, "endpoints": []object{{
-			"lb_endpoints": []object{{"endpoint": object{"address": address(to)}}},
-		}}},
-	}
-}
-
-func address(a netip.AddrPort) object {
-	return object{"socket_address": object{"address": a.Addr().String(), "port_value": a.Port()}}
+	return append(all, sidecar.Plain(plain, nil))
 }

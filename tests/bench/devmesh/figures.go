@@ -43,7 +43,7 @@ func (f *findings) weigh(ctx context.Context, n *node) error {
 		if err != nil {
 			return err
 		}
-		keeper, err := resident(p.process.cmd.Process.Pid)
+		keeper, err := resident(p.process.PID())
 		if err != nil {
 			return err
 		}
@@ -79,14 +79,14 @@ func (f *findings) print(w io.Writer) error {
 		f.flat(w, k)
 	}
 	resident := func(w weight) float64 { return w.envoy.resident }
-	atMost(w, "devmesh-memory-per-rule-resident", f.perRule(true, resident), "KiB", 4)
-	atMost(w, "devmesh-memory-per-rule-allocated", f.perRule(true, func(w weight) float64 { return w.envoy.allocated }), "KiB", 4)
-	figure(w, "devmesh-memory-per-rule-keeper", f.perRule(true, func(w weight) float64 { return w.keeper }), "KiB")
-	figure(w, "devmesh-memory-per-rule-regex", f.perRule(false, resident), "KiB")
+	figures.AtMost(w, "devmesh-memory-per-rule-resident", f.perRule(true, resident), "KiB", 4)
+	figures.AtMost(w, "devmesh-memory-per-rule-allocated", f.perRule(true, func(w weight) float64 { return w.envoy.allocated }), "KiB", 4)
+	figures.Print(w, "devmesh-memory-per-rule-keeper", f.perRule(true, func(w weight) float64 { return w.keeper }), "KiB")
+	figures.Print(w, "devmesh-memory-per-rule-regex", f.perRule(false, resident), "KiB")
 	for _, b := range f.boots {
 		name := fmt.Sprintf("devmesh-restart-%d", b.sandboxes)
-		atMost(w, name+"-median", median(b.took), "s", 1)
-		atMost(w, name+"-worst", slices.Max(b.took), "s", 1)
+		figures.AtMost(w, name+"-median", figures.Median(b.took), "s", 1)
+		figures.AtMost(w, name+"-worst", slices.Max(b.took), "s", 1)
 	}
 	return nil
 }
@@ -102,12 +102,12 @@ func (f *findings) table(w io.Writer) error {
 		if p.spot.envoy == 0 {
 			fmt.Fprint(t, "\t\t\t\t")
 		} else {
-			fmt.Fprintf(t, "\t%.1f\t%+.1f %%\t%+.1f … %+.1f\t%+.1f %%", cpu, percent(median(over)),
-				percent(quantile(over, 0.1)), percent(quantile(over, 0.9)), percent(p.atRest()))
+			fmt.Fprintf(t, "\t%.1f\t%+.1f %%\t%+.1f … %+.1f\t%+.1f %%", cpu, percent(figures.Median(over)),
+				percent(figures.Quantile(over, 0.1)), percent(figures.Quantile(over, 0.9)), percent(p.atRest()))
 		}
 		fmt.Fprintf(t, "\t%.0f", rate)
 		if len(p.took) > 0 {
-			fmt.Fprintf(t, "\t%.3f\t%+.3f\t%.3f", median(p.p50), median(p.added()), p.p99())
+			fmt.Fprintf(t, "\t%.3f\t%+.3f\t%.3f", figures.Median(p.p50), figures.Median(p.added()), p.p99())
 		}
 		fmt.Fprintln(t)
 	}
@@ -117,13 +117,12 @@ func (f *findings) table(w io.Writer) error {
 func percent(times float64) float64 { return 100 * (times - 1) }
 
 func (p *pair) medians() (cpu, rate float64) {
-	return median(each(p.floods, func(_ int, v flooded) float64 { return v.cpu })),
-		median(each(p.floods, func(_ int, v flooded) float64 { return v.rate }))
+	return figures.Median(each(p.floods, func(_ int, v flooded) float64 { return v.cpu })),
+		figures.Median(each(p.floods, func(_ int, v flooded) float64 { return v.rate }))
 }
 
 func (p *pair) p99() float64 {
-	slices.Sort(p.took)
-	return at(p.took, 0.99)
+	return figures.Millis(p.took, 0.99)
 }
 
 // figures prints those of one pair.
@@ -131,21 +130,21 @@ func (p *pair) figures(w io.Writer) {
 	name := fmt.Sprintf("%s-%s", p.spot.figures, p.spot.kind)
 	cpu, rate := p.medians()
 	if p.spot.envoy != 0 {
-		figure(w, name+"-cpu", cpu, "us-per-request")
+		figures.Print(w, name+"-cpu", cpu, "us-per-request")
 	}
-	figure(w, name+"-throughput", rate, "requests-per-s")
+	figures.Print(w, name+"-throughput", rate, "requests-per-s")
 	if len(p.took) > 0 {
-		figure(w, name+"-p50", median(p.p50), "ms")
-		figure(w, name+"-p99", p.p99(), "ms")
+		figures.Print(w, name+"-p50", figures.Median(p.p50), "ms")
+		figures.Print(w, name+"-p99", p.p99(), "ms")
 	}
 	if p.spot.process == p.floor.process {
 		// How far the floor is from itself is how far to trust all of this.
-		figure(w, name+"-cpu-beside-itself", percent(median(p.cpu())), "%")
-		figure(w, name+"-p50-beside-itself", median(p.added()), "ms")
+		figures.Print(w, name+"-cpu-beside-itself", percent(figures.Median(p.cpu())), "%")
+		figures.Print(w, name+"-p50-beside-itself", figures.Median(p.added()), "ms")
 	}
 	if p.spot.sidecar {
-		atMost(w, name+"-cpu-over-bare", percent(median(p.cpu())), "%", 20)
-		atMost(w, name+"-p50-over-bare", median(p.added()), "ms", 0.03)
+		figures.AtMost(w, name+"-cpu-over-bare", percent(figures.Median(p.cpu())), "%", 20)
+		figures.AtMost(w, name+"-p50-over-bare", figures.Median(p.added()), "ms", 0.03)
 	}
 }
 
@@ -164,20 +163,12 @@ func (f *findings) flat(w io.Writer, k kind) {
 	}
 	name := fmt.Sprintf("devmesh-%s-from-%d-to-%d", k, least.spot.sandboxes, most.spot.sandboxes)
 	grown := func(small, large []float64) float64 {
-		return percent(median(each(small, func(i int, v float64) float64 { return large[i] / v })))
+		return percent(figures.Median(each(small, func(i int, v float64) float64 { return large[i] / v })))
 	}
-	atMost(w, name+"-cpu-growth", grown(least.cpu(), most.cpu()), "%", 5)
-	atMost(w, name+"-throughput-loss", grown(most.rate(), least.rate()), "%", 5)
+	figures.AtMost(w, name+"-cpu-growth", grown(least.cpu(), most.cpu()), "%", 5)
+	figures.AtMost(w, name+"-throughput-loss", grown(most.rate(), least.rate()), "%", 5)
 	over := func(p *pair) []float64 {
 		return each(p.p50, func(i int, v float64) float64 { return v / p.floorP50[i] })
 	}
-	atMost(w, name+"-p50-growth", grown(over(least), over(most)), "%", 5)
-}
-
-func figure(w io.Writer, name string, value float64, unit string) {
-	fmt.Fprintf(w, "%s %.4g %s\n", name, value, unit)
-}
-
-func atMost(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.3g %s (target at most %g): %s\n", name, value, unit, target, figures.Verdict(value <= target))
+	figures.AtMost(w, name+"-p50-growth", grown(over(least), over(most)), "%", 5)
 }

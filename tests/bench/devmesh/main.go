@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 	"time"
 
-	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/process"
 )
 
 // settings are what the command line can change.
@@ -39,18 +39,10 @@ func main() {
 	flag.DurationVar(&s.holding, "holding", 20*time.Second, "how long each attack lasts")
 	flag.IntVar(&s.clients, "clients", 1_000, "clients of each attack")
 	flag.StringVar(&s.attack, "attack", "", "only attacks whose name has this in it")
-	be := flag.String("be", "", "be one of the processes of a place (this program starts itself so)")
+	if role := process.Role(); role != "" {
+		frame.Main("bench-devmesh "+role, func(ctx context.Context) error { return become(ctx, role, os.Args[1:]) })
+		return
+	}
 	flag.Parse()
-	run := func() (int, error) { return isolated(context.Background(), s) }
-	if *be != "" {
-		run = func() (int, error) { return 0, become(*be, flag.Args()) }
-	} else if podnet.Inside() {
-		run = func() (int, error) { return 0, measure(context.Background(), s, os.Stdout) }
-	}
-	code, err := run()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench-devmesh:", err)
-		code = 1
-	}
-	os.Exit(code)
+	frame.Main("bench-devmesh", func(ctx context.Context) error { return measure(ctx, s, os.Stdout) })
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -9,8 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 )
 
 // sizes are the numbers of sandboxes on a workload.
@@ -18,7 +22,10 @@ var sizes = []int{0, 10, 1_000, 10_000}
 
 // measure makes the places, measures them, and prints.
 func measure(ctx context.Context, s settings, w io.Writer) (err error) {
-	if err := podnet.Isolate(); err != nil {
+	if s.rounds < 1 || s.calm < 1 || s.restarts < 1 {
+		return errors.New("each measurement needs one round at least")
+	}
+	if err := sidecar.Isolate(sidecar.Program); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "dm")
@@ -28,9 +35,7 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 	n := &node{dir: dir}
 	defer func() {
 		n.close()
-		if removed := os.RemoveAll(dir); err == nil {
-			err = removed
-		}
+		err = errors.Join(err, os.RemoveAll(dir))
 	}()
 	if n.stopRoutes, err = serveRoutes(tableOf(sizes...)); err != nil {
 		return err
@@ -45,7 +50,7 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 	if found.pairs, err = n.pairs(); err != nil {
 		return err
 	}
-	if err := onOwnThread(func() error {
+	if err := podnet.OnOwnThread(func() error {
 		if err := pin(n.rest); err != nil {
 			return err
 		}
@@ -114,7 +119,7 @@ func shapes(s settings) []shape {
 }
 
 // bare starts an Envoy without anything of ours.
-func (n *node) bare(p *place) (*process, error) {
+func (n *node) bare(p *place) (*program.Program, error) {
 	b := bare{app: p.address(), fork: service(used(1_000)[0]), away: p.away}
 	for i := range p.sandboxes {
 		b.keys = append(b.keys, key(p.sandboxes, i))
@@ -123,29 +128,36 @@ func (n *node) bare(p *place) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(p.pod, n.measured, nil, nil, beEnvoy, file)
+	return start(p.pod, n.measured, "Envoy", envoyWith(file))
 }
 
 // sidecar starts the real thing.
-func (n *node) sidecar(p *place) (*process, error) {
-	env, err := p.environment()
+func (n *node) sidecar(p *place) (*program.Program, error) {
+	as, err := p.asPod()
 	if err != nil {
 		return nil, err
 	}
-	return start(p.pod, n.measured, nil, env, beSidecar)
+	cmd, err := process.Command(roleSidecar, as.Environment()...)
+	if err != nil {
+		return nil, err
+	}
+	return start(p.pod, n.measured, "sidecar", cmd)
 }
 
-// environment is what the injector gives the sidecar's container.
-func (p *place) environment() ([]string, error) {
+// asPod is what the injector makes of the place.
+func (p *place) asPod() (sidecar.Pod, error) {
 	w, token := workload(p.sandboxes), filepath.Join(p.dir, "token")
-	return []string{
-		devmesh.EnvWorkloadKind + "=" + w.Kind, devmesh.EnvWorkloadNamespace + "=" + w.Namespace,
-		devmesh.EnvWorkloadName + "=" + w.Name,
-		devmesh.EnvXDSAddress + "=" + p.pod.Host.String() + ":" + xdsPort,
-		devmesh.EnvRunPath + "=" + p.dir, devmesh.EnvTokenFile + "=" + token,
-		devmesh.EnvPodNamespace + "=" + w.Namespace, devmesh.EnvPodName + "=" + w.Name + "-0",
-		devmesh.EnvPodIP + "=" + p.pod.IP.String(), devmesh.EnvLogLevel + "=error",
-	}, os.WriteFile(token, []byte("pod of "+w.Name+"\n"), 0o600)
+	return sidecar.Pod{Net: p.pod, Workload: w, Name: w.Name + "-0", XDS: xdsPort, Dir: p.dir, Token: token, LogLevel: "error"},
+		os.WriteFile(token, []byte("pod of "+w.Name+"\n"), 0o600)
+}
+
+// program starts the sidecar's program as it is in its image.
+func (p *place) program() (*program.Program, error) {
+	as, err := p.asPod()
+	if err != nil {
+		return nil, err
+	}
+	return program.Start("", "sidecar", as.Command(), p.pod.Do)
 }
 
 // pairs gives what is measured beside what.
@@ -215,5 +227,5 @@ func (f *findings) latency() error {
 // tooSlow tells whether a place is not up to twice the 1,000 requests for each
 // second that its latency would be measured with.
 func (p *pair) tooSlow() bool {
-	return median(each(p.floods, func(_ int, v flooded) float64 { return v.rate })) < 2_000
+	return figures.Median(each(p.floods, func(_ int, v flooded) float64 { return v.rate })) < 2_000
 }

@@ -13,10 +13,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/translate"
 )
 
@@ -25,7 +26,7 @@ type node struct {
 	dir            string
 	rest, measured int // processors
 	places         []*place
-	apps           []*process
+	apps           []*program.Program
 	stopRoutes     func()
 }
 
@@ -37,7 +38,7 @@ type shape struct {
 	sandboxes int
 	// begin starts what stands before the application, to which the pod's
 	// connections are redirected; nil for nothing.
-	begin func(*node, *place) (*process, error)
+	begin func(*node, *place) (*program.Program, error)
 	// kinds are the requests that it is measured with.
 	kinds []kind
 	// away: requests without a key go to the fork.
@@ -63,7 +64,7 @@ func (n *node) build(ctx context.Context, shapes []shape) (err error) {
 			return err
 		}
 		if s.begin != nil {
-			if err := p.redirect(); err != nil {
+			if err := sidecar.Redirect(p.pod); err != nil {
 				return err
 			}
 		}
@@ -83,16 +84,6 @@ func (n *node) build(ctx context.Context, shapes []shape) (err error) {
 		}
 	}
 	return nil
-}
-
-// redirect applies the rules that a pod's init container applies.
-func (p *place) redirect() error {
-	return p.pod.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{
-			All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort,
-		}, redirect.Config{})
-		return err
-	})
 }
 
 // startApps starts the applications: that of a pod with nothing before it on the
@@ -136,10 +127,13 @@ func (n *node) app(processor int, baselines []net.Listener, forks ...net.Listene
 		defer file.Close()
 		defer l.Close()
 	}
-	p, err := start(nil, processor, files, nil, beApp, fmt.Sprint(len(baselines)), fmt.Sprint(len(forks)))
-	if err == nil {
-		n.apps = append(n.apps, p)
+	cmd, err := process.Command(roleApp)
+	if err != nil {
+		return err
 	}
+	cmd.Args, cmd.ExtraFiles = []string{cmd.Path, fmt.Sprint(len(baselines)), fmt.Sprint(len(forks))}, files
+	p, err := start(nil, processor, "applications", cmd)
+	n.apps = append(n.apps, p)
 	return err
 }
 
@@ -155,22 +149,18 @@ const patience = 2 * time.Minute
 // await waits until the place answers, and a sidecar with the routes that it is
 // to have. It finds the Envoy, if there is to be one.
 func (p *place) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := p.answers(ctx)
-		if err == nil && p.process != nil {
-			p.envoy, err = child(p.process.cmd.Process.Pid)
-		}
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("in vain: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
+	if err := frame.Until(ctx, patience, "it answers", func() error { return p.answers(ctx) }); err != nil || p.process == nil {
+		return err
 	}
+	p.envoy = p.process.PID()
+	if p.sidecar {
+		started := process.Children(p.envoy)
+		if len(started) != 1 {
+			return fmt.Errorf("the sidecar has started %d processes", len(started))
+		}
+		p.envoy = started[0]
+	}
+	return nil
 }
 
 // answers asks once, with the key of the last sandbox where there are any.
@@ -207,11 +197,11 @@ func (p *place) answers(ctx context.Context) error {
 // close takes everything down.
 func (n *node) close() {
 	for _, p := range n.places {
-		p.process.end()
+		p.process.Kill()
 		_ = p.pod.Close()
 	}
 	for _, a := range n.apps {
-		a.end()
+		a.Kill()
 	}
 	if n.stopRoutes != nil {
 		n.stopRoutes()

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"switchyard.dev/tests/figures"
 )
 
 // kind is what a request says about sandboxes.
@@ -116,7 +117,6 @@ func (s *spot) pace(during time.Duration) ([]time.Duration, error) {
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	slices.Sort(took)
 	return took, nil
 }
 
@@ -157,30 +157,11 @@ func (p *pair) flood(turn int, during time.Duration) error {
 func (p *pair) pace(turn int, during time.Duration) error {
 	own, floor, err := beside(turn, p.spot, p.floor, func(s *spot) ([]time.Duration, error) { return s.pace(during) })
 	if err == nil {
-		p.p50, p.floorP50 = append(p.p50, at(own, 0.5)), append(p.floorP50, at(floor, 0.5))
+		p.p50, p.floorP50 = append(p.p50, figures.Millis(own, 0.5)), append(p.floorP50, figures.Millis(floor, 0.5))
 		p.took = append(p.took, own...)
 	}
 	return err
 }
-
-// at gives a quantile of sorted times, in milliseconds.
-func at(sorted []time.Duration, q float64) float64 {
-	if len(sorted) == 0 {
-		return 0
-	}
-	return float64(sorted[int(q*float64(len(sorted)-1))].Nanoseconds()) / 1e6
-}
-
-// quantile of numbers in any order.
-func quantile(numbers []float64, q float64) float64 {
-	if len(numbers) == 0 {
-		return 0
-	}
-	sorted := slices.Sorted(slices.Values(numbers))
-	return sorted[int(q*float64(len(sorted)-1)+0.5)]
-}
-
-func median(numbers []float64) float64 { return quantile(numbers, 0.5) }
 
 // each gives one number for each round.
 func each[T any](of []T, f func(i int, v T) float64) []float64 {
@@ -200,7 +181,7 @@ func (p *pair) cpu() []float64 {
 // ratio of the tenth lowest of a hundred slices of each.
 func (p *pair) atRest() float64 {
 	low := func(of []flooded) float64 {
-		return quantile(each(of, func(_ int, f flooded) float64 { return f.cpu }), 0.1)
+		return figures.Quantile(each(of, func(_ int, f flooded) float64 { return f.cpu }), 0.1)
 	}
 	return low(p.floods) / low(p.floorFloods)
 }

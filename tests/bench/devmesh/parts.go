@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/program"
 	"switchyard.dev/xds/translate"
 )
 
@@ -119,7 +120,7 @@ func consumed(t *taken) {
 }
 
 // begin starts the sidecar's Envoy without the part.
-func (p part) begin(n *node, at *place) (*process, error) {
+func (p part) begin(n *node, at *place) (*program.Program, error) {
 	t, err := open(at)
 	if err != nil {
 		return nil, err
@@ -131,7 +132,7 @@ func (p part) begin(n *node, at *place) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(at.pod, n.measured, nil, nil, beEnvoy, file)
+	return start(at.pod, n.measured, "Envoy", envoyWith(file))
 }
 
 // open gives the bootstrap of a sidecar with the routes of its workload in it.

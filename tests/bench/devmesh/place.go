@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 )
 
 // place is a pod with what stands before its application, if anything.
@@ -27,54 +28,30 @@ type place struct {
 	pod *podnet.Pod
 	// dir holds the files and sockets of its Envoy.
 	dir     string
-	process *process
+	process *program.Program
 	// envoy is the process id of its Envoy; 0 when it has none.
 	envoy int
 }
 
-// process is this program again, as a part of a place. It ends when its input
-// does.
-type process struct {
-	cmd *exec.Cmd
-	in  io.Closer
-}
-
-// start starts this program as something, on one processor, in a pod or, when
-// that is nil, here.
-func start(pod *podnet.Pod, processor int, files []*os.File, env []string, what ...string) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(context.Background(), self, append([]string{"-be"}, what...)...)
-	cmd.Env, cmd.ExtraFiles, cmd.Stderr = append(os.Environ(), env...), files, os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	begin := func() error {
-		if err := pin(processor); err != nil {
-			return err
-		}
-		return cmd.Start()
-	}
+// start starts a program on one processor, in a pod or, when that is nil, here.
+func start(pod *podnet.Pod, processor int, name string, cmd *exec.Cmd) (*program.Program, error) {
+	within := podnet.OnOwnThread
 	if pod != nil {
-		err = pod.Do(begin)
-	} else {
-		err = onOwnThread(begin)
+		within = pod.Do
 	}
-	if err != nil {
-		return nil, fmt.Errorf("start %q: %w", what, err)
-	}
-	return &process{cmd, in}, nil
+	return program.Start("", name, cmd, func(begin func() error) error {
+		return within(func() error {
+			if err := pin(processor); err != nil {
+				return err
+			}
+			return begin()
+		})
+	})
 }
 
-// end ends the process and waits until it is gone.
-func (p *process) end() {
-	if p != nil {
-		_ = p.in.Close()
-		_ = p.cmd.Wait()
-	}
+// envoyWith returns an Envoy as the sidecar's keeper runs it, with one worker.
+func envoyWith(bootstrap string) *exec.Cmd {
+	return sidecar.Envoy(bootstrap, "--concurrency", "1", "--log-level", "error")
 }
 
 // pin keeps the calling thread, and what it starts, on one processor.
@@ -82,16 +59,6 @@ func pin(processor int) error {
 	var set unix.CPUSet
 	set.Set(processor)
 	return unix.SchedSetaffinity(0, &set)
-}
-
-// onOwnThread runs f on a thread that ends with it.
-func onOwnThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		done <- f()
-	}()
-	return <-done
 }
 
 // processors gives two that this program may use: the first for callers and
@@ -111,25 +78,6 @@ func processors() (rest, measured int, err error) {
 		return 0, 0, errors.New("this needs two processors: one for Envoy, and one for its callers")
 	}
 	return found[0], found[1], nil
-}
-
-// child gives the process that another one has started.
-func child(parent int) (int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return 0, err
-	}
-	for _, file := range stats {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended
-		}
-		_, after, _ := strings.Cut(string(b), ") ")
-		if fields := strings.Fields(after); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
-			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		}
-	}
-	return 0, fmt.Errorf("process %d has started none", parent)
 }
 
 // computed gives the time for which all threads of a process have computed. What
@@ -191,14 +139,6 @@ func (p *place) memory(ctx context.Context) (m memory, err error) {
 
 // resident gives the bytes of a process that are in memory.
 func resident(pid int) (float64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("process %d is gone", pid)
-	}
-	pages, err := strconv.ParseFloat(fields[1], 64)
-	return pages * float64(os.Getpagesize()), err
+	now, _, err := process.Memory(pid)
+	return now * (1 << 20), err
 }

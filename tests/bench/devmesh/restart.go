@@ -9,9 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"syscall"
 	"time"
 )
 
@@ -22,7 +19,7 @@ func (f *findings) restart(ctx context.Context, n *node) error {
 		if !p.sidecar || p.sandboxes < 1_000 {
 			continue
 		}
-		p.process.end()
+		p.process.Kill()
 		var took []float64
 		for range f.settings.restarts {
 			one, err := p.boot(ctx)
@@ -40,20 +37,13 @@ func (f *findings) restart(ctx context.Context, n *node) error {
 // fork to a request with its key. It is killed then, as a container is that
 // crashes.
 func (p *place) boot(ctx context.Context) (time.Duration, error) {
-	env, err := p.environment()
+	began := time.Now()
+	real, err := p.program()
 	if err != nil {
 		return 0, err
 	}
-	cmd := exec.CommandContext(ctx, os.Getenv(programPath))
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	began := time.Now()
-	if err := p.pod.Do(cmd.Start); err != nil {
-		return 0, err
-	}
 	defer func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait()
+		real.Kill()
 		p.forget(ctx)
 	}()
 	request := requests(known, p.sandboxes)[0]

@@ -5,6 +5,8 @@ package frame
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,11 +15,11 @@ import (
 )
 
 // Main runs a program until it has ended or is told to end, and exits with 1 when it
-// failed. What it has started has ended by then. Told twice, it ends at once.
+// failed. Told once more, a while later, it ends at once.
 func Main(name string, run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := run(ctx); err != nil {
+	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
+	if err := run(ctx); err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, name+":", err)
 		os.Exit(1)
 	}

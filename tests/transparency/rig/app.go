@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/transparency/suite"
@@ -105,19 +106,6 @@ func dials(within func(func() error) error, port uint16) error {
 // patience is how long anything of a rig may take to be there.
 const patience = 30 * time.Second
 
-// until waits until f gives nil.
 func until(ctx context.Context, what string, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("in vain: %s: %w", what, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	return frame.Until(ctx, patience, what, f)
 }

@@ -10,11 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tests/transparency/suite"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"
@@ -72,10 +70,7 @@ func (r *Rig) makePods() (err error) {
 			return err
 		}
 	}
-	return r.pod.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
-		return err
-	})
+	return sidecar.Redirect(r.pod)
 }
 
 // Ways gives the ways to an application.

@@ -13,37 +13,32 @@ import (
 	"switchyard.dev/tests/podnet"
 )
 
-// What this program starts itself as.
+// The roles of the processes that this program starts.
 const (
-	beApp  = "app"  // with the listener as descriptor 3
-	beLine = "line" // with the two ends as descriptors 3 and 4
-	beBusy = "busy"
+	roleApp  = "app"  // with the listener as descriptor 3
+	roleLine = "line" // with the two ends as descriptors 3 and 4
+	roleBusy = "busy"
 )
 
 // delayName has a line's delay, one way.
 const delayName = "SWITCHYARD_STREAMS_DELAY"
 
-// become is one of the parts. It ends with the program that started it: its input
-// ends then.
-func become(what string) error {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
-	switch what {
-	case beApp:
+// become is one of the parts.
+func become(role string) error {
+	switch role {
+	case roleApp:
 		return serve()
-	case beLine:
+	case roleLine:
 		delay, err := time.ParseDuration(os.Getenv(delayName))
 		if err != nil {
 			return err
 		}
 		return podnet.Carry(os.NewFile(3, "near"), os.NewFile(4, "far"), delay)
-	case beBusy:
+	case roleBusy:
 		for { //nolint:staticcheck // it is to be busy
 		}
 	}
-	return fmt.Errorf("%q is nothing to be", what)
+	return fmt.Errorf("%q is nothing to be", role)
 }
 
 // window is as much as net/http lets a receiver have: it bounds nothing here.

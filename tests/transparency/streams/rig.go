@@ -4,19 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
-	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
 )
 
 const appPort = 8080
@@ -25,7 +25,7 @@ const appPort = 8080
 type rig struct {
 	dir    string
 	places []*place
-	parts  []*part
+	parts  []*program.Program
 }
 
 // place is a pod with what stands before its application.
@@ -41,12 +41,6 @@ const (
 	stockEnvoy
 	ours
 )
-
-// part is a process that ends with this one.
-type part struct {
-	cmd *exec.Cmd
-	in  io.Closer
-}
 
 func (r *rig) build(ctx context.Context, s Settings) error {
 	for i, name := range []string{bare: "bare", stockEnvoy: "stock", ours: "ours"} {
@@ -75,7 +69,7 @@ func (r *rig) furnish(p *place, number byte, rtt time.Duration) (err error) {
 	if p.line, err = p.pod.NewLine(number); err != nil {
 		return err
 	}
-	if err := r.start(beLine, []string{delayName + "=" + (rtt / 2).String()}, p.line.Near, p.line.Far); err != nil {
+	if err := r.start(roleLine, []string{delayName + "=" + (rtt / 2).String()}, p.line.Near, p.line.Far); err != nil {
 		return err
 	}
 	l, err := p.pod.Listen(appPort)
@@ -88,37 +82,26 @@ func (r *rig) furnish(p *place, number byte, rtt time.Duration) (err error) {
 		return err
 	}
 	defer file.Close()
-	return r.start(beApp, nil, file)
+	return r.start(roleApp, nil, file)
 }
 
 // start starts this program again as a part.
-func (r *rig) start(be string, env []string, files ...*os.File) error {
-	self, err := os.Executable()
+func (r *rig) start(role string, env []string, files ...*os.File) error {
+	cmd, err := process.Command(role, env...)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.Background(), self, os.Args[1:]...)
-	cmd.Env, cmd.ExtraFiles = append(append(os.Environ(), env...), beName+"="+be), files
-	return r.run(nil, cmd)
+	cmd.ExtraFiles = files
+	return r.run(role, cmd, nil)
 }
 
-// run starts a process, in a pod unless that is nil.
-func (r *rig) run(pod *podnet.Pod, cmd *exec.Cmd) error {
-	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return err
+// run starts a part; within is where (see program.Start).
+func (r *rig) run(name string, cmd *exec.Cmd, within func(func() error) error) error {
+	p, err := program.Start("", name, cmd, within)
+	if err == nil {
+		r.parts = append(r.parts, p)
 	}
-	begin := cmd.Start
-	if pod != nil {
-		begin = func() error { return pod.Do(cmd.Start) }
-	}
-	if err := begin(); err != nil {
-		return fmt.Errorf("start %q: %w", cmd.Args, err)
-	}
-	r.parts = append(r.parts, &part{cmd, in})
-	return nil
+	return err
 }
 
 func (r *rig) startStock(p *place) error {
@@ -126,11 +109,10 @@ func (r *rig) startStock(p *place) error {
 	if err != nil {
 		return err
 	}
-	if err := p.redirect(); err != nil {
+	if err := sidecar.Redirect(p.pod); err != nil {
 		return err
 	}
-	return r.run(p.pod, exec.CommandContext(context.Background(), os.Getenv("ENVOY"), "-c", file, "--concurrency", strconv.Itoa(workers),
-		"--log-level", "error", "--disable-hot-restart"))
+	return r.run("Envoy", sidecar.Envoy(file, "--concurrency", strconv.Itoa(workers), "--log-level", "error"), p.pod.Do)
 }
 
 // workers is what the keeper gives its Envoy.
@@ -139,30 +121,16 @@ const workers = 2
 // startOurs starts the program that the sidecar's image runs. There is no route
 // server: it has no routes but that to the baseline.
 func (r *rig) startOurs(p *place) error {
-	token := filepath.Join(r.dir, "token")
-	if err := os.WriteFile(token, []byte("none\n"), 0o600); err != nil {
+	run, token := filepath.Join(r.dir, "sidecar"), filepath.Join(r.dir, "token")
+	if err := errors.Join(os.Mkdir(run, 0o700), os.WriteFile(token, []byte("none\n"), 0o600)); err != nil {
 		return err
 	}
-	if err := p.redirect(); err != nil {
+	if err := sidecar.Redirect(p.pod); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.Background(), os.Getenv(programPath))
-	cmd.Env = append(os.Environ(),
-		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=shop", devmesh.EnvWorkloadName+"=customer",
-		devmesh.EnvXDSAddress+"="+p.pod.Host.String()+":1", devmesh.EnvTokenFile+"="+token,
-		devmesh.EnvRunPath+"="+r.dir, devmesh.EnvPodIP+"="+p.pod.IP.String(), devmesh.EnvLogLevel+"=error",
-	)
-	return r.run(p.pod, cmd)
-}
-
-// redirect applies the rules that a pod's init container applies.
-func (p *place) redirect() error {
-	return p.pod.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{
-			All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort,
-		}, redirect.Config{})
-		return err
-	})
+	customer := table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}
+	as := sidecar.Pod{Net: p.pod, Workload: customer, Name: "customer-0", XDS: "1", Dir: run, Token: token, LogLevel: "error"}
+	return r.run("sidecar", as.Command(), p.pod.Do)
 }
 
 // url leads to the application, over the cable or the line.
@@ -179,19 +147,13 @@ const patience = 30 * time.Second
 
 // await waits until a place passes a body over each way.
 func (p *place) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
 	for _, far := range []bool{false, true} {
-		for {
+		err := frame.Until(ctx, patience, "it answers at "+p.url(far), func() error {
 			_, err := p.rate(ctx, transfer{far: far, atOnce: 1, bytes: 1})
-			if err == nil {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("it does not answer at %s: %w", p.url(far), err)
-			case <-time.After(50 * time.Millisecond):
-			}
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -213,9 +175,7 @@ func (r *rig) close() {
 // end ends all parts but the first.
 func (r *rig) end(first int) {
 	for _, p := range r.parts[first:] {
-		_ = p.in.Close()
-		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-		_ = p.cmd.Wait()
+		p.Kill()
 	}
 	r.parts = r.parts[:first]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"switchyard.dev/tests/figures"
@@ -32,15 +31,10 @@ func (r *rig) rows(ctx context.Context, s Settings, w io.Writer) error {
 			}
 		}
 		for i, p := range r.places {
-			fmt.Fprintf(w, "%s-%s %.0f MB/s\n", name, p.name, median(rates[i]))
+			fmt.Fprintf(w, "%s-%s %.0f MB/s\n", name, p.name, figures.Median(rates[i]))
 		}
-		ratio := median(rates[ours]) / median(rates[stockEnvoy])
+		ratio := figures.Median(rates[ours]) / figures.Median(rates[stockEnvoy])
 		figures.Told(w, name+"-of-stock", fmt.Sprintf("%.2f", ratio), "times", fmt.Sprintf("at least %g", atLeast), ratio >= atLeast)
 	}
 	return nil
-}
-
-func median(numbers []float64) float64 {
-	sorted := slices.Sorted(slices.Values(numbers))
-	return sorted[len(sorted)/2]
 }

@@ -3,15 +3,12 @@ package streams
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"time"
 
-	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tools/envoy"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/sidecar"
 )
 
 // Settings are what a run measures.
@@ -37,49 +34,17 @@ func Default() Settings {
 	return Settings{Bytes: 256 << 20, Runs: 5, RTT: time.Millisecond, StallBytes: 1 << 30, Busy: 12}
 }
 
-// programPath and beName name, in the environment, the sidecar's program, and what
-// this one is started again as.
-const (
-	programPath = "SWITCHYARD_STREAMS_PROGRAM"
-	beName      = "SWITCHYARD_STREAMS_BE"
-)
-
 // Run measures and prints. It starts the program that calls it again, with the same
 // arguments, in a network namespace of its own and as parts of the measurement: call
 // it before anything else that has effects. It needs root.
-func Run(ctx context.Context, s Settings, w io.Writer) error {
-	if be := os.Getenv(beName); be != "" {
-		return become(be)
+func Run(ctx context.Context, s Settings, w io.Writer) (err error) {
+	if role := process.Role(); role != "" {
+		return become(role)
 	}
 	if s.Runs < 1 || s.Bytes < 1 || s.Stall < 0 || s.StallBytes < 1 {
 		return errors.New("there is nothing to measure: sizes and runs must be positive")
 	}
-	if os.Getenv(programPath) != "" {
-		return inside(ctx, s, w)
-	}
-	dir, err := os.MkdirTemp("", "streams-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program := filepath.Join(dir, "devmesh")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "switchyard.dev/sidecars/cmd/devmesh").CombinedOutput(); err != nil {
-		return fmt.Errorf("build the sidecar's program: %w: %s", err, out)
-	}
-	path, err := envoy.Find(ctx)
-	if err != nil {
-		return err
-	}
-	code, err := podnet.Rerun(programPath+"="+program, "ENVOY="+path)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("the measurement ended with %d", code)
-	}
-	return err
-}
-
-// inside measures in the namespace.
-func inside(ctx context.Context, s Settings, w io.Writer) (err error) {
-	if err := podnet.Isolate(); err != nil {
+	if err := sidecar.Isolate(sidecar.Program); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "st")

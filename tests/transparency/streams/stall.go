@@ -21,7 +21,7 @@ func (r *rig) stall(ctx context.Context, s Settings, w io.Writer) error {
 	before := len(r.parts)
 	defer r.end(before)
 	for range s.Busy {
-		if err := r.start(beBusy, []string{"GOMAXPROCS=1"}); err != nil {
+		if err := r.start(roleBusy, []string{"GOMAXPROCS=1"}); err != nil {
 			return err
 		}
 	}
@@ -38,8 +38,8 @@ func (r *rig) stall(ctx context.Context, s Settings, w io.Writer) error {
 		fmt.Fprintf(w, "%s download %d: bare %.0f, ours %.0f MB/s (load %s)\n",
 			time.Now().Format(time.TimeOnly), run+1, rates[0][run], rates[1][run], load())
 	}
-	bare, least := median(rates[0]), slices.Min(rates[1])
-	fmt.Fprintf(w, "streams-stall-bare %.0f MB/s\nstreams-stall-ours %.0f MB/s\n", bare, median(rates[1]))
+	bare, least := figures.Median(rates[0]), slices.Min(rates[1])
+	fmt.Fprintf(w, "streams-stall-bare %.0f MB/s\nstreams-stall-ours %.0f MB/s\n", bare, figures.Median(rates[1]))
 	figures.Told(w, "streams-stall-least-of-bare-median", fmt.Sprintf("%.2f", least/bare), "times",
 		fmt.Sprintf("at least %g", notBelow), least >= notBelow*bare)
 	return nil

@@ -6,22 +6,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/devmesh"
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "endure:", err)
-		os.Exit(1)
-	}
+	frame.Main("endure", run)
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	settings, err := parse(os.Args[1:])
 	if err != nil {
 		return err
@@ -29,7 +24,5 @@ func run() error {
 	if err := devmesh.Isolate(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	return settings.run(ctx)
 }

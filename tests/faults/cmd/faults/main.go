@@ -6,29 +6,22 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/faults"
 )
 
 func main() {
-	scratch, err := faults.Isolate()
-	if err == nil {
-		err = run(scratch)
-	}
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "faults:", err)
-		os.Exit(1)
-	}
+	frame.Main("faults", run)
 }
 
-func run(scratch string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context) error {
+	scratch, err := faults.Isolate()
+	if err != nil {
+		return err
+	}
 	s, err := parse(os.Args[1:])
 	if err != nil {
 		return err

@@ -6,26 +6,19 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sweep"
 )
 
 func main() {
-	if err := run(); err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "sweep:", err)
-		os.Exit(1)
-	}
+	frame.Main("sweep", run)
 }
 
-func run() error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+func run(ctx context.Context) error {
 	s, err := parse(os.Args[1:])
 	if err != nil {
 		return err

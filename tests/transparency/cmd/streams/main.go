@@ -5,9 +5,9 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/transparency/streams"
 )
 
@@ -21,8 +21,5 @@ func main() {
 	flag.Int64Var(&s.StallBytes, "stall-bytes", s.StallBytes, "size of each of those")
 	flag.IntVar(&s.Busy, "busy", s.Busy, "loops that keep the machine busy meanwhile")
 	flag.Parse()
-	if err := streams.Run(context.Background(), s, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "streams:", err)
-		os.Exit(1)
-	}
+	frame.Main("streams", func(ctx context.Context) error { return streams.Run(ctx, s, os.Stdout) })
 }

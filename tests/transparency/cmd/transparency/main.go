@@ -6,32 +6,25 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/transparency"
 	"switchyard.dev/tests/transparency/differences"
 	"switchyard.dev/tests/transparency/rig"
 )
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "transparency:", err)
-		os.Exit(1)
-	}
+	frame.Main("transparency", run)
 }
 
-func run() error {
+func run(ctx context.Context) error {
 	only := flag.String("only", "", "run only the group of that name")
 	short := flag.Bool("short", false, "run as in the tests: smaller bodies, shorter waits")
 	flag.Parse()
 	if err := rig.Isolate("."); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	table, err := differences.Table()
 	if err != nil {
 		return err
