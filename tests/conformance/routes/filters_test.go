@@ -21,8 +21,8 @@ import (
 func TestAll32CombinationsOfFiltersInRandomClusters(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	conn := dial(t, m.GRPCAddress())
 	rng := rand.New(rand.NewPCG(32, 1))
 	matched := 0
@@ -67,9 +67,9 @@ func randomRules(w *world, rng *rand.Rand) []*pb.WorkloadRoutingRule {
 		fork := fmt.Sprintf("w%d", i)
 		observed := some()
 		if observed {
-			w.state(observe(namespace, fork, kind, name, 8080))
+			w.State(observe(namespace, fork, kind, name, 8080))
 		} else {
-			w.state(&factv1.WorkloadWithdrawn{Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: namespace, Name: fork}})
+			w.State(&factv1.WorkloadWithdrawn{Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: namespace, Name: fork}})
 		}
 		for _, key := range []string{"k1", "k2", "group"} {
 			if !some() {
@@ -89,7 +89,7 @@ func randomRules(w *world, rng *rand.Rand) []*pb.WorkloadRoutingRule {
 		}
 	}
 	for _, key := range []string{"k1", "k2", "group"} {
-		w.state(declare(key, members[key]...))
+		w.State(declare(key, members[key]...))
 	}
 	return rules
 }

@@ -23,8 +23,8 @@ var idle = flag.Duration("idle", 45*time.Second, "how long an idle watch must li
 func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
 	conn, err := grpc.NewClient("passthrough:"+m.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Second, Timeout: 15 * time.Second})) // Time is raised to 10 s
@@ -42,7 +42,7 @@ func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 	for end := time.Now().Add(*idle); time.Now().Before(end) && c.state().opened == 1; {
 		time.Sleep(100 * time.Millisecond)
 	}
-	w.state(declare("k1", member("shop", "w1", "sb1")))
+	w.State(declare("k1", member("shop", "w1", "sb1")))
 	eventually(t, "a change after the quiet", func() bool { return len(c.state().rules) == 1 })
 	if got := c.state(); got.opened != 1 || len(got.violations) > 0 {
 		t.Errorf("the watch was opened %d times, violations %v", got.opened, got.violations)
@@ -55,8 +55,8 @@ func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 func TestAClientThatIsHalfDeadIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
 	c := openWatch(t, m.GRPCAddress())
 	if got := watchers(t, m); got != "1" {

@@ -23,8 +23,8 @@ import (
 func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
 	c := openWatch(t, m.GRPCAddress())
 	for _, pause := range []time.Duration{0, 0, 0, 5100 * time.Millisecond} {
@@ -37,8 +37,8 @@ func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 func TestPingsWithoutAPauseAreNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
 	c := openWatch(t, m.GRPCAddress())
 	for range 4 {

@@ -27,14 +27,14 @@ func TestFiftyThousandRules(t *testing.T) {
 	var members []*factv1.Member
 	for i := range forks {
 		fork := fmt.Sprintf("feature-service-%d", i)
-		w.state(observe("shop", fork, "Deployment", fmt.Sprintf("service-%d", i), 8080))
+		w.State(observe("shop", fork, "Deployment", fmt.Sprintf("service-%d", i), 8080))
 		members = append(members, member("shop", fork, "feature-4711"))
 	}
 	for i := range keys {
-		w.state(declare(fmt.Sprintf("k%012d", i), members...))
+		w.State(declare(fmt.Sprintf("k%012d", i), members...))
 	}
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	conn := dial(t, m.GRPCAddress())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

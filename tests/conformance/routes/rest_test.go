@@ -90,13 +90,13 @@ func TestEveryCombinationOfFiltersAgreesBetweenRESTAndGRPCAndTheRules(t *testing
 	t.Parallel()
 	w := newWorld(t)
 	for i, namespace := range []string{"shop", "other"} {
-		w.state(
+		w.State(
 			observe(namespace, "w1", "Deployment", "customer", 8080), observe(namespace, "w2", "ArgoRollout", "customer", 8080, 9090),
 			observe(namespace, "w3", "Deployment", "driver"),
 			declare(fmt.Sprintf("k%d", i), member(namespace, "w1", "sb1"), member(namespace, "w2", "sb2"), member(namespace, "w3", "sb1")))
 	}
-	w.state(declare("group", member("shop", "w1", "sb1"), member("other", "w1", "sb2")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(declare("group", member("shop", "w1", "sb1"), member("other", "w1", "sb2")), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	conn := dial(t, m.GRPCAddress())
 	all := rulesOf(t, conn, nil)
@@ -208,7 +208,7 @@ func get(t *testing.T, url string) (int, []byte) {
 // have: a JSON object would be read as "no rules".
 func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 	t.Parallel()
-	m, _ := serve(t, newWorld(t).log, anyPort) // a log that never is complete
+	m, _ := serve(t, newWorld(t).Log, anyPort) // a log that never is complete
 	for path, want := range map[string]int{
 		"/api/v1/workloads/routing-rules":                           http.StatusServiceUnavailable,
 		"/api/v1/workloads/routes":                                  http.StatusServiceUnavailable,
@@ -234,8 +234,8 @@ func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	for _, path := range []string{"/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"} {
 		ask := func(name string) (int, []byte) {
@@ -261,14 +261,14 @@ func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 func TestRulesOverRESTFollowTheLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	const path = "/api/v1/workloads/routing-rules"
 	if got := overREST(t, m.RESTAddress(), path, filters{}); len(got) != 0 {
 		t.Errorf("%d rules, want none", len(got))
 	}
-	w.state(declare("k1", member("shop", "w1", "sb1")))
+	w.State(declare("k1", member("shop", "w1", "sb1")))
 	for deadline := time.Now().Add(patience); len(overREST(t, m.RESTAddress(), path, filters{})) != 1; {
 		if time.Now().After(deadline) {
 			t.Fatal("the rule never comes")

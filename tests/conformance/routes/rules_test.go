@@ -20,9 +20,9 @@ func TestNamesComeBackAsTheyWereAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const odd = "Ä-straße.ｗide"
-	w.state(observe("shop", "w1", "Deployment", "Customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080), observe("shop", "w3", "ArgoRollout", odd),
+	w.State(observe("shop", "w1", "Deployment", "Customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080), observe("shop", "w3", "ArgoRollout", odd),
 		declare("Key.With-Signs_~!", member("shop", "w1", "Sb.One"), member("shop", "w2", "sb.one"), member("shop", "w3", "sb")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	conn := dial(t, m.GRPCAddress())
 	for _, f := range []filters{
@@ -51,8 +51,8 @@ func TestNamesComeBackAsTheyWereAsked(t *testing.T) {
 func TestNothingIsPublishedForAnEmptyRoutingKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, keyless{w.log}, anyPort)
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	m, _ := serve(t, keyless{w.Log}, anyPort)
 	w.settle(m)
 	conn := dial(t, m.GRPCAddress())
 	if got := rulesOf(t, conn, nil); len(got) != 0 {
@@ -93,8 +93,8 @@ func TestDestinationsAreNamesInAnOrderThatStays(t *testing.T) {
 	for i, s := range six.GetServices() {
 		s.ClusterIp = []string{"fd00::1", "fd00::2", "", "fd00::4"}[i]
 	}
-	w.state(six, declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(six, declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	conn := dial(t, m.GRPCAddress())
 	c := newWatched(conn, nil)
@@ -104,13 +104,13 @@ func TestDestinationsAreNamesInAnOrderThatStays(t *testing.T) {
 	for range 3 {
 		six = proto.Clone(six).(*factv1.WorkloadObserved)
 		slices.Reverse(six.Services)
-		w.state(six)
+		w.State(six)
 		w.settle(m)
 		if diff := cmp.Diff(first, rulesOf(t, conn, nil), protocmp.Transform()); diff != "" {
 			t.Fatalf("another order (-first +now):\n%s", diff)
 		}
 	}
-	w.state(declare("k2", member("shop", "w1", "sb1")))
+	w.State(declare("k2", member("shop", "w1", "sb1")))
 	w.settle(m)
 	converges(t, conn, c)
 	for _, r := range first {

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/served"
 )
 
 // GetClusterServices from a real API server to a client: a Service, the copy that
@@ -60,9 +61,9 @@ func TestServicesOfTheClusterAndTheHostsBehindHeadlessOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _ := serveWith(t, server.Config{Log: newWorld(t).log, Services: lister, Parts: []server.Part{
+	m, _ := served.Run(t, server.Config{Log: newWorld(t).Log, Services: lister, Parts: []server.Part{
 		func(ctx context.Context, _ *view.View) error { lister.Run(ctx); return nil },
-	}}, anyPort)
+	}})
 	want := []string{
 		"customer.shop.svc 10.0.0.11 http:80/TCP kubernetes.io/h2c",
 		"db-0.db.shop.svc 10.1.0.1 http:8080/TCP",
@@ -85,7 +86,7 @@ func TestServicesOfTheClusterAndTheHostsBehindHeadlessOnes(t *testing.T) {
 // Without a cluster there is nothing to list; an empty list would be a lie.
 func TestServicesWithoutAClusterAreUnimplemented(t *testing.T) {
 	t.Parallel()
-	m, _ := serve(t, newWorld(t).log, anyPort)
+	m, _ := serve(t, newWorld(t).Log, anyPort)
 	if _, err := clusterServices(t, dial(t, m.GRPCAddress())); status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v", err)
 	}

@@ -37,8 +37,8 @@ func requests() []*pb.WorkloadRoutingRulesRequest {
 func TestWatchersUnderChurnHaveTheRulesThatAFreshRequestGives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{Reason: "first"})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{Reason: "first"})
+	m, _ := serve(t, w.Log, anyPort)
 	conn := dial(t, m.GRPCAddress())
 
 	churning, stopChurn := context.WithCancel(t.Context())
@@ -47,7 +47,7 @@ func TestWatchersUnderChurnHaveTheRulesThatAFreshRequestGives(t *testing.T) {
 	writers.Go(func() {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for i := 0; i < 20_000 && churning.Err() == nil; i++ {
-			w.state(churn(rng))
+			w.State(churn(rng))
 		}
 	})
 	var clients []*watched
@@ -61,7 +61,7 @@ func TestWatchersUnderChurnHaveTheRulesThatAFreshRequestGives(t *testing.T) {
 	}
 	stopChurn()
 	writers.Wait()
-	w.state(declare("k1", member("shop", "w1", "sb1")), observe("shop", "w1", "Deployment", "customer", 8080))
+	w.State(declare("k1", member("shop", "w1", "sb1")), observe("shop", "w1", "Deployment", "customer", 8080))
 	w.settle(m)
 	for _, c := range clients {
 		converges(t, conn, c)
@@ -108,13 +108,13 @@ func converges(t *testing.T, conn grpc.ClientConnInterface, c *watched) {
 func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(&factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m) // or the first stream may be refused: there is no table yet
 	c := newWatched(dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "customer"))
 	start(t, c)
 	eventually(t, "SYNCED", func() bool { return c.state().synced == 1 })
-	w.state(declare("k1", member("shop", "w1", "sb1")), observe("shop", "w1", "Deployment", "customer", 8080))
+	w.State(declare("k1", member("shop", "w1", "sb1")), observe("shop", "w1", "Deployment", "customer", 8080))
 	eventually(t, "a rule on the same stream", func() bool { return len(c.state().rules) == 1 })
 	if got := c.state(); got.opened != 1 || len(got.violations) > 0 {
 		t.Errorf("%d streams, violations %v", got.opened, got.violations)
@@ -126,9 +126,9 @@ func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080),
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080),
 		declare("group", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	m, _ := serve(t, w.Log, anyPort)
 	conn := dial(t, m.GRPCAddress())
 	all, one, two := newWatched(conn, nil), newWatched(conn, sandbox("sb1")), newWatched(conn, sandbox("sb2"))
 	clients := []*watched{all, one, two}
@@ -137,7 +137,7 @@ func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 	}
 	eventually(t, "SYNCED", func() bool { return synced(clients) })
 	for _, to := range []string{"w2", "w1", "w2"} {
-		w.state(declare("group", member("shop", to, "sb"+to[1:])))
+		w.State(declare("group", member("shop", to, "sb"+to[1:])))
 		w.settle(m)
 		for _, c := range clients {
 			converges(t, conn, c)
@@ -151,8 +151,8 @@ func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 func TestAWorkloadWithoutAServiceHasARule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "driver"), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.log, anyPort)
+	w.State(observe("shop", "w1", "Deployment", "driver"), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	m, _ := serve(t, w.Log, anyPort)
 	w.settle(m)
 	got := rulesOf(t, dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "driver"))
 	if r := got[identity{"Deployment", "shop", "driver", "k1"}]; r == nil || len(r.GetMappings()) != 0 {
@@ -180,11 +180,11 @@ func (g gate) Follow(ctx context.Context) (eventbus.Follower, error) {
 func TestClientsOutliveARestartWithoutForgettingARule(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	for _, key := range []string{"k1", "k2", "k3"} {
-		w.state(declare(key, member("shop", "w1", "sb1")))
+		w.State(declare(key, member("shop", "w1", "sb1")))
 	}
-	m, stop := serve(t, w.log, anyPort)
+	m, stop := serve(t, w.Log, anyPort)
 	address := m.GRPCAddress()
 	conn := dial(t, address)
 	var clients []*watched
@@ -196,7 +196,7 @@ func TestClientsOutliveARestartWithoutForgettingARule(t *testing.T) {
 	eventually(t, "SYNCED", func() bool { return synced(clients) })
 
 	stop()
-	cold := gate{w.log, make(chan struct{})}
+	cold := gate{w.Log, make(chan struct{})}
 	m, _ = serve(t, cold, address)
 	before := clients[0].state().opened
 	eventually(t, "clients ask the cold server again and again", func() bool { return clients[0].state().opened > before+3 })
@@ -205,7 +205,7 @@ func TestClientsOutliveARestartWithoutForgettingARule(t *testing.T) {
 			t.Errorf("a cold server left %d rules, after %d snapshots", len(got.rules), got.synced)
 		}
 	}
-	w.state(declare("k4", member("shop", "w1", "sb1")))
+	w.State(declare("k4", member("shop", "w1", "sb1")))
 	close(cold.open)
 	w.settle(m)
 	for _, c := range clients {

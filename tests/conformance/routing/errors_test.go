@@ -70,12 +70,12 @@ func TestErrorsSayWhatIsWrongAndWhatToDo(t *testing.T) { onEachLog(t, errorsSayW
 
 func errorsSayWhatIsWrongAndWhatToDo(t *testing.T, w *world) {
 	began := time.Now()
-	w.state(&factv1.Complete{})
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
+	w.State(&factv1.Complete{})
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
 	w.forget()
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
-	tip := w.tip()
+	tip := w.End()
 	look := func(req *routingv1.LookupRequest) func(context.Context) error {
 		return func(ctx context.Context) error {
 			_, err := a.client.Lookup(ctx, req)
@@ -150,7 +150,7 @@ func errorsSayWhatIsWrongAndWhatToDo(t *testing.T, w *world) {
 
 func TestAColdTableIsUnavailable(t *testing.T) {
 	w := newWorld(t)
-	w.state(declare("k1", member("shop", "w1", "sb1")))
+	w.State(declare("k1", member("shop", "w1", "sb1")))
 	a := runServer(t, server.Config{Log: w.reader})
 	for name, ask := range map[string]func(context.Context) error{
 		"lookup": func(ctx context.Context) error { _, err := a.client.Lookup(ctx, lookup(nil)); return err },
@@ -190,7 +190,7 @@ func TestFreshReadsSeeEveryWriteThatCameBefore(t *testing.T) {
 }
 
 func freshReadsSeeEveryWriteThatCameBefore(t *testing.T, w *world) {
-	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
+	w.State(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	fresh := lookup(&routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}})
@@ -198,15 +198,15 @@ func freshReadsSeeEveryWriteThatCameBefore(t *testing.T, w *world) {
 		want := ""
 		if i%2 == 0 {
 			want = "sb1"
-			w.state(declare("k1", member("shop", "w1", "sb1")))
+			w.State(declare("k1", member("shop", "w1", "sb1")))
 		} else {
-			w.state(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
+			w.State(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
 		}
 		got, err := a.client.Lookup(within(t), fresh)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.GetRule().GetSandbox() != want || got.GetVersion().GetPosition().GetSequence() < w.tip().Seq {
+		if got.GetRule().GetSandbox() != want || got.GetVersion().GetPosition().GetSequence() < w.End().Seq {
 			t.Fatalf("write %d: %v", i, got)
 		}
 	}
@@ -217,10 +217,10 @@ func TestLookupAtAPositionIsTheTableThatWasThen(t *testing.T) {
 }
 
 func lookupAtAPositionIsTheTableThatWasThen(t *testing.T, w *world) {
-	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
+	w.State(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
 	var at []uint64
 	for _, sandbox := range []string{"sb1", "sb2", "sb3"} {
-		at = append(at, w.state(declare("k1", member("shop", "w1", sandbox))).Seq)
+		at = append(at, w.State(declare("k1", member("shop", "w1", sandbox))).Seq)
 	}
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)

@@ -21,7 +21,7 @@ const apiPath = "/api/switchyard/v1/"
 
 func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 	w := newWorld(t)
-	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
+	w.State(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080))
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	req, err := http.NewRequestWithContext(within(t), http.MethodGet, a.url(apiPath+"watch?filter.routingKey=k1"), http.NoBody)
@@ -58,11 +58,11 @@ func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 	}
 	// Each is read before the next is made: nothing waits in a buffer.
 	for range 20 {
-		w.state(declare("k1", member("shop", "w1", "sb1")))
+		w.State(declare("k1", member("shop", "w1", "sb1")))
 		if m := next(); len(m.GetChanges()) != 1 || m.GetChanges()[0].GetNew() == nil {
 			t.Fatalf("got %v", m)
 		}
-		w.state(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
+		w.State(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
 		if m := next(); len(m.GetChanges()) != 1 || m.GetChanges()[0].GetNew() != nil {
 			t.Fatalf("got %v", m)
 		}
@@ -77,7 +77,7 @@ func TestAWatchOverHTTPIsOneObjectToALineAsItHappens(t *testing.T) {
 
 func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	for name, c := range map[string]struct {
@@ -115,7 +115,7 @@ func TestWhatCannotBeAskedOverHTTPIsSaid(t *testing.T) {
 
 func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	status, header, body := a.get("GET", "/openapi.json", "")
@@ -154,7 +154,7 @@ func TestTheOpenAPIDocumentDescribesWhatIsServed(t *testing.T) {
 
 func TestHealthAndReflectionTellOfBothAPIs(t *testing.T) {
 	w := newWorld(t)
-	w.state(declare("k1", member("shop", "w1", "sb1")))
+	w.State(declare("k1", member("shop", "w1", "sb1")))
 	a := runServer(t, server.Config{Log: w.reader})
 	names := []string{"routes.Routes", "switchyard.routing.v1.Routing", ""}
 	check := func(name string) healthv1.HealthCheckResponse_ServingStatus {
@@ -170,7 +170,7 @@ func TestHealthAndReflectionTellOfBothAPIs(t *testing.T) {
 			t.Errorf("%q is %v before there is a whole table", name, got)
 		}
 	}
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	for _, name := range names {
 		eventually(t, name+" is healthy", func() bool { return check(name) == healthv1.HealthCheckResponse_SERVING })
 	}

@@ -166,16 +166,16 @@ func lags(t *testing.T, what string, got *routingv1.WaitResponse, sidecars int32
 
 func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 	w, names := newWorld(t), &dns{}
-	w.state(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080))
+	w.State(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080))
 	ips := []string{"127.0.0.2", "127.0.0.3"}
 	port := freePort(t, ips...)
 	names.addresses.Store(&ips)
 	a, b := newReplica(t, w, names, ips[0], port), newReplica(t, w, names, ips[1], port)
 	a1, b1, d1 := a.sidecar("a1", "customer"), b.sidecar("b1", "customer"), b.sidecar("d1", "driver")
-	lags(t, "at first", a.waits("", w.tip(), 10), 3)
+	lags(t, "at first", a.waits("", w.End(), 10), 3)
 
 	// A rule: the sidecars of its baseline have to take it, wherever they are.
-	at := w.state(declare("k1", member("shop", "w1", "sb1")))
+	at := w.State(declare("k1", member("shop", "w1", "sb1")))
 	forA, forB := a1.Next(), b1.Next()
 	lags(t, "nobody has taken the rule", a.waits("k1", at, 1), 2, "a1@at-127.0.0.2", "b1@at-127.0.0.3")
 	a1.Ack(forA)
@@ -185,7 +185,7 @@ func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 	lags(t, "all have", a.waits("", at, 10), 3)
 
 	// Its removal has to be taken too, though no rule is there to say by whom.
-	at = w.state(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
+	at = w.State(&factv1.RoutingWithdrawn{RoutingKey: "k1"})
 	forA, forB = a1.Next(), b1.Next()
 	a1.Ack(forA)
 	lags(t, "one goes on with a rule that is withdrawn", a.waits("k1", at, 1), 2, "b1@at-127.0.0.3")
@@ -197,7 +197,7 @@ func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 	}
 
 	// What concerns others is nothing to wait for.
-	at = w.state(declare("k2", member("shop", "w2", "sb2")))
+	at = w.State(declare("k2", member("shop", "w2", "sb2")))
 	lags(t, "the key of another baseline", a.waits("k2", at, 1), 1, "d1@at-127.0.0.3")
 	d1.Ack(d1.Next())
 	lags(t, "its sidecar has it", a.waits("k2", at, 10), 1)
@@ -226,7 +226,7 @@ func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 
 func TestSidecarsAreListedByWhatTheyRouteFor(t *testing.T) {
 	w, names := newWorld(t), &dns{}
-	w.state(&factv1.Complete{},
+	w.State(&factv1.Complete{},
 		observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080), declare("k1", member("shop", "w1", "sb1")))
 	ips := []string{"127.0.0.4", "127.0.0.5"}
 	port := freePort(t, ips...)
@@ -247,7 +247,7 @@ func TestSidecarsAreListedByWhatTheyRouteFor(t *testing.T) {
 		}
 		return pods
 	}
-	eventually(t, "all have acknowledged", func() bool { return a.waits("", w.tip(), 1).GetConverged() })
+	eventually(t, "all have acknowledged", func() bool { return a.waits("", w.End(), 1).GetConverged() })
 	for name, c := range map[string]struct {
 		req  *routingv1.SidecarsRequest
 		want []string

@@ -159,18 +159,18 @@ func TestGRPCAndHTTPGiveTheSameAnswers(t *testing.T) { onEachLog(t, sameAnswers)
 
 func sameAnswers(t *testing.T, w *world) {
 	began := time.Now()
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	rng := rand.New(rand.NewPCG(7, 78))
 	for range w.some(200) {
-		w.state(churn(rng))
+		w.State(churn(rng))
 	}
 	w.forget()
 	for range w.some(100) {
-		w.state(churn(rng))
+		w.State(churn(rng))
 	}
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
-	q := questions{rng, w.tip(), began}
+	q := questions{rng, w.End(), began}
 	seen := map[string]int{}
 	for range w.some(1000) {
 		ask := q.next()
@@ -248,18 +248,18 @@ func TestTheLogReadsAsItWasWrittenOverBoth(t *testing.T) {
 }
 
 func theLogReadsAsItWasWrittenOverBoth(t *testing.T, w *world) {
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	rng := rand.New(rand.NewPCG(8, 8))
 	for range w.some(700) {
-		w.state(churn(rng))
+		w.State(churn(rng))
 	}
 	floor := w.forget()
 	for range w.some(600) {
-		w.state(churn(rng))
+		w.State(churn(rng))
 	}
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
-	stored, tip := w.stored(), w.tip()
+	stored, tip := w.stored(), w.End()
 	for range 40 {
 		req := &routingv1.ReadLogRequest{}
 		from := floor.Seq - 1

@@ -86,7 +86,7 @@ func TestAWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T)
 }
 
 func aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T, w *world) {
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	rng := rand.New(rand.NewPCG(4, 11))
@@ -105,9 +105,9 @@ func aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T, w *
 		go func() {
 			defer close(stated)
 			for range rng.IntN(20) {
-				w.state(churn(rng))
+				w.State(churn(rng))
 			}
-			w.state(observe("shop", end, "Deployment", "end"), declare(end, member("shop", end, "sb")))
+			w.State(observe("shop", end, "Deployment", "end"), declare(end, member("shop", end, "sb")))
 		}()
 		ended := identity(&routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "end"}, end)
 		for n := 0; n <= round%5 && has.rules[ended] == nil; n++ {
@@ -136,8 +136,8 @@ func aWatcherHasTheTableOfEveryVersionItIsToldOfWhateverCutsIt(t *testing.T, w *
 	}
 	has.take(t, m)
 	has.isTableOf(t, w)
-	if has.version.GetPosition().GetSequence() != w.tip().Seq {
-		t.Errorf("the first message brings a watcher to %v and not to the present %v", has.version.GetPosition(), w.tip())
+	if has.version.GetPosition().GetSequence() != w.End().Seq {
+		t.Errorf("the first message brings a watcher to %v and not to the present %v", has.version.GetPosition(), w.End())
 	}
 }
 
@@ -146,7 +146,7 @@ func TestALogThatBeginsAgainResetsWatchers(t *testing.T) {
 }
 
 func aLogThatBeginsAgainResetsWatchers(t *testing.T, w *world) {
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{})
@@ -168,7 +168,7 @@ func aLogThatBeginsAgainResetsWatchers(t *testing.T, w *world) {
 	}
 	old := has.version.GetPosition()
 	w.beginAgain()
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k2", member("shop", "w1", "sb1")), &factv1.Complete{})
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k2", member("shop", "w1", "sb1")), &factv1.Complete{})
 	if m := next(); !m.GetReset_() || m.GetVersion().GetPosition().GetEpoch() == old.GetEpoch() || m.GetSynced() {
 		t.Errorf("the first of the new epoch is %v", m)
 	}
@@ -188,8 +188,8 @@ func TestAPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T) {
 }
 
 func aPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T, w *world) {
-	old := w.state(&factv1.Complete{})
-	w.state(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
+	old := w.State(&factv1.Complete{})
+	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")))
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	w.forget()
@@ -218,7 +218,7 @@ func aPositionThatIsGoneCannotBeGoneOnFrom(t *testing.T, w *world) {
 
 func TestAFilteredWatchIsRelativeToTheRulesThatPass(t *testing.T) {
 	w := newWorld(t)
-	w.state(&factv1.Complete{})
+	w.State(&factv1.Complete{})
 	a := runServer(t, server.Config{Log: w.reader})
 	w.settle(a)
 	stream, err := a.client.Watch(within(t), &routingv1.WatchRequest{Filter: &routingv1.Filter{Sandbox: "sb1", RoutingKey: "k1"}})
@@ -229,10 +229,10 @@ func TestAFilteredWatchIsRelativeToTheRulesThatPass(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	go func() {
 		for range 300 {
-			w.state(churn(rng))
+			w.State(churn(rng))
 		}
 		// What all end with, so that the test can see the end.
-		w.state(observe("shop", "last", "Deployment", "last"), declare("k1", member("shop", "last", "sb1")))
+		w.State(observe("shop", "last", "Deployment", "last"), declare("k1", member("shop", "last", "sb1")))
 	}()
 	for has.rules[identity(&routingv1.Workload{Kind: "Deployment", Namespace: "shop", Name: "last"}, "k1")] == nil {
 		m, err := stream.Recv()
