@@ -44,9 +44,9 @@ func Measure(ctx context.Context, w io.Writer, n int) (err error) {
 	}
 	printCosts(w, costs)
 	fmt.Fprintf(w, "hostile-requests %d requests\n", all.Requests)
-	line(w, "hostile-memory", all.Most, "MiB", MostMiB)
-	line(w, "hostile-freed", all.Within.Seconds(), "s", FreedWithin.Seconds())
-	line(w, "hostile-slowest-change-to-the-honest", all.Slowest.Seconds()*1e3, "ms", 0)
+	figures.AtMost(w, "hostile-memory", all.Most, "MiB", MostMiB)
+	figures.AtMost(w, "hostile-freed", all.Within.Seconds(), "s", FreedWithin.Seconds())
+	figures.Print(w, "hostile-slowest-change-to-the-honest", all.Slowest.Seconds()*1e3, "ms")
 	return rejected(ctx, w, c)
 }
 
@@ -71,7 +71,7 @@ func rejected(ctx context.Context, w io.Writer, c *Cluster) (err error) {
 		if err != nil {
 			return err
 		}
-		line(w, []string{"hostile-rejected-whole", "hostile-rejected-parts"}[i], float64(r.Responses)/float64(r.Versions), "responses-per-version", 1)
+		figures.AtMost(w, []string{"hostile-rejected-whole", "hostile-rejected-parts"}[i], float64(r.Responses)/float64(r.Versions), "responses-per-version", 1)
 	}
 	return nil
 }
@@ -84,13 +84,5 @@ func printCosts(w io.Writer, costs []Cost) {
 			c.Within.Round(time.Millisecond), c.Lasted.Round(time.Millisecond), c.Slowest.Round(time.Millisecond), c.Changes)
 	}
 	_ = t.Flush() // what it writes to is the standard output
-	fmt.Fprintln(w)
-}
-
-func line(w io.Writer, name string, value float64, unit string, target float64) {
-	fmt.Fprintf(w, "%s %.4g %s", name, value, unit)
-	if target > 0 {
-		fmt.Fprintf(w, " (target at most %.4g): %s", target, figures.Verdict(value <= target))
-	}
 	fmt.Fprintln(w)
 }

@@ -8,18 +8,13 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
-	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"switchyard.dev/eventbus/event"
-	"switchyard.dev/eventbus/memory"
-	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/routeserver/view"
 	"switchyard.dev/xds/endpoint"
+	"switchyard.dev/xds/xdstest"
 )
 
 // Role is the role of the process that is attacked.
@@ -28,9 +23,8 @@ const Role = "hostile-target"
 // Target is the process that is attacked, as the first one calls it: a log, the
 // table that follows from it, and the xDS endpoint.
 type Target struct {
-	log      *memory.Log
+	facts    *xdstest.Facts
 	endpoint *endpoint.Endpoint
-	places   map[event.Key]uint64
 }
 
 // Opening says which API server stands behind the endpoint, and how many
@@ -49,8 +43,8 @@ var customer = table.Workload{Kind: "Deployment", Namespace: "default", Name: "c
 // Open begins to serve and gives the address.
 func (t *Target) Open(o Opening, address *string) error {
 	ctx := context.Background()
-	t.log, t.places = memory.New(), map[event.Key]uint64{}
-	if _, err := t.log.Begin(ctx, event.Mark{}); err != nil {
+	var err error
+	if t.facts, err = xdstest.OpenFacts(ctx); err != nil {
 		return err
 	}
 	for i := range o.Sandboxes {
@@ -58,15 +52,7 @@ func (t *Target) Open(o Opening, address *string) error {
 			return err
 		}
 	}
-	if err := t.state(event.Fact{Key: event.Log, Time: time.Now(), Data: &factv1.Complete{Reason: "first"}}); err != nil {
-		return err
-	}
-	tables, err := view.New(view.Config{Log: t.log})
-	if err != nil {
-		return err
-	}
-	go func() { lasts(tables.Run(ctx)) }()
-	if _, err := tables.WaitWhole(ctx); err != nil {
+	if err := t.facts.Complete(ctx); err != nil {
 		return err
 	}
 	client, err := kubernetes.NewForConfig(&rest.Config{
@@ -77,46 +63,25 @@ func (t *Target) Open(o Opening, address *string) error {
 		return err
 	}
 	t.endpoint, err = endpoint.New(endpoint.Config{
-		View: tables, Client: client, Address: "127.0.0.1:0",
+		View: t.facts.View, Client: client, Address: "127.0.0.1:0",
 		// What is written for people is written, and thrown away.
 		Logger: slog.New(slog.NewJSONHandler(io.Discard, nil)),
 	})
 	if err != nil {
 		return err
 	}
-	go func() { lasts(t.endpoint.Run(ctx)) }()
+	go func() { panic(fmt.Sprint("the target has ended: ", t.endpoint.Run(ctx))) }()
 	*address = t.endpoint.Address()
 	return nil
 }
 
-// lasts ends the process when something ends that lasts as long as it does.
-func lasts(err error) { panic(fmt.Sprint("the target has ended: ", err)) }
-
 // Declare declares a sandbox's fork of the workload.
 func (t *Target) Declare(i int, _ *struct{}) error {
 	name := fmt.Sprintf("sandbox-%d", i)
-	fork := event.Fact{Key: event.Workload("ForkedWorkload", customer.Namespace, name), Time: time.Now(), Data: &factv1.WorkloadObserved{
-		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: customer.Namespace, Name: name, Uid: "uid-" + name},
-		Created:  timestamppb.New(time.Unix(1, 0)),
-		Baseline: &factv1.ObjectRef{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name},
-		Services: []*factv1.ServicePair{{
-			From: customer.Name, To: name, ClusterIp: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}).String(),
-			Ports: []*factv1.PortPair{{Port: 80, WorkloadPort: 8080}},
-		}},
-		Ready: true,
-	}}
-	if err := t.state(fork); err != nil {
-		return err
-	}
-	return t.state(event.Fact{Key: event.RoutingKey(name), Time: time.Now(), Data: &factv1.RoutingDeclared{
-		RoutingKey: name, Members: []*factv1.Member{{Kind: "ForkedWorkload", Namespace: customer.Namespace, Name: name, Sandbox: name}},
-	}})
-}
-
-func (t *Target) state(f event.Fact) error {
-	mark, err := t.log.Append(context.Background(), f, t.places[f.Key])
-	t.places[f.Key] = mark.Seq
-	return err
+	return t.facts.Declare(context.Background(), xdstest.Fork{
+		Baseline: customer, Key: name, Sandbox: name, Port: 8080,
+		Destination: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), 80),
+	})
 }
 
 // Holding is what the target holds, once it has given back what it does not need.

@@ -4,9 +4,9 @@ import (
 	"net/netip"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
@@ -65,9 +65,9 @@ type Fork struct {
 	Kept bool
 }
 
-// Facts gives the two facts that make the fork's rule: what was observed of its
+// Facts returns the two facts that make the fork's rule: what was observed of its
 // workload, and the declaration of its key.
-func (f Fork) Facts() []proto.Message {
+func (f Fork) Facts() (observed, declared event.Fact) {
 	service := &factv1.ServicePair{
 		From: f.Baseline.Name, To: f.name(),
 		Ports: []*factv1.PortPair{{Port: uint32(f.Destination.Port()), WorkloadPort: f.Port}},
@@ -80,21 +80,21 @@ func (f Fork) Facts() []proto.Message {
 	if f.Kept {
 		service.To = ""
 	}
-	return []proto.Message{
-		&factv1.WorkloadObserved{
-			Workload: &factv1.ObjectRef{Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Uid: "uid-" + f.name()},
-			Created:  &timestamppb.Timestamp{Seconds: 1},
-			Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
-			Services: []*factv1.ServicePair{service},
-			Ready:    !f.NotReady,
-		},
-		&factv1.RoutingDeclared{
-			RoutingKey: f.Key,
-			Members: []*factv1.Member{{
-				Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Sandbox: f.Sandbox,
-			}},
-		},
+	observed.Key, declared.Key = event.Workload(f.kind(), f.Baseline.Namespace, f.name()), event.RoutingKey(f.Key)
+	observed.Data = &factv1.WorkloadObserved{
+		Workload: &factv1.ObjectRef{Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Uid: "uid-" + f.name()},
+		Created:  &timestamppb.Timestamp{Seconds: 1},
+		Baseline: &factv1.ObjectRef{Kind: f.Baseline.Kind, Namespace: f.Baseline.Namespace, Name: f.Baseline.Name},
+		Services: []*factv1.ServicePair{service},
+		Ready:    !f.NotReady,
 	}
+	declared.Data = &factv1.RoutingDeclared{
+		RoutingKey: f.Key,
+		Members: []*factv1.Member{{
+			Kind: f.kind(), Namespace: f.Baseline.Namespace, Name: f.name(), Sandbox: f.Sandbox,
+		}},
+	}
+	return observed, declared
 }
 
 func (f Fork) kind() string {

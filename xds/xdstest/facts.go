@@ -59,11 +59,8 @@ func (f *Facts) Complete(ctx context.Context) error {
 
 // Declare states the facts of a fork.
 func (f *Facts) Declare(ctx context.Context, fork Fork) error {
-	facts := fork.Facts()
-	return errors.Join(
-		f.state(ctx, event.Workload(fork.kind(), fork.Baseline.Namespace, fork.name()), facts[0]),
-		f.state(ctx, event.RoutingKey(fork.Key), facts[1]),
-	)
+	observed, declared := fork.Facts()
+	return errors.Join(f.state(ctx, observed.Key, observed.Data), f.state(ctx, declared.Key, declared.Data))
 }
 
 // Withdraw states that a routing key is no longer in use.

@@ -249,10 +249,9 @@ func TestEnvoyReadsRoutingKeysAsTheParserDoes(t *testing.T) {
 		address := fmt.Sprintf("10.96.2.%d:80", len(facts))
 		f := sandbox(k, address, 8080)
 		f.Sandbox = fmt.Sprintf("sb-%d", len(facts))
-		for _, data := range f.Facts() {
-			facts = append(facts, event.Recorded{
-				Pos: event.Pos{Epoch: "e", Seq: uint64(len(facts) + 1)}, Fact: event.Fact{Data: data},
-			})
+		observed, declared := f.Facts()
+		for _, fact := range []event.Fact{observed, declared} {
+			facts = append(facts, event.Recorded{Pos: event.Pos{Epoch: "e", Seq: uint64(len(facts) + 1)}, Fact: fact})
 		}
 		r.serveHTTP(r.fork(address), k)
 	}

@@ -66,9 +66,9 @@ func tableOf(numbers ...int) table.Table {
 				Baseline: workload(n), Key: key(n, i), Sandbox: fmt.Sprintf("feature-%d-of-%d", i, n),
 				Port: appPort, Destination: service(i),
 			}
-			for _, data := range fork.Facts() {
-				add(event.Fact{Data: data})
-			}
+			observed, declared := fork.Facts()
+			add(observed)
+			add(declared)
 		}
 	}
 	add(event.Fact{Data: &factv1.Complete{Reason: "bench"}})

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
+	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
 )
 
@@ -143,9 +143,6 @@ func measure(ctx context.Context, honest call, lasts time.Duration) (c Calls) {
 		})
 	}
 	all.Wait()
-	slices.Sort(took)
-	if c.Served = len(took); c.Served > 0 {
-		c.P50, c.P99 = took[c.Served/2], took[min(c.Served-1, c.Served*99/100)]
-	}
+	c.Served, c.P50, c.P99 = len(took), figures.Median(took), figures.Quantile(took, 0.99)
 	return c
 }
