@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
+	"switchyard.dev/tests/program"
 )
 
 // BusConfig is what a bus under test runs with.
@@ -53,14 +54,14 @@ type Status struct {
 
 // Bus is a bus under test: a process of its own.
 type Bus struct {
-	cmd         *exec.Cmd
-	stdin       io.Closer
+	program     *program.Program
 	streamBytes int64
 
 	mu      sync.Mutex
 	status  Status
 	changed chan struct{}
-	ended   chan struct{}
+	// ended is closed when all is known that it said before it ended.
+	ended chan struct{}
 }
 
 // busConfig in the environment makes a process the bus under test.
@@ -70,7 +71,7 @@ const busConfig = "SWITCHYARD_FAULTS_BUS"
 const token = "writer"
 
 // serveBus is the process of a bus: it says its status on stdout whenever that
-// changes, and ends with a signal or with its stdin.
+// changes, and ends with a signal.
 func serveBus(config string) int {
 	var c BusConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
@@ -79,10 +80,6 @@ func serveBus(config string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
 	out := json.NewEncoder(os.Stdout)
 	s, err := embedded.Start(embedded.Config{
 		StoreDir: c.Store, Listen: c.Listen, Unsynced: c.Unsynced, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
@@ -144,27 +141,25 @@ func StartBus(c BusConfig, log io.Writer) (*Bus, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Bus{cmd: exec.CommandContext(context.Background(), self), streamBytes: c.StreamBytes, changed: make(chan struct{}), ended: make(chan struct{})}
-	b.cmd.Env = append(os.Environ(), busConfig+"="+string(text))
-	b.cmd.Stderr = log
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for us
-	stdout, err := b.cmd.StdoutPipe()
+	b := &Bus{streamBytes: c.StreamBytes, changed: make(chan struct{}), ended: make(chan struct{})}
+	cmd := exec.CommandContext(context.Background(), self)
+	cmd.Env = append(os.Environ(), busConfig+"="+string(text))
+	says, said, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if b.stdin, err = b.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := b.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go b.follow(stdout)
-	return b, nil
+	cmd.Stdout, cmd.Stderr = said, log
+	b.program, err = program.Start("", "bus", cmd, nil)
+	_ = said.Close() // the child has its own
+	go b.follow(says)
+	return b, err
 }
 
 // follow takes what the bus says of itself until it ends.
-func (b *Bus) follow(stdout io.Reader) {
-	for lines := bufio.NewScanner(stdout); lines.Scan(); {
+func (b *Bus) follow(says io.ReadCloser) {
+	defer close(b.ended)
+	defer says.Close()
+	for lines := bufio.NewScanner(says); lines.Scan(); {
 		var s Status
 		if json.Unmarshal(lines.Bytes(), &s) == nil {
 			b.mu.Lock()
@@ -174,8 +169,6 @@ func (b *Bus) follow(stdout io.Reader) {
 			b.mu.Unlock()
 		}
 	}
-	_ = b.cmd.Wait() // how it ended shows in what is left
-	close(b.ended)
 }
 
 // Status is what the bus said last.
@@ -216,19 +209,14 @@ func (b *Bus) AwaitReady(ctx context.Context) error {
 
 // Kill ends the bus without warning.
 func (b *Bus) Kill() {
-	_ = b.cmd.Process.Kill() // it may have ended
+	b.program.Kill()
 	<-b.ended
-	_ = b.stdin.Close()
 }
 
 // Stop ends the bus as a pod is ended.
 func (b *Bus) Stop() {
-	_ = b.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-	select {
-	case <-b.ended:
-	case <-time.After(30 * time.Second):
-	}
-	b.Kill()
+	_ = b.program.Terminate(30 * time.Second) // how it ended shows in what is left
+	<-b.ended
 }
 
 // Open gives the log on the bus as its writer has it, and its connection.

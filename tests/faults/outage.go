@@ -245,7 +245,7 @@ func failing(calls string) func(string) (volume, error) {
 		v.quietly = false
 		var strace *exec.Cmd
 		v.breaks = func(b *Bus) error {
-			strace = exec.CommandContext(context.Background(), "strace", "-qq", "-f", "-o", "/dev/null", "-p", fmt.Sprint(b.cmd.Process.Pid),
+			strace = exec.CommandContext(context.Background(), "strace", "-qq", "-f", "-o", "/dev/null", "-p", fmt.Sprint(b.program.PID()),
 				"-e", "trace="+calls, "-e", "inject="+calls+":error=EIO")
 			return strace.Start()
 		}

@@ -37,7 +37,9 @@ func Start(logs, name string, cmd *exec.Cmd, within func(func() error) error) (*
 	if cmd.Stdout == nil {
 		cmd.Stdout = log
 	}
-	cmd.Stderr = log
+	if cmd.Stderr == nil {
+		cmd.Stderr = log
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	p := &Program{name: name, cmd: cmd, ended: make(chan struct{})}
 	if within == nil {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,27 +56,12 @@ func measure(ctx context.Context, out io.Writer, l load) (err error) {
 
 // each does something for every item, several at the same time.
 func each[T any](items []T, do func(T) error) error {
-	work := make(chan T)
-	var mu sync.Mutex
-	var failed error
-	var done sync.WaitGroup
-	for range writers {
-		done.Go(func() {
-			for item := range work {
-				if err := do(item); err != nil {
-					mu.Lock()
-					failed = err
-					mu.Unlock()
-				}
-			}
-		})
-	}
+	var all errgroup.Group
+	all.SetLimit(writers)
 	for _, item := range items {
-		work <- item
+		all.Go(func() error { return do(item) })
 	}
-	close(work)
-	done.Wait()
-	return failed
+	return all.Wait()
 }
 
 // furnish makes what is there before anybody forks anything.
