@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/sidecar"
 )
 
 // preStop runs the program as the pod's preStop hook does, and fails when it fails.
@@ -27,7 +28,7 @@ func (r *rig) preStop(args ...string) {
 
 // drain is the command of the preStop hook.
 func (r *rig) drain(args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Getenv(programPath), append([]string{devmesh.DrainCommand}, args...)...)
+	cmd := exec.Command(sidecar.Built(sidecar.Program), append([]string{devmesh.DrainCommand}, args...)...)
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
 		devmesh.EnvRunPath+"="+r.run)

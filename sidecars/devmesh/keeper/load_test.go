@@ -36,7 +36,7 @@ func TestChangesUnderLoadHarmNobody(t *testing.T) {
 		}
 		if i%10 == 9 {
 			r.acked()
-			r.grpc.Stop()
+			r.stopXDS()
 			r.serveXDS()
 		}
 	}

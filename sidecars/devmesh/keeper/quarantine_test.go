@@ -15,10 +15,10 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 )
@@ -40,14 +40,9 @@ func (r *rig) serveRoutes() *routes {
 	r.t.Helper()
 	served := &routes{r: r, changed: make(chan struct{}), refusals: map[string][]time.Time{}}
 	var err error
-	r.XDS, err = serve.New(serve.Config{Sessions: served})
+	r.XDS, r.stopXDS, err = sidecar.Serve(serve.Config{Sessions: served}, net.JoinHostPort(r.node, xdsPort))
 	r.must(err)
-	l, err := net.Listen("tcp", net.JoinHostPort(r.node, xdsPort))
-	r.must(err)
-	r.grpc = grpc.NewServer(serve.ServerOptions()...)
-	r.XDS.Register(r.grpc)
-	go func(g *grpc.Server) { _ = g.Serve(l) }(r.grpc)
-	r.t.Cleanup(r.grpc.Stop)
+	r.t.Cleanup(r.stopXDS)
 	return served
 }
 
@@ -264,7 +259,7 @@ func TestAPartThatEnvoyRefusesIsKeptFromItAndTheOthersAreNot(t *testing.T) {
 	r.answered(served.offerTable("sb-bad"), "sb-bad")
 	r.expect("other", 8080, key("k1"))
 	r.refuses(translate.ReasonRefused, "bad")
-	r.grpc.Stop()
+	r.stopXDS()
 	served = r.serveRoutes()
 	r.answered(served.offerTable("sb-bad"), "sb-bad")
 	r.refuses(translate.ReasonRefused, "bad")

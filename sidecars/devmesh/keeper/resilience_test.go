@@ -45,7 +45,7 @@ func TestRoutesOutliveTheServerThatGaveThem(t *testing.T) {
 	r.serveHTTP(r.fork("10.96.4.2:80"), "fork")
 	r.logged("the sidecar starts", 1)
 	r.logged("routes received", 1)
-	r.grpc.Stop()
+	r.stopXDS()
 	for range 20 {
 		r.expect("fork", 8080, key("k1"))
 		r.expect("baseline", 8080)
@@ -75,7 +75,7 @@ func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
 	r.acked()
 	had := r.table()
 	r.kept()
-	r.grpc.Stop() // no control plane from here
+	r.stopXDS() // no control plane from here
 	kill(process)
 	process = r.sidecar()
 	r.ready()
@@ -112,7 +112,7 @@ func startAlone(t *testing.T, declare func(r *rig)) *rig {
 	r.ready()
 	r.acked()
 	r.kept()
-	r.grpc.Stop()
+	r.stopXDS()
 	kill(process)
 	r.sidecar()
 	r.ready()

@@ -2,10 +2,8 @@ package keeper_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,16 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
-	"switchyard.dev/tools/envoy"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"
@@ -33,46 +27,16 @@ import (
 
 // The test process runs in a network namespace of its own, as the node; each rig
 // has another one, as the pod, joined to it by a cable.
-const (
-	programPath = "SWITCHYARD_TEST_PROGRAM"
-	patience    = 10 * time.Second
-)
+const patience = 10 * time.Second
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
 func TestMain(m *testing.M) {
-	if podnet.Inside() {
-		if err := podnet.Isolate(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(m.Run())
-	}
-	code, err := runIsolated()
-	if err != nil {
+	if err := sidecar.Isolate(sidecar.Program); err != nil {
 		fmt.Fprintln(os.Stderr, "the tests of the sidecar:", err)
-		code = 1
+		os.Exit(1)
 	}
-	os.Exit(code)
-}
-
-// runIsolated builds the sidecar's program and runs this test in a new network
-// namespace.
-func runIsolated() (int, error) {
-	dir, err := os.MkdirTemp("", "devmesh-test-")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	program := filepath.Join(dir, "devmesh")
-	if out, err := exec.Command("go", "build", "-o", program, "switchyard.dev/sidecars/cmd/devmesh").CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("build the program: %w: %s", err, out)
-	}
-	envoyPath, err := envoy.Find(context.Background())
-	if err != nil {
-		return 0, err
-	}
-	return podnet.Rerun(programPath+"="+program, "ENVOY="+envoyPath)
+	os.Exit(m.Run())
 }
 
 // rig is a pod with a baseline application and a sidecar, and a node with an
@@ -87,7 +51,7 @@ type rig struct {
 	under   []string // runs the sidecar, where something is to
 	Board   *xdstest.Board
 	XDS     *serve.Server
-	grpc    *grpc.Server
+	stopXDS func()
 }
 
 var rigs atomic.Int32
@@ -112,10 +76,7 @@ func newRig(t *testing.T) *rig {
 	}
 	r.Board.KeyHeaders(keytest.CustomHeaders()...)
 	r.must(os.WriteFile(filepath.Join(run, "token"), []byte("pod@customer\n"), 0o600))
-	r.must(pod.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{All: true, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
-		return err
-	}))
+	r.must(sidecar.Redirect(pod))
 	return r
 }
 
@@ -159,16 +120,10 @@ func (r *rig) serveXDS() {
 // serveView starts an xDS server on any view.
 func (r *rig) serveView(view serve.View) {
 	r.t.Helper()
-	sessions, err := serve.FromView(serve.ViewConfig{View: view, Identify: identify})
+	var err error
+	r.XDS, r.stopXDS, err = sidecar.ServeView(view, identify, net.JoinHostPort(r.node, xdsPort))
 	r.must(err)
-	r.XDS, err = serve.New(serve.Config{Sessions: sessions})
-	r.must(err)
-	l, err := net.Listen("tcp", net.JoinHostPort(r.node, xdsPort))
-	r.must(err)
-	r.grpc = grpc.NewServer(serve.ServerOptions()...)
-	r.XDS.Register(r.grpc)
-	go func(g *grpc.Server) { _ = g.Serve(l) }(r.grpc)
-	r.t.Cleanup(r.grpc.Stop)
+	r.t.Cleanup(r.stopXDS)
 }
 
 // identify reads tokens of the form pod@workload.
@@ -183,18 +138,18 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 	}, nil
 }
 
+// asPod is what the injector makes of the pod.
+func (r *rig) asPod() sidecar.Pod {
+	return sidecar.Pod{Net: r.pod, Workload: customer, Name: "pod", XDS: xdsPort, Dir: r.run, Token: filepath.Join(r.run, "token"), LogLevel: "info"}
+}
+
 // sidecar starts the program in the pod and gives the process. It is killed at
 // the end of the test.
 func (r *rig) sidecar() *exec.Cmd {
 	r.t.Helper()
-	words := append(slices.Clone(r.under), os.Getenv(programPath))
+	words := append(slices.Clone(r.under), sidecar.Built(sidecar.Program))
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(),
-		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
-		devmesh.EnvXDSAddress+"="+net.JoinHostPort(r.node, xdsPort),
-		devmesh.EnvPodNamespace+"=hotrod", devmesh.EnvPodName+"=pod", devmesh.EnvPodIP+"="+r.address,
-		devmesh.EnvRunPath+"="+r.run, devmesh.EnvTokenFile+"="+filepath.Join(r.run, "token"),
-	)
+	cmd.Env = append(os.Environ(), r.asPod().Environment()...)
 	log, err := os.OpenFile(r.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	r.must(err)
 	defer log.Close()
@@ -231,18 +186,7 @@ func (r *rig) logged(message string, times int) {
 // ready waits until the sidecar says that it takes connections.
 func (r *rig) ready() {
 	r.t.Helper()
-	r.eventually("the sidecar is ready", func() error {
-		response, err := (&http.Client{Timeout: time.Second}).Get(
-			fmt.Sprintf("http://%s:%d%s", r.address, devmesh.ReadinessPort, devmesh.ReadinessPath))
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return errors.New(response.Status)
-		}
-		return nil
-	})
+	r.eventually("the sidecar is ready", func() error { return r.asPod().Ready(r.t.Context()) })
 }
 
 // acked waits until the server knows that the sidecar has what there is.

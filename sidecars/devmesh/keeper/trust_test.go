@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/serve"
 )
 
@@ -32,14 +33,10 @@ func (r *rig) serveXDSWith(ours *trusttest.Authority, p trusttest.Pair) {
 	}
 	sessions, err := serve.FromView(serve.ViewConfig{View: r.Board.View, Identify: identify})
 	r.must(err)
-	r.XDS, err = serve.New(serve.Config{Sessions: sessions, Trust: f.Roots()})
+	r.XDS, r.stopXDS, err = sidecar.Serve(serve.Config{Sessions: sessions, Trust: f.Roots()},
+		net.JoinHostPort(r.node, xdsPort), grpc.Creds(trust.ServerCredentials(config, true)))
 	r.must(err)
-	l, err := net.Listen("tcp", net.JoinHostPort(r.node, xdsPort))
-	r.must(err)
-	r.grpc = grpc.NewServer(append(serve.ServerOptions(), grpc.Creds(trust.ServerCredentials(config, true)))...)
-	r.XDS.Register(r.grpc)
-	go func(g *grpc.Server) { _ = g.Serve(l) }(r.grpc)
-	r.t.Cleanup(r.grpc.Stop)
+	r.t.Cleanup(r.stopXDS)
 }
 
 // trusting has the sidecars of the rig trust an authority, as the injector does.
@@ -113,7 +110,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	})
 	r.must(first.Process.Kill())
 	_ = first.Wait()
-	r.grpc.Stop()
+	r.stopXDS()
 
 	// What is kept counts beside what the pod was made with.
 	trusttest.File(t, r.run, "trust.pem", next.Bundle())
@@ -122,7 +119,7 @@ func TestASidecarSpeaksTLSAndKeepsWhomToTrust(t *testing.T) {
 	r.acked()
 	r.must(second.Process.Kill())
 	_ = second.Wait()
-	r.grpc.Stop()
+	r.stopXDS()
 
 	// What is damaged is passed over, and said.
 	trusttest.File(t, r.run, "trust.pem", []byte("damaged"))

@@ -37,7 +37,7 @@ func measure(ctx context.Context, s settings, w io.Writer) (err error) {
 		n.close()
 		err = errors.Join(err, os.RemoveAll(dir))
 	}()
-	if n.stopRoutes, err = serveRoutes(tableOf(sizes...)); err != nil {
+	if _, n.stopRoutes, err = sidecar.ServeView(still{tableOf(sizes...)}, identify, ":"+xdsPort); err != nil {
 		return err
 	}
 	if s.attacks {

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -81,27 +79,7 @@ type still struct{ table table.Table }
 // Current is serve.View.
 func (s still) Current() (table.Table, <-chan struct{}) { return s.table, nil }
 
-// serveRoutes serves the table to sidecars whose token is the name of their
-// workload, until stop is called.
-func serveRoutes(t table.Table) (stop func(), err error) {
-	sessions, err := serve.FromView(serve.ViewConfig{View: still{t}, Identify: identify})
-	if err != nil {
-		return nil, err
-	}
-	server, err := serve.New(serve.Config{Sessions: sessions})
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort("", xdsPort))
-	if err != nil {
-		return nil, err
-	}
-	g := grpc.NewServer(serve.ServerOptions()...)
-	server.Register(g)
-	go func() { _ = g.Serve(l) }()
-	return g.Stop, nil
-}
-
+// identify takes tokens that name the workload.
 func identify(_ context.Context, token string) (serve.Peer, error) {
 	name, ok := strings.CutPrefix(token, "pod of ")
 	if !ok {

@@ -8,8 +8,6 @@ import (
 	"net/netip"
 	"os"
 
-	"google.golang.org/grpc"
-
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
@@ -26,7 +24,7 @@ type Rig struct {
 	listeners        []net.Listener
 	facts            *xdstest.Facts
 	xds              *serve.Server
-	serving          *grpc.Server
+	stopRoutes       func()
 }
 
 // service is the cluster address of every fork's Service.
@@ -95,8 +93,8 @@ func (r *Rig) Close() error {
 	for _, p := range r.programs {
 		p.Kill()
 	}
-	if r.serving != nil {
-		r.serving.Stop()
+	if r.stopRoutes != nil {
+		r.stopRoutes()
 	}
 	var wrong []error
 	for _, l := range r.listeners {

@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
@@ -35,21 +35,8 @@ func (r *Rig) startRoutes(ctx context.Context, all []App) (err error) {
 	if err := r.facts.Complete(ctx); err != nil {
 		return err
 	}
-	sessions, err := serve.FromView(serve.ViewConfig{View: r.facts.View, Identify: identify})
-	if err != nil {
-		return err
-	}
-	if r.xds, err = serve.New(serve.Config{Sessions: sessions}); err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort(r.pod.Host.String(), xdsPort))
-	if err != nil {
-		return err
-	}
-	r.serving = grpc.NewServer(serve.ServerOptions()...)
-	r.xds.Register(r.serving)
-	go func() { _ = r.serving.Serve(l) }() // until Stop
-	return nil
+	r.xds, r.stopRoutes, err = sidecar.ServeView(r.facts.View, identify, net.JoinHostPort(r.pod.Host.String(), xdsPort))
+	return err
 }
 
 // identify takes the pod's one token.
