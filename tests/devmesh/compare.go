@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -15,26 +13,12 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tests/devmesh/configdump"
+	"switchyard.dev/tests/sidecar"
 )
 
 // dump asks the pod's Envoy for its configuration.
 func (p *pod) dump(ctx context.Context) (configdump.Reading, error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", p.adminSocket())
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy/config_dump", http.NoBody)
-	if err != nil {
-		return configdump.Reading{}, err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return configdump.Reading{}, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := sidecar.Admin(ctx, p.dir, "/config_dump")
 	if err != nil {
 		return configdump.Reading{}, err
 	}

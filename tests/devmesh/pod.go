@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
@@ -79,9 +78,6 @@ func (p *pod) startSidecar() error {
 
 // customHeader holds a whole routing key, for those that baggage cannot hold.
 const customHeader = "x-team-key"
-
-// adminSocket is Envoy's.
-func (p *pod) adminSocket() string { return devmesh.Config{RunPath: p.dir}.AdminSocket() }
 
 // address is where the pod's clients connect to.
 func (p *pod) address() string { return net.JoinHostPort(p.net.IP.String(), fmt.Sprint(workloadPort)) }

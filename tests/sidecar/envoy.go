@@ -1,13 +1,20 @@
 package sidecar
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
+
+	"switchyard.dev/sidecars/devmesh"
 )
 
 // Envoy returns an Envoy with a bootstrap, to be started.
@@ -60,7 +67,7 @@ func Bootstrap(dir string, ways []Way, clusters []Object) (path string, err erro
 		listeners = append(listeners, w.listener())
 	}
 	text, err := json.Marshal(Object{
-		"admin":            Object{"address": Object{"pipe": Object{"path": filepath.Join(dir, "admin.sock")}}},
+		"admin":            Object{"address": Object{"pipe": Object{"path": devmesh.Config{RunPath: dir}.AdminSocket()}}},
 		"static_resources": Object{"listeners": listeners, "clusters": clusters},
 	})
 	if err != nil {
@@ -92,4 +99,24 @@ func with(o, more Object) Object {
 
 func address(a netip.AddrPort) Object {
 	return Object{"socket_address": Object{"address": a.Addr().String(), "port_value": a.Port()}}
+}
+
+// Admin asks an Envoy whose socket for administrators is in a folder.
+func Admin(ctx context.Context, dir, path string) ([]byte, error) {
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", devmesh.Config{RunPath: dir}.AdminSocket())
+		},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy"+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask Envoy for %s: %w", path, err)
+	}
+	defer answer.Body.Close()
+	return io.ReadAll(answer.Body)
 }

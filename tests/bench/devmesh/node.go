@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -165,31 +163,19 @@ func (p *place) await(ctx context.Context) error {
 
 // answers asks once, with the key of the last sandbox where there are any.
 func (p *place) answers(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address().String(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	want := p.answer(plain)
-	request.Header.Set("sd-explain", "1")
+	k := plain
 	if p.sandboxes > 0 {
-		want = p.answer(known)
-		request.Header.Set("baggage", baggage(key(p.sandboxes, used(p.sandboxes)[0])))
+		k = known
 	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	if err != nil {
+	request := bytes.Replace(requests(k, p.sandboxes)[0], []byte("\r\n\r\n"), []byte("\r\nsd-explain: 1\r\n\r\n"), 1)
+	header, body, err := p.ask(ctx, request)
+	switch {
+	case err != nil:
 		return err
-	}
-	defer response.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
-	if err != nil {
-		return err
-	}
-	if response.Header.Get(translate.TableHeader) == translate.NoTable {
+	case header.Get(translate.TableHeader) == translate.NoTable:
 		return errors.New("it has no routes yet")
-	}
-	if !bytes.Equal(got, want) {
-		return fmt.Errorf("%s: %.80q", response.Status, got)
+	case !bytes.Equal(body, p.answer(k)):
+		return fmt.Errorf("the answer is %.80q", body)
 	}
 	return nil
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,26 +109,15 @@ func computed(pid int) (time.Duration, error) {
 type memory struct{ resident, allocated float64 }
 
 func (p *place) memory(ctx context.Context) (m memory, err error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(p.dir, "admin.sock"))
-		},
-	}}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy/memory", http.NoBody)
+	said, err := sidecar.Admin(ctx, p.dir, "/memory")
 	if err != nil {
 		return m, err
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return m, fmt.Errorf("ask Envoy for its memory: %w", err)
-	}
-	defer response.Body.Close()
-	var said struct{ Allocated string }
-	if err := json.NewDecoder(response.Body).Decode(&said); err != nil {
+	var counted struct{ Allocated string }
+	if err := json.Unmarshal(said, &counted); err != nil {
 		return m, err
 	}
-	if m.allocated, err = strconv.ParseFloat(said.Allocated, 64); err != nil {
+	if m.allocated, err = strconv.ParseFloat(counted.Allocated, 64); err != nil {
 		return m, err
 	}
 	m.resident, err = resident(p.envoy)

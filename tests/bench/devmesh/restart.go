@@ -48,7 +48,7 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 	}()
 	request := requests(known, p.sandboxes)[0]
 	for time.Since(began) < patience {
-		body, err := p.ask(ctx, request)
+		_, body, err := p.ask(ctx, request)
 		if bytes.Equal(body, forkBody) {
 			return time.Since(began), nil
 		}
@@ -62,27 +62,26 @@ func (p *place) boot(ctx context.Context) (time.Duration, error) {
 
 // ask sends one request over a connection of its own. An error means that nobody
 // answered, or not with 200.
-func (p *place) ask(ctx context.Context, request []byte) ([]byte, error) {
+func (p *place) ask(ctx context.Context, request []byte) (http.Header, []byte, error) {
 	conn, err := p.connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return nil, err
-	}
-	if _, err := conn.Write(request); err != nil {
-		return nil, err
+	_, err = conn.Write(request)
+	if err = errors.Join(err, conn.SetDeadline(time.Now().Add(5*time.Second))); err != nil {
+		return nil, nil, err
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, errors.New(response.Status)
+		return nil, nil, errors.New(response.Status)
 	}
-	return io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	body, err := io.ReadAll(io.LimitReader(response.Body, 1<<16))
+	return response.Header, body, err
 }
 
 // forget waits until nobody answers any more: what was killed has let go of its
