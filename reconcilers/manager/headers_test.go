@@ -28,12 +28,12 @@ func TestASandboxIsReadyOnceProxiesKnowTheCustomHeaders(t *testing.T) {
 	}
 
 	for _, names := range [][]string{{"x-key"}, {"x-key", "x-team"}, nil} {
-		b.hold()
+		b.Hold()
 		stop()
 		stop = c.manage(manager.Config{RouteServer: routes.address, KeyHeaders: names})
 		c.condition(namedConfig("headers-key"), routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
 		c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady)
-		b.release()
+		b.Release()
 		c.condition(s, crdv1.ConditionReady, "True", "Ready")
 		newest, _, err := c.log.Newest(c.ctx, event.KeyHeaders)
 		if declared, _ := newest.Fact.Data.(*factv1.KeyHeadersDeclared); err != nil || len(declared.GetNames()) != len(names) {

@@ -43,7 +43,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	b := routes.proxy(ns, "b", "customer")
 
 	// b takes its time.
-	b.hold()
+	b.Hold()
 	s := c.sandbox("gated", forkOf("gated-key", ns, "customer"))
 	early := c.everReady(s)
 	_, fork := c.fork(ns)
@@ -57,7 +57,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 
 	// It refuses; and then takes what it gets next.
 	c.eventually("b refuses", func() error {
-		if b.refuse("no such cluster") {
+		if b.Refuse("no such cluster") {
 			return nil
 		}
 		return errors.New("it has nothing to refuse")
@@ -72,7 +72,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 		t.Error("the sandbox was ready while a proxy did not know its key")
 	}
 	other := c.sandbox("other", forkOf("other-key", ns, "customer")) // other rules, so that b gets something new
-	b.release()
+	b.Release()
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
 	c.remove(other)
@@ -166,13 +166,13 @@ func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
   spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: `+ns+`, name: `+w.Name+`}]}}`)
 	c.condition(config, crdv1.ConditionReady, "True", "Ready")
 
-	b.hold()
+	b.Hold()
 	members := config.Spec.SandboxedWorkloads
 	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = nil })
 	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
 	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = members })
 	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
-	b.release()
+	b.Release()
 	c.condition(config, crdv1.ConditionReady, "True", "Ready")
 }
 

@@ -353,10 +353,10 @@ func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
 	s := c.sandbox("group-receipt", forkOf("group-receipt-sb", ns, "customer"))
 	c.available(c.forkFor(ns, "group-receipt-sb"))
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	b.hold()
+	b.Hold()
 	g := c.group("group-receipt", "group-receipt-key", s.Name)
 	c.says(c.condition(g, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), ns+"/b (behind)", `"group-receipt-key"`)
-	b.release()
+	b.Release()
 	c.condition(g, crdv1.ConditionReady, "True", "Ready")
 }
 

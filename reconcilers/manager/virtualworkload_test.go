@@ -163,11 +163,11 @@ func TestAKeyThatIsKeptWaitsForItsProxiesToo(t *testing.T) {
 	c, routes, _, _ := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	b := routes.proxy(ns, "b", "customer")
-	b.hold()
+	b.Hold()
 	c.virtual(ns, "watch", "customer")
 	r := c.leading("virtual-receipt-key", ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
 	c.says(c.condition(r, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), "1 of 2 proxies", ns+"/b (behind)")
-	b.release()
+	b.Release()
 	c.condition(r, crdv1.ConditionReady, "True", "Ready")
 }
 

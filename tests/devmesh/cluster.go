@@ -2,13 +2,11 @@ package devmesh
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,15 +30,12 @@ const (
 	managerAccount = "signadot-controller-manager"
 )
 
-// tokenSeconds is longer than any run: nobody renews tokens here, as a kubelet
-// does.
-const tokenSeconds = 24 * 3600
-
 // cluster is a real API server with the objects that programs are identified by.
 type cluster struct {
 	server *apiserver.Server
 	kube   kubernetes.Interface
 	dir    string
+	sets   map[table.Workload]*appsv1.ReplicaSet
 }
 
 func startCluster(ctx context.Context, dir string) (*cluster, error) {
@@ -48,7 +43,7 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{server: server, dir: dir}
+	c := &cluster{server: server, dir: dir, sets: map[table.Workload]*appsv1.ReplicaSet{}}
 	if c.kube, err = kubernetes.NewForConfig(server.Config); err == nil {
 		err = c.populate(ctx)
 	}
@@ -97,22 +92,16 @@ func (c *cluster) populate(ctx context.Context) error {
 // token asks for a token as a kubelet does, and gives the file that has it. No
 // audience means the API server itself.
 func (c *cluster) token(ctx context.Context, in, account, audience string, pod *corev1.Pod) (string, error) {
-	seconds := int64(tokenSeconds)
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
-	if audience != "" {
-		request.Spec.Audiences = []string{audience}
-	}
 	name := account
 	if pod != nil {
 		name = pod.Name
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID}
 	}
-	answer, err := c.kube.CoreV1().ServiceAccounts(in).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := apiserver.Token(ctx, c.kube, in, account, audience, pod)
 	if err != nil {
-		return "", fmt.Errorf("a token for %s: %w", name, err)
+		return "", err
 	}
 	file := filepath.Join(c.dir, "token-"+name+"-"+audience)
-	return file, os.WriteFile(file, []byte(answer.Status.Token), 0o600)
+	return file, os.WriteFile(file, []byte(token), 0o600)
 }
 
 // account writes the files that a pod of the service account has, and gives the
@@ -149,15 +138,8 @@ func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
 // pod makes a running pod of a workload, owned as controllers own it, and gives
 // the file with its sidecar's token.
 func (c *cluster) pod(ctx context.Context, w table.Workload, name, ip string) (token string, err error) {
-	set, err := c.kube.AppsV1().ReplicaSets(namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	pod, err := apiserver.Pod(ctx, c.kube, c.sets[w], name, "default")
 	if err != nil {
-		return "", err
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{"app": w.Name},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
-	}, Spec: corev1.PodSpec{ServiceAccountName: "default", Containers: []corev1.Container{{Name: "main", Image: "main:1"}}}}
-	if pod, err = c.kube.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return "", err
 	}
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, ContainerStatuses: []corev1.ContainerStatus{
@@ -169,23 +151,8 @@ func (c *cluster) pod(ctx context.Context, w table.Workload, name, ip string) (t
 	return c.token(ctx, namespace, "default", devmesh.TokenAudience, pod)
 }
 
-// replicaSet makes the one of a workload. Whether its owner is there nobody asks:
-// what a token is good for hangs on the references alone.
-func (c *cluster) replicaSet(ctx context.Context, w table.Workload) error {
-	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: w.Name, UID: "uid-of-its-owner", Controller: new(bool)}
-	if w.Kind == "ArgoRollout" {
-		owner.APIVersion, owner.Kind = "argoproj.io/v1alpha1", "Rollout"
-	}
-	*owner.Controller = true
-	labels := map[string]string{"app": w.Name}
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: w.Name, OwnerReferences: []metav1.OwnerReference{owner}}}
-	set.Spec = appsv1.ReplicaSetSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels},
-			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main:1"}}},
-		},
-	}
-	_, err := c.kube.AppsV1().ReplicaSets(namespace).Create(ctx, set, metav1.CreateOptions{})
+// replicaSet makes the one of a workload.
+func (c *cluster) replicaSet(ctx context.Context, w table.Workload) (err error) {
+	c.sets[w], err = apiserver.ReplicaSet(ctx, c.kube, namespace, w.Kind, w.Name)
 	return err
 }

@@ -42,7 +42,7 @@ func (w *World) Try(ctx context.Context, f Fault, n int, seed uint64) (r Result,
 	f.inject(s)
 	defer func() {
 		if s.held != nil {
-			s.held.release()
+			s.held.Release()
 			err = errors.Join(err, w.settle(ctx, s.last))
 		}
 	}()

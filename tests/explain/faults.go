@@ -136,12 +136,12 @@ func (s *story) noAddress() {
 
 func (s *story) notAcknowledged() {
 	s.baseline = meshed[s.random.IntN(len(meshed))]
-	s.held = s.sidecars[slices.IndexFunc(s.sidecars, func(c *sidecar) bool { return c.baseline == s.baseline })]
-	s.held.hold()
+	s.held = s.sidecars[slices.IndexFunc(s.sidecars, func(c *pod) bool { return c.baseline == s.baseline })]
+	s.held.Hold()
 	declared, observed := s.served(nil)
 	s.want = want{
 		verdict: routingv1.Verdict_NOT_ACKNOWLEDGED, because: []uint64{declared, observed},
-		says: []string{s.held.pod, s.sandboxName}, lagging: []string{s.held.pod},
+		says: []string{s.held.name, s.sandboxName}, lagging: []string{s.held.name},
 	}
 	s.before = s.last // of an older version nobody knows who had acknowledged it
 }
@@ -149,8 +149,8 @@ func (s *story) notAcknowledged() {
 // otherPod: one sidecar lags, and the question is about another.
 func (s *story) otherPod() {
 	s.notAcknowledged()
-	i := slices.IndexFunc(s.sidecars, func(c *sidecar) bool { return c.baseline == s.baseline && c != s.held })
-	s.ask = &routingv1.ExplainRequest{Pod: namespace + "/" + s.sidecars[i].pod}
+	i := slices.IndexFunc(s.sidecars, func(c *pod) bool { return c.baseline == s.baseline && c != s.held })
+	s.ask = &routingv1.ExplainRequest{Pod: namespace + "/" + s.sidecars[i].name}
 	s.want = want{verdict: routingv1.Verdict_ROUTED, because: s.want.because, says: []string{s.sandboxName}}
 }
 

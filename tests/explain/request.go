@@ -28,7 +28,7 @@ func (s *story) question() *routingv1.ExplainRequest {
 		s.ask.At = nil // nothing has been reached there
 	}
 	if s.held != nil && s.ask.GetPod() == "" && s.random.IntN(2) == 0 {
-		s.ask.Pod = namespace + "/" + s.held.pod
+		s.ask.Pod = namespace + "/" + s.held.name
 	}
 	return s.ask
 }

@@ -36,7 +36,7 @@ type story struct {
 	ask *routingv1.ExplainRequest
 	// cold asks the route server whose log is not whole.
 	cold bool
-	held *sidecar
+	held *pod
 }
 
 // want is what is true.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,13 +24,11 @@ import (
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sandboxes"
-	"switchyard.dev/xds/endpoint"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/serve"
 )
@@ -59,8 +56,8 @@ type World struct {
 	bus      *frame.Bus
 	log      eventbus.Log
 	newest   map[event.Key]uint64
-	xds      atomic.Pointer[serve.Server]
-	sidecars []*sidecar
+	xds      sidecar.Connected
+	sidecars []*pod
 	closing  []func()
 	running  *errgroup.Group
 }
@@ -117,56 +114,50 @@ func (w *World) openLog(ctx context.Context, dir string) error {
 // serve runs a route server, and gives a client of it.
 func (w *World) serve(ctx context.Context, log eventbus.Reader) (routingv1.RoutingClient, error) {
 	config := server.Config{
-		Log: log, Services: cluster{}, Sidecars: w, Keys: routingkey.Find,
+		Log: log, Services: cluster{}, Sidecars: &w.xds, Keys: routingkey.Find,
 		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 	}
+	address := ""
 	if log == eventbus.Reader(w.log) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		config.Parts = []server.Part{func(ctx context.Context, v *view.View) error { return w.serveXDS(ctx, v, l) }}
-		w.openSidecars(ctx, l.Addr().String())
+		config.Parts = []server.Part{w.xds.Serve(l, identify)}
+		address = l.Addr().String()
 	}
 	main, err := server.New(config)
 	if err != nil {
 		return nil, err
 	}
 	w.running.Go(func() error { return main.Run(ctx) })
-	conn, err := grpc.NewClient(main.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if address != "" {
+		if err := w.openSidecars(ctx, address); err != nil {
+			return nil, err
+		}
+	}
+	conn, err := w.dial(main.GRPCAddress())
 	if err != nil {
 		return nil, err
 	}
-	w.closing = append(w.closing, func() { _ = conn.Close() })
 	return routingv1.NewRoutingClient(conn), nil
 }
 
-// serveXDS serves the sidecars of the world: a token is pod@workload.
-func (w *World) serveXDS(ctx context.Context, v *view.View, l net.Listener) error {
-	sessions, err := serve.FromView(serve.ViewConfig{View: v, Identify: func(_ context.Context, token string) (serve.Peer, error) {
-		pod, name, ok := strings.Cut(token, "@")
-		if !ok {
-			return serve.Peer{}, status.Error(codes.Unauthenticated, "unknown token")
-		}
-		return serve.Peer{Workload: workload(name), Namespace: namespace, Pod: pod, UID: "uid-" + pod}, nil
-	}})
-	if err != nil {
-		return err
+func (w *World) dial(address string) (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err == nil {
+		w.closing = append(w.closing, func() { _ = conn.Close() })
 	}
-	xds, err := serve.New(serve.Config{Sessions: sessions})
-	if err != nil {
-		return err
-	}
-	w.xds.Store(xds)
-	return xds.Run(ctx, l)
+	return conn, err
 }
 
-// Sidecars makes the world the route server's api.Sidecars.
-func (w *World) Sidecars() []api.Sidecar {
-	if xds := w.xds.Load(); xds != nil {
-		return endpoint.SidecarsOf(xds.Acks())
+// identify reads tokens of the form pod@workload.
+func identify(_ context.Context, token string) (serve.Peer, error) {
+	pod, name, ok := strings.Cut(token, "@")
+	if !ok {
+		return serve.Peer{}, status.Error(codes.Unauthenticated, "unknown token")
 	}
-	return nil
+	return serve.Peer{Workload: workload(name), Namespace: namespace, Pod: pod, UID: "uid-" + pod}, nil
 }
 
 func workload(name string) table.Workload {
@@ -255,5 +246,5 @@ func (w *World) settle(ctx context.Context, pos event.Pos) error {
 // underWay tells whether routes were sent to a sidecar that it has not answered
 // yet. They may be older ones than it is to have: it had those before them.
 func (w *World) underWay() bool {
-	return slices.ContainsFunc(w.xds.Load().Acks(), func(a serve.Ack) bool { return a.Sent != a.Acked && !w.holds(a.Pod) })
+	return slices.ContainsFunc(w.xds.Acks(), func(a serve.Ack) bool { return a.Sent != a.Acked && !w.holds(a.Pod) })
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -45,12 +43,16 @@ func StartCluster(ctx context.Context, pods int) (c *Cluster, err error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := c.client.AppsV1().ReplicaSets(customer.Namespace).Create(ctx, replicaSet(), metav1.CreateOptions{})
+	set, err := apiserver.ReplicaSet(ctx, c.client, customer.Namespace, customer.Kind, customer.Name)
 	if err != nil {
 		return nil, err
 	}
 	for i := range pods {
-		token, err := c.pod(ctx, fmt.Sprintf("%s-%d", set.Name, i), set)
+		pod, err := apiserver.Pod(ctx, c.client, set, fmt.Sprintf("%s-%d", set.Name, i), account)
+		if err != nil {
+			return nil, err
+		}
+		token, err := apiserver.Token(ctx, c.client, customer.Namespace, account, identify.Audience, pod)
 		if err != nil {
 			return nil, err
 		}
@@ -61,49 +63,3 @@ func StartCluster(ctx context.Context, pods int) (c *Cluster, err error) {
 
 // Stop ends the API server.
 func (c *Cluster) Stop() error { return c.server.Stop() }
-
-func template() corev1.PodTemplateSpec {
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": customer.Name}},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: account, Containers: []corev1.Container{{Name: "app", Image: "app"}},
-		},
-	}
-}
-
-// replicaSet is that of the Deployment.
-func replicaSet() *appsv1.ReplicaSet {
-	return &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: customer.Name + "-5f6d", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "Deployment", Name: customer.Name, UID: "uid", Controller: new(true),
-		}}},
-		Spec: appsv1.ReplicaSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: template().Labels}, Template: template(),
-		},
-	}
-}
-
-// pod makes a pod and gives its token.
-func (c *Cluster) pod(ctx context.Context, name string, set *appsv1.ReplicaSet) (string, error) {
-	pod, err := c.client.CoreV1().Pods(customer.Namespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: set.Name, UID: set.UID, Controller: new(true),
-		}}},
-		Spec: template().Spec,
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	request, err := c.client.CoreV1().ServiceAccounts(customer.Namespace).CreateToken(ctx, account, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{
-			Audiences: []string{identify.Audience},
-			BoundObjectRef: &authenticationv1.BoundObjectReference{
-				APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID,
-			},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return request.Status.Token, nil
-}

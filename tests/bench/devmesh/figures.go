@@ -167,6 +167,9 @@ func (f *findings) flat(w io.Writer, k kind) {
 	}
 	figures.AtMost(w, name+"-cpu-growth", grown(least.cpu(), most.cpu()), "%", 5)
 	figures.AtMost(w, name+"-throughput-loss", grown(most.rate(), least.rate()), "%", 5)
+	if len(least.p50) != len(most.p50) {
+		return // one was too slow for it
+	}
 	over := func(p *pair) []float64 {
 		return each(p.p50, func(i int, v float64) float64 { return v / p.floorP50[i] })
 	}

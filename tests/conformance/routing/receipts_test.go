@@ -17,12 +17,10 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/peers"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/routeserver/view"
-	"switchyard.dev/xds/endpoint"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
@@ -32,23 +30,6 @@ import (
 type replica struct {
 	*asked
 	xds *grpc.ClientConn
-}
-
-// connected are the sidecars of an xDS server that is there later.
-type connected struct{ server atomic.Pointer[serve.Server] }
-
-func (c *connected) Sidecars() []api.Sidecar {
-	if s := c.server.Load(); s != nil {
-		return endpoint.SidecarsOf(s.Acks())
-	}
-	return nil
-}
-
-func (c *connected) Acknowledged() <-chan struct{} {
-	if s := c.server.Load(); s != nil {
-		return s.Acknowledged()
-	}
-	return nil
 }
 
 // identify reads tokens of the form pod@workload.
@@ -84,22 +65,10 @@ func newReplica(t *testing.T, w *world, names *dns, ip, port string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sidecars connected
-	xds := func(ctx context.Context, v *view.View) error {
-		sessions, err := serve.FromView(serve.ViewConfig{View: v, Identify: identify})
-		if err != nil {
-			return err
-		}
-		s, err := serve.New(serve.Config{Sessions: sessions})
-		if err != nil {
-			return err
-		}
-		sidecars.server.Store(s)
-		return s.Run(ctx, listener)
-	}
+	var sidecars sidecar.Connected
 	a := runServer(t, server.Config{
 		Log: w.reader, GRPCAddress: net.JoinHostPort(ip, port), Name: "at-" + ip,
-		Sidecars: &sidecars, Peers: others, Parts: []server.Part{xds},
+		Sidecars: &sidecars, Peers: others, Parts: []server.Part{sidecars.Serve(listener, identify)},
 	})
 	w.settle(a)
 	return &replica{asked: a, xds: xdstest.Dial(t, listener.Addr().String())}

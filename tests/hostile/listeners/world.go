@@ -10,11 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"switchyard.dev/tests/apiserver"
 )
 
 // World is the cluster that is attacked.
@@ -61,15 +62,7 @@ func (w *World) address(l *Listener, pod int) string {
 // token returns a token of a service account for an audience, bound to a pod unless that
 // is nil.
 func (w *World) token(ctx context.Context, namespace, account, audience string, pod *corev1.Pod) (string, error) {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
-	if pod != nil {
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
-	}
-	got, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("ask for a token of %s/%s: %w", namespace, account, err)
-	}
-	return got.Status.Token, nil
+	return apiserver.Token(ctx, w.client, namespace, account, audience, pod)
 }
 
 // state is what a program's containers hold and have been through.
