@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/wait"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -70,17 +71,8 @@ func dial(t testing.TB, s *embedded.Server, token string, role connect.Role) *na
 	return conn
 }
 
-func await(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
+// await waits for what has to come.
+var await = wait.Holds
 
 func connected(t testing.TB, conn *nats.Conn) *nats.Conn {
 	t.Helper()

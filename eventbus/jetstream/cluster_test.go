@@ -91,7 +91,7 @@ func (c *cluster) startAll(t *testing.T) {
 	for n := range c.nodes {
 		c.start(t, n)
 	}
-	c.await(t, "the servers have a leader", func() bool {
+	await(t, "the servers have a leader", func() bool {
 		current := 0
 		for _, node := range c.nodes {
 			if node.JetStreamIsCurrent() {
@@ -153,22 +153,13 @@ func (c *cluster) crash(t *testing.T) {
 // leader waits until a server leads the stream, and returns which.
 func (c *cluster) leader(t *testing.T) (leads int) {
 	t.Helper()
-	c.await(t, "the stream has a leader", func() bool {
+	await(t, "the stream has a leader", func() bool {
 		leads = slices.IndexFunc(c.nodes[:], func(node *server.Server) bool {
 			return node.Running() && node.JetStreamIsStreamLeader(c.account, jetstream.StreamName)
 		})
 		return leads >= 0
 	})
 	return leads
-}
-
-func (*cluster) await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }
 
 // url names all servers.
@@ -218,7 +209,7 @@ func (c *cluster) empty(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.await(t, "the log of the last test is gone", func() bool {
+	await(t, "the log of the last test is gone", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		err = js.DeleteStream(ctx, jetstream.StreamName)
@@ -271,7 +262,7 @@ func TestServersRefuseWhoCannotShowWhoHeIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.await(t, "the server has decided about "+what, func() bool { return conn.IsConnected() || said.has("cannot be reached") })
+		await(t, "the server has decided about "+what, func() bool { return conn.IsConnected() || said.has("cannot be reached") })
 		if conn.IsConnected() != (what == "") {
 			t.Errorf("with %q: connected is %v", what, conn.IsConnected())
 		}

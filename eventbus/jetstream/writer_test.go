@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/wait"
 )
 
 // way is the network between a client and the bus, which a test can break.
@@ -139,14 +140,8 @@ func TestFactsWhoseAnswerIsLostAreRecordedOnce(t *testing.T) {
 	recorded(t, reader, 3*appenders)
 }
 
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
+// await waits for what has to come.
+var await = wait.Holds
 
 // recorded checks that a log holds n facts, each of another key, and is right.
 func recorded(t *testing.T, log eventbus.Reader, n uint64) []event.Stored {

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/publisher"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/wait"
 )
 
 // world is the objects and their controllers: what they state, they state
@@ -145,17 +146,8 @@ func leadWith(t *testing.T, c publisher.Config, objects map[string]int, mute ...
 	return w, stop
 }
 
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(2 * time.Millisecond):
-		}
-	}
-}
+// await waits for what has to come.
+var await = wait.Holds
 
 func ready(t *testing.T, w *world) {
 	t.Helper()

@@ -32,6 +32,7 @@ import (
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/server"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/wait"
 )
 
 // api is the API server that all tests here share, and the wire to it.
@@ -174,17 +175,8 @@ func open(t *testing.T, p *program, role connect.Role, token string) (*jetstream
 	return log, conn
 }
 
-func await(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(20 * time.Second)
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
+// await waits for what has to come.
+var await = wait.Holds
 
 func get(t *testing.T, url string) (int, string) {
 	t.Helper()

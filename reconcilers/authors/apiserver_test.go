@@ -3,7 +3,6 @@ package authors_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,6 +32,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tests/wait"
 )
 
 // ownAccount is the manager's.
@@ -213,15 +213,7 @@ func injectConfig() inject.Config {
 // eventually waits until holds gives nil.
 func (c *cluster) eventually(what string, holds func() error) {
 	c.t.Helper()
-	err := errors.New("never looked")
-	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); {
-		if err = holds(); err != nil {
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	if err != nil {
-		c.t.Fatalf("%s: %v", what, err)
-	}
+	wait.Eventually(c.t, time.Minute, what, holds)
 }
 
 // write creates the object of a row as a user. A review that takes too long on a slow

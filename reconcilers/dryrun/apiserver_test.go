@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/wait"
 )
 
 // patience is how long a test waits for what has to happen.
@@ -204,17 +205,7 @@ func (c *cluster) config() dryrun.Config {
 // eventually waits until check gives nil.
 func (c *cluster) eventually(what string, check func() error) {
 	c.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Eventually(c.t, patience, what, check)
 }
 
 // said gives the newest fact of every key that the log has now.

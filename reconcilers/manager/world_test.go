@@ -17,6 +17,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/wait"
 )
 
 // create makes an object from YAML.
@@ -68,17 +69,7 @@ func forkOf(id, ns, name string) string {
 // eventually waits until check gives nil.
 func (c *cluster) eventually(what string, check func() error) {
 	c.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	wait.Eventually(c.t, patience, what, check)
 }
 
 // condition waits until a condition of an object has a status and a reason, and

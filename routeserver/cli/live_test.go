@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
@@ -17,6 +16,7 @@ import (
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/wait"
 )
 
 // ok runs a command that has to succeed, and gives what it shows.
@@ -98,15 +98,8 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// eventually waits for something that has to happen.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in 20 s it does not come to be that %s", what)
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds
 
 // lines is a writer whose text can be looked at while it is written.
 type lines struct {

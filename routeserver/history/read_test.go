@@ -5,23 +5,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/sandboxes"
+	"switchyard.dev/tests/wait"
 )
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds
 
 // lastKey is the key of the newest event up to a place.
 func lastKey(w *writer, at event.Pos) event.Key {

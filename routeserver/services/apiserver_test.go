@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,6 +17,7 @@ import (
 
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/wait"
 )
 
 // On a real API server, as an account that first may read nothing, as before
@@ -140,11 +140,5 @@ func hosts(t *testing.T, l *services.Lister) []string {
 	return names
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds

@@ -20,6 +20,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/wait"
 )
 
 func TestATableIsShownOnceItIsWhole(t *testing.T) {
@@ -287,14 +288,8 @@ func whole(t *testing.T, v *view.View) table.Table {
 	return got
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds
 
 // holdsFor looks again and again for something that must not happen.
 func holdsFor(t *testing.T, milliseconds int, what string, holds func() bool) {

@@ -30,6 +30,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/wait"
 )
 
 // patience is how long the API server may take to come up on a busy machine.
@@ -155,15 +156,7 @@ func (k *cluster) eventuallyInjected(prefix string) *corev1.Pod {
 
 func (k *cluster) eventually(what string, holds func() error) {
 	k.t.Helper()
-	err := errors.New("never looked")
-	for deadline := time.Now().Add(30 * time.Second); err != nil && time.Now().Before(deadline); {
-		if err = holds(); err != nil {
-			<-time.After(20 * time.Millisecond)
-		}
-	}
-	if err != nil {
-		k.t.Fatalf("%s: %v", what, err)
-	}
+	wait.Eventually(k.t, 30*time.Second, what, holds)
 }
 
 func (k *cluster) injector(address string) *Injector {

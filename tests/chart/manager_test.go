@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/wait"
 )
 
 const webhookConfiguration = "signadot-mutating-webhook-configuration"
@@ -144,17 +144,7 @@ func (s apiServer) unasked(t *testing.T) client.Client {
 // eventually waits until holds gives nil.
 func (s apiServer) eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not so after %s: %v", what, patience, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	wait.Eventually(t, patience, what, holds)
 }
 
 // expectCount says whether namespace shop, or the cluster for a kind that has no

@@ -20,9 +20,9 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 )
 
 // Where the control plane is, in a network namespace that is its own.
@@ -263,5 +263,5 @@ func (c *control) converged(sidecars int) error {
 // until asks again and again until there is nothing to complain of, for as long as
 // there is patience.
 func until(ctx context.Context, what string, check func() error) error {
-	return frame.Until(ctx, patience, what, check)
+	return wait.Until(ctx, patience, what, check)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
 )
 
@@ -106,17 +107,7 @@ func (w *world) serves(key string, want traffic.Side) error {
 // eventually waits until check has nothing to complain of.
 func (w *world) eventually(what string, within time.Duration, check func() error) {
 	w.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within %s: %v", what, within, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	wait.Eventually(w.t, within, what, check)
 }
 
 // under runs body under 50 requests a second to the customer service, and fails

@@ -37,6 +37,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/argo"
 )
 
@@ -330,17 +331,7 @@ func setImage(u *unstructured.Unstructured, image string) { containerOf(u)["imag
 // eventually waits until check gives nil.
 func (c *cluster) eventually(what string, check func() error) {
 	c.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.Eventually(c.t, patience, what, check)
 }
 
 // condition waits until a condition has a status and a reason, and gives its message.

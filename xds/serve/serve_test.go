@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
@@ -89,15 +90,8 @@ func keys(t *testing.T, r *discoveryv3.DeltaDiscoveryResponse) []string {
 	return found
 }
 
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds
 
 func TestASidecarGetsTheRoutesOfItsOwnWorkload(t *testing.T) {
 	board := xdstest.NewBoard(t)

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/xds/routingkey/keytest"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"
@@ -209,15 +210,5 @@ func (r *rig) acked() {
 // eventually waits until f gives nil.
 func (r *rig) eventually(what string, f func() error) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("in vain: %s: %v", what, err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	wait.Eventually(r.t, patience, what, f)
 }

@@ -11,8 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/wait"
 )
 
 // behind is how far the clock of a manager with an expired certificate is
@@ -87,7 +87,7 @@ func (r *rig) expires(ctx context.Context) (func() error, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = frame.Until(ctx, patience, "an expired certificate of the published authority is served", func() error {
+	err = wait.Until(ctx, patience, "an expired certificate of the published authority is served", func() error {
 		hooks, err := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, r.hooks.Name, metav1.GetOptions{})
 		if err != nil {
 			return err

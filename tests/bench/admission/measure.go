@@ -9,8 +9,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/wait"
 )
 
 // measure makes all bursts and prints the figures.
@@ -156,7 +156,7 @@ func (r *rig) counted(ctx context.Context) ([2]series, error) {
 
 // awaitInjecting waits until the manager is ready and its pods are injected.
 func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
-	return frame.Until(ctx, patience, "pods are injected", func() error {
+	return wait.Until(ctx, patience, "pods are injected", func() error {
 		if _, err := fetch(ctx, "http://"+r.health+"/readyz"); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
 
 // awaitSilence waits until nobody is asked any more.
 func (r *rig) awaitSilence(ctx context.Context, c *creators) error {
-	return frame.Until(ctx, patience, "the API server has forgotten the webhook", func() error { return c.once(ctx, false) })
+	return wait.Until(ctx, patience, "the API server has forgotten the webhook", func() error { return c.once(ctx, false) })
 }
 
 // once creates one pod that asks, and says if it comes in another form than is

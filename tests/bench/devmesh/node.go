@@ -11,11 +11,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/xds/translate"
 )
 
@@ -147,7 +147,7 @@ const patience = 2 * time.Minute
 // await waits until the place answers, and a sidecar with the routes that it is
 // to have. It finds the Envoy, if there is to be one.
 func (p *place) await(ctx context.Context) error {
-	if err := frame.Until(ctx, patience, "it answers", func() error { return p.answers(ctx) }); err != nil || p.process == nil {
+	if err := wait.Until(ctx, patience, "it answers", func() error { return p.answers(ctx) }); err != nil || p.process == nil {
 		return err
 	}
 	p.envoy = p.process.PID()

@@ -37,21 +37,3 @@ func Evenly(n, perSecond int, do func(i int) error) (time.Duration, error) {
 	}
 	return time.Since(began), nil
 }
-
-// Until waits until check finds nothing wrong any more, and returns what it found last
-// when that takes longer than there is patience.
-func Until(ctx context.Context, patience time.Duration, what string, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-}

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/wait"
 )
 
 // Server is the process of the server, as the first one calls it: a log, the
@@ -92,7 +93,7 @@ func (s *Server) Joined(struct{}, *struct{}) error {
 }
 
 func (*Server) await(what string, missing func() int) error {
-	return frame.Until(context.Background(), patience, what, func() error {
+	return wait.Until(context.Background(), patience, what, func() error {
 		if n := missing(); n > 0 {
 			return fmt.Errorf("%d are missing", n)
 		}

@@ -15,6 +15,7 @@ import (
 	pb "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/wait"
 )
 
 // patience is how long a test waits for what must come.
@@ -23,7 +24,7 @@ const patience = time.Minute
 // What tests state, and how they wait for what follows.
 var (
 	declare, member, observe = served.Declare, served.Member, served.Observe
-	churn, eventually        = served.Churn, served.Eventually
+	churn, eventually        = served.Churn, wait.Holds
 )
 
 // world is a log and those who write to it.

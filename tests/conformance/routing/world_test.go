@@ -28,13 +28,14 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/wait"
 )
 
 // patience is how long a test waits for what must come.
 const patience = 30 * time.Second
 
 // What tests state, and how they wait for what follows.
-var declare, member, observe, eventually = served.Declare, served.Member, served.Observe, served.Eventually
+var declare, member, observe, eventually = served.Declare, served.Member, served.Observe, wait.Holds
 
 // world is a log and those who write to it.
 type world struct {

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/wait"
 )
 
 // patience is how long a test waits for what must come.
@@ -140,7 +141,7 @@ func Run(t *testing.T, config server.Config) (m *server.Main, stop func()) {
 		}
 	}
 	var err error
-	Eventually(t, "the server listens", func() bool {
+	wait.Holds(t, "the server listens", func() bool {
 		m, err = server.New(config)
 		return err == nil
 	})
@@ -165,14 +166,4 @@ func Run(t *testing.T, config server.Config) (m *server.Main, stop func()) {
 	}
 	t.Cleanup(stop)
 	return m, stop
-}
-
-// Eventually waits until something holds, as long as a test has patience.
-func Eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
 }

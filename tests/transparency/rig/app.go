@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/transparency/suite"
+	"switchyard.dev/tests/wait"
 )
 
 // App is an application.
@@ -107,5 +107,5 @@ func dials(within func(func() error) error, port uint16) error {
 const patience = 30 * time.Second
 
 func until(ctx context.Context, what string, f func() error) error {
-	return frame.Until(ctx, patience, what, f)
+	return wait.Until(ctx, patience, what, f)
 }

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 )
 
 const appPort = 8080
@@ -148,7 +148,7 @@ const patience = 30 * time.Second
 // await waits until a place passes a body over each way.
 func (p *place) await(ctx context.Context) error {
 	for _, far := range []bool{false, true} {
-		err := frame.Until(ctx, patience, "it answers at "+p.url(far), func() error {
+		err := wait.Until(ctx, patience, "it answers at "+p.url(far), func() error {
 			_, err := p.rate(ctx, transfer{far: far, atOnce: 1, bytes: 1})
 			return err
 		})

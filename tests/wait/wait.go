@@ -1,0 +1,48 @@
+// Package wait waits for what tests and benchmarks bring about.
+package wait
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Until waits until check finds nothing wrong any more, and returns what it found last
+// when that takes longer than there is patience.
+func Until(ctx context.Context, patience time.Duration, what string, check func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Eventually fails a test unless check finds nothing wrong before there is no more patience.
+func Eventually(t testing.TB, patience time.Duration, what string, check func() error) {
+	t.Helper()
+	// Not the test's context: it has ended where a test cleans up.
+	if err := Until(context.Background(), patience, what, check); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Holds fails a test unless something holds within a minute.
+func Holds(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	Eventually(t, time.Minute, what, func() error {
+		if !holds() {
+			return errors.New("it does not hold")
+		}
+		return nil
+	})
+}
