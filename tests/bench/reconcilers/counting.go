@@ -9,12 +9,12 @@ import (
 	"switchyard.dev/tests/sweep/wire"
 )
 
-// asked is one way to ask the API server: what is done to which resource, such as
+// Asked is one way to ask the API server: what is done to which resource, such as
 // "apply deployments" or "patch signadotsandboxes/status".
-type asked struct{ Verb, Resource string }
+type Asked struct{ Verb, Resource string }
 
 // writes says whether it changes something.
-func (a asked) writes() bool {
+func (a Asked) writes() bool {
 	switch a.Verb {
 	case "get", "list", "watch":
 		return false
@@ -24,14 +24,14 @@ func (a asked) writes() bool {
 
 // own says whether it is about the manager's own books: its lease, where its log is,
 // and Events for people. None of them is an object that anybody asked for.
-func (a asked) own() bool {
+func (a Asked) own() bool {
 	return a.Resource == "leases" || a.Resource == "configmaps" || a.Resource == "events"
 }
 
 // counter counts what goes through it, before it is answered.
 type counter struct {
 	mu sync.Mutex
-	of map[asked]int
+	of map[Asked]int
 }
 
 // wrap is what rest.Config.WrapTransport wants.
@@ -45,7 +45,7 @@ func (c *counter) wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 // counts gives the counts as they are.
-func (c *counter) counts() map[asked]int {
+func (c *counter) counts() map[Asked]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.of)
@@ -56,7 +56,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // of reads a request.
-func of(r *http.Request) asked {
+func of(r *http.Request) Asked {
 	resource, name, subresource := wire.Target(r.URL.Path)
 	switch {
 	case resource == "":
@@ -79,5 +79,5 @@ func of(r *http.Request) asked {
 	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch"):
 		verb = "apply"
 	}
-	return asked{verb, resource}
+	return Asked{verb, resource}
 }

@@ -26,42 +26,34 @@ type churned struct {
 // tallied is what was asked, added up.
 type tallied struct {
 	writes, own, reads, lists int
-	of                        map[asked]int
+	of                        map[Asked]int
 }
 
-func tally(s Standing) tallied {
-	t := tallied{of: map[asked]int{}}
-	for _, c := range s.Asked {
-		a := asked{c.Verb, c.Resource}
-		t.of[a] += c.Times
+// since adds up what the manager has asked since an earlier standing.
+func (s Standing) since(before Standing) tallied {
+	t := tallied{of: map[Asked]int{}}
+	for a, n := range s.Asked {
+		if n -= before.Asked[a]; n == 0 {
+			continue
+		}
+		t.of[a] = n
 		switch {
 		case a.writes() && a.own():
-			t.own += c.Times
+			t.own += n
 		case a.writes():
-			t.writes += c.Times
+			t.writes += n
 		case a.Verb == "list":
-			t.lists += c.Times
+			t.lists += n
 		case a.Verb == "get":
-			t.reads += c.Times
+			t.reads += n
 		}
 	}
-	return t
-}
-
-// since takes away what had been asked before.
-func (t tallied) since(before tallied) tallied {
-	for a, n := range before.of {
-		if t.of[a] -= n; t.of[a] == 0 {
-			delete(t.of, a)
-		}
-	}
-	t.writes, t.own, t.reads, t.lists = t.writes-before.writes, t.own-before.own, t.reads-before.reads, t.lists-before.lists
 	return t
 }
 
 // report prints what was measured while the cluster changed.
 func (m *measurement) report(c churned) error {
-	t := tally(c.after).since(tally(c.before))
+	t := c.after.since(c.before)
 	changes := m.play.total()
 	m.count("there-are", c.objects, "objects")
 	m.count("made", changes, "changes")
@@ -96,7 +88,7 @@ func (m *measurement) report(c churned) error {
 // reportResync prints what a manager asked that was started in a cluster where
 // nothing changes.
 func (m *measurement) reportResync(s Standing) error {
-	t := tally(s)
+	t := s.since(Standing{})
 	figures.Told(m.out, "writes-in-a-resync", t.writes, "writes", "0", t.writes == 0)
 	m.count("writes-of-its-own-books-in-a-resync", t.own, "writes")
 	most := 0
@@ -140,8 +132,8 @@ func (m *measurement) print(name string, value float64, unit string) {
 }
 
 // table prints how often what was asked, most often first.
-func (m *measurement) table(of map[asked]int) {
-	kinds := slices.SortedFunc(maps.Keys(of), func(a, b asked) int {
+func (m *measurement) table(of map[Asked]int) {
+	kinds := slices.SortedFunc(maps.Keys(of), func(a, b Asked) int {
 		return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a.Verb+a.Resource, b.Verb+b.Resource))
 	})
 	for _, a := range kinds {

@@ -35,7 +35,8 @@ type Orders struct {
 
 // Standing is where the manager stands.
 type Standing struct {
-	Asked []Count
+	// Asked is how often it has asked the API server, in each way.
+	Asked map[Asked]int
 	// Reconciled is how often each controller has looked at an object.
 	Reconciled map[string]int
 	// Waiting is how many objects are to be looked at.
@@ -44,12 +45,6 @@ type Standing struct {
 	LogReady string
 	// Heap is what of Go's heap is in use, in MiB.
 	Heap float64
-}
-
-// Count is how often something was asked.
-type Count struct {
-	Verb, Resource string
-	Times          int
 }
 
 // managing is the process of the manager.
@@ -64,7 +59,7 @@ type managing struct {
 
 func newManaging() *managing {
 	manager.SpareMemory()
-	return &managing{counter: counter{of: map[asked]int{}}, ended: make(chan error, 1)}
+	return &managing{counter: counter{of: map[Asked]int{}}, ended: make(chan error, 1)}
 }
 
 // Start starts the manager.
@@ -97,9 +92,7 @@ func (m *managing) Look(_ struct{}, s *Standing) error {
 		return errors.Join(errors.New("the manager has ended"), err)
 	default:
 	}
-	for a, n := range m.counter.counts() {
-		s.Asked = append(s.Asked, Count{a.Verb, a.Resource, n})
-	}
+	s.Asked = m.counter.counts()
 	if err := m.main.LogReady(); err != nil {
 		s.LogReady = err.Error()
 	}

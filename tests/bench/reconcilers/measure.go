@@ -77,7 +77,7 @@ func (m *measurement) furnish(ctx context.Context) error {
 	if err := each(workloads, func(w *workload) error { return m.cluster.create(ctx, w) }); err != nil {
 		return err
 	}
-	m.told("furnished in %s: %d workloads that are forked, %d others", time.Since(began), len(m.cluster.baselines), len(m.cluster.others))
+	fmt.Fprintf(os.Stderr, "furnished in %s: %d workloads that are forked, %d others\n", time.Since(began), len(m.cluster.baselines), len(m.cluster.others))
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (m *measurement) fill(ctx context.Context) error {
 		return err
 	}
 	m.cluster.fast = false
-	m.told("filled in %s", time.Since(began))
+	fmt.Fprintf(os.Stderr, "filled in %s\n", time.Since(began))
 	return nil
 }
 
@@ -142,7 +142,7 @@ func (m *measurement) settle(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		if n := tally(s).writes; n != before || s.Waiting > 0 {
+		if n := s.since(Standing{}).writes; n != before || s.Waiting > 0 {
 			before, since = n, time.Now()
 		}
 		if rest := time.Since(since); rest < still {
@@ -217,7 +217,7 @@ func (m *measurement) resync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.told("started again and at rest in %s", time.Since(began))
+	fmt.Fprintf(os.Stderr, "started again and at rest in %s\n", time.Since(began))
 	return m.reportResync(s)
 }
 
@@ -250,7 +250,7 @@ func (m *measurement) kinds(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		m.reportKind(a.kind, tally(after).since(tally(before)))
+		m.reportKind(a.kind, after.since(before))
 	}
 	return nil
 }
@@ -270,9 +270,4 @@ func (r *rig) objects(ctx context.Context) (n int, err error) {
 		n += len(list.Items)
 	}
 	return n, nil
-}
-
-// told prints where the run is, for those who wait.
-func (m *measurement) told(format string, arguments ...any) {
-	fmt.Fprintf(os.Stderr, format+"\n", arguments...)
 }

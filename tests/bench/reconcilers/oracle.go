@@ -46,18 +46,21 @@ func (r *rig) lookAround(ctx context.Context) (seen, error) {
 		s.forks[w.Annotations[crdv1.AnnotationRoutingKey]+" "+w.Namespace+"/"+w.Spec.Baseline.Name] = w
 	}
 	for i := range deployments.Items {
-		d := &deployments.Items[i]
-		if s.deployments[d.Namespace+"/"+d.Name] = d; d.Labels[crdv1.LabelForkedWorkload] != "" {
-			s.madeDeployments++
-		}
+		s.madeDeployments += keep(s.deployments, &deployments.Items[i])
 	}
 	for i := range services.Items {
-		v := &services.Items[i]
-		if s.services[v.Namespace+"/"+v.Name] = v; v.Labels[crdv1.LabelForkedWorkload] != "" {
-			s.madeServices++
-		}
+		s.madeServices += keep(s.services, &services.Items[i])
 	}
 	return s, nil
+}
+
+// keep keeps an object by its namespace and name, and returns 1 if it is of a fork.
+func keep[O client.Object](all map[string]O, o O) int {
+	all[o.GetNamespace()+"/"+o.GetName()] = o
+	if o.GetLabels()[crdv1.LabelForkedWorkload] != "" {
+		return 1
+	}
+	return 0
 }
 
 // agree says what does not agree with what was asked for; nil when all does.
