@@ -29,7 +29,7 @@ func newLink(t *testing.T, b *bus) *link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := b.address // stays the same from now on
+	address := b.serving.Address // stays the same from now on
 	l := &link{listener: listener, to: func() string { return address }, conns: map[net.Conn]struct{}{}}
 	go l.serve()
 	t.Cleanup(func() {

@@ -5,13 +5,18 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"switchyard.dev/tests/process"
 )
 
 var runFor = flag.Duration("run-for", 10*time.Second, "how long to read and write under faults")
 
 func TestMain(m *testing.M) {
-	if store := os.Getenv(busStore); store != "" {
-		os.Exit(serveBus(store, os.Getenv(busAddress)))
+	if process.Role() == roleBus {
+		if process.Answer(Bus{}) != nil {
+			os.Exit(1)
+		}
+		return
 	}
 	os.Exit(m.Run())
 }
