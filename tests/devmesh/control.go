@@ -1,12 +1,9 @@
 package devmesh
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tests/wait"
@@ -48,14 +46,12 @@ type control struct {
 	routing routingv1.RoutingClient
 	conn    *grpc.ClientConn
 
-	bus, routes, publisher *program.Program
+	bus, routes *program.Program
+	publisher   *process.Process
 
 	mu      sync.Mutex
 	objects map[event.Key]event.Fact
 	order   []event.Key
-	stdin   io.WriteCloser
-	asked   map[uint64]chan event.Pos
-	last    uint64
 	tip     event.Pos
 }
 
@@ -69,7 +65,6 @@ func newControl(ctx context.Context, c *cluster, dir string) (*control, error) {
 	return &control{
 		ctx: ctx, dir: dir, cluster: c, conn: conn, routing: routingv1.NewRoutingClient(conn),
 		objects: map[event.Key]event.Fact{event.KeyHeaders: headers}, order: []event.Key{event.KeyHeaders},
-		asked: map[uint64]chan event.Pos{},
 	}, nil
 }
 
@@ -84,9 +79,9 @@ func (c *control) startAll() error {
 
 // killAll ends all programs without warning.
 func (c *control) killAll() {
-	for _, p := range []*program.Program{c.bus, c.routes, c.publisher} {
-		p.Kill()
-	}
+	c.bus.Kill()
+	c.routes.Kill()
+	c.publisher.Kill()
 }
 
 // close ends everything.
@@ -129,92 +124,45 @@ func (c *control) startPublisher() error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(c.ctx), os.Args[0])
-	cmd.Env = []string{
-		roleVariable + "=" + rolePublisher, publisherURL + "=nats://" + busAddress, publisherToken + "=" + token,
-		publisherStore + "=" + filepath.Join(c.dir, "witness.json"),
-	}
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	answers, says, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	cmd.Stdout = says
-	c.publisher, err = program.Start(c.dir, "publisher", cmd, nil)
-	_ = says.Close() // the child has its own
-	if err != nil {
-		return err
-	}
-	go c.hear(answers)
+	p := Publishing{URL: "nats://" + busAddress, Token: token, Store: filepath.Join(c.dir, "witness.json"), Log: filepath.Join(c.dir, "publisher.log")}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stdin = stdin
 	for _, key := range c.order {
-		if f, ok := c.objects[key]; ok {
-			if err := c.tell(0, f); err != nil {
-				return err
-			}
+		m, err := event.Encode(c.objects[key])
+		if err != nil {
+			return err
 		}
+		p.Present = append(p.Present, m)
 	}
-	return json.NewEncoder(stdin).Encode(told{Begin: true})
-}
-
-// hear takes the publisher's answers.
-func (c *control) hear(answers io.ReadCloser) {
-	defer answers.Close()
-	for lines := bufio.NewScanner(answers); lines.Scan(); {
-		var s stated
-		if json.Unmarshal(lines.Bytes(), &s) != nil {
-			continue // a line that was cut off by a kill
-		}
-		c.mu.Lock()
-		if c.asked[s.ID] != nil {
-			c.asked[s.ID] <- s.Pos
-			delete(c.asked, s.ID)
-		}
-		if s.Pos.Epoch != c.tip.Epoch || s.Pos.Seq > c.tip.Seq {
-			c.tip = s.Pos
-		}
-		c.mu.Unlock()
-	}
-}
-
-// tell writes to the publisher. The lock is held.
-func (c *control) tell(id uint64, f event.Fact) error {
-	m, err := event.Encode(f)
-	if err != nil {
+	if c.publisher, err = process.Start(rolePublisher); err != nil {
 		return err
 	}
-	return json.NewEncoder(c.stdin).Encode(told{ID: id, Fact: m})
+	return c.publisher.Call("Open", p, nil)
 }
 
 // state states a fact and gives its place in the log.
-func (c *control) state(key event.Key, data proto.Message) (event.Pos, error) {
+func (c *control) state(key event.Key, data proto.Message) (pos event.Pos, err error) {
 	f := event.Fact{Key: key, Data: data, Time: time.Now()}
-	answer := make(chan event.Pos, 1)
+	m, err := event.Encode(f)
+	if err != nil {
+		return pos, err
+	}
 	c.mu.Lock()
 	if _, known := c.objects[key]; !known {
 		c.order = append(c.order, key)
 	}
 	c.objects[key] = f
-	c.last++
-	c.asked[c.last] = answer
-	err := c.tell(c.last, f)
+	to := c.publisher
 	c.mu.Unlock()
-	if err != nil {
-		return event.Pos{}, fmt.Errorf("tell the publisher of %s: %w", key, err)
+	if err := to.Call("State", m, &pos); err != nil {
+		return pos, fmt.Errorf("state %s: %w", key, err)
 	}
-	select {
-	case pos := <-answer:
-		return pos, nil
-	case <-time.After(patience):
-		return event.Pos{}, fmt.Errorf("%s has not been recorded within %s", key, patience)
-	case <-c.ctx.Done():
-		return event.Pos{}, c.ctx.Err()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if pos.Epoch != c.tip.Epoch || pos.Seq > c.tip.Seq {
+		c.tip = pos
 	}
+	return pos, nil
 }
 
 // reached is the newest place that the publisher has told of.
@@ -227,7 +175,7 @@ func (c *control) reached() event.Pos {
 // whole waits until the route server has a whole table.
 func (c *control) whole() error {
 	return until(c.ctx, "the route server has a table", func() error {
-		for _, p := range []*program.Program{c.bus, c.routes, c.publisher} {
+		for _, p := range []*program.Program{c.bus, c.routes} {
 			if err := p.Running(); err != nil {
 				return err
 			}

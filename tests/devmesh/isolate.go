@@ -8,13 +8,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/sidecar"
 )
 
 // What this program is when it was started by itself.
 const (
-	roleVariable  = "SWITCHYARD_ENDURE_ROLE"
 	rolePublisher = "publisher"
+	roleVariable  = "SWITCHYARD_ENDURE_ROLE"
 	roleInCluster = "in-cluster"
 )
 
@@ -23,10 +24,10 @@ const (
 // TestMain. In a process that plays a part of the control plane it does not
 // return either. It needs root, the source around the working directory, and go.
 func Isolate() error {
-	switch os.Getenv(roleVariable) {
-	case rolePublisher:
-		os.Exit(exitCode(servePublisher(os.Stdin, os.Stdout)))
-	case roleInCluster:
+	if process.Role() == rolePublisher {
+		os.Exit(exitCode(process.Answer(&Publisher{})))
+	}
+	if os.Getenv(roleVariable) == roleInCluster {
 		os.Exit(exitCode(enterCluster(os.Args[1:])))
 	}
 	if podnet.Inside() {

@@ -76,6 +76,15 @@ func (p *Process) Call(method string, arguments, reply any) error {
 // ID is the process's.
 func (p *Process) ID() int { return p.cmd.Process.Pid }
 
+// Kill ends the process without warning.
+func (p *Process) Kill() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill() // it may have ended
+	_ = p.Close()
+}
+
 // Close ends the process.
 func (p *Process) Close() error { return errors.Join(p.calls.Close(), p.cmd.Wait()) }
 
