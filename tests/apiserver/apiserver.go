@@ -58,6 +58,22 @@ func Start(flags ...string) (*Server, error) {
 	return s, nil
 }
 
+// Access is how another process reaches the API server as an administrator.
+type Access struct {
+	Host          string
+	CA, Cert, Key []byte
+}
+
+// Access returns how it is reached.
+func (s *Server) Access() Access {
+	return Access{s.Config.Host, s.Config.CAData, s.Config.CertData, s.Config.KeyData}
+}
+
+// Config returns the configuration of a client.
+func (a Access) Config() *rest.Config {
+	return &rest.Config{Host: a.Host, TLSClientConfig: rest.TLSClientConfig{CAData: a.CA, CertData: a.Cert, KeyData: a.Key}}
+}
+
 func customResources() ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	root, err := crd.Root()
 	if err != nil {

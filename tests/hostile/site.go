@@ -31,11 +31,7 @@ func Open(ctx context.Context, c *Cluster) (s *Site, err error) {
 	if s.target, err = process.Start(Role); err != nil {
 		return nil, err
 	}
-	tls := c.server.Config.TLSClientConfig
-	opening := Opening{
-		Host: c.server.Config.Host, Authority: tls.CAData, Certificate: tls.CertData, Key: tls.KeyData,
-		Sandboxes: sandboxes, QPS: c.server.Config.QPS,
-	}
+	opening := Opening{Access: c.server.Access(), Sandboxes: sandboxes, QPS: c.server.Config.QPS}
 	if err := s.target.Call("Open", opening, &s.address); err != nil {
 		return nil, errors.Join(err, s.target.Close())
 	}

@@ -10,9 +10,9 @@ import (
 	"runtime/debug"
 
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/xds/endpoint"
 	"switchyard.dev/xds/xdstest"
 )
@@ -30,12 +30,9 @@ type Target struct {
 // Opening says which API server stands behind the endpoint, and how many
 // sandboxes there are at first.
 type Opening struct {
-	Host        string
-	Authority   []byte
-	Certificate []byte
-	Key         []byte
-	Sandboxes   int
-	QPS         float32
+	Access    apiserver.Access
+	Sandboxes int
+	QPS       float32
 }
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "default", Name: "customer"}
@@ -55,10 +52,9 @@ func (t *Target) Open(o Opening, address *string) error {
 	if err := t.facts.Complete(ctx); err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(&rest.Config{
-		Host: o.Host, QPS: o.QPS, Burst: int(o.QPS),
-		TLSClientConfig: rest.TLSClientConfig{CAData: o.Authority, CertData: o.Certificate, KeyData: o.Key},
-	})
+	access := o.Access.Config()
+	access.QPS, access.Burst = o.QPS, int(o.QPS)
+	client, err := kubernetes.NewForConfig(access)
 	if err != nil {
 		return err
 	}

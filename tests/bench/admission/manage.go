@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -20,6 +19,7 @@ import (
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/process"
 )
 
@@ -31,11 +31,8 @@ const routingLog = "switchyard-routing-log"
 
 // Orders are what the process of the manager is to do.
 type Orders struct {
-	// Host and the rest reach the API server.
-	Host            string
-	CA, Cert, Key   []byte
-	Webhook, Health string
-	Metrics         string
+	Access                   apiserver.Access
+	Webhook, Health, Metrics string
 	// Behind is how far the webhook's clock is behind. Where it is, only the
 	// webhook runs: the manager's other parts have no clock to set.
 	Behind time.Duration
@@ -85,7 +82,7 @@ func manage(ctx context.Context) error {
 }
 
 func (o Orders) run(ctx context.Context) error {
-	access := &rest.Config{Host: o.Host, TLSClientConfig: rest.TLSClientConfig{CAData: o.CA, CertData: o.Cert, KeyData: o.Key}}
+	access := o.Access.Config()
 	// What matters is returned; the rest is of a manager that ends while it starts.
 	log := slog.New(slog.DiscardHandler)
 	ctrllog.SetLogger(logr.Discard())

@@ -104,9 +104,7 @@ func (r *rig) register(ctx context.Context, there bool) error {
 
 // orders are those of a manager at the rig's places.
 func (r *rig) orders() Orders {
-	access := r.server.Config
-	return Orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
-		Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
+	return Orders{Access: r.server.Access(), Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
 }
 
 // access gives a configuration with a connection of its own.

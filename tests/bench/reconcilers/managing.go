@@ -9,13 +9,13 @@ import (
 	"runtime"
 
 	"github.com/go-logr/logr"
-	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/bench/frame"
 )
 
@@ -24,9 +24,7 @@ const roleManager = "manager"
 
 // Orders are what the process of the manager is to work with.
 type Orders struct {
-	// Host and the rest reach the API server.
-	Host          string
-	CA, Cert, Key []byte
+	Access apiserver.Access
 	// Bus is the URL of the event bus, and Token a file with the token for it.
 	Bus, Token string
 	// Profiles is a directory for profiles; empty for none.
@@ -72,7 +70,7 @@ func (m *managing) Start(o Orders, _ *struct{}) error {
 	if err != nil {
 		return err
 	}
-	access := &rest.Config{Host: o.Host, TLSClientConfig: rest.TLSClientConfig{CAData: o.CA, CertData: o.Cert, KeyData: o.Key}}
+	access := o.Access.Config()
 	access.Wrap(m.counter.wrap)
 	ctx := context.Background()
 	m.main, err = manager.New(ctx, manager.Config{

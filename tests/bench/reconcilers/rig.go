@@ -129,9 +129,7 @@ func (r *rig) manage(ctx context.Context, profiles string) (err error) {
 	if r.manager, err = process.Start(roleManager); err != nil {
 		return err
 	}
-	access := r.server.Config
-	o := Orders{Host: access.Host, CA: access.CAData, Cert: access.CertData, Key: access.KeyData,
-		Bus: "nats://" + r.bus.Addr().String(), Token: r.token(), Profiles: profiles}
+	o := Orders{Access: r.server.Access(), Bus: "nats://" + r.bus.Addr().String(), Token: r.token(), Profiles: profiles}
 	if err := r.manager.Call("Start", o, &struct{}{}); err != nil {
 		return err
 	}
