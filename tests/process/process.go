@@ -1,7 +1,7 @@
 // Package process starts this program again, in another role and a process of
 // its own, and calls it over its standard input and output: so its memory and its
 // processor time are those of the role alone, and it ends when its starter does,
-// however that ends.
+// however that ends. It also tells what memory and processor time processes take.
 //
 // A program that does so owes, at its very beginning:
 //

@@ -70,12 +70,12 @@ func (n *node) sufferOne(ctx context.Context, s settings, k attack.Kind, number 
 	}
 	defer l.Close()
 	go func() { _ = attack.Serve(l) }() // ends with the listener
-	real, err := p.program()
+	running, err := p.program()
 	if err != nil {
 		return found, err
 	}
-	defer real.Kill()
-	return found, found.attack(ctx, p.address().String(), real.PID(), s, k)
+	defer running.Kill()
+	return found, found.attack(ctx, p.address().String(), running.PID(), s, k)
 }
 
 // attack waits until honest requests are served, and lets the others come.

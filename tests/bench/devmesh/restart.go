@@ -38,12 +38,12 @@ func (f *findings) restart(ctx context.Context, n *node) error {
 // crashes.
 func (p *place) boot(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
-	real, err := p.program()
+	running, err := p.program()
 	if err != nil {
 		return 0, err
 	}
 	defer func() {
-		real.Kill()
+		running.Kill()
 		p.forget(ctx)
 	}()
 	request := requests(known, p.sandboxes)[0]
