@@ -55,6 +55,7 @@ type Status struct {
 // Bus is a bus under test: a process of its own.
 type Bus struct {
 	program     *program.Program
+	conn        *nats.Conn // that startOpen made
 	streamBytes int64
 
 	mu      sync.Mutex
@@ -211,12 +212,30 @@ func (b *Bus) AwaitReady(ctx context.Context) error {
 func (b *Bus) Kill() {
 	b.program.Kill()
 	<-b.ended
+	if b.conn != nil {
+		b.conn.Close()
+	}
 }
 
 // Stop ends the bus as a pod is ended.
 func (b *Bus) Stop() {
 	_ = b.program.Terminate(30 * time.Second) // how it ended shows in what is left
 	<-b.ended
+}
+
+// startOpen starts a bus, waits until it is ready, and opens its log as its writer has it.
+// Killing the bus closes that too.
+func startOpen(ctx context.Context, c BusConfig, out io.Writer, scratch string) (b *Bus, log *jetstream.Log, err error) {
+	if b, err = StartBus(c, out); err != nil {
+		return nil, nil, err
+	}
+	if err = b.AwaitReady(ctx); err == nil {
+		log, b.conn, err = b.Open(scratch)
+	}
+	if err != nil {
+		b.Kill()
+	}
+	return b, log, err
 }
 
 // Open gives the log on the bus as its writer has it, and its connection.

@@ -43,21 +43,13 @@ func (c Corruptions) model(ctx context.Context, name string, end func(*Bus), cau
 		return model{}, err
 	}
 	m := model{name: name, caught: caught, dir: filepath.Join(dir, "store")}
-	bus, err := StartBus(BusConfig{Store: m.dir}, c.Log)
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	bus, log, err := startOpen(ctx, BusConfig{Store: m.dir}, c.Log, dir)
 	if err != nil {
 		return model{}, err
 	}
 	defer bus.Kill()
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	if err := bus.AwaitReady(ctx); err != nil {
-		return model{}, err
-	}
-	log, conn, err := bus.Open(dir)
-	if err != nil {
-		return model{}, err
-	}
-	defer conn.Close()
 	// The witness is there, wherever the log is by then.
 	begun := func() error {
 		return bus.Await(ctx, "has a witness", func(s Status) bool { return s.Witnessed > 0 })
@@ -91,19 +83,11 @@ func (c Corruptions) reread(ctx context.Context, store string) ([]event.Stored, 
 	if err := os.CopyFS(filepath.Join(dir, "store"), os.DirFS(store)); err != nil {
 		return nil, err
 	}
-	bus, err := StartBus(BusConfig{Store: filepath.Join(dir, "store")}, c.Log)
+	bus, log, err := startOpen(ctx, BusConfig{Store: filepath.Join(dir, "store")}, c.Log, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer bus.Kill()
-	if err := bus.AwaitReady(ctx); err != nil {
-		return nil, err
-	}
-	log, conn, err := bus.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer conn.Close()
 	if _, err := beginWith(ctx, log, event.Mark{}); err != nil {
 		return nil, err
 	}

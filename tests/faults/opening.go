@@ -61,19 +61,11 @@ func (o Openings) Run(ctx context.Context) (f OpeningFigures, err error) {
 
 // write writes a log of at least as many events as asked for.
 func (o Openings) write(ctx context.Context, config BusConfig) (int, error) {
-	bus, err := StartBus(config, o.Log)
+	bus, log, err := startOpen(ctx, config, o.Log, o.Scratch)
 	if err != nil {
 		return 0, err
 	}
 	defer bus.Kill()
-	if err := bus.AwaitReady(ctx); err != nil {
-		return 0, err
-	}
-	log, conn, err := bus.Open(o.Scratch)
-	if err != nil {
-		return 0, err
-	}
-	defer conn.Close()
 	if _, err := beginWith(ctx, log, event.Mark{}); err != nil {
 		return 0, err
 	}

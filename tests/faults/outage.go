@@ -91,21 +91,13 @@ func (o Outage) Run(ctx context.Context) (f OutageFigures, err error) {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, v.remove(), os.RemoveAll(dir)) }()
-	bus, err := StartBus(BusConfig{Store: filepath.Join(v.dir, "store")}, o.Log)
+	ctx, cancel := context.WithTimeout(ctx, o.For+2*stepTimeout)
+	defer cancel()
+	bus, log, err := startOpen(ctx, BusConfig{Store: filepath.Join(v.dir, "store")}, o.Log, o.Scratch)
 	if err != nil {
 		return f, err
 	}
 	defer bus.Kill()
-	ctx, cancel := context.WithTimeout(ctx, o.For+2*stepTimeout)
-	defer cancel()
-	if err := bus.AwaitReady(ctx); err != nil {
-		return f, err
-	}
-	log, conn, err := bus.Open(o.Scratch)
-	if err != nil {
-		return f, err
-	}
-	defer conn.Close()
 	ledger := &Ledger{}
 	if _, err := beginWith(ctx, log, ledger.Tip()); err != nil {
 		return f, err

@@ -125,21 +125,13 @@ func (c PowerCuts) round(ctx context.Context, disk *Disk, ledger *Ledger, random
 
 // writeAndCut lets writers write for a while and then cuts the power under them.
 func (c PowerCuts) writeAndCut(ctx context.Context, disk *Disk, config BusConfig, w Writing, delay time.Duration) error {
-	bus, err := StartBus(config, c.Log)
+	bounded, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	bus, log, err := startOpen(bounded, config, c.Log, c.Scratch)
 	if err != nil {
 		return err
 	}
 	defer bus.Kill()
-	bounded, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	if err := bus.AwaitReady(bounded); err != nil {
-		return err
-	}
-	log, conn, err := bus.Open(c.Scratch)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	if _, err := beginWith(bounded, log, w.Ledger.Tip()); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
