@@ -25,9 +25,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/keeper"
-	"switchyard.dev/sidecars/redirect"
-	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tools/envoy"
 )
 
@@ -70,10 +69,7 @@ func (w *world) sidecar() {
 	if err := os.WriteFile(token, []byte(w.podToken()), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := w.pod.Do(func() error {
-		_, err := redirect.Apply(spec.Spec{Ports: []uint16{workloadPort}, Except: []uint16{devmesh.ReadinessPort}, To: devmesh.ListenerPort}, redirect.Config{})
-		return err
-	}); err != nil {
+	if err := sidecar.Redirect(w.pod, workloadPort); err != nil {
 		w.t.Fatal(err)
 	}
 	run, err := os.MkdirTemp("/tmp", "mesh") // short: a socket's path has 108 bytes at most
