@@ -68,10 +68,10 @@ var (
 
 // Reader is a log as those see it who only read.
 type Reader interface {
-	// Tip gives the epoch and the sequence of the last event. ErrNoLog when
+	// Tip returns the epoch and the sequence of the last event. ErrNoLog when
 	// there is no log.
 	Tip(ctx context.Context) (event.Pos, error)
-	// Follow gives the newest fact of each key, in log order, and then each new
+	// Follow returns the newest fact of each key, in log order, and then each new
 	// fact as it is recorded. ErrNoLog when there is no log.
 	//
 	// What a follower has given is the whole present only from the Tip on that
@@ -81,15 +81,15 @@ type Reader interface {
 	// An event of a newer kind comes as a fact that has a Key and no Data, so
 	// that every place up to the Tip is reached. Pass over it.
 	Follow(ctx context.Context) (Follower, error)
-	// Read gives every event behind a place, in order and as it was written, and
+	// Read returns every event behind a place, in order and as it was written, and
 	// then each new one. Give Pos{} to read from the floor. ErrNoLog when there
 	// is no log, ErrEpochEnded when the place is of another epoch, ErrGone when
 	// the event behind it is no longer kept.
 	Read(ctx context.Context, behind event.Pos) (Cursor, error)
-	// HistoryOf gives every event of one key that is kept, oldest first; none
+	// HistoryOf returns every event of one key that is kept, oldest first; none
 	// when there is none. ErrNoLog when there is no log.
 	HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error)
-	// Kept tells what the log keeps. ErrNoLog when there is no log.
+	// Kept returns what the log keeps. ErrNoLog when there is no log.
 	Kept(ctx context.Context) (Kept, error)
 }
 
@@ -106,7 +106,7 @@ type Kept struct {
 // Follower reads forward through one epoch. One goroutine at a time uses it;
 // Close may come from any.
 type Follower interface {
-	// Next waits for at least one fact and gives all that are there, in log
+	// Next waits for at least one fact and returns all that are there, in log
 	// order, at most a few thousand. ErrEpochEnded when the log began again;
 	// ErrGone when the follower is so far behind that the log has forgotten what
 	// it needs; ErrDamaged when an event does not read; ctx.Err() when ctx ends;
@@ -135,10 +135,10 @@ type Log interface {
 	// one it is verified from floor to tip: ErrDamaged when an event is missing
 	// or does not fit its checksum, or when the log has the epoch of known and is
 	// not the log that had that Mark: it ends earlier, or has another checksum
-	// there. It gives the Mark of the tip.
+	// there. It returns the Mark of the tip.
 	Begin(ctx context.Context, known event.Mark) (event.Mark, error)
 	// Restart ends the epoch named, if it is still the present one, and begins an
-	// empty new one, of which it gives the first Mark. With an empty name it ends
+	// empty new one, of which it returns the first Mark. With an empty name it ends
 	// whichever there is. ErrEpochEnded when another one has begun already.
 	Restart(ctx context.Context, epoch string) (event.Mark, error)
 	// Append records a fact if the newest one of its key is still at sequence
@@ -150,7 +150,7 @@ type Log interface {
 	// that others have written and forgotten more than this value has ever read:
 	// call Begin.
 	Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error)
-	// Newest gives the newest fact of a key, tombstones included; false when
+	// Newest returns the newest fact of a key, tombstones included; false when
 	// the key has none that is kept. When the newest event is of a kind that this
 	// version does not know, the fact has no Data and only Pos counts.
 	Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error)

@@ -15,7 +15,7 @@ type Verifier struct {
 	begun bool
 }
 
-// NewVerifier gives a Verifier of the log of an epoch. It holds the log against
+// NewVerifier returns a Verifier of the log of an epoch. It holds the log against
 // a Mark that was kept elsewhere; give the zero Mark, or one of another epoch,
 // when there is none to hold it against.
 func NewVerifier(epoch string, known event.Mark) *Verifier {
@@ -53,7 +53,7 @@ func (v *Verifier) check(s event.Stored) (event.Mark, error) {
 	return event.CheckFirst(s)
 }
 
-// Done tells whether the log that was taken is whole up to its tip, and gives
+// Done reports whether the log that was taken is whole up to its tip, and gives
 // the tip's Mark. ErrDamaged when events are missing at its end: before tip,
 // which is where the log says that it ends, or before the known place.
 func (v *Verifier) Done(tip event.Pos) (event.Mark, error) {

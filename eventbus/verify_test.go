@@ -11,7 +11,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// recorded gives a log of n events, of which the third is a Floor, and its marks.
+// recorded returns a log of n events, of which the third is a Floor, and its marks.
 func recorded(t *testing.T, n int) ([]event.Stored, []event.Mark) {
 	t.Helper()
 	last := event.Before("e")

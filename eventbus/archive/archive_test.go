@@ -27,7 +27,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 const epoch = "4y2kq7m9x1v3tz8b"
 
-// sealed gives a log of messages, one second apart.
+// sealed returns a log of messages, one second apart.
 func sealed(messages ...event.Message) []event.Stored {
 	last := event.Before(epoch)
 	var out []event.Stored

@@ -28,10 +28,10 @@ type Header struct {
 // Len is how many events the archive is to have.
 func (h Header) Len() uint64 { return h.Tip + 1 - h.Floor }
 
-// TipPos gives the place of the last event.
+// TipPos returns the place of the last event.
 func (h Header) TipPos() event.Pos { return event.Pos{Epoch: h.Epoch, Seq: h.Tip} }
 
-// Validate tells what is wrong with a Header, or nil.
+// Validate returns what is wrong with a Header, or nil.
 func (h Header) Validate() error {
 	switch {
 	case h.Epoch == "":

@@ -57,13 +57,13 @@ func newLog(h Header, events []event.Stored) (*Log, error) {
 	return &Log{header: h, events: events}, nil
 }
 
-// Header says what the log holds.
+// Header returns what the log holds.
 func (l *Log) Header() Header { return l.header }
 
-// Event gives the event at a sequence, which must be one that is held.
+// Event returns the event at a sequence, which must be one that is held.
 func (l *Log) Event(seq uint64) event.Stored { return l.events[seq-l.header.Floor] }
 
-// Until gives the log as it was when the event at a sequence was its last. The
+// Until returns the log as it was when the event at a sequence was its last. The
 // sequence must be one that is held.
 func (l *Log) Until(seq uint64) *Log {
 	h := l.header

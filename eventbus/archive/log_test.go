@@ -18,7 +18,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// kept gives a log in memory, and the archive of it.
+// kept returns a log in memory, and the archive of it.
 func kept(t *testing.T) (*memory.Log, *archive.Log) {
 	t.Helper()
 	live := memory.New()

@@ -28,7 +28,7 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("line %d of the archive: %v", e.Line, e.Reason) }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Reason }
 
 // Reader reads an archive, line by line.
@@ -74,13 +74,13 @@ func OpenFile(path string) (*Reader, error) {
 	return a, nil
 }
 
-// Header gives what the first line says.
+// Header returns what the first line says.
 func (a *Reader) Header() Header { return a.header }
 
 // Line is the number of the line that was read last.
 func (a *Reader) Line() uint64 { return a.line }
 
-// Next gives the event of the next line, io.EOF behind the last one. Any other
+// Next returns the event of the next line, io.EOF behind the last one. Any other
 // error is an *Error. Whether the event is the right one it does not look at.
 func (a *Reader) Next() (event.Stored, error) {
 	b, err := a.read()
@@ -102,7 +102,7 @@ func (a *Reader) Close() error { return a.close() }
 
 func (a *Reader) at(err error) error { return &Error{Line: a.line, Reason: err} }
 
-// read gives the next line without its end; io.EOF when there is none.
+// read returns the next line without its end; io.EOF when there is none.
 func (a *Reader) read() ([]byte, error) {
 	var whole []byte
 	a.line++

@@ -80,7 +80,7 @@ type Config struct {
 	Known event.Mark
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	if c.Known.Epoch != "" && c.Known.Epoch != c.Epoch {
 		return fmt.Errorf("the mark is of epoch %s and the log of epoch %s: they cannot be held against each other", c.Known.Epoch, c.Epoch)
@@ -138,7 +138,7 @@ type place struct {
 	known bool
 }
 
-// then gives the place of an event when it is the next one behind p.
+// then returns the place of an event when it is the next one behind p.
 func (p place) then(s event.Stored) (place, bool) {
 	s.Pos.Seq = p.seq + 1
 	var mark event.Mark
@@ -175,7 +175,7 @@ type behind struct {
 // each sealed behind the one before it, are found at the first of them.
 const back = 64
 
-// done gives the report.
+// done returns the report.
 func (a *auditor) done() Report {
 	if a.report.Events > 0 {
 		a.report.Last = event.Mark{Pos: event.Pos{Epoch: a.cfg.Epoch, Seq: a.last.seq}, Chain: a.last.chain}

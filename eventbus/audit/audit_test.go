@@ -47,10 +47,10 @@ func (l log) audit(t testing.TB) audit.Report {
 	return got
 }
 
-// at gives the place of the event at an index.
+// at returns the place of the event at an index.
 func (l log) at(i int) uint64 { return l.cfg.Floor + uint64(i) }
 
-// fact gives the nth version of one of a few facts.
+// fact returns the nth version of one of a few facts.
 func fact(key string, n int) event.Message {
 	m, err := event.Encode(event.Fact{
 		Key: event.RoutingKey(key), Time: time.Unix(int64(n), 0).UTC(), Cause: event.Cause{Manager: "kubectl", Generation: int64(n)},
@@ -87,7 +87,7 @@ func chain(s event.Stored) event.Chain {
 	return c
 }
 
-// draw gives a log of some events, from event 1 or from a floor.
+// draw returns a log of some events, from event 1 or from a floor.
 func draw(t *rapid.T, least int) log {
 	n := rapid.IntRange(least, 40).Draw(t, "events")
 	var messages []event.Message
@@ -110,7 +110,7 @@ func (l *log) renumber() {
 	}
 }
 
-// edit gives the event at an index to change, without changing the log it was
+// edit returns the event at an index to change, without changing the log it was
 // drawn from.
 func (l *log) edit(i int) *event.Stored {
 	l.events = slices.Clone(l.events)

@@ -87,7 +87,7 @@ func (c scene) judge() (Kind, string) {
 	return Altered, fmt.Sprintf("its checksum does not come out behind event %d: it was altered, or event %d was and its checksum made anew", c.last.seq, c.last.seq)
 }
 
-// displaced says how the first event comes to stand before the one that belongs
+// displaced returns how the first event comes to stand before the one that belongs
 // there, which is found at an index further on.
 func (c scene) displaced(later int) (Kind, string) {
 	want, first := c.last.seq+1, c.rest[0]

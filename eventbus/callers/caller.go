@@ -32,7 +32,7 @@ type Caller struct {
 	Name string
 }
 
-// At gives the stranger at an address, as host:port or as host alone. Of IPv6 the first
+// At returns the stranger at an address, as host:port or as host alone. Of IPv6 the first
 // 64 bits count: whoever has one address there has all of them.
 func At(address string) Caller {
 	host, _, err := net.SplitHostPort(address)
@@ -56,12 +56,12 @@ func At(address string) Caller {
 
 type contextKey struct{}
 
-// With gives a context of a call that says who calls.
+// With returns a context of a call that says who calls.
 func With(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, contextKey{}, c)
 }
 
-// From gives who calls, a stranger of whom nothing is known when nobody has said it.
+// From returns who calls, a stranger of whom nothing is known when nobody has said it.
 func From(ctx context.Context) Caller {
 	c, _ := ctx.Value(contextKey{}).(Caller)
 	return c

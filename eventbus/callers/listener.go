@@ -136,7 +136,7 @@ func (l *Listener) Hang(remote string) bool {
 	return true
 }
 
-// admit adds a connection, and gives the one to close instead, if there are too many.
+// admit adds a connection, and returns the one to close instead, if there are too many.
 func (l *Listener) admit(c *Conn) (victim *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

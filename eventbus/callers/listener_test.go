@@ -60,7 +60,7 @@ func (s *site) from(n byte) net.Conn {
 	return c
 }
 
-// answers tells whether a connection is still open.
+// answers reports whether a connection is still open.
 func answers(c net.Conn) bool {
 	if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
 		return false

@@ -25,7 +25,7 @@ type Bounds struct {
 	Burst int
 }
 
-// Alike gives bounds of which each kind of callers has the same, with a share of that
+// Alike returns bounds of which each kind of callers has the same, with a share of that
 // for each caller.
 func Alike(all, each int) Bounds {
 	return Bounds{Each: each, Strangers: all, Pods: all, Ours: all}
@@ -61,7 +61,7 @@ type account struct {
 	speed *rate.Limiter // nil: any
 }
 
-// NewPool gives a Pool of calls that are called what, in the plural, in errors.
+// NewPool returns a Pool of calls that are called what, in the plural, in errors.
 func NewPool(what string, bounds Bounds) *Pool {
 	return &Pool{what: what, bounds: bounds, clock: time.Now, of: map[Caller]*account{}}
 }
@@ -119,7 +119,7 @@ func (p *Pool) leave(c Caller, a *account) {
 	}
 }
 
-// account gives what is known of a caller. p.mu is held.
+// account returns what is known of a caller. p.mu is held.
 func (p *Pool) account(c Caller) *account {
 	if a := p.of[c]; a != nil {
 		return a

@@ -91,7 +91,7 @@ const (
 	longestDelay   = 2 * time.Second
 )
 
-// Validate says what is wrong with the configuration, if anything.
+// Validate returns what is wrong with the configuration, if anything.
 func (c Config) Validate() error {
 	if c.URL == "" {
 		return errors.New("event bus client: URL is missing")
@@ -125,7 +125,7 @@ func (c Config) TLSWithOwn() bool {
 	return c.TokenFile != "" && strings.HasPrefix(c.URL, "tls://")
 }
 
-// Open gives the log on the bus, and the connection it uses, which the caller
+// Open returns the log on the bus, and the connection it uses, which the caller
 // closes when it needs the log no more. Like Dial it does not wait for the bus.
 // Of the bounds, Conn and APIPrefix are set here; a follower leaves them empty.
 func Open(c Config, bounds jetstream.Config) (*jetstream.Log, *nats.Conn, error) {
@@ -145,7 +145,7 @@ func Open(c Config, bounds jetstream.Config) (*jetstream.Log, *nats.Conn, error)
 	return log, conn, nil
 }
 
-// Dial gives a connection that connects by itself, now or later. An error means
+// Dial returns a connection that connects by itself, now or later. An error means
 // that the configuration is wrong. The caller closes the connection.
 func Dial(c Config) (*nats.Conn, error) {
 	if err := c.Validate(); err != nil {

@@ -96,7 +96,7 @@ func boundAside(dir string, room int64) error {
 	return nil
 }
 
-// asides gives the stores that were moved aside, oldest first.
+// asides returns the stores that were moved aside, oldest first.
 func asides(dir string) ([]string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, asidePrefix+"*"))
 	slices.Sort(names)
@@ -113,7 +113,7 @@ const (
 	openingsTried = 2
 )
 
-// openings gives how many openings in a row have not ended.
+// openings returns how many openings in a row have not ended.
 func openings(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, openingFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -130,7 +130,7 @@ var readAPI = [...]string{
 // nextAPI answers with many messages, the others with one.
 const nextAPI = api + ".CONSUMER.MSG.NEXT." + stream + ".*"
 
-// permissionsOf gives what the clients of a role may do; nil for no role.
+// permissionsOf returns what the clients of a role may do; nil for no role.
 func permissionsOf(role connect.Role) *server.Permissions {
 	var publish []string
 	switch role {

@@ -140,7 +140,7 @@ const (
 	maxListed = 4096
 )
 
-// Validate says what is wrong with the configuration, if anything.
+// Validate returns what is wrong with the configuration, if anything.
 func (c Config) Validate() error {
 	if c.StoreDir == "" {
 		return errors.New("event bus: StoreDir is missing; name the directory for the log")

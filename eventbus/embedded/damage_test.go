@@ -35,7 +35,7 @@ func (h *heard) says(part string) bool {
 	return strings.Contains(h.text.String(), part)
 }
 
-// written gives a store with a log of so many events, whose server was closed,
+// written returns a store with a log of so many events, whose server was closed,
 // and the Mark of its tip.
 func written(t *testing.T, events int) (string, event.Mark) {
 	t.Helper()

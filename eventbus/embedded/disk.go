@@ -97,7 +97,7 @@ const (
 	probeSize  = 256 << 10
 )
 
-// probe tells whether the disk takes files and keeps them: it writes a few, of
+// probe reports whether the disk takes files and keeps them: it writes a few, of
 // so many bytes each, syncs and removes them. The error is the disk's.
 func probe(dir string, size int) error {
 	var err error
@@ -120,7 +120,7 @@ func probe(dir string, size int) error {
 	return nil
 }
 
-// ofDisk says whether an error is one that the disk may get over: it is full, or
+// ofDisk reports whether an error is one that the disk may get over: it is full, or
 // read-only, or fails.
 func ofDisk(err error) bool {
 	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {

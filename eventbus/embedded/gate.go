@@ -36,7 +36,7 @@ const (
 // createAPI is the call by which a consumer is made.
 const createAPI = api + ".CONSUMER.CREATE." + stream + ".>"
 
-// gated gives the subject under which followers' questions arrive in the account of
+// gated returns the subject under which followers' questions arrive in the account of
 // the log.
 func gated(call string) string {
 	if call == createAPI {
@@ -87,7 +87,7 @@ func (o *opened) mayConsume(m *nats.Msg) []byte {
 	return answer.Data
 }
 
-// amiss tells why a consumer is none for a follower, "" when it is one: it takes what it
+// amiss returns why a consumer is none for a follower, "" when it is one: it takes what it
 // asks for, and is forgotten soon when it does not.
 func amiss(question []byte) string {
 	var q struct {
@@ -110,7 +110,7 @@ func amiss(question []byte) string {
 	return ""
 }
 
-// refusal gives an answer as JetStream gives it to a question for a consumer that it
+// refusal returns an answer as JetStream gives it to a question for a consumer that it
 // does not make.
 func refusal(code, errCode int, why string) []byte {
 	return fmt.Appendf(nil, `{"type":"io.nats.jetstream.api.v1.consumer_create_response","error":{"code":%d,"err_code":%d,"description":%q}}`, code, errCode, why)

@@ -42,7 +42,7 @@ func (s *Server) keep(ctx context.Context) {
 	}
 }
 
-// heal opens the store as soon as the disk lets it, and gives nil when ctx ended
+// heal opens the store as soon as the disk lets it, and returns nil when ctx ended
 // before, or when it cannot be done in this process.
 func (s *Server) heal(ctx context.Context, trouble error) *opened {
 	began := time.Now()
@@ -76,7 +76,7 @@ func (s *Server) heal(ctx context.Context, trouble error) *opened {
 	}
 }
 
-// attend keeps the witness and watches over an open store. It gives what has
+// attend keeps the witness and watches over an open store. It returns what has
 // failed, or nil when ctx ended.
 func (s *Server) attend(ctx context.Context, o *opened) error {
 	within, cancel := context.WithCancel(ctx)

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 )
 
-// listeners gives the ports that this process listens on, by the inode of their
+// listeners returns the ports that this process listens on, by the inode of their
 // sockets, as the kernel tells.
 func listeners(t *testing.T) map[string]int {
 	t.Helper()

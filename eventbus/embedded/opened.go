@@ -175,7 +175,7 @@ func (o *opened) listen(c Config, at net.Addr) error {
 	return nil
 }
 
-// check says why the server cannot serve, nil when it can.
+// check returns why the server cannot serve, nil when it can.
 func (o *opened) check() error {
 	if err := o.quick(); err != nil {
 		return err
@@ -259,7 +259,7 @@ func (o *opened) close() error {
 }
 
 // settle waits until the events that clients have sent before they were
-// dismissed are recorded, and gives the Mark of the tip.
+// dismissed are recorded, and returns the Mark of the tip.
 func (o *opened) settle(ctx context.Context) (event.Mark, error) {
 	before, err := o.tip(ctx)
 	for err == nil {

@@ -67,7 +67,7 @@ func (s *Server) makeRoom() error {
 	return probe(s.config.StoreDir, probeSize)
 }
 
-// bound gives how much the log may take on its volume.
+// bound returns how much the log may take on its volume.
 func (s *Server) bound() (int64, error) {
 	v, err := volumeOf(s.config.StoreDir)
 	if err != nil {

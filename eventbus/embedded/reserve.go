@@ -71,5 +71,5 @@ func boundTo(fd int, asked *net.TCPAddr) (*net.TCPAddr, error) {
 	return &bound, nil
 }
 
-// release gives the address back.
+// release frees the address.
 func (r reservation) release() error { return unix.Close(r.fd) }

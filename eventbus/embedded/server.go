@@ -119,7 +119,7 @@ func (s *Server) leave() error {
 	return s.place.release()
 }
 
-// Conn gives a connection from inside the process, with the rights of a writer
+// Conn returns a connection from inside the process, with the rights of a writer
 // and followers both. It connects again by itself when the store was closed and
 // opened. The caller closes it.
 func (s *Server) Conn(ctx context.Context) (*nats.Conn, error) {
@@ -146,7 +146,7 @@ func (d door) InProcessConn() (net.Conn, error) {
 	return o.nats.InProcessConn()
 }
 
-// present gives the present NATS server, or why there is none.
+// present returns the present NATS server, or why there is none.
 func (s *Server) present() (*opened, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,7 +167,7 @@ func (s *Server) count(change func(*counts)) {
 	change(&s.counts)
 }
 
-// Ready says why the server cannot serve, nil when it can. It touches no file's
+// Ready returns why the server cannot serve, nil when it can. It touches no file's
 // content, so a slow disk does not hold it up.
 func (s *Server) Ready() error {
 	o, err := s.present()
@@ -177,7 +177,7 @@ func (s *Server) Ready() error {
 	return o.quick()
 }
 
-// Failed gives the reason, once, when the server cannot heal itself: its NATS
+// Failed returns the reason, once, when the server cannot heal itself: its NATS
 // server hangs and holds the files. Then the process must be started again.
 func (s *Server) Failed() <-chan error { return s.failed }
 
@@ -243,7 +243,7 @@ func (s *Server) Stats() (Stats, error) {
 	return stats, nil
 }
 
-// MovedAside gives how many damaged stores were moved aside, and tells of the
+// MovedAside returns how many damaged stores were moved aside, and tells of the
 // last one.
 func (s *Server) MovedAside() (uint64, Aside) {
 	s.mu.Lock()
@@ -255,7 +255,7 @@ func (s *Server) MovedAside() (uint64, Aside) {
 	return n, s.counts.lastAside
 }
 
-// Witnessed gives what the witness holds: the newest event known to be on disk;
+// Witnessed returns what the witness holds: the newest event known to be on disk;
 // the zero Mark when there is no log.
 func (s *Server) Witnessed() event.Mark { return s.witnessed() }
 

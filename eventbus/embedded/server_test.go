@@ -99,7 +99,7 @@ func inProcess(t testing.TB, s *embedded.Server) *nats.Conn {
 	return conn
 }
 
-// begun gives a log with one fact in it, of routing key a.
+// begun returns a log with one fact in it, of routing key a.
 func begun(t testing.TB, conn *nats.Conn) (*jetstream.Log, event.Pos) {
 	t.Helper()
 	log := open(t, conn)
@@ -254,7 +254,7 @@ var attacks = map[string]func(t *testing.T, f *nats.Conn, epoch string) []*nats.
 	},
 }
 
-// consumer asks for a consumer with any configuration, and gives the answer.
+// consumer asks for a consumer with any configuration, and returns the answer.
 func consumer(t *testing.T, f *nats.Conn, config map[string]any) string {
 	t.Helper()
 	request, err := json.Marshal(map[string]any{"stream_name": "ROUTING", "config": config})

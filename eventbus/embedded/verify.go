@@ -17,7 +17,7 @@ import (
 )
 
 // verify reads the log from its floor to its tip and holds it against what the
-// witness knows, and gives the Mark of the tip; the zero Mark when there is no
+// witness knows, and returns the Mark of the tip; the zero Mark when there is no
 // log, and there was none. A damageError says that the store cannot be used.
 func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, error) {
 	kept, cursor, err := o.begin(ctx)
@@ -57,7 +57,7 @@ func (o *opened) begin(ctx context.Context) (kept eventbus.Kept, cursor eventbus
 	return kept, nil, err
 }
 
-// kindOf tells what it means that a log is not whole up to its tip.
+// kindOf returns what it means that a log is not whole up to its tip.
 func kindOf(tip event.Pos, known event.Mark) Damage {
 	if tip.Epoch == known.Epoch && tip.Seq < known.Seq {
 		return Rewound
@@ -96,7 +96,7 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 	return nil
 }
 
-// there says whether an event that has not come for so long can be expected to.
+// there reports whether an event that has not come for so long can be expected to.
 func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) error {
 	if waited > patience {
 		return damageError{Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience)}
@@ -128,7 +128,7 @@ func (o *opened) unreadable(ctx context.Context, err error) error {
 	return damageError{Unreadable, err}
 }
 
-// verifyNone tells whether it is right that there is no log.
+// verifyNone reports whether it is right that there is no log.
 func (o *opened) verifyNone(known event.Mark) error {
 	streams := filepath.Join(o.dir, storeName, factsAccount, "streams")
 	entries, err := os.ReadDir(streams)
@@ -147,7 +147,7 @@ func (o *opened) verifyNone(known event.Mark) error {
 	return nil
 }
 
-// tip gives the Mark of the newest event that is on disk. It asks for the event
+// tip returns the Mark of the newest event that is on disk. It asks for the event
 // itself: what the server says of the stream can be ahead of the disk while a
 // batch is written. ErrNoLog when there is no log.
 func (o *opened) tip(ctx context.Context) (event.Mark, error) {

@@ -18,7 +18,7 @@ import (
 // making it another one. Written as 64 hexadecimal digits.
 type Chain [sha256.Size]byte
 
-// String gives the checksum in hexadecimal, 64 digits.
+// String returns the checksum in hexadecimal, 64 digits.
 func (c Chain) String() string { return hex.EncodeToString(c[:]) }
 
 // ParseChain reads what String wrote, and nothing else that means the same: not
@@ -77,7 +77,7 @@ var (
 )
 
 // Seal writes a fact down as the event that follows the one at last: with the
-// time at which it was recorded and the checksum that links both. It gives the
+// time at which it was recorded and the checksum that links both. It returns the
 // sealed message and its Mark. The time is for people and for "the table at
 // that moment": the caller sees to it that it never goes back in an epoch.
 func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
@@ -95,10 +95,10 @@ func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
 	return sealed, here
 }
 
-// Before gives the Mark in front of the first event of an epoch.
+// Before returns the Mark in front of the first event of an epoch.
 func Before(epoch string) Mark { return Mark{Pos: Pos{Epoch: epoch}, Chain: Genesis(epoch)} }
 
-// Check tells whether an event follows the one at last, and gives its Mark:
+// Check reports whether an event follows the one at last, and gives its Mark:
 // ErrAltered when its checksum does not come out, ErrUnsealed when it has none.
 // It looks at the checksum only; whether the places follow each other is for
 // the caller, who knows what may be missing.

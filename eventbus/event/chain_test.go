@@ -13,7 +13,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// sealed gives a log of the facts, one second apart.
+// sealed returns a log of the facts, one second apart.
 func sealed(t testing.TB, epoch string, facts ...event.Fact) []event.Stored {
 	t.Helper()
 	last := event.Before(epoch)

@@ -78,7 +78,7 @@ func Encode(f Fact) (Message, error) {
 	return Message{Subject: subject, Header: header(f, typ, data), Data: data}, nil
 }
 
-// Same says whether two facts state the same: the same type and data in written
+// Same reports whether two facts state the same: the same type and data in written
 // form. Cause and time do not count.
 func Same(a, b Fact) bool {
 	if a.Key != b.Key || a.Type() != b.Type() {
@@ -89,7 +89,7 @@ func Same(a, b Fact) bool {
 	return errA == nil && errB == nil && bytes.Equal(inA, inB)
 }
 
-// written gives the data as compact JSON. protojson puts in spaces at random,
+// written returns the data as compact JSON. protojson puts in spaces at random,
 // so that nobody compares its output; with them taken out it is stable, because
 // fields come in the order of their numbers.
 func written(f Fact) ([]byte, error) {

@@ -59,5 +59,5 @@ type Recorded struct {
 	Chain Chain
 }
 
-// Mark gives the place with its checksum.
+// Mark returns the place with its checksum.
 func (r Recorded) Mark() Mark { return Mark{Pos: r.Pos, Chain: r.Chain} }

@@ -1,6 +1,6 @@
 package event
 
-// Identified says whether the id of an event is the hash of what it says, as
+// Identified reports whether the id of an event is the hash of what it says, as
 // every event of this project has it. One of a type that is not known is taken
 // to be: what a newer writer's ids are made of only it knows.
 func Identified(m Message) bool {

@@ -60,7 +60,7 @@ func AppendStructured(b []byte, s Stored) []byte {
 	return append(b, '}')
 }
 
-// attributesOf gives the names of the headers to write, in order, and whether
+// attributesOf returns the names of the headers to write, in order, and whether
 // the event can be said plainly: reading it back gives the same message.
 func attributesOf(m Message) (names []string, plain bool) {
 	names = slices.Clone(shownFirst[:])
@@ -88,7 +88,7 @@ func attributesOf(m Message) (names []string, plain bool) {
 	return names, err == nil && Key(key).Subject() == m.Subject && m.Header[headerType] != TypeWritten && isCompact(m.Data)
 }
 
-// isAttribute says whether a CloudEvents attribute may have this name, and none
+// isAttribute reports whether a CloudEvents attribute may have this name, and none
 // of ours for JSON has it.
 func isAttribute(name string) bool {
 	for i := range len(name) {
@@ -113,7 +113,7 @@ func appendMember(b []byte, name, value string) []byte {
 	return append(b, quoted(value)...)
 }
 
-// quoted gives a string in JSON. Text needs no other escapes than JSON's own.
+// quoted returns a string in JSON. Text needs no other escapes than JSON's own.
 func quoted(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -43,7 +43,7 @@ func (f Fact) Type() string {
 	return ""
 }
 
-// Tombstone says whether the fact ends what its key stood for. Tombstones stay
+// Tombstone reports whether the fact ends what its key stood for. Tombstones stay
 // in the log, so that a reader who was away learns of the end. A declaration of no
 // headers is one: a log that never had another needs none.
 func (f Fact) Tombstone() bool {
@@ -56,7 +56,7 @@ func (f Fact) Tombstone() bool {
 	return false
 }
 
-// newData gives an empty message for the data of a type; nil when the type is
+// newData returns an empty message for the data of a type; nil when the type is
 // not known to this version of the program.
 func newData(typ string) proto.Message {
 	switch typ {
@@ -103,7 +103,7 @@ func keyOfObject(o *factv1.ObjectRef) Key {
 	return Workload(o.GetKind(), o.GetNamespace(), o.GetName())
 }
 
-// Withdrawal gives the data of the fact that ends what a key stands for; false
+// Withdrawal returns the data of the fact that ends what a key stands for; false
 // for a key that cannot be withdrawn.
 func Withdrawal(key Key) (proto.Message, bool) {
 	parts := strings.SplitN(string(key), "/", 2)

@@ -45,7 +45,7 @@ type deployment struct {
 	}
 }
 
-// rendered gives a Deployment of the chart for a cluster of somebody else's, which tests/chart
+// rendered returns a Deployment of the chart for a cluster of somebody else's, which tests/chart
 // keeps as it is rendered.
 func rendered(t *testing.T, name string) deployment {
 	t.Helper()

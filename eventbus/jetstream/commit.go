@@ -64,7 +64,7 @@ func (l *Log) recorded(todo []sealed) {
 
 // findOut reads what is in the log behind the known tip, after somebody else has
 // written there or an answer was unclear. It answers for those facts of ours that
-// are in the log, and gives the rest to be published: as they are while the tip is
+// are in the log, and returns the rest to be published: as they are while the tip is
 // where it was, so that a copy that is still on its way and this one can never be
 // recorded both, and decided anew when it has moved, which such a copy cannot
 // survive.
@@ -101,7 +101,7 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 // pauseBetween is between two attempts to publish the same.
 const pauseBetween = 20 * time.Millisecond
 
-// isEnd says whether an error says that there is nothing to be written to.
+// isEnd reports whether an error says that there is nothing to be written to.
 func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }
 
 func answerSealed(todo []sealed, err error) {

@@ -22,7 +22,7 @@ func (c *cost) took(n int, d time.Duration) {
 	*mean += (d - *mean) / 8
 }
 
-// limit says how many of n waiting facts to publish at a time: all of them, or
+// limit returns how many of n waiting facts to publish at a time: all of them, or
 // one after the other where that is faster. What is known of batches fades while
 // none is made, so that one slow batch does not decide for long.
 func (c *cost) limit(n int) int {

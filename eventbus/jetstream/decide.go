@@ -16,7 +16,7 @@ type sealed struct {
 	at    time.Time
 }
 
-// decide gives what of a batch is to be recorded, in order and each sealed behind
+// decide returns what of a batch is to be recorded, in order and each sealed behind
 // the one before it, and answers the rest.
 func (l *Log) decide(batch []*waiting) []sealed {
 	at := l.replica.now(time.Now())
@@ -47,7 +47,7 @@ func (l *Log) decideAgain(todo []sealed) []sealed {
 	return l.decide(batch)
 }
 
-// refuse says why a fact is not to be recorded, if so. The newest events of the
+// refuse returns why a fact is not to be recorded, if so. The newest events of the
 // batch so far count before those of the log.
 func (l *Log) refuse(w *waiting, batch map[string]uint64) error {
 	if err := w.ctx.Err(); err != nil {
@@ -66,7 +66,7 @@ func (l *Log) refuse(w *waiting, batch map[string]uint64) error {
 	return nil
 }
 
-// stale says whether the one who states a fact has seen another event of its key
+// stale reports whether the one who states a fact has seen another event of its key
 // than we have: it may be one that we have not read yet, so that a conflict is
 // not certain.
 func (l *Log) stale(batch []*waiting) bool {

@@ -11,7 +11,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// stated gives a fact of a routing key that waits.
+// stated returns a fact of a routing key that waits.
 func stated(ctx context.Context, t *testing.T, epoch, routingKey string, last uint64) *waiting {
 	t.Helper()
 	m, err := event.Encode(event.Fact{Key: event.RoutingKey(routingKey), Data: &factv1.RoutingDeclared{RoutingKey: routingKey}})

@@ -79,7 +79,7 @@ func (r *reading) takeOne(ctx context.Context, msg jetstream.Msg) (event.Stored,
 	return e, nil
 }
 
-// follows says what is wrong with an event as the one behind the last, if
+// follows returns what is wrong with an event as the one behind the last, if
 // anything. A cursor gives events as they are, for those who look for what is
 // wrong with them; a follower is not to believe what does not fit.
 func (r *reading) follows(ctx context.Context, e event.Stored) error {

@@ -55,7 +55,7 @@ func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, err
 	return fromNATS(event.Pos{Epoch: seen.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
 }
 
-// missing says what it means that an event is not there.
+// missing returns what it means that an event is not there.
 func (l *Log) missing(ctx context.Context, epoch string, seq uint64) error {
 	now, err := l.look(ctx)
 	switch {

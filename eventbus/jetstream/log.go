@@ -69,7 +69,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate says what is wrong with the configuration, if anything.
+// Validate returns what is wrong with the configuration, if anything.
 func (c Config) Validate() error {
 	switch {
 	case c.Conn == nil:
@@ -129,7 +129,7 @@ type Log struct {
 
 var _ eventbus.Log = (*Log)(nil)
 
-// New gives the log that the connection reaches. It does not talk to the server
+// New returns the log that the connection reaches. It does not talk to the server
 // yet; a reader may use the value as it is, a writer calls Begin first.
 func New(c Config) (*Log, error) {
 	if err := c.Validate(); err != nil {

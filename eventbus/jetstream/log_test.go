@@ -280,7 +280,7 @@ func drop(t *testing.T, conn *nats.Conn, seq uint64) {
 	}
 }
 
-// hooks gives the suite's store, given how to open a log and how to reach the
+// hooks returns the suite's store, given how to open a log and how to reach the
 // server as a writer.
 func hooks(open func(*testing.T) eventbus.Log, dial func(*testing.T) (*jetstream.Log, *nats.Conn)) logtest.Store {
 	return logtest.Store{

@@ -101,13 +101,13 @@ const maximumBytes = "maximum bytes exceeded"
 // errBatch says that the server does not take this atomic batch.
 var errBatch = errors.New("the event bus does not take the facts together")
 
-// isCertain says whether an error says that nothing was recorded, for a reason
+// isCertain reports whether an error says that nothing was recorded, for a reason
 // that lies in what was published.
 func isCertain(err error) bool {
 	return errors.Is(err, eventbus.ErrRefused) || errors.Is(err, eventbus.ErrFull) || errors.Is(err, errBatch)
 }
 
-// meaning says what a failed publish means to the writer.
+// meaning returns what a failed publish means to the writer.
 func (l *Log) meaning(s sealed, err error) error {
 	if errors.Is(err, nats.ErrMaxPayload) {
 		return fmt.Errorf("%w: the fact on %s is larger than the server takes", eventbus.ErrRefused, s.m.Subject)

@@ -119,7 +119,7 @@ func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 	return follower{r}, nil
 }
 
-// reading gives a reading that begins behind a place.
+// reading returns a reading that begins behind a place.
 func (l *Log) reading(behind event.Pos) *reading {
 	r := &reading{log: l, conn: l.config.Conn, epoch: behind.Epoch, last: event.Mark{Pos: behind}}
 	if behind.Seq == 0 {
@@ -171,7 +171,7 @@ func (r *reading) Next(ctx context.Context) ([]event.Stored, error) {
 	}
 }
 
-// final says whether an error ends a reading for good.
+// final reports whether an error ends a reading for good.
 func final(err error) bool {
 	return errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrDamaged) || errors.Is(err, eventbus.ErrGone)
 }
@@ -275,7 +275,7 @@ func (r *reading) resume(ctx context.Context) error {
 	return r.consume(ctx)
 }
 
-// endedAt says whether a look at the stream shows that the epoch has ended, or
+// endedAt reports whether a look at the stream shows that the epoch has ended, or
 // that what comes next is gone.
 func (r *reading) endedAt(seen look, err error) error {
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/conf"
 )
 
-// readmeAccounts gives the accounts and users that the README of the chart tells people to
+// readmeAccounts returns the accounts and users that the README of the chart tells people to
 // make, as they stand there: in the language of NATS' configuration.
 func readmeAccounts(t *testing.T) string {
 	t.Helper()
@@ -56,7 +56,7 @@ type allowed struct {
 	Allow []string `json:"allow"`
 }
 
-// parsedAccounts gives the README's accounts by their names.
+// parsedAccounts returns the README's accounts by their names.
 func parsedAccounts(t *testing.T) map[string]account {
 	t.Helper()
 	parsed, err := conf.Parse(readmeAccounts(t))
@@ -85,7 +85,7 @@ func (u user) permissions() jwt.Permissions {
 }
 
 // claims says the same of the account in a JWT: what it exports is for those alone to whom
-// it gives a token.
+// it returns a token.
 func (a account) claims(t *testing.T, name string, keys map[string]key) *jwt.AccountClaims {
 	t.Helper()
 	claims := jwt.NewAccountClaims(keys[name].public)

@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/eventbus/logtest"
 )
 
-// inside gives a connection to a server in this process.
+// inside returns a connection to a server in this process.
 func inside(t testing.TB, c embedded.Config) *nats.Conn {
 	t.Helper()
 	c.Logger = slog.New(slog.DiscardHandler)

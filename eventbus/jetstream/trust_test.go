@@ -206,7 +206,7 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{cert, private, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
-// issue gives a certificate for loopback and its key.
+// issue returns a certificate for loopback and its key.
 func (a *authority) issue(t *testing.T, name string, usage x509.ExtKeyUsage) (cert, private []byte) {
 	t.Helper()
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -27,7 +27,7 @@ type Verification struct {
 	first, floor uint64
 }
 
-// NewVerification gives a Verification of the log of an epoch, to be held against a
+// NewVerification returns a Verification of the log of an epoch, to be held against a
 // Mark that was kept elsewhere, as eventbus.NewVerifier says.
 func NewVerification(epoch string, known event.Mark) *Verification {
 	return &Verification{verifier: eventbus.NewVerifier(epoch, known), replica: newReplica(epoch)}
@@ -93,7 +93,7 @@ func (v *Verification) confirm(s event.Stored) {
 	}
 }
 
-// Done tells whether the log is right up to its tip, and gives the tip's Mark.
+// Done reports whether the log is right up to its tip, and returns the tip's Mark.
 func (v *Verification) Done(tip event.Pos) (event.Mark, error) {
 	if v.headless != nil && v.floor == 0 {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrDamaged, v.headless)

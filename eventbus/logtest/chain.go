@@ -258,7 +258,7 @@ func givenUpAppend(t *testing.T, s Store) {
 	}
 }
 
-// floorOf gives the fact of a floor, and completeAt the one that confirms it.
+// floorOf returns the fact of a floor, and completeAt the one that confirms it.
 func floorOf(reason string) event.Fact {
 	return event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: reason}}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // checkpoint records a floor, states a key again behind it, and says that the
-// floor is confirmed. It gives the place of the floor and the tip.
+// floor is confirmed. It returns the place of the floor and the tip.
 func checkpoint(t *testing.T, log eventbus.Log, lastFloor, lastComplete uint64, key string, last uint64) (floor event.Pos, tip event.Mark) {
 	t.Helper()
 	floor = mustAppend(t, log, floorOf("test"), lastFloor)
@@ -148,7 +148,7 @@ func placesOf[T any](events []T, place func(T) event.Pos) []event.Pos {
 	return out
 }
 
-// endOf calls next until it gives an error, and checks that there is no gap.
+// endOf calls next until it returns an error, and checks that there is no gap.
 func endOf(t *testing.T, last uint64, next func() ([]event.Pos, error)) error {
 	t.Helper()
 	for {

@@ -116,7 +116,7 @@ func all(t *testing.T, fresh func(t *testing.T) Store, tests map[string]func(*te
 	}
 }
 
-// Fact gives a fact about a routing key, told apart by n.
+// Fact returns a fact about a routing key, told apart by n.
 func Fact(routingKey string, n int) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(routingKey),
@@ -128,7 +128,7 @@ func Fact(routingKey string, n int) event.Fact {
 	}
 }
 
-// Withdrawn gives the tombstone of a routing key.
+// Withdrawn returns the tombstone of a routing key.
 func Withdrawn(routingKey string) event.Fact {
 	f := Fact(routingKey, 0)
 	f.Data = &factv1.RoutingWithdrawn{RoutingKey: routingKey}

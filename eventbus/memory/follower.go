@@ -45,7 +45,7 @@ func (c *cursor) Next(ctx context.Context) ([]event.Stored, error) {
 	}
 }
 
-// take gives the next events, which may be none, and moves past them.
+// take returns the next events, which may be none, and moves past them.
 func (c *cursor) take() ([]event.Stored, <-chan struct{}, error) {
 	select {
 	case <-c.closed:

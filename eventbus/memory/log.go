@@ -26,7 +26,7 @@ type Log struct {
 
 var _ eventbus.Log = (*Log)(nil)
 
-// New gives a log on a store of its own.
+// New returns a log on a store of its own.
 func New() *Log { return NewStore().Open() }
 
 // Tip implements eventbus.Reader.

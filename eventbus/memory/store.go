@@ -25,10 +25,10 @@ type Store struct {
 	changed wake.Signal
 }
 
-// NewStore gives an empty store: no log has begun.
+// NewStore returns an empty store: no log has begun.
 func NewStore() *Store { return &Store{} }
 
-// Open gives a log on this store.
+// Open returns a log on this store.
 func (s *Store) Open() *Log { return &Log{store: s} }
 
 // Lose forgets the log, as if its disk were gone.
@@ -103,7 +103,7 @@ func (s *Store) clear(tip event.Mark) {
 	s.changed.Send()
 }
 
-// present says whether the epoch is the present one. The caller holds mu.
+// present reports whether the epoch is the present one. The caller holds mu.
 func (s *Store) present(epoch string) error {
 	switch {
 	case s.tip.Epoch == "" || epoch == "":
@@ -188,7 +188,7 @@ func (s *Store) kept() (eventbus.Kept, error) {
 	}, nil
 }
 
-// of gives the events of one key, oldest first.
+// of returns the events of one key, oldest first.
 func (s *Store) of(key event.Key) ([]event.Stored, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +217,7 @@ func (s *Store) newestOf(key event.Key) (event.Stored, bool, error) {
 	return s.events[s.index(seq)], true, nil
 }
 
-// follow gives a cursor that begins with the newest event of each key.
+// follow returns a cursor that begins with the newest event of each key.
 func (s *Store) follow() (*cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Store) follow() (*cursor, error) {
 	return c, nil
 }
 
-// read gives a cursor that begins behind a place.
+// read returns a cursor that begins behind a place.
 func (s *Store) read(behind event.Pos) (*cursor, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +249,7 @@ func (s *Store) read(behind event.Pos) (*cursor, error) {
 	return &cursor{store: s, epoch: behind.Epoch, seen: behind.Seq, closed: make(chan struct{})}, nil
 }
 
-// after gives at most n events behind seq, and a channel that closes when there
+// after returns at most n events behind seq, and a channel that closes when there
 // may be more.
 func (s *Store) after(epoch string, seq uint64, n int) ([]event.Stored, <-chan struct{}, error) {
 	s.mu.Lock()

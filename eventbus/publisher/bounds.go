@@ -25,7 +25,7 @@ const (
 	DefaultAge    = 7 * 24 * time.Hour
 )
 
-// Validate says what is wrong with the bounds, if anything.
+// Validate returns what is wrong with the bounds, if anything.
 func (b Bounds) Validate() error {
 	if b.Age < 0 {
 		return errors.New("publisher: the age of history is negative; give 0 to keep events however old they are")
@@ -93,7 +93,7 @@ type Step struct {
 	Reason string
 }
 
-// Plan says what is to be done next to keep a log within its bounds. It never
+// Plan returns what is to be done next to keep a log within its bounds. It never
 // forgets what is promised, but where the log would take half of its room or
 // more.
 func Plan(h History, b Bounds, now time.Time) Step {
@@ -122,7 +122,7 @@ func Plan(h History, b Bounds, now time.Time) Step {
 	return Step{}
 }
 
-// forgettable gives the newest floor before which nothing is promised any more,
+// forgettable returns the newest floor before which nothing is promised any more,
 // and why; 0 when there is none. A floor will do when it is whole, or one behind
 // it is.
 func forgettable(h History, b Bounds, now time.Time) (seq uint64, reason string) {
@@ -182,7 +182,7 @@ func (h History) behind(floor uint64) uint64 {
 // can be stated again in the other half. 0 when there is no bound.
 func (h History) half() uint64 { return h.Kept.MaxBytes / 2 }
 
-// lookAfter says after how many events the bounds are to be looked at again: well
+// lookAfter returns after how many events the bounds are to be looked at again: well
 // before a step can be due.
 func (h History) lookAfter(b Bounds) uint64 {
 	after := max(b.Events/strides/4, 1)
@@ -212,7 +212,7 @@ func (h History) size() float64 {
 	return float64(h.Kept.Bytes) / float64(kept)
 }
 
-// tooLarge says whether so many events are too much for one stretch between two
+// tooLarge reports whether so many events are too much for one stretch between two
 // floors. Their size is taken from that of all.
 func (h History) tooLarge(events uint64) bool {
 	return h.half() > 0 && h.size()*float64(events) >= float64(h.half())/strides

@@ -91,7 +91,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate says what is missing in the configuration, if anything.
+// Validate returns what is missing in the configuration, if anything.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

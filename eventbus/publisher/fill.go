@@ -103,7 +103,7 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 	return p.complete(ctx, reason)
 }
 
-// awaitObjects waits until every object is settled, and gives the facts in the
+// awaitObjects waits until every object is settled, and returns the facts in the
 // log that have no object.
 func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, error) {
 	said := time.Now()
@@ -140,7 +140,7 @@ func (p *Publisher) awaitObjects(ctx context.Context) (map[event.Key]event.Pos, 
 	}
 }
 
-// giveUp says whether to wait no longer for objects that are not stated: their
+// giveUp reports whether to wait no longer for objects that are not stated: their
 // controllers fail for good, and the routes of all others must not wait for them.
 // What the log says of them stays. When many are missing it waits much longer, for
 // then it is not they who are at fault; and when all are, for ever: a log without

@@ -77,7 +77,7 @@ func (p *Publisher) bound(ctx context.Context) error {
 	return nil
 }
 
-// history gives what counts for the bounds; false while the log is not whole, for
+// history returns what counts for the bounds; false while the log is not whole, for
 // then nobody knows all that counts.
 func (p *Publisher) history(ctx context.Context) (History, bool, error) {
 	kept, err := p.config.Log.Kept(ctx)
@@ -191,7 +191,7 @@ func (p *Publisher) restate(ctx context.Context, floor uint64) error {
 	return nil
 }
 
-// before gives the keys whose newest fact counts and lies before a place, oldest
+// before returns the keys whose newest fact counts and lies before a place, oldest
 // first.
 func (p *Publisher) before(floor uint64) []event.Key {
 	p.mu.Lock()
@@ -271,7 +271,7 @@ func (p *Publisher) awaitFollowed(ctx context.Context, seq uint64) error {
 	})
 }
 
-// learn takes a fact of the log in and says whether it was news. The caller
+// learn takes a fact of the log in and reports whether it was news. The caller
 // holds mu.
 func (p *Publisher) learn(r event.Recorded) bool {
 	news := p.mirror.take(r)

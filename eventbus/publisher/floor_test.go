@@ -29,7 +29,7 @@ func bounded(t *testing.T, log eventbus.Log, saved *epochs, objects map[string]i
 }
 
 // fold reads all that the log keeps as a reader does that starts with nothing,
-// verifies it, and gives what it says: routing keys to numbers. whole is false
+// verifies it, and returns what it says: routing keys to numbers. whole is false
 // when no Complete speaks for all of it.
 func fold(t *testing.T, log eventbus.Reader) (says map[string]string, whole bool) {
 	t.Helper()
@@ -183,7 +183,7 @@ func TestALeaderThatDiesAtAnyWriteLeavesNothingWrong(t *testing.T) {
 	})
 }
 
-// due says whether the log is due for a step.
+// due reports whether the log is due for a step.
 func due(t *testing.T, log eventbus.Log) bool {
 	t.Helper()
 	h := publisher.History{}

@@ -35,16 +35,16 @@ func (m *mirror) position() event.Pos {
 	return event.Pos{Epoch: m.epoch, Seq: m.last}
 }
 
-// free says whether the key can be stated now.
+// free reports whether the key can be stated now.
 func (m *mirror) free(key event.Key) bool {
 	_, busy := m.busy[key]
 	return m.epoch != "" && !busy
 }
 
-// roomy says whether there is room for facts.
+// roomy reports whether there is room for facts.
 func (m *mirror) roomy() bool { return m.reach == 0 || m.last < m.reach }
 
-// take takes a fact of the log in, and says whether it was news.
+// take takes a fact of the log in, and reports whether it was news.
 func (m *mirror) take(r event.Recorded) bool {
 	if r.Pos.Epoch != m.epoch {
 		return false
@@ -60,7 +60,7 @@ func (m *mirror) take(r event.Recorded) bool {
 	return true
 }
 
-// ours says whether it is no wonder that a fact of this key comes from following
+// ours reports whether it is no wonder that a fact of this key comes from following
 // the log: somebody here is stating it, or it is about the log itself. (Two
 // leaders that both write Complete must not wake each other for ever.)
 func (m *mirror) ours(key event.Key) bool {
@@ -68,22 +68,22 @@ func (m *mirror) ours(key event.Key) bool {
 	return busy || ofLog(key)
 }
 
-// ofLog says whether facts of this key are about the log itself.
+// ofLog reports whether facts of this key are about the log itself.
 func ofLog(key event.Key) bool { return key == event.Log || key == event.LogFloor }
 
-// whole says whether the log has a Complete that speaks for all that it keeps.
+// whole reports whether the log has a Complete that speaks for all that it keeps.
 func (m *mirror) whole() bool {
 	c, ok := m.newest[event.Log].Fact.Data.(*factv1.Complete)
 	return ok && c.GetFloor() >= m.begins
 }
 
-// floor gives the newest floor that a Complete names; 0 when none does.
+// floor returns the newest floor that a Complete names; 0 when none does.
 func (m *mirror) floor() uint64 {
 	c, _ := m.newest[event.Log].Fact.Data.(*factv1.Complete)
 	return c.GetFloor()
 }
 
-// live counts the facts that count, and says whether some of them are of a kind
+// live counts the facts that count, and reports whether some of them are of a kind
 // that is not known here.
 func (m *mirror) live() (n uint64, foreign bool) {
 	for key, r := range m.newest {
@@ -105,7 +105,7 @@ func (m *mirror) forget(floor uint64) {
 	m.floors = slices.DeleteFunc(m.floors, func(r event.Recorded) bool { return r.Pos.Seq < floor })
 }
 
-// stated gives the places of all facts that say that something is there.
+// stated returns the places of all facts that say that something is there.
 func (m *mirror) stated() map[event.Key]event.Pos {
 	all := make(map[event.Key]event.Pos, len(m.newest))
 	for key, r := range m.newest {
@@ -117,7 +117,7 @@ func (m *mirror) stated() map[event.Key]event.Pos {
 	return all
 }
 
-// complete gives a Complete that counts what the log says. It names the newest
+// complete returns a Complete that counts what the log says. It names the newest
 // floor that one has named before, from which on the log is still whole; or the
 // one that the log begins with.
 func (m *mirror) complete(reason string) *factv1.Complete {
@@ -183,7 +183,7 @@ func (r *round) settle(key event.Key, number int) {
 	}
 }
 
-// missing gives the keys that are not settled.
+// missing returns the keys that are not settled.
 func (r *round) missing(keys []event.Key) []event.Key {
 	var missing []event.Key
 	for _, key := range keys {

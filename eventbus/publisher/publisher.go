@@ -59,7 +59,7 @@ type Publisher struct {
 	changed wake.Signal
 }
 
-// New gives a publisher that does nothing until Run.
+// New returns a publisher that does nothing until Run.
 func New(c Config) (*Publisher, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 	return event.Pos{}, fmt.Errorf("%w: what it says of the key changed through %d attempts", ErrAway, putAttempts)
 }
 
-// said tells whether the log says f already, and where the newest fact of its
+// said reports whether the log says f already, and where the newest fact of its
 // key is. ErrAway when the log went away since the key was taken: then nobody
 // knows what it says.
 func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, err error) {
@@ -197,7 +197,7 @@ func (p *Publisher) end(why error) {
 }
 
 // acquire waits until the log is there and has room and nobody else states the
-// key, takes the key, and gives the number of the present round.
+// key, takes the key, and returns the number of the present round.
 func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()

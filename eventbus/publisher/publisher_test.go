@@ -154,7 +154,7 @@ func ready(t *testing.T, w *world) {
 	await(t, "the log is whole", func() bool { return w.publisher.Ready() == nil })
 }
 
-// read gives the newest fact of each key that is in the log now, in its order.
+// read returns the newest fact of each key that is in the log now, in its order.
 func read(t *testing.T, log eventbus.Reader) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

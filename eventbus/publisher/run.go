@@ -25,7 +25,7 @@ const (
 // backoff says how long to wait before the next life.
 type backoff struct{ pause time.Duration }
 
-// after gives the pause after a life that lasted so long and ended with err. A log
+// after returns the pause after a life that lasted so long and ended with err. A log
 // that was whole is expected to be back soon, unless it was full.
 func (b *backoff) after(err error, whole bool, lasted time.Duration) time.Duration {
 	full, most := errors.Is(err, eventbus.ErrFull), longestPause
@@ -157,7 +157,7 @@ func (p *Publisher) present(m mirror, interrupt context.CancelCauseFunc, last li
 	p.changed.Send()
 }
 
-// away takes the log away from those who would write it, and says whether it was
+// away takes the log away from those who would write it, and reports whether it was
 // whole until then.
 func (p *Publisher) away(why error) (whole bool) {
 	p.mu.Lock()

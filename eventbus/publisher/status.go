@@ -31,7 +31,7 @@ type Status struct {
 	Unsettled []event.Key
 }
 
-// Status tells how the log fares.
+// Status returns how the log fares.
 func (p *Publisher) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *Publisher) Status() Status {
 	return s
 }
 
-// Ready says why the log cannot be written or is not whole, nil when it is.
+// Ready returns why the log cannot be written or is not whole, nil when it is.
 func (p *Publisher) Ready() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ type Witness struct {
 
 // EpochStore keeps a Witness.
 type EpochStore interface {
-	// Load gives what was saved last; the zero Witness when nothing was.
+	// Load returns what was saved last; the zero Witness when nothing was.
 	Load(ctx context.Context) (Witness, error)
 	Save(ctx context.Context, w Witness) error
 }
@@ -74,7 +74,7 @@ func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, e
 	return mark, reasonEpoch, nil
 }
 
-// turned gives the Witness of an epoch that has just begun, and says so.
+// turned returns the Witness of an epoch that has just begun, and says so.
 func (p *Publisher) turned(before, now event.Mark, ended string) Witness {
 	if before.Epoch == "" && ended == "" {
 		p.config.Logger.Info("the routing log begins", "epoch", now.Epoch)
@@ -89,7 +89,7 @@ func (p *Publisher) turned(before, now event.Mark, ended string) Witness {
 	return Witness{Mark: now, Since: p.config.Clock(), Before: before.Epoch, Ended: ended}
 }
 
-// trusted gives a log that is what it is known to be: the one that is there, or
+// trusted returns a log that is what it is known to be: the one that is there, or
 // a new one, and then why the other was ended.
 func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (event.Mark, string, error) {
 	why, epoch := last.ended, last.mark.Epoch
@@ -126,7 +126,7 @@ func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (even
 	return mark, why.Error(), nil
 }
 
-// known gives what is known best of the log: of two Marks of one epoch the later
+// known returns what is known best of the log: of two Marks of one epoch the later
 // one. One without a checksum, which an older version saved, tells nothing to
 // Begin.
 func known(saved, seen event.Mark) event.Mark {
@@ -139,7 +139,7 @@ func known(saved, seen event.Mark) event.Mark {
 	return saved
 }
 
-// rewound says whether a log ends before a place that it had reached.
+// rewound reports whether a log ends before a place that it had reached.
 func rewound(tip, saved event.Pos) error {
 	if tip.Epoch == saved.Epoch && tip.Seq < saved.Seq {
 		return fmt.Errorf("%w: it ends at %d and is known to have reached %d; its store was rewound", eventbus.ErrDamaged, tip.Seq, saved.Seq)
@@ -161,7 +161,7 @@ func (p *Publisher) count(why string) {
 	p.ended[why]++
 }
 
-// seen gives the Witness of the log as it is known now.
+// seen returns the Witness of the log as it is known now.
 func (p *Publisher) seen() Witness {
 	p.mu.Lock()
 	defer p.mu.Unlock()

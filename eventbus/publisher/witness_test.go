@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-// tipMark gives the Mark with which the log ends.
+// tipMark returns the Mark with which the log ends.
 func tipMark(t *testing.T, log eventbus.Reader) event.Mark {
 	t.Helper()
 	cursor, err := log.Read(t.Context(), event.Pos{})
@@ -43,7 +43,7 @@ func tipMark(t *testing.T, log eventbus.Reader) event.Mark {
 	return mark
 }
 
-// ledOnce gives a store that a leader has written and left in the ordinary way.
+// ledOnce returns a store that a leader has written and left in the ordinary way.
 func ledOnce(t *testing.T) (*memory.Store, *epochs) {
 	t.Helper()
 	store, saved := memory.NewStore(), &epochs{}

@@ -110,7 +110,7 @@ func openFolder(c Config) (*trust.Folder, error) {
 	return trust.Open(trust.Config{Dir: c.Settings.TLSDir, Name: Name, Logger: c.Logger})
 }
 
-// secure gives how TLS is spoken with what is in a folder, which is watched from now on;
+// secure returns how TLS is spoken with what is in a folder, which is watched from now on;
 // nil without one.
 func (s *Server) secure(folder *trust.Folder) *tls.Config {
 	if folder == nil {
@@ -164,7 +164,7 @@ func (s *Server) Close() {
 	}
 }
 
-// ready says why the log cannot be served, nil when it can.
+// ready returns why the log cannot be served, nil when it can.
 func (s *Server) ready() error {
 	bus := s.bus.Load()
 	if bus == nil {

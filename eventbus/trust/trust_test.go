@@ -65,7 +65,7 @@ func TestAFolderThatServesNobodyIsRefusedWithWhatIsWrong(t *testing.T) {
 	}
 }
 
-// open gives a folder with the certificate of an authority of its own.
+// open returns a folder with the certificate of an authority of its own.
 func open(t *testing.T) *trust.Folder {
 	t.Helper()
 	ours, dir := trusttest.New(t, "ours"), t.TempDir()

@@ -33,5 +33,5 @@ func (a Access) Validate() error {
 	return nil
 }
 
-// Writer gives the Writer with this access.
+// Writer returns the Writer with this access.
 func (a Access) Writer() Writer { return Writer{Client: a.Client, Live: a.Live, Events: a.Events} }

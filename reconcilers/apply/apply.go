@@ -85,7 +85,7 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	return out, err
 }
 
-// find gives the UID of the object of this name, or none when there is none.
+// find returns the UID of the object of this name, or none when there is none.
 func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (types.UID, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
@@ -101,7 +101,7 @@ func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (
 	return live.GetUID(), nil
 }
 
-// lives gives a conflict when the owner is not there any more, is another object of that
+// lives returns a conflict when the owner is not there any more, is another object of that
 // name, is being deleted, or is at rest: the cache will hear of it. What was made for it
 // would run until somebody found it. byPeople says that no object of ours is the
 // controller of the owner, so that somebody may put it to rest.
@@ -124,7 +124,7 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 		fmt.Errorf("%s %s, which would own it, is gone or being deleted", owner.Kind, owner.Name))
 }
 
-// write applies the document and gives the answer in its type.
+// write applies the document and returns the answer in its type.
 func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstructured.Unstructured, left []Left) (P, error) {
 	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), FieldOwner)
 	if yield(doc, err, left) {
@@ -148,7 +148,7 @@ func write[T any, P Object[T]](ctx context.Context, w Writer, want P, doc *unstr
 	return out, nil
 }
 
-// IsOwned says whether the owner with this UID is the controller of the object.
+// IsOwned reports whether the owner with this UID is the controller of the object.
 // A name is never enough: names come again.
 func IsOwned(o metav1.Object, owner types.UID) bool {
 	ref := metav1.GetControllerOfNoCopy(o)

@@ -19,7 +19,7 @@ import (
 // to be.
 const AnnotationDesired = "signadot.com/desired"
 
-// document gives an object as it is sent to the API server: without status and
+// document returns an object as it is sent to the API server: without status and
 // without fields that say nothing, and with the hash of the rest. On whose behalf it
 // is written (crdv1.AnnotationOnBehalf) is not part of what we want it to be: it says
 // who has made the object what it is, and that stays as long as the object does.
@@ -48,7 +48,7 @@ func document(o runtime.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// withoutBehalf gives a document that does not say on whose behalf it is written. It
+// withoutBehalf returns a document that does not say on whose behalf it is written. It
 // shares everything but its metadata.
 func withoutBehalf(u *unstructured.Unstructured) *unstructured.Unstructured {
 	annotations := u.GetAnnotations() // A copy.
@@ -96,7 +96,7 @@ func InLine(want, have client.Object, left ...Left) bool {
 	return err == nil && ok
 }
 
-// inLine says whether have has everything that want says, but for on whose behalf.
+// inLine reports whether have has everything that want says, but for on whose behalf.
 func inLine(want *unstructured.Unstructured, have runtime.Object) (bool, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(have)
 	if err != nil {
@@ -109,7 +109,7 @@ func inLine(want *unstructured.Unstructured, have runtime.Object) (bool, error) 
 	return contains(content, wanted), nil
 }
 
-// contains says whether have is want with, perhaps, more fields. Lists have to
+// contains reports whether have is want with, perhaps, more fields. Lists have to
 // be of one length.
 func contains(have, want any) bool {
 	switch w := want.(type) {
@@ -153,7 +153,7 @@ func same(a, b any) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// number gives a number as float64.
+// number returns a number as float64.
 func number(v any) (float64, bool) {
 	switch n := v.(type) {
 	case int64:

@@ -22,7 +22,7 @@ import (
 // controller; OwnerOf is what it is made with.
 const IndexOwner = "metadata.controller.uid"
 
-// OwnerOf gives the UID of the controller of an object, when it has one.
+// OwnerOf returns the UID of the controller of an object, when it has one.
 func OwnerOf(o client.Object) []string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return []string{string(ref.UID)}
@@ -48,7 +48,7 @@ func (w Writer) RemoveFinalizer(ctx context.Context, o client.Object) error {
 	return client.IgnoreNotFound(w.change(ctx, o, func() bool { return controllerutil.RemoveFinalizer(o, crdv1.Finalizer) }))
 }
 
-// annotate sets annotations and says whether any was different.
+// annotate sets annotations and reports whether any was different.
 func annotate(o client.Object, annotations map[string]string) bool {
 	all := maps.Clone(o.GetAnnotations())
 	if all == nil {
@@ -110,7 +110,7 @@ func Again(err error) (reconcile.Result, error) {
 	return reconcile.Result{}, err
 }
 
-// isOvertaken says whether all that went wrong are conflicts. One beside something else
+// isOvertaken reports whether all that went wrong are conflicts. One beside something else
 // is tried again no sooner than that.
 func isOvertaken(err error) bool {
 	var several interface{ Unwrap() []error }

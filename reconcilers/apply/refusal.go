@@ -41,7 +41,7 @@ type Refusal struct {
 	Message string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (r *Refusal) Error() string { return r.Message }
 
 // taken is the refusal of an object that somebody else made.
@@ -50,7 +50,7 @@ func taken(o client.Object) *Refusal {
 		"%s exists and was not made for this object, so it is left alone: delete or rename it", Describe(o))}
 }
 
-// refusalOf reads the answer of the API server; it gives an error of another
+// refusalOf reads the answer of the API server; it returns an error of another
 // kind when trying again may help.
 func refusalOf(o *unstructured.Unstructured, err error) error {
 	switch {
@@ -75,13 +75,13 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	}
 }
 
-// isUntyped says whether server-side apply cannot make sense of the object,
+// isUntyped reports whether server-side apply cannot make sense of the object,
 // which the API server calls an internal error.
 func isUntyped(err error) bool {
 	return strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// hasCause says whether the API server gives a cause like this.
+// hasCause reports whether the API server gives a cause like this.
 func hasCause(err error, is func(metav1.StatusCause) bool) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && slices.ContainsFunc(status.Status().Details.Causes, is)

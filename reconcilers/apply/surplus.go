@@ -15,7 +15,7 @@ import (
 // something to delete, it first asks past the cache whether the object is still the
 // version that the caller has read: an old one, as the cache of a leader that starts
 // may have, does not know yet what is asked for, and what is wanted would go. Then it
-// gives a conflict, and should be tried again.
+// returns a conflict, and should be tried again.
 func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...client.Object) error {
 	if len(surplus) == 0 {
 		return nil

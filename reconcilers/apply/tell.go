@@ -27,7 +27,7 @@ type Event struct {
 	Reason, Note string
 }
 
-// EventOf gives the Event that a change of an object's status is worth; false when it
+// EventOf returns the Event that a change of an object's status is worth; false when it
 // is worth none. It is pure.
 //
 // People are told when an object becomes ready, when it ceases to be, and when another
@@ -46,14 +46,14 @@ func EventOf(before, after client.Object) (Event, bool) {
 	return e, e.Reason != ""
 }
 
-// isPart says whether we made the object for another one. What somebody else's program
+// isPart reports whether we made the object for another one. What somebody else's program
 // made, such as a sandbox of its environment, is looked at like what people make.
 func isPart(o client.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(o)
 	return ref != nil && ref.APIVersion == crdv1.APIVersion
 }
 
-// passing says whether a condition tells of a stage that passes by itself.
+// passing reports whether a condition tells of a stage that passes by itself.
 func passing(c *crdv1.StatusCondition) bool {
 	return c.Status != string(metav1.ConditionTrue) &&
 		(c.Reason == crdv1.ReasonPending || c.Reason == crdv1.ReasonServiceSilent || strings.HasSuffix(c.Reason, "Progressing"))

@@ -18,7 +18,7 @@ func logTurn(ctx context.Context, before, o client.Object) {
 	}
 }
 
-// turned gives the condition Ready of o when its status or reason is another
+// turned returns the condition Ready of o when its status or reason is another
 // than that of before, else nil.
 func turned(before, o client.Object) *crdv1.StatusCondition {
 	then, now := readiness(before), readiness(o)
@@ -28,7 +28,7 @@ func turned(before, o client.Object) *crdv1.StatusCondition {
 	return now
 }
 
-// readiness gives the condition Ready; nil when there is none.
+// readiness returns the condition Ready; nil when there is none.
 func readiness(o client.Object) *crdv1.StatusCondition {
 	c, ok := o.(crdv1.Conditioned)
 	if !ok {

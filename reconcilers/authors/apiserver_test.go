@@ -91,7 +91,7 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// as gives a client of somebody, always the same.
+// as returns a client of somebody, always the same.
 func (c *cluster) as(name string, groups ...string) client.Client {
 	c.t.Helper()
 	if have, ok := c.clients[name]; ok {

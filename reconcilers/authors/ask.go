@@ -74,7 +74,7 @@ func (a *asker) lacking(ctx context.Context, user authenticationv1.UserInfo, wan
 	return out, nil
 }
 
-// denied says why the user has not a right; empty: the user has it.
+// denied returns why the user has not a right; empty: the user has it.
 func (a *asker) denied(ctx context.Context, user authenticationv1.UserInfo, access Access) (string, error) {
 	key, err := keyOf(user, access)
 	if err != nil {

@@ -68,7 +68,7 @@ type Decision struct {
 	TooMuch string
 }
 
-// Decide says what the author of an object needs.
+// Decide returns what the author of an object needs.
 func Decide(in Input) Decision {
 	if much := in.Limits.Exceeded(in.Object); much != "" {
 		return Decision{TooMuch: much}
@@ -182,7 +182,7 @@ func named(ref crdv1.ObjectRef) bool {
 	return ref.Kind != "" && ref.Name != "" && ref.Namespace != ""
 }
 
-// purpose says what a member does with its baseline.
+// purpose returns what a member does with its baseline.
 func purpose(m crdv1.Member) string {
 	switch m.MemberKind() {
 	case crdv1.KindForkedWorkload:

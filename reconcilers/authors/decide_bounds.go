@@ -43,7 +43,7 @@ func (l Limits) WithDefaults() Limits {
 	return l
 }
 
-// Exceeded says which bound on members and patches an object exceeds; empty: none. They are
+// Exceeded returns which bound on members and patches an object exceeds; empty: none. They are
 // counted before anything is worked out for them.
 func (l Limits) Exceeded(o runtime.Object) string {
 	switch o := o.(type) {
@@ -63,7 +63,7 @@ func (l Limits) Exceeded(o runtime.Object) string {
 // name: each is a question to the API server.
 const mostReferences = mostWants
 
-// references says whether an object names too many others.
+// references reports whether an object names too many others.
 func (Limits) references(n int) string {
 	if n <= mostReferences {
 		return ""
@@ -71,7 +71,7 @@ func (Limits) references(n int) string {
 	return fmt.Sprintf("it names %d objects, and at most %d are possible: split it into several", n, mostReferences)
 }
 
-// ofSandbox says which bound a sandbox exceeds.
+// ofSandbox returns which bound a sandbox exceeds.
 func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	targets, patches := map[crdv1.ObjectRef]bool{}, 0
 	if c := s.Spec.Customization; c != nil {
@@ -86,7 +86,7 @@ func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	return l.patches(patches)
 }
 
-// patches says whether there are too many patches.
+// patches reports whether there are too many patches.
 func (l Limits) patches(n int) string {
 	if n <= l.Patches {
 		return ""
@@ -94,7 +94,7 @@ func (l Limits) patches(n int) string {
 	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): put what is for one workload into one patch", n, l.Patches, SettingLimits)
 }
 
-// replicas says whether forks ask for too many pods.
+// replicas reports whether forks ask for too many pods.
 func (l Limits) replicas(n int64) string {
 	if n <= int64(l.Replicas) {
 		return ""

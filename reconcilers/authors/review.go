@@ -76,7 +76,7 @@ type Reviewer struct {
 	rendering chan struct{}
 }
 
-// New gives a Reviewer, or what is wrong with the configuration.
+// New returns a Reviewer, or what is wrong with the configuration.
 func New(c Config) (*Reviewer, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -24,7 +24,7 @@ const (
 	ReasonNotSupportedYet = "NotSupportedYet"
 )
 
-// Accept says whether a member in this namespace can have the workload as its
+// Accept reports whether a member in this namespace can have the workload as its
 // baseline. at is the field that names it, for messages.
 func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Condition {
 	switch {
@@ -37,7 +37,7 @@ func Accept(at string, ref crdv1.ObjectRef, namespace string) condition.Conditio
 	return AcceptKind(ref)
 }
 
-// AcceptNamespace says whether workloads of a namespace can be forked at all. A fork
+// AcceptNamespace reports whether workloads of a namespace can be forked at all. A fork
 // runs with the service account of its baseline and an image of its author's choice:
 // those of the operator, whose own namespace operator is, and of the cluster itself may
 // do what an author of sandboxes may not. No sidecar is put there, so nothing could be
@@ -65,7 +65,7 @@ func GroupOf(ref crdv1.ObjectRef) string {
 	return group
 }
 
-// AcceptKind says whether a workload of this kind can be a baseline.
+// AcceptKind reports whether a workload of this kind can be a baseline.
 func AcceptKind(ref crdv1.ObjectRef) condition.Condition {
 	group := GroupOf(ref)
 	switch {

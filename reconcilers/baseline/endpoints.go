@@ -19,7 +19,7 @@ import (
 // indexService finds EndpointSlices by the Service that they belong to.
 const indexService = "serviceName"
 
-// byServiceName gives the Service that an EndpointSlice belongs to.
+// byServiceName returns the Service that an EndpointSlice belongs to.
 func byServiceName(o client.Object) []string {
 	if name := o.GetLabels()[discoveryv1.LabelServiceName]; name != "" {
 		return []string{name}
@@ -97,7 +97,7 @@ func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1
 }
 
 // portIn returns the number that a slice gives for a port of its Service; false when it
-// gives none.
+// returns none.
 func portIn(s *discoveryv1.EndpointSlice, p corev1.ServicePort) (int32, bool) {
 	for _, e := range s.Ports {
 		name, protocol := "", corev1.ProtocolTCP

@@ -9,8 +9,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// PodsWithSidecar gives the pods of a member's baseline that have a proxy
-// (HasProxy), as namespace/name; none when there is no baseline, or it needs none. It reads by the
+// PodsWithSidecar returns the pods of a member's baseline that have a proxy (HasProxy), as
+// namespace/name; none when there is no baseline, or it needs none. It reads by the
 // selector of the baseline, best from a cache.
 func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]string, error) {
 	ref, ok := m.BaselineRef()
@@ -34,7 +34,7 @@ func PodsWithSidecar(ctx context.Context, c client.Reader, m crdv1.Member) ([]st
 	return out, nil
 }
 
-// HasProxy says whether requests can reach a pod of a baseline, and it has a DevMesh
+// HasProxy reports whether requests can reach a pod of a baseline, and it has a DevMesh
 // sidecar, ready or not: that has to know a key before anybody is told to use it. One
 // that is Pending gets no requests: it may have no node for days, and must not keep every
 // new sandbox from being ready for so long.

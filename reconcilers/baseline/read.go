@@ -17,7 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// Read gives the live workload that a reference names; nil when there is none, or
+// Read returns the live workload that a reference names; nil when there is none, or
 // the cluster has no such kind. ref has its namespace, and a kind that AcceptKind
 // takes. Rollouts are asked for as Unstructured, by the kind RolloutKind: c has to
 // know whether the cluster has that (package rollouts), or be told so each time.

@@ -22,7 +22,7 @@ func RolloutKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: KindRollout}
 }
 
-// NewRollout gives an empty Rollout. We know it without its Go types: its fields are
+// NewRollout returns an empty Rollout. We know it without its Go types: its fields are
 // many and change with the versions of Argo, and a fork keeps all of them.
 func NewRollout() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
@@ -30,7 +30,7 @@ func NewRollout() *unstructured.Unstructured {
 	return u
 }
 
-// NewRolloutList gives an empty list of Rollouts.
+// NewRolloutList returns an empty list of Rollouts.
 func NewRolloutList() *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetGroupVersionKind(RolloutKind().GroupVersion().WithKind(KindRollout + "List"))
@@ -51,7 +51,7 @@ type rolloutRef struct {
 	Name       string `json:"name"`
 }
 
-// ReferredDeployment gives the name of the Deployment whose pods a Rollout runs, as
+// ReferredDeployment returns the name of the Deployment whose pods a Rollout runs, as
 // its spec.workloadRef says; false when it has a pod template of its own, or refers to
 // something else.
 func ReferredDeployment(u *unstructured.Unstructured) (string, bool) {
@@ -85,7 +85,7 @@ func readRollout(ctx context.Context, c client.Reader, key client.ObjectKey) (*W
 	return OfRollout(u, referred), nil
 }
 
-// OfRollout gives a Rollout as a Workload. referred is the Deployment that its
+// OfRollout returns a Rollout as a Workload. referred is the Deployment that its
 // spec.workloadRef names, nil when it names none or there is none.
 func OfRollout(u *unstructured.Unstructured, referred *appsv1.Deployment) *Workload {
 	w := &Workload{UID: u.GetUID(), Generation: u.GetGeneration(), Object: u, Template: &corev1.PodTemplateSpec{}}

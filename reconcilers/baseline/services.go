@@ -12,14 +12,14 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// Selects says whether a Service leads to pods made from the template, and is to be
+// Selects reports whether a Service leads to pods made from the template, and is to be
 // routed: it has a selector that matches, is not an ExternalName, and has not the
 // annotation routing.signadot.com/ignore.
 func Selects(s *corev1.Service, template *corev1.PodTemplateSpec) bool {
 	return isRouted(s) && ledTo(s)(template.Labels)
 }
 
-// isRouted says whether a Service is to be routed, if it leads to a baseline.
+// isRouted reports whether a Service is to be routed, if it leads to a baseline.
 func isRouted(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true"
 }
@@ -35,7 +35,7 @@ type Forms struct {
 	Pods []corev1.Pod
 }
 
-// Selected says whether a Service leads to pods of any form, and is to be routed.
+// Selected reports whether a Service leads to pods of any form, and is to be routed.
 func (f Forms) Selected(s *corev1.Service) bool {
 	if !isRouted(s) {
 		return false
@@ -71,15 +71,15 @@ func (f Forms) ListenOn(p corev1.ServicePort) []int32 {
 	return slices.Compact(out)
 }
 
-// takesRequests says whether a pod is one of the baseline that requests may still come to;
+// takesRequests reports whether a pod is one of the baseline that requests may still come to;
 // to one that is being deleted they do on connections that are open.
 func takesRequests(p *corev1.Pod) bool {
 	return p.Labels[crdv1.LabelForkedWorkload] == "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// ServiceSelector gives the labels by which a Service selects pods; none when it selects nobody. The
-// hash that Argo puts into selectors, so that a Service leads to one form of a Rollout for
-// now, does not count: the next form is as much the baseline's.
+// ServiceSelector returns the labels by which a Service selects pods; none when it selects
+// nobody. The hash that Argo puts into selectors, so that a Service leads to one form of a
+// Rollout for now, does not count: the next form is as much the baseline's.
 func ServiceSelector(s *corev1.Service) map[string]string {
 	wanted := maps.Clone(s.Spec.Selector)
 	delete(wanted, inject.RolloutHash)
@@ -115,7 +115,7 @@ func ListensOn(pod corev1.PodSpec, p corev1.ServicePort) (int32, bool) {
 	return 0, false
 }
 
-// Running gives the containers of a pod that run at the same time: all, and of the
+// Running returns the containers of a pod that run at the same time: all, and of the
 // init containers those that keep running beside them.
 func Running(pod corev1.PodSpec) []corev1.Container {
 	out := make([]corev1.Container, 0, len(pod.Containers)+len(pod.InitContainers))
@@ -128,7 +128,7 @@ func Running(pod corev1.PodSpec) []corev1.Container {
 	return out
 }
 
-// ProtocolOf gives the protocol, which is TCP when none is written.
+// ProtocolOf returns the protocol, which is TCP when none is written.
 func ProtocolOf(p corev1.Protocol) corev1.Protocol {
 	if p == "" {
 		return corev1.ProtocolTCP

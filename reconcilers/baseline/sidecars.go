@@ -36,7 +36,7 @@ const (
 // outdated sidecar routes too: the message names it and the condition stays True.
 const ConditionSidecarsReady = "SidecarsReady"
 
-// Sidecars says whether the baseline has the sidecars that it needs, and whether every pod
+// Sidecars reports whether the baseline has the sidecars that it needs, and whether every pod
 // has a ready one, needed or not. A baseline that no Service leads to needs none: no request
 // comes to it, and a consumer of messages asks the route server itself which are its own.
 // What the pods of the baseline are made from has to be known for that.
@@ -49,7 +49,7 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 		"it is routed by what it asks the route server itself, as message consumers do. To route requests to it, create a Service.", w)), f.IsTrue()
 }
 
-// meshed says whether requests to the baseline, led by these Services to ports of
+// meshed reports whether requests to the baseline, led by these Services to ports of
 // its pods, meet a sidecar in every pod that reads them. Without any pod it is the
 // pod template that counts. injected is what pods get from their injection now,
 // as far as known. Ports that are not read come before sidecars that are not ready:
@@ -91,7 +91,7 @@ func meshed(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, inj
 	return condition.True("SidecarsReady", message)
 }
 
-// startedOf gives the pods whose sidecar is not ready, but for those that are Pending.
+// startedOf returns the pods whose sidecar is not ready, but for those that are Pending.
 // These get no requests, and most are so for a moment, when their workload is rolled
 // out or gets more pods: each would be said to every fork of it, and taken back.
 func startedOf(r coverage.Report) []string {
@@ -116,7 +116,7 @@ func NeedsNone(m crdv1.Conditioned) bool {
 	return c != nil && c.Reason == ReasonNoService
 }
 
-// covered gives where the pods of the baseline stand, and which of the ports that
+// covered returns where the pods of the baseline stand, and which of the ports that
 // the Services lead to are not read.
 func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, injected inject.Settings) coverage.Report {
 	s := coverage.Subject{
@@ -136,7 +136,7 @@ func covered(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, in
 	return coverage.Of(s, injected, nil)
 }
 
-// absence says which pods have no sidecar, why, and what to do; nothing when all
+// absence returns which pods have no sidecar, why, and what to do; nothing when all
 // have one.
 func absence(r coverage.Report) string {
 	if r.Unwanted() {
@@ -154,7 +154,7 @@ func absence(r coverage.Report) string {
 	return strings.Join(parts, "; ")
 }
 
-// counts says whether requests can reach the pod.
+// counts reports whether requests can reach the pod.
 func counts(pod *corev1.Pod) bool { return coverage.Counts(pod) }
 
 // sidecarOf looks for the sidecar of a pod.

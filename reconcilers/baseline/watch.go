@@ -57,7 +57,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// byName gives the name of the baseline of a member.
+// byName returns the name of the baseline of a member.
 func byName(o client.Object) []string {
 	m, ok := o.(crdv1.Member)
 	if !ok {
@@ -69,7 +69,7 @@ func byName(o client.Object) []string {
 	return nil
 }
 
-// byKind gives the kind of the baseline of a member.
+// byKind returns the kind of the baseline of a member.
 func byKind(o client.Object) []string {
 	m, ok := o.(crdv1.Member)
 	if !ok {
@@ -81,7 +81,7 @@ func byKind(o client.Object) []string {
 	return nil
 }
 
-// ByReferred gives the Deployment that a Rollout takes its pods from: it makes
+// ByReferred returns the Deployment that a Rollout takes its pods from: it makes
 // IndexReferred.
 func ByReferred(o client.Object) []string {
 	if u, ok := o.(*unstructured.Unstructured); ok {
@@ -92,7 +92,7 @@ func ByReferred(o client.Object) []string {
 	return nil
 }
 
-// madeForMember says whether an object was made for a member.
+// madeForMember reports whether an object was made for a member.
 func madeForMember(o client.Object) bool {
 	labels := o.GetLabels()
 	return labels[crdv1.LabelForkedWorkload] != "" || labels[crdv1.LabelExternalWorkload] != ""
@@ -330,7 +330,7 @@ func workloadOf(pod client.Object) string {
 	return w.Name
 }
 
-// named gives requests for the members whose baseline has this name.
+// named returns requests for the members whose baseline has this name.
 func (m Members) named(ctx context.Context, namespace, name string) []reconcile.Request {
 	return m.find(ctx, client.InNamespace(namespace), client.MatchingFields{indexBaseline: name})
 }
@@ -342,7 +342,7 @@ func (m Members) list(ctx context.Context, list client.ObjectList, options ...cl
 	}
 }
 
-// find gives requests for the members that the options select.
+// find returns requests for the members that the options select.
 func (m Members) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	return guard.Requests(ctx, m.Client, m.List(), options...)
 }
@@ -375,7 +375,7 @@ func podsCounted(o client.Object) counted {
 	return counted{}
 }
 
-// said gives the annotations of a workload without those that controllers and tools
+// said returns the annotations of a workload without those that controllers and tools
 // keep their own state in. That is for Rollouts: the API server counts each change of an
 // annotation as a generation of a Deployment, which the status of its members names.
 func said(o client.Object) map[string]string {

@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/sidecars/inject"
 )
 
-// podOf gives a pod of the form hash of a workload.
+// podOf returns a pod of the form hash of a workload.
 func podOf(workload, hash string, labels map[string]string) *corev1.Pod {
 	yes := true
 	labels[appsv1.DefaultDeploymentUniqueLabelKey] = hash
@@ -181,7 +181,7 @@ func sliceOf(service string, endpoints ...discoveryv1.Endpoint) *discoveryv1.End
 	}
 }
 
-// members gives the ForkedWorkloads among the objects, as a cache with indexes has them.
+// members returns the ForkedWorkloads among the objects, as a cache with indexes has them.
 func members(t *testing.T, objects []client.Object) Members {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -37,7 +37,7 @@ type Workload struct {
 	Object client.Object
 }
 
-// OfDeployment gives a Deployment as a Workload, and nil for nil.
+// OfDeployment returns a Deployment as a Workload, and nil for nil.
 func OfDeployment(d *appsv1.Deployment) *Workload {
 	if d == nil {
 		return nil
@@ -72,7 +72,7 @@ func Describe(ref crdv1.ObjectRef) string {
 // its namespace.
 func NameOf(ref crdv1.ObjectRef) string { return ref.Kind + "/" + ref.Namespace + "/" + ref.Name }
 
-// Same says whether two references name the same workload; the version of the API
+// Same reports whether two references name the same workload; the version of the API
 // does not count.
 func Same(a, b crdv1.ObjectRef) bool {
 	return a.Kind == b.Kind && a.Namespace == b.Namespace && a.Name == b.Name

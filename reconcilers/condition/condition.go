@@ -60,7 +60,7 @@ func (s Set) Ready(message string, types ...string) Condition {
 	return True("Ready", message)
 }
 
-// isUnknown says whether it is neither so nor not so.
+// isUnknown reports whether it is neither so nor not so.
 func isUnknown(f Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
 // Write puts the conditions on the object as its conditions, about its present

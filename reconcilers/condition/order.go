@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// sortedRest gives the condition types of the conditions that are not known, in
+// sortedRest returns the condition types of the conditions that are not known, in
 // alphabetical order, so that the same conditions always give the same list.
 func sortedRest(f Set, known map[string]bool) []string {
 	rest := slices.Sorted(maps.Keys(f))

@@ -28,7 +28,7 @@ const Name = "drain"
 // a shell says it of SIGTERM. Nothing has failed then: the Job makes its pod again.
 const ExitStopped = 143
 
-// ExitCode gives how the program ends with an error of Main.
+// ExitCode returns how the program ends with an error of Main.
 func ExitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return ExitStopped

@@ -148,7 +148,7 @@ func stuck(left []item) error {
 		"or uninstall with --no-hooks and leave them", say(left))
 }
 
-// done says whether it is known that nothing is left.
+// done reports whether it is known that nothing is left.
 func done(ctx context.Context, left []item, err error) bool {
 	return len(left) == 0 && err == nil && ctx.Err() == nil
 }
@@ -172,7 +172,7 @@ type (
 )
 
 // until looks what is left and does something about it, again and again, until nothing
-// is or the time is over, and gives what is left then. What fails is tried again;
+// is or the time is over, and returns what is left then. What fails is tried again;
 // the error is the last one.
 func (d *draining) until(ctx context.Context, within time.Duration, look lookup, act action) (left []item, err error) {
 	began, told := time.Now(), time.Now()
@@ -247,7 +247,7 @@ func (d *draining) tell(i item, theirs []string) {
 	d.Logger.Warn("taken away without the controller manager", "object", i.String())
 }
 
-// ours says whether a finalizer is of this operator: of any part and version of it.
+// ours reports whether a finalizer is of this operator: of any part and version of it.
 func ours(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
 
 // delete asks for the deletion of this very object, unless it is being deleted.

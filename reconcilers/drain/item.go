@@ -36,19 +36,19 @@ func (i item) ofOurs() bool {
 // byPeople reports whether the object is of our kinds, and made for no other one of ours.
 func (i item) byPeople() bool { return i.GroupVersionKind().Group == crdv1.Group && !i.ofOurs() }
 
-// others gives the finalizers that are not ours.
+// others returns the finalizers that are not ours.
 func (i item) others() []string { return slices.DeleteFunc(slices.Clone(i.Finalizers), ours) }
 
 // held reports whether the object has a finalizer of ours.
 func (i item) held() bool { return len(i.others()) < len(i.Finalizers) }
 
-// forceable says whether something can be done about an object besides waiting for those
+// forceable reports whether something can be done about an object besides waiting for those
 // who hold it.
 func (i item) forceable() bool {
 	return i.DeletionTimestamp == nil || i.held() || len(i.Finalizers) == 0
 }
 
-// list gives all that is there of Kinds.
+// list returns all that is there of Kinds.
 func (d *draining) list(ctx context.Context) (out []item, err error) {
 	for _, kind := range Kinds() {
 		more, one := d.listOf(ctx, crdv1.GroupVersion().WithKind(kind))
@@ -57,7 +57,7 @@ func (d *draining) list(ctx context.Context) (out []item, err error) {
 	return out, err
 }
 
-// listOf gives all that is there of one kind. One that the API server does not serve has
+// listOf returns all that is there of one kind. One that the API server does not serve has
 // no objects.
 func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) (out []item, err error) {
 	list := &metav1.PartialObjectMetadataList{}

@@ -123,7 +123,7 @@ func (d *draining) made(ctx context.Context) (out []item, err error) {
 	return out, err
 }
 
-// everywhere gives the namespaces to look in; the empty one is all.
+// everywhere returns the namespaces to look in; the empty one is all.
 func (d *draining) everywhere() []string {
 	if len(d.Namespaces) == 0 {
 		return []string{metav1.NamespaceAll}
@@ -213,7 +213,7 @@ type conditioned interface {
 	crdv1.Conditioned
 }
 
-// uninstalled gives what conditions say of an object that nobody acts on.
+// uninstalled returns what conditions say of an object that nobody acts on.
 func uninstalled(types []string) condition.Set {
 	const gone = "The operator was uninstalled, and with it went what it had made for this object. " +
 		"Install it again to have that back; or delete the object, which nothing holds."

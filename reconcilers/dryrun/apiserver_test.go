@@ -64,7 +64,7 @@ type cluster struct {
 	log    *memory.Log
 }
 
-// start runs all controllers until the test ends, and gives the test a namespace
+// start runs all controllers until the test ends, and returns the test a namespace
 // of its own.
 func start(t *testing.T, ns string) *cluster {
 	t.Helper()
@@ -208,7 +208,7 @@ func (c *cluster) eventually(what string, check func() error) {
 	wait.Eventually(c.t, patience, what, check)
 }
 
-// said gives the newest fact of every key that the log has now.
+// said returns the newest fact of every key that the log has now.
 func (c *cluster) said() map[event.Key]event.Fact {
 	c.t.Helper()
 	f, err := c.log.Follow(c.t.Context())
@@ -233,7 +233,7 @@ func (c *cluster) said() map[event.Key]event.Fact {
 	return all
 }
 
-// describe gives changes and findings as text.
+// describe returns changes and findings as text.
 func describe(p dryrun.Plan) (changes, findings []string) {
 	for _, c := range p.Changes {
 		changes = append(changes, fmt.Sprintf("%s %s", c.Action, c.Object.Kind))

@@ -18,7 +18,7 @@ import (
 // errNotAsked: the API server could not be asked, since the caller has not the rights.
 var errNotAsked = errors.New("the API server was not asked")
 
-// asks says whether the API server is asked about objects of a kind that controllers
+// asks reports whether the API server is asked about objects of a kind that controllers
 // write: those that people's patches are in.
 func asks(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Deployment" || isRollout(gvk) }
 
@@ -69,7 +69,7 @@ func (a asking) whose(ctx context.Context, o *unstructured.Unstructured, refused
 	return refused
 }
 
-// refuses says whether an answer is about the object, so that asking again gives
+// refuses reports whether an answer is about the object, so that asking again gives
 // the same.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) ||

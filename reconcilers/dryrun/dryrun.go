@@ -120,7 +120,7 @@ type Object struct {
 	Name      string
 }
 
-// String gives kind and namespace/name, as messages do.
+// String returns kind and namespace/name, as messages do.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -147,7 +147,7 @@ type Finding struct {
 	Message string
 }
 
-// InTheWay says whether somebody has to change something before it works. Other
+// InTheWay reports whether somebody has to change something before it works. Other
 // findings are remarks, or what shows only once it is tried: sandboxes that are to be
 // ready, and what a fork waits for.
 func (f Finding) InTheWay() bool {
@@ -165,7 +165,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// Apply says what would change if the objects were applied, one after the other: a
+// Apply returns what would change if the objects were applied, one after the other: a
 // SignadotSandbox, SignadotRouteGroup, RoutingConfig, or a member of any kind
 // (crdv1.MemberKinds), or an Unstructured that holds one. When one of its name exists,
 // its spec becomes that of the object, and labels and annotations are added to those
@@ -179,7 +179,7 @@ func Apply(ctx context.Context, c Config, objects ...client.Object) (Plan, error
 	})
 }
 
-// Delete says what would change if the objects were deleted, one after the other. Only
+// Delete returns what would change if the objects were deleted, one after the other. Only
 // kind and name count. ErrNotSupported, ErrInvalid, ErrNoObject, or why the cluster
 // cannot be read.
 func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, error) {
@@ -192,7 +192,7 @@ func Delete(ctx context.Context, c Config, objects ...client.Object) (Plan, erro
 	})
 }
 
-// run lets something happen to each object in a world of its own, and gives what
+// run lets something happen to each object in a world of its own, and returns what
 // follows.
 func run(ctx context.Context, c Config, objects []client.Object, happen func(context.Context, *simulation, client.Object) error) (Plan, error) {
 	if err := c.Validate(); err != nil {
@@ -230,7 +230,7 @@ func run(ctx context.Context, c Config, objects []client.Object, happen func(con
 	return s.plan(ids), nil
 }
 
-// typed gives the object in its own type, and that type, if it can be asked
+// typed returns the object in its own type, and that type, if it can be asked
 // about.
 func typed(scheme *runtime.Scheme, object client.Object) (client.Object, schema.GroupVersionKind, error) {
 	if object == nil {

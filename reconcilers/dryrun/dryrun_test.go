@@ -27,7 +27,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
-// known gives the fact as text, without what a dry run cannot know: whether pods
+// known returns the fact as text, without what a dry run cannot know: whether pods
 // are ready, addresses, UIDs and when something was made. What was withdrawn is
 // as if it had never been.
 func known(f event.Fact) string {
@@ -50,7 +50,7 @@ func known(f event.Fact) string {
 	return strings.ReplaceAll(fmt.Sprintf("%s %s %s", text, f.Cause.Kind, f.Cause.Name), " ", "")
 }
 
-// after gives what the log would say once the statements are made.
+// after returns what the log would say once the statements are made.
 func after(said map[event.Key]event.Fact, statements []event.Fact) map[event.Key]string {
 	out := map[event.Key]string{}
 	put := func(f event.Fact) {

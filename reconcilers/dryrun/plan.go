@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// plan gives what came of it all.
+// plan returns what came of it all.
 func (s *simulation) plan(subjects []identity) Plan {
 	p := Plan{Refusals: s.refusals, Unknown: s.world.unknown}
 	facts := slices.SortedFunc(maps.Values(s.statements.newest), func(a, b event.Recorded) int {
@@ -34,7 +34,7 @@ func (s *simulation) plan(subjects []identity) Plan {
 	return p
 }
 
-// actionOf says what was done to an object, besides to its status; nil is one
+// actionOf returns what was done to an object, besides to its status; nil is one
 // that does not exist.
 func actionOf(before, after client.Object) (Action, bool) {
 	switch {
@@ -47,7 +47,7 @@ func actionOf(before, after client.Object) (Action, bool) {
 		!maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations())
 }
 
-// findings gives what people should know of the objects that were asked about, of
+// findings returns what people should know of the objects that were asked about, of
 // their parts, and of others that were changed by it. What a part says and its
 // owner repeats is said once.
 func (s *simulation) findings(subjects []identity) []Finding {
@@ -110,7 +110,7 @@ func saidOnce(all []told, f Finding) []told {
 	return append(all, told{f, f.Message})
 }
 
-// now gives an object as it is in the end; nil when it does not exist.
+// now returns an object as it is in the end; nil when it does not exist.
 func (s *simulation) now(id identity) client.Object {
 	if o, ok := s.world.written[id]; ok {
 		return o
@@ -118,7 +118,7 @@ func (s *simulation) now(id identity) client.Object {
 	return s.world.read[id]
 }
 
-// findingsOf gives the conditions of an object that people should know: what is
+// findingsOf returns the conditions of an object that people should know: what is
 // not so, what cannot be known when nothing else stands in the way, and remarks.
 // That pods are still to be started is known to everybody.
 func findingsOf(of Object, o client.Object) []Finding {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/dryrun"
 )
 
-// as gives a client of a user who has no rights but those that are granted.
+// as returns a client of a user who has no rights but those that are granted.
 func (c *cluster) as(user string) client.Client {
 	c.t.Helper()
 	access := rest.CopyConfig(server)

@@ -173,7 +173,7 @@ func (s *simulation) concerned(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// names says whether an object is about another: a RoutingConfig about its members, a
+// names reports whether an object is about another: a RoutingConfig about its members, a
 // route group about its sandboxes and their members.
 func names(other, o client.Object) bool {
 	switch other := other.(type) {

@@ -48,7 +48,7 @@ func (s *statements) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 // Settle implements publish.Publisher.
 func (s *statements) Settle(event.Key) {}
 
-// withoutInventions gives the fact without what stands in for what only the API
+// withoutInventions returns the fact without what stands in for what only the API
 // server can give.
 func withoutInventions(f event.Fact) event.Fact {
 	f.Data = proto.Clone(f.Data)

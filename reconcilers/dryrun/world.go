@@ -104,7 +104,7 @@ func (w *world) Get(ctx context.Context, key client.ObjectKey, into client.Objec
 	return assign(into, o)
 }
 
-// find gives the object as it is in this world, which nobody may change, or a
+// find returns the object as it is in this world, which nobody may change, or a
 // NotFound error.
 func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (client.Object, error) {
 	id := identity{gvk.GroupKind(), key}
@@ -121,7 +121,7 @@ func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key clien
 	return o, nil
 }
 
-// base gives an object as the reader gives it; nil when there is none.
+// base returns an object as the reader gives it; nil when there is none.
 func (w *world) base(ctx context.Context, gvk schema.GroupVersionKind, id identity) (client.Object, error) {
 	if o, ok := w.read[id]; ok {
 		return o, nil
@@ -164,7 +164,7 @@ func (w *world) List(ctx context.Context, list client.ObjectList, options ...cli
 	return meta.SetList(list, out)
 }
 
-// all gives the objects of a kind in a namespace, by name: those that the reader
+// all returns the objects of a kind in a namespace, by name: those that the reader
 // gives and that were not written, and those that were.
 func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.ListOptions) ([]client.Object, error) {
 	var all []client.Object
@@ -190,7 +190,7 @@ func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.L
 	return all, nil
 }
 
-// within gives the namespaces to list: where the operator sees some only, a list
+// within returns the namespaces to list: where the operator sees some only, a list
 // over all of them is one of each.
 func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
 	if namespace != "" || len(w.namespaces) == 0 || gvk.Group == crdv1.GroupVersion().Group && !crdv1.IsMember(gvk.Kind) {
@@ -199,7 +199,7 @@ func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
 	return w.namespaces
 }
 
-// list gives what the reader lists, each list once.
+// list returns what the reader lists, each list once.
 func (w *world) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]client.Object, error) {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	key := gvk.Kind + "/" + namespace
@@ -234,7 +234,7 @@ func (w *world) list(ctx context.Context, gvk schema.GroupVersionKind, namespace
 	return items, err
 }
 
-// selects says whether labels and indexes of an object are those that are asked
+// selects reports whether labels and indexes of an object are those that are asked
 // for.
 func (w *world) selects(gvk schema.GroupVersionKind, item client.Object, o client.ListOptions) (bool, error) {
 	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(item.GetLabels())) {
@@ -264,12 +264,12 @@ func (w *world) name(o client.Object) string {
 	return Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}.String()
 }
 
-// isRollout says whether a kind is that of Argo Rollouts, which have no Go type.
+// isRollout reports whether a kind is that of Argo Rollouts, which have no Go type.
 func isRollout(gvk schema.GroupVersionKind) bool {
 	return gvk.GroupKind() == baseline.RolloutKind().GroupKind()
 }
 
-// blankList gives an empty list of a kind.
+// blankList returns an empty list of a kind.
 func blankList(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.ObjectList, error) {
 	if isRollout(gvk) {
 		return baseline.NewRolloutList(), nil
@@ -277,7 +277,7 @@ func blankList(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Obje
 	return empty[client.ObjectList](scheme, gvk.GroupVersion().WithKind(gvk.Kind+"List"))
 }
 
-// blank gives an empty object of a kind.
+// blank returns an empty object of a kind.
 func blank(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, error) {
 	if isRollout(gvk) {
 		return baseline.NewRollout(), nil
@@ -285,7 +285,7 @@ func blank(scheme *runtime.Scheme, gvk schema.GroupVersionKind) (client.Object, 
 	return empty[client.Object](scheme, gvk)
 }
 
-// empty gives what the scheme makes of a kind, which has to be a T.
+// empty returns what the scheme makes of a kind, which has to be a T.
 func empty[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (T, error) {
 	made, err := scheme.New(gvk)
 	if err != nil {
@@ -313,7 +313,7 @@ func assign(into, o client.Object) error {
 	return nil
 }
 
-// itemFor gives a copy of an object as an item of the list.
+// itemFor returns a copy of an object as an item of the list.
 func itemFor(list client.ObjectList, o client.Object) runtime.Object {
 	if _, ok := list.(*metav1.PartialObjectMetadataList); ok {
 		return itemMetadata(o).DeepCopy()
@@ -321,7 +321,7 @@ func itemFor(list client.ObjectList, o client.Object) runtime.Object {
 	return o.DeepCopyObject()
 }
 
-// itemMetadata gives the metadata of an object, which are not copied.
+// itemMetadata returns the metadata of an object, which are not copied.
 func itemMetadata(o client.Object) *metav1.PartialObjectMetadata {
 	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), Generation: o.GetGeneration(),
@@ -333,7 +333,7 @@ func itemMetadata(o client.Object) *metav1.PartialObjectMetadata {
 	return m
 }
 
-// kindOf gives the kind of an object, or why it cannot be asked about.
+// kindOf returns the kind of an object, or why it cannot be asked about.
 func kindOf(scheme *runtime.Scheme, o client.Object) (schema.GroupVersionKind, error) {
 	gvk := o.GetObjectKind().GroupVersionKind()
 	if _, ok := o.(*unstructured.Unstructured); !ok {

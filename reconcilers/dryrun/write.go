@@ -98,7 +98,7 @@ func (w *world) Apply(ctx context.Context, c runtime.ApplyConfiguration, _ ...cl
 	return json.Unmarshal(written, c)
 }
 
-// namespace gives the error that the API server gives for an object in a
+// namespace returns the error that the API server gives for an object in a
 // namespace that does not exist. Who may not look is told nothing of that.
 func (w *world) namespace(ctx context.Context, name string) error {
 	if name == "" {
@@ -232,7 +232,7 @@ func (w *world) patch(ctx context.Context, o client.Object, patch client.Patch, 
 	return assign(o, now)
 }
 
-// patched gives the content of have with the patch that leads to o.
+// patched returns the content of have with the patch that leads to o.
 func (w *world) patched(have, o client.Object, patch client.Patch) (map[string]any, error) {
 	data, err := patch.Data(o)
 	if err != nil {
@@ -357,7 +357,7 @@ func (w *world) GroupVersionKindFor(o runtime.Object) (schema.GroupVersionKind, 
 // IsObjectNamespaced implements client.Client.
 func (w *world) IsObjectNamespaced(runtime.Object) (bool, error) { return false, errNotSimulated }
 
-// document gives an object as JSON would have it, and its kind.
+// document returns an object as JSON would have it, and its kind.
 func (w *world) document(o client.Object) (map[string]any, schema.GroupVersionKind, error) {
 	gvk, err := apiutil.GVKForObject(o, w.scheme)
 	if err != nil {
@@ -374,7 +374,7 @@ func (w *world) document(o client.Object) (map[string]any, schema.GroupVersionKi
 	return content, gvk, nil
 }
 
-// convert gives an object in the type of its kind. Fields that the kind does not
+// convert returns an object in the type of its kind. Fields that the kind does not
 // have are an error.
 func convert(scheme *runtime.Scheme, gvk schema.GroupVersionKind, o client.Object) (client.Object, error) {
 	u, ok := o.(*unstructured.Unstructured)

@@ -45,7 +45,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, errors.Join(errs...)
 }
 
-// find gives the object of this name out of a list, or nil.
+// find returns the object of this name out of a list, or nil.
 func find[T any, P apply.Object[T]](list []T, name string) P {
 	for i := range list {
 		if p := P(&list[i]); p.GetName() == name {
@@ -55,7 +55,7 @@ func find[T any, P apply.Object[T]](list []T, name string) P {
 	return nil
 }
 
-// refused notes why endpoints were not written, and gives every other error back.
+// refused notes why endpoints were not written, and returns every other error back.
 func (m *Made) refused(err error) error {
 	if refusal := new(apply.Refusal); errors.As(err, &refusal) {
 		m.EndpointsRefusal = refusal

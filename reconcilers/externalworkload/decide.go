@@ -48,7 +48,7 @@ type Decision struct {
 	SurplusEndpoints []*oldEndpoints
 }
 
-// Decide says what should be there for an external workload that is not being
+// Decide returns what should be there for an external workload that is not being
 // deleted.
 func Decide(in Input) Decision {
 	var d Decision
@@ -87,7 +87,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// acceptBaseline says whether the workload that is named can be a baseline.
+// acceptBaseline reports whether the workload that is named can be a baseline.
 func acceptBaseline(w *crdv1.SignadotExternalWorkload) condition.Condition {
 	if _, ok := w.BaselineRef(); !ok {
 		return condition.True(ReasonNoBaseline, "There is no baseline.")

@@ -37,7 +37,7 @@ type Made struct {
 	EndpointsRefusal *apply.Refusal
 }
 
-// Conclude gives the external workload with its new status. now is taken as the time
+// Conclude returns the external workload with its new status. now is taken as the time
 // of conditions that changed.
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotExternalWorkload {
 	w := in.Workload.DeepCopy()
@@ -66,7 +66,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	return w
 }
 
-// sidecars says whether requests to the baseline meet a sidecar, and whether each of its
+// sidecars reports whether requests to the baseline meet a sidecar, and whether each of its
 // pods has a ready one.
 func sidecars(in Input, services []crdv1.ServiceMapping) (f condition.Condition, present bool) {
 	if !in.takesRequests() {
@@ -75,7 +75,7 @@ func sidecars(in Input, services []crdv1.ServiceMapping) (f condition.Condition,
 	return baseline.Sidecars(in.Baseline, in.Pods, services, in.Injected)
 }
 
-// routingInfo says how traffic can reach the workstation; nil as long as that is not known.
+// routingInfo returns how traffic can reach the workstation; nil as long as that is not known.
 func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1.WorkloadRoutingInfo {
 	if !in.reached() {
 		return nil
@@ -83,7 +83,7 @@ func routingInfo(in Input, services []crdv1.ServiceMapping, present bool) *crdv1
 	return &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 }
 
-// servicesCondition says whether there is a Service for each of the baseline's, and
+// servicesCondition reports whether there is a Service for each of the baseline's, and
 // connections to all of them are accepted.
 func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
@@ -119,7 +119,7 @@ func servicesCondition(in Input, d Decision, made Made) condition.Condition {
 	return endpointsCondition(in, d, made, count)
 }
 
-// endpointsCondition says whether connections to the Services, of which there are so
+// endpointsCondition reports whether connections to the Services, of which there are so
 // many, are accepted.
 func endpointsCondition(in Input, d Decision, made Made, count int) condition.Condition {
 	if !d.Tunnel.Connected.IsTrue() {
@@ -144,7 +144,7 @@ func endpointsCondition(in Input, d Decision, made Made, count int) condition.Co
 	return condition.True("ServicesReady", fmt.Sprintf("Services of the baseline that have a tunnel: %d.", count)+reservations(in, d))
 }
 
-// reservations says which requests do not go to the workstation although all is as
+// reservations returns which requests do not go to the workstation although all is as
 // it was asked for.
 func reservations(in Input, d Decision) string {
 	var message string
@@ -176,7 +176,7 @@ func reservations(in Input, d Decision) string {
 	return message
 }
 
-// misplaced says which port of the spec is none of the baseline's, as far as that can
+// misplaced returns which port of the spec is none of the baseline's, as far as that can
 // be told: no Service leads to it, Services lead to others, and no container
 // declares it.
 func misplaced(in Input, d Decision) string {
@@ -218,7 +218,7 @@ func behind(in Input, d Decision, port int32) string {
 	return " List ports of its containers."
 }
 
-// foreign says whether no address of the Service is of the tunnel's family.
+// foreign reports whether no address of the Service is of the tunnel's family.
 func foreign(s *corev1.Service, t Tunnel) bool {
 	family := corev1.IPv4Protocol
 	if t.Address.Is6() {

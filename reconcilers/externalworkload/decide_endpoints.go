@@ -49,7 +49,7 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 	}
 }
 
-// carried gives the ports of a Service that the tunnel carries, with the port of its
+// carried returns the ports of a Service that the tunnel carries, with the port of its
 // pod, and notes the others: their connections are refused.
 func (d *Decision) carried(m *member.Mapping, s *corev1.Service, asked mapping) []corev1.ServicePort {
 	var out []corev1.ServicePort

@@ -16,7 +16,7 @@ const (
 	proxyName  = "tunnel-proxy"
 )
 
-// holderProblem says why requests may not be led to the address that a status tells:
+// holderProblem returns why requests may not be led to the address that a status tells:
 // because it is none of the pod that the status names, or that pod is not one to which
 // they may be led. Empty: it is the pod's. Whoever writes the status may have no right to
 // anything else, so what it says is looked up.
@@ -42,7 +42,7 @@ func holderProblem(in Input, info crdv1.TunnelInfo, end netip.Addr) string {
 	return fmt.Sprintf("is not that of the pod that it names (%s)", strings.Join(seen, "; "))
 }
 
-// holderWanted says which pods may hold a tunnel.
+// holderWanted returns which pods may hold a tunnel.
 func holderWanted(in Input) string {
 	wanted := "status.tunnel.info has to name a pod of namespace " + in.Workload.Namespace
 	if in.OperatorNamespace != "" {

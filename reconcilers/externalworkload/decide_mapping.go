@@ -57,7 +57,7 @@ func mappingOf(spec crdv1.SignadotExternalWorkloadSpec, diverts bool) mapping {
 	return m
 }
 
-// among gives those of the container ports that are to go through the tunnel.
+// among returns those of the container ports that are to go through the tunnel.
 func (m *mapping) among(ports []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(ports), func(p int32) bool {
 		_, diverted := m.right[p]
@@ -72,7 +72,7 @@ func (m *mapping) refuse(message string) {
 	}
 }
 
-// entryProblem says what is wrong with one entry, beginning with the field; empty
+// entryProblem returns what is wrong with one entry, beginning with the field; empty
 // when nothing is.
 func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 	if !isHostPort(e.LocalAddress) {
@@ -87,10 +87,10 @@ func entryProblem(e crdv1.TunnelPort, diverts bool) string {
 	return ""
 }
 
-// isPort says whether a number is that of a port.
+// isPort reports whether a number is that of a port.
 func isPort(n int32) bool { return n > 0 && n <= 65535 }
 
-// isHostPort says whether a text is a host, by name or address, and a port. Which
+// isHostPort reports whether a text is a host, by name or address, and a port. Which
 // names a workstation knows is for it to say, so a name may be any that could be one.
 func isHostPort(text string) bool {
 	colon := strings.LastIndexByte(text, ':')

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// ofBaseline gives a Mapping for each Service that leads to the baseline, sorted by
+// ofBaseline returns a Mapping for each Service that leads to the baseline, sorted by
 // name, and the ports that are asked for and no Service leads to.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
 	led, live := map[int32]bool{}, in.forms()
@@ -80,7 +80,7 @@ func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
 	return m
 }
 
-// ofTunnel gives the Mapping of a tunnel that stands for no workload: each port that
+// ofTunnel returns the Mapping of a tunnel that stands for no workload: each port that
 // is asked for, by its own number.
 func ofTunnel(in Input, asked mapping) []member.Mapping {
 	if len(asked.diverted) == 0 {

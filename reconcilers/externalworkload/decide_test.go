@@ -405,7 +405,7 @@ func TestWhenToLookAgain(t *testing.T) {
 	}
 }
 
-// connected says what is found of the tunnel.
+// connected returns what is found of the tunnel.
 func connected(d externalworkload.Decision) string {
 	return strings.Join([]string{string(d.Tunnel.Connected.Status), d.Tunnel.Connected.Reason}, " ")
 }

@@ -43,7 +43,7 @@ type Tunnel struct {
 	Turns time.Time
 }
 
-// tunnelOf judges the tunnel, and says whether it is to be collected; then what it
+// tunnelOf judges the tunnel, and reports whether it is to be collected; then what it
 // gives is what is left: none.
 func tunnelOf(in Input) (t Tunnel, collect bool) {
 	status := in.Workload.Status.Tunnel
@@ -111,7 +111,7 @@ func heldBy(info crdv1.TunnelInfo, in Input) Tunnel {
 	return t
 }
 
-// endOf gives the address at which a tunnel ends, or why it cannot be a pod's.
+// endOf returns the address at which a tunnel ends, or why it cannot be a pod's.
 func endOf(info crdv1.TunnelInfo) (end netip.Addr, problem string) {
 	end, err := netip.ParseAddr(info.TunnelProxyPodIP)
 	if err != nil {
@@ -120,7 +120,7 @@ func endOf(info crdv1.TunnelInfo) (end netip.Addr, problem string) {
 	return end, addressProblem(end)
 }
 
-// among says whether an address is one of those, however they are written.
+// among reports whether an address is one of those, however they are written.
 func among(all []string, one netip.Addr) bool {
 	return slices.ContainsFunc(all, func(s string) bool {
 		a, err := netip.ParseAddr(s)
@@ -135,7 +135,7 @@ var neverPods = []netip.Prefix{
 	netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b::/96"), netip.MustParsePrefix("2002::/16"),
 }
 
-// addressProblem says why no request may be led to an address; empty when it may be
+// addressProblem returns why no request may be led to an address; empty when it may be
 // a pod's. The endpoints that we write are followed by proxies on the nodes, for which
 // a loopback or link-local address is one of the node itself or of its provider.
 func addressProblem(a netip.Addr) string {
@@ -189,7 +189,7 @@ func portsOf(info crdv1.TunnelInfo) (ports map[int32]int32, problem string) {
 	return ports, problem
 }
 
-// judge says whether the workstation is connected, and when that turns by itself.
+// judge reports whether the workstation is connected, and when that turns by itself.
 func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, time.Time) {
 	if h == nil || h.LastCheckTime == nil {
 		return condition.False(ReasonTunnelUnchecked, fmt.Sprintf("The tunnel at pod %s has not been checked yet.", t.Pod)), time.Time{}
@@ -214,7 +214,7 @@ func (t Tunnel) judge(h *crdv1.TunnelHealth, in Input) (condition.Condition, tim
 	}
 }
 
-// downSince says since when a tunnel that cannot be used has not been usable: since
+// downSince returns since when a tunnel that cannot be used has not been usable: since
 // the workstation was last connected, or since we have said so where that is later, or
 // nobody has told the other. False when we have not said so yet: then nobody has told, or
 // there was none until now, and its health is that of the one before.

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Fact gives the fact about an external workload; w has the status that Conclude
+// Fact returns the fact about an external workload; w has the status that Conclude
 // gave. One without baseline takes no requests, and of one of whose baseline it is not
 // known what its pods are there is nothing to say: they are gone from the log, where a
 // former one of the name, or what held for a former baseline, may be. False while a

@@ -135,7 +135,7 @@ func (in *Input) gatherServers(ctx context.Context, live client.Reader) error {
 	return nil
 }
 
-// addressesOf gives all addresses of an EndpointSlice.
+// addressesOf returns all addresses of an EndpointSlice.
 func addressesOf(s discoveryv1.EndpointSlice) []string {
 	var out []string
 	for _, e := range s.Endpoints {

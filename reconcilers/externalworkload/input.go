@@ -32,7 +32,7 @@ const (
 	DefaultGrace = 10 * time.Minute
 )
 
-// Also gives the kinds of objects that are made only because the Limits ask for it;
+// Also returns the kinds of objects that are made only because the Limits ask for it;
 // they need indexes as the others do.
 func (l Limits) Also() []client.Object {
 	if !l.WriteEndpoints {
@@ -41,7 +41,7 @@ func (l Limits) Also() []client.Object {
 	return []client.Object{&oldEndpoints{}}
 }
 
-// withDefaults gives the Limits with every duration set.
+// withDefaults returns the Limits with every duration set.
 func (l Limits) withDefaults() Limits {
 	if l.Fresh <= 0 {
 		l.Fresh = DefaultFresh
@@ -109,16 +109,16 @@ func (in Input) holderUnwatched() bool {
 		!slices.ContainsFunc(in.Holders, func(p corev1.Pod) bool { return p.Namespace == in.OperatorNamespace })
 }
 
-// takesRequests says whether there is a baseline whose requests are diverted.
+// takesRequests reports whether there is a baseline whose requests are diverted.
 func (in Input) takesRequests() bool {
 	_, ok := in.Workload.BaselineRef()
 	return ok
 }
 
-// known says whether the baseline is there, and what its pods are.
+// known reports whether the baseline is there, and what its pods are.
 func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
 
-// reached says whether it is known how requests are diverted: there is nothing to divert,
+// reached reports whether it is known how requests are diverted: there is nothing to divert,
 // or the baseline is known, or it was, and the status tells of it.
 func (in Input) reached() bool {
 	status := in.Workload.Status
@@ -126,12 +126,12 @@ func (in Input) reached() bool {
 		status.RoutingConfig != nil && member.StatusIsCurrent(in.Workload, status.ObservedGeneration, in.ownServices())
 }
 
-// ownServices gives the Services that this external workload made.
+// ownServices returns the Services that this external workload made.
 func (in Input) ownServices() []*corev1.Service {
 	return member.SurplusServices(in.Services, in.Workload.UID, nil)
 }
 
-// forms gives the forms that the pods of a baseline that is known have.
+// forms returns the forms that the pods of a baseline that is known have.
 func (in Input) forms() baseline.Forms {
 	return baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}
 }

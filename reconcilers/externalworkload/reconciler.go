@@ -37,7 +37,7 @@ type Reconciler struct {
 	ending member.Ending
 }
 
-// New gives a Reconciler, or what is wrong with the configuration.
+// New returns a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("externalworkload: %w", err)
@@ -91,7 +91,7 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (reconc
 // operator's namespace: nobody tells of it, unless it has a sidecar.
 const holderAgain = 5 * time.Second
 
-// lookAgain says after what time to look again although nothing has changed that we
+// lookAgain returns after what time to look again although nothing has changed that we
 // are told of; zero for never.
 func lookAgain(in Input, d Decision, made Made, now time.Time) time.Duration {
 	var after time.Duration

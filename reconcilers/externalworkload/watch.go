@@ -36,7 +36,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// byHolderName gives the name of the pod that holds the tunnel of an external workload.
+// byHolderName returns the name of the pod that holds the tunnel of an external workload.
 func byHolderName(o client.Object) []string {
 	w, ok := o.(*crdv1.SignadotExternalWorkload)
 	if !ok || w.Status.Tunnel == nil || w.Status.Tunnel.Info == nil || w.Status.Tunnel.Info.TunnelProxyPodName == "" {

@@ -101,7 +101,7 @@ func newWorld() *world {
 	}
 }
 
-// act does what the API server and garbage collection would, and gives what is there
+// act does what the API server and garbage collection would, and returns what is there
 // then. What it writes is in the Input afterwards.
 func (w *world) act(d externalworkload.Decision) externalworkload.Made {
 	made := externalworkload.Made{
@@ -174,7 +174,7 @@ func checkCondition(t *testing.T, w *crdv1.SignadotExternalWorkload, conditionTy
 	}
 }
 
-// sliceOf gives the one EndpointSlice that a decision has.
+// sliceOf returns the one EndpointSlice that a decision has.
 func sliceOf(t *testing.T, d externalworkload.Decision) *discoveryv1.EndpointSlice {
 	t.Helper()
 	if len(d.Slices) != 1 {

@@ -73,7 +73,7 @@ type Decision struct {
 	Held string
 }
 
-// Decide says what should be there for a ForkedWorkload that is not being
+// Decide returns what should be there for a ForkedWorkload that is not being
 // deleted.
 func Decide(in Input) Decision {
 	accepted := acceptSpec(in)
@@ -126,7 +126,7 @@ func Decide(in Input) Decision {
 // leftOf returns the fields of a clone that are left to others.
 func leftOf(clone *fork.Fork) apply.Left { return apply.Left{Keeps: clone.Keeps, Yields: clone.Yields} }
 
-// keepingNotes gives the fork to write as it is, if all that has changed is what is noted
+// keepingNotes returns the fork to write as it is, if all that has changed is what is noted
 // on the baseline: that is no reason to count it as one that is not ready. What the spec
 // says is written at once.
 func (in Input) keepingNotes(want fork.Object) fork.Object {
@@ -141,7 +141,7 @@ func (in Input) keepingNotes(want fork.Object) fork.Object {
 	return want
 }
 
-// acceptSpec says whether the spec names something that can be forked.
+// acceptSpec reports whether the spec names something that can be forked.
 func acceptSpec(in Input) condition.Condition {
 	w := in.Workload
 	for _, f := range []condition.Condition{
@@ -207,7 +207,7 @@ func (in Input) baselineName() string {
 	return baseline.Describe(ref)
 }
 
-// otherForks gives our workloads that are not the wanted one: the baseline was
+// otherForks returns our workloads that are not the wanted one: the baseline was
 // exchanged in the spec.
 func otherForks(in Input, wanted fork.Object) []fork.Object {
 	var out []fork.Object

@@ -30,7 +30,7 @@ type Made struct {
 	Silent string
 }
 
-// Conclude gives the ForkedWorkload with its new status. now is taken as the
+// Conclude returns the ForkedWorkload with its new status. now is taken as the
 // time of conditions that changed.
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWorkload {
 	w := in.Workload.DeepCopy()
@@ -63,7 +63,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 	return w
 }
 
-// readyCondition says whether all is as it is wanted. What waits is not, whatever runs; what
+// readyCondition reports whether all is as it is wanted. What waits is not, whatever runs; what
 // is wrong anyway goes before that.
 func readyCondition(in Input, d Decision, all condition.Set) condition.Condition {
 	types := []string{crdv1.ConditionBaselineFound, crdv1.ConditionAccepted, crdv1.ConditionServicesReady, crdv1.ConditionForkAvailable}
@@ -88,7 +88,7 @@ func forkStatus(o fork.Object) *crdv1.ForkStatus {
 	return &crdv1.ForkStatus{ObjectRef: ref}
 }
 
-// forkCondition says whether all pods of the newest form of the fork are ready, and
+// forkCondition reports whether all pods of the newest form of the fork are ready, and
 // if not, why.
 func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	if r := made.ForkRefusal; r != nil {
@@ -126,7 +126,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	}
 }
 
-// progressing says how many pods of the newest form of the fork are ready.
+// progressing returns how many pods of the newest form of the fork are ready.
 func progressing(in Input, made Made, p progress, ready int32) condition.Condition {
 	message := fmt.Sprintf("%s: new pods ready: %d of %d. If that lasts: kubectl describe pods -n %s -l %s=%s",
 		p.name, ready, p.wanted, made.Fork.GetNamespace(), crdv1.LabelForkedWorkload, in.identity().Selector()[crdv1.LabelForkedWorkload])
@@ -180,10 +180,10 @@ func (in Input) withoutArgo(o fork.Object) string {
 	return " If that lasts, see whether the controller of Argo Rollouts runs."
 }
 
-// serves says whether some pod of the fork can serve a request now.
+// serves reports whether some pod of the fork can serve a request now.
 func serves(o fork.Object) bool { return o != nil && progressOf(o).available > 0 }
 
-// servicesCondition says whether there is a Service for each of the baseline's.
+// servicesCondition reports whether there is a Service for each of the baseline's.
 func servicesCondition(name string, d Decision, made Made) condition.Condition {
 	if !d.Conditions[crdv1.ConditionBaselineFound].IsTrue() {
 		return condition.Unknown(baseline.ReasonBaselineNotFound, "There is no baseline to take Services from.")

@@ -33,7 +33,7 @@ func (w *world) decide(fw *crdv1.ForkedWorkload) (any, *crdv1.ForkedWorkload) {
 	return []any{d, fact, stated}, after
 }
 
-// deployed gives the Deployment that a decision writes.
+// deployed returns the Deployment that a decision writes.
 func deployed(t *testing.T, decision any) *appsv1.Deployment {
 	t.Helper()
 	d, ok := decision.([]any)[0].(forkedworkload.Decision).Fork.(*appsv1.Deployment)

@@ -104,7 +104,7 @@ func (w *world) adds(name string) {
 	w.in.Workload.Spec.Patches = []crdv1.Patch{patchOf("strategic", `{"spec":{"template":{"spec":{"containers":[{"name":"`+name+`","image":"a:2"}]}}}}`)}
 }
 
-// deployment gives the workload of the fork.
+// deployment returns the workload of the fork.
 func (w *world) deployment() *appsv1.Deployment { return w.made.Fork.(*appsv1.Deployment) }
 
 // remembers puts what was concluded before into the workload's status.

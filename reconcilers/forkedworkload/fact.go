@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Observed gives the fact that the fork exists and how it is reached; w has the
+// Observed returns the fact that the fork exists and how it is reached; w has the
 // status that Conclude gave. False as long as it is not known what the pods of the
 // baseline are, or a Service that is wanted has no address yet (member.Made.Pairs).
 //
@@ -27,9 +27,10 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
 }
 
-// Fact gives the fact about the fork: what Observed gives, or that it is gone from the
+// Fact returns the fact about the fork: what Observed gives, or that it is gone from the
 // log while it is not known what the pods of its baseline are, since the log may say what
-// held for a former fork of its name, or a former baseline. False when there is nothing to state now.
+// held for a former fork of its name, or a former baseline. False when there is nothing to
+// state now.
 func Fact(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool) {
 	if w.Status.Baseline == nil || w.Status.RoutingConfig == nil {
 		return member.Withdrawn(w), true

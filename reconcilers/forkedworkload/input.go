@@ -46,7 +46,7 @@ type Input struct {
 	Injected inject.Settings
 }
 
-// identity gives whose fork it is. A ForkedWorkload that no sandbox made goes
+// identity returns whose fork it is. A ForkedWorkload that no sandbox made goes
 // by its own name.
 func (in Input) identity() fork.Identity {
 	w := in.Workload
@@ -66,16 +66,16 @@ func (in Input) identity() fork.Identity {
 	}
 }
 
-// known says whether the baseline is there, and what its pods are.
+// known reports whether the baseline is there, and what its pods are.
 func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
 
-// reached says whether it is known how the fork is reached: its baseline is known, or was,
+// reached reports whether it is known how the fork is reached: its baseline is known, or was,
 // and the status tells of it.
 func (in Input) reached() bool {
 	return in.known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
 }
 
-// tellsOfBaseline says whether the status tells of the baseline that the spec names, and
+// tellsOfBaseline reports whether the status tells of the baseline that the spec names, and
 // not of one that it has named before. A fork says so, and where there is none, because it
 // waits or its patches do not apply, the Services do.
 func (in Input) tellsOfBaseline() bool {
@@ -89,7 +89,7 @@ func (in Input) tellsOfBaseline() bool {
 	return member.StatusIsCurrent(in.Workload, in.Workload.Status.ObservedGeneration, made)
 }
 
-// neighbours gives the Services of the namespace that are not of a fork.
+// neighbours returns the Services of the namespace that are not of a fork.
 func (in Input) neighbours() []corev1.Service {
 	var out []corev1.Service
 	for _, s := range in.Services {
@@ -100,7 +100,7 @@ func (in Input) neighbours() []corev1.Service {
 	return out
 }
 
-// ownForks gives the workloads that this ForkedWorkload made.
+// ownForks returns the workloads that this ForkedWorkload made.
 func (in Input) ownForks() []fork.Object {
 	var out []fork.Object
 	for _, o := range in.Forks {

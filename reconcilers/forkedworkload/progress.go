@@ -35,7 +35,7 @@ type progress struct {
 	since time.Time
 }
 
-// complete says whether all pods are there, of the newest form, and serve.
+// complete reports whether all pods are there, of the newest form, and serve.
 func (p progress) complete() bool {
 	return p.updated >= p.wanted && p.available >= p.wanted && p.replicas == p.updated
 }
@@ -146,7 +146,7 @@ func (p *progress) read(conditionType string, status corev1.ConditionStatus, mes
 	}
 }
 
-// kindOf gives the kind of the workload of a fork. Objects out of a cache have
+// kindOf returns the kind of the workload of a fork. Objects out of a cache have
 // forgotten theirs.
 func kindOf(o fork.Object) schema.GroupVersionKind {
 	if _, ok := o.(*unstructured.Unstructured); ok {

@@ -42,7 +42,7 @@ func DialTCP(ctx context.Context, address string) error {
 	return conn.Close()
 }
 
-// silent gives the name of a Service of the fork that does not answer although
+// silent returns the name of a Service of the fork that does not answer although
 // the fork's pods have just become ready; empty when there is none, or nothing
 // is to be waited for. A fork that was available is not asked again.
 func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made Made) string {
@@ -64,7 +64,7 @@ func (r *Reconciler) silent(ctx context.Context, w *crdv1.ForkedWorkload, made M
 	return ""
 }
 
-// justReady says whether the fork serves, and has done so for less than
+// justReady reports whether the fork serves, and has done so for less than
 // reachFor.
 func (r *Reconciler) justReady(o client.Object) bool {
 	if !serves(o) {

@@ -40,7 +40,7 @@ type Reconciler struct {
 	ending member.Ending
 }
 
-// New gives a Reconciler, or what is wrong with the configuration.
+// New returns a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("forkedworkload: %w", err)
@@ -82,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: lookAgain(made)}, nil
 }
 
-// lookAgain says after what time to look again although nothing has changed
+// lookAgain returns after what time to look again although nothing has changed
 // that we are told of; zero for never.
 func lookAgain(made Made) time.Duration {
 	switch {

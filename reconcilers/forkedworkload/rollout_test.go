@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
-// listens gives a pod a container with a port of this name.
+// listens adds to a pod a container with a port of this name.
 func listens(p corev1.Pod, name string, port int32) corev1.Pod {
 	p.Spec.Containers = []corev1.Container{{Name: "main", Ports: []corev1.ContainerPort{{Name: name, ContainerPort: port}}}}
 	return p

@@ -24,7 +24,7 @@ func severity() []string {
 	return []string{ReasonUnschedulable, ReasonImagePull, ReasonConfigError, ReasonCrashLoop}
 }
 
-// newest gives the pods of the form that was started last, where that can be told: what a
+// newest returns the pods of the form that was started last, where that can be told: what a
 // former one waits for is mended already. Times are whole seconds, so it may be several.
 func newest(pods []corev1.Pod) []corev1.Pod {
 	form := func(p *corev1.Pod) string {
@@ -45,7 +45,7 @@ func newest(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool { return !forms[form(&p)] })
 }
 
-// troubleOf gives the most telling trouble of some pods; false when none has any.
+// troubleOf returns the most telling trouble of some pods; false when none has any.
 // Pods that are being deleted or have ended do not count.
 func troubleOf(pods []corev1.Pod) (trouble, bool) {
 	var all []trouble
@@ -63,7 +63,7 @@ func troubleOf(pods []corev1.Pod) (trouble, bool) {
 	}), true
 }
 
-// podTrouble gives what is wrong with one pod.
+// podTrouble returns what is wrong with one pod.
 func podTrouble(p *corev1.Pod) (trouble, bool) {
 	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return trouble{}, false
@@ -86,7 +86,7 @@ func podTrouble(p *corev1.Pod) (trouble, bool) {
 	return trouble{}, false
 }
 
-// containerTrouble gives what is wrong with one container. One that is ready, or an
+// containerTrouble returns what is wrong with one container. One that is ready, or an
 // init container that has done its work, has none.
 func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble, bool) {
 	ended := s.State.Terminated
@@ -125,7 +125,7 @@ func containerTrouble(pod, container string, s corev1.ContainerStatus) (trouble,
 	return trouble{ReasonCrashLoop, fmt.Sprintf("pod %s, %s ends each time it is started, last with %s", pod, container, how)}, true
 }
 
-// loops says whether a container has ended more than once, or is kept from starting for
+// loops reports whether a container has ended more than once, or is kept from starting for
 // that. One that ends once, such as for something that was not there yet, is started again
 // at once.
 func loops(s corev1.ContainerStatus) bool {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
-// waitsFor gives what has to come before the fork may be started or changed; empty when
+// waitsFor returns what has to come before the fork may be started or changed; empty when
 // nothing has to.
 func (in Input) waitsFor() string { return in.Workload.Annotations[crdv1.AnnotationWaitsFor] }
 
@@ -43,7 +43,7 @@ func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	return condition.False(p.Reason, p.Message+in.stillRunning())
 }
 
-// ownFork gives the workload of the fork as far as it is ours; nil when there is none.
+// ownFork returns the workload of the fork as far as it is ours; nil when there is none.
 func (in Input) ownFork() fork.Object {
 	if in.Fork == nil || !apply.IsOwned(in.Fork, in.Workload.UID) {
 		return nil
@@ -51,7 +51,7 @@ func (in Input) ownFork() fork.Object {
 	return in.Fork
 }
 
-// running gives the pod of the fork that runs, and that is left as it is; planned when
+// running returns the pod of the fork that runs, and that is left as it is; planned when
 // none runs.
 func (in Input) running(planned corev1.PodSpec) corev1.PodSpec {
 	if pod := in.runningPod(); pod != nil {

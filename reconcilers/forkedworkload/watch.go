@@ -61,7 +61,7 @@ func notEmpty(value string) []string {
 	return []string{value}
 }
 
-// refusedLabels says whether a ForkedWorkload is refused for the labels of its pods.
+// refusedLabels reports whether a ForkedWorkload is refused for the labels of its pods.
 func refusedLabels(o client.Object) []string {
 	w, ok := o.(*crdv1.ForkedWorkload)
 	if !ok {
@@ -142,7 +142,7 @@ func (r *Reconciler) bySelector(ctx context.Context, o client.Object) []reconcil
 	return out
 }
 
-// selectorOf gives whom a Service or a budget selects; the empty selector when it is
+// selectorOf returns whom a Service or a budget selects; the empty selector when it is
 // nobody, or everybody. Which form of a Rollout Argo has a Service lead to for now does not
 // count: a fork that it would take later is refused now.
 func selectorOf(o client.Object) labels.Selector {
@@ -157,7 +157,7 @@ func selectorOf(o client.Object) labels.Selector {
 	return labels.NewSelector()
 }
 
-// find gives requests for the ForkedWorkloads that the options select.
+// find returns requests for the ForkedWorkloads that the options select.
 func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	return guard.Requests(ctx, r.config.Client, &crdv1.ForkedWorkloadList{}, options...)
 }
@@ -168,7 +168,7 @@ func forkChanged(before, after client.Object) bool {
 	return progressOf(before) != progressOf(after) || forkMetadataChanged(before, after)
 }
 
-// forkMetadataChanged says whether somebody changed what we wrote, or the owner.
+// forkMetadataChanged reports whether somebody changed what we wrote, or the owner.
 func forkMetadataChanged(before, after client.Object) bool {
 	return guard.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }

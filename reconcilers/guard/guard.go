@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// MapFunc gives f without its panics.
+// MapFunc returns f without its panics.
 func MapFunc(f handler.MapFunc) handler.MapFunc {
 	return func(ctx context.Context, o client.Object) (requests []reconcile.Request) {
 		defer caught(ctx, o, func() { requests = nil })
@@ -28,7 +28,7 @@ func MapFunc(f handler.MapFunc) handler.MapFunc {
 	}
 }
 
-// Updates gives a predicate that lets everything pass but those updates for
+// Updates returns a predicate that lets everything pass but those updates for
 // which changed says false; changed may panic.
 func Updates(changed func(before, after client.Object) bool) predicate.Predicate {
 	return predicate.Funcs{
@@ -56,7 +56,7 @@ func caught(ctx context.Context, o client.Object, instead func()) {
 	log.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "An event handler panicked", "object", name)
 }
 
-// SpecChanged says whether an update is more than a change of status: of the
+// SpecChanged reports whether an update is more than a change of status: of the
 // generation, of metadata that people write, or the beginning of deletion. Use
 // it for objects whose generation the API server counts.
 func SpecChanged(before, after client.Object) bool {

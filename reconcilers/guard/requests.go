@@ -11,12 +11,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Enqueue gives a handler of events that asks for what f gives; f may panic.
+// Enqueue returns a handler of events that asks for what f gives; f may panic.
 func Enqueue(f handler.MapFunc) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(MapFunc(f))
 }
 
-// Requests gives a request for each object that the options select, of the kind of the
+// Requests returns a request for each object that the options select, of the kind of the
 // list, which is empty. c is a cache, of which only a fault in this program makes that
 // fail: it is logged, and there are none.
 func Requests(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) []reconcile.Request {

@@ -61,7 +61,7 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// apiServer says which binaries to start and with which CRDs.
+// apiServer returns which binaries to start and with which CRDs.
 func apiServer() (*envtest.Environment, error) {
 	root, err := crd.Root()
 	if err != nil {
@@ -86,7 +86,7 @@ type cluster struct {
 	main *manager.Main
 }
 
-// start runs all controllers until the test ends, and gives the test a
+// start runs all controllers until the test ends, and returns the test a
 // namespace of its own.
 func start(t testing.TB, ns string) *cluster {
 	t.Helper()
@@ -96,7 +96,7 @@ func start(t testing.TB, ns string) *cluster {
 	return c
 }
 
-// world gives the test a namespace and a log, without any controller.
+// world makes the test a namespace and a log, without any controller.
 func world(t testing.TB, ns string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, ns: ns, log: newRecordingLog(), writes: &countingTransport{}, ctx: t.Context()}

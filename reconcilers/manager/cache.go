@@ -74,7 +74,7 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 	return o
 }
 
-// podNamespaces says which pods are kept of which namespace.
+// podNamespaces returns which pods are kept of which namespace.
 func podNamespaces(namespaces []string, operator string) map[string]crcache.Config {
 	forks := crcache.Config{LabelSelector: exists(crdv1.LabelForkedWorkload)}
 	if len(namespaces) == 0 {
@@ -203,7 +203,7 @@ func namedPorts(in corev1.PodSpec) []corev1.Container {
 	return []corev1.Container{{Ports: slices.Clip(ports)}}
 }
 
-// isInjected says whether a container is one of ours.
+// isInjected reports whether a container is one of ours.
 func isInjected(name string) bool {
 	return name == devmesh.ContainerName || name == devmesh.InitContainerName
 }

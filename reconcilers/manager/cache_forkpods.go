@@ -15,7 +15,7 @@ import (
 // name what is missing, and no page of a log.
 const longestTold = 512
 
-// keepTroubles remembers what tells why a pod of a fork does not start, and gives what
+// keepTroubles remembers what tells why a pod of a fork does not start, and returns what
 // puts that back when all else has been cut away. Of other pods it keeps nothing: there
 // are many more of them, and nobody asks.
 func keepTroubles(p *corev1.Pod) func(*corev1.Pod) {

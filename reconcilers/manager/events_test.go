@@ -22,7 +22,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 )
 
-// told gives the events about an object, each as type, reason and message.
+// told returns the events about an object, each as type, reason and message.
 func (c *cluster) told(o client.Object) (out []string) {
 	c.t.Helper()
 	var list corev1.EventList

@@ -233,7 +233,7 @@ func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
 	c.leads(ns, name, "", false)
 }
 
-// clusterIP gives the address of a Service.
+// clusterIP returns the address of a Service.
 func (c *cluster) clusterIP(ns, name string) string {
 	c.t.Helper()
 	s := &corev1.Service{}
@@ -299,7 +299,7 @@ func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
 	c.nothingLeads(ns, name)
 }
 
-// apiServer gives the address that the API server tells of itself.
+// apiServer returns the address that the API server tells of itself.
 func (c *cluster) apiServer() string {
 	c.t.Helper()
 	var address string

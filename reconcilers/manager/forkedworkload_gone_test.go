@@ -131,7 +131,7 @@ func TestWhatAFormerForkHasLeftMakesRoomForTheNewOne(t *testing.T) {
 	})
 }
 
-// serviceOf gives the one Service of a fork, empty when there is none.
+// serviceOf returns the one Service of a fork, empty when there is none.
 func (c *cluster) serviceOf(ns, fork string) corev1.Service {
 	c.t.Helper()
 	var list corev1.ServiceList

@@ -23,7 +23,7 @@ func (c *cluster) waitsFor(w *crdv1.ForkedWorkload, what string) {
 	})
 }
 
-// mapped gives the Services that the log names for a fork, and whether it serves.
+// mapped returns the Services that the log names for a fork, and whether it serves.
 func (c *cluster) mapped(ns, name string) (services int, serves bool) {
 	o, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, name)).(*factv1.WorkloadObserved)
 	if !ok {

@@ -37,7 +37,7 @@ func TestWhatIsNotedOnABaselineLeavesItsForkReady(t *testing.T) {
 	}
 }
 
-// generationOf says what generation of its baseline a fork has seen, if it is not this one.
+// generationOf returns what generation of its baseline a fork has seen, if it is not this one.
 func generationOf(w *crdv1.ForkedWorkload, want int64) error {
 	if w.Status.Baseline == nil || w.Status.Baseline.Generation != want {
 		return fmt.Errorf("it has seen %+v of its baseline, not generation %d", w.Status.Baseline, want)

@@ -51,7 +51,7 @@ func TestTheManagerWaitsForTheCustomResourcesOfItsChart(t *testing.T) {
 	}
 }
 
-// clientFor gives a client that knows CRDs.
+// clientFor returns a client that knows CRDs.
 func clientFor(t *testing.T, e *envtest.Environment) client.Client {
 	t.Helper()
 	scheme, err := manager.Scheme()

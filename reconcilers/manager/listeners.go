@@ -60,7 +60,7 @@ func (m *Main) addListeners() error {
 // Addresses are where probes and metrics are served; nil for nowhere.
 func (m *Main) Addresses() (health, metrics net.Addr) { return m.healthAt, m.metricsAt }
 
-// readyz says why pods cannot be reviewed; nil when they can, or nobody asks for that.
+// readyz returns why pods cannot be reviewed; nil when they can, or nobody asks for that.
 func (m *Main) readyz(r *http.Request) error {
 	if m.injector == nil {
 		return nil

@@ -30,7 +30,7 @@ type recordingLog struct {
 	room uint64
 }
 
-// Kept says how much there is, and how much may be.
+// Kept returns how much there is, and how much may be.
 func (l *recordingLog) Kept(ctx context.Context) (eventbus.Kept, error) {
 	kept, err := l.Log.Kept(ctx)
 	l.mu.Lock()
@@ -74,7 +74,7 @@ func (l *recordingLog) fail(err error) {
 	l.fails = err
 }
 
-// fact gives the newest fact of a key; nil when there is none.
+// fact returns the newest fact of a key; nil when there is none.
 func (l *recordingLog) fact(key event.Key) proto.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *recordingLog) cause(key event.Key) event.Cause {
 	return l.newest[key].Fact.Cause
 }
 
-// since gives the facts after the first n, as words.
+// since returns the facts after the first n, as words.
 func (l *recordingLog) since(n int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *countingTransport) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// list gives the writes so far.
+// list returns the writes so far.
 func (c *countingTransport) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

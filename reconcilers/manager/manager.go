@@ -128,7 +128,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// withDefaults gives the Config with every empty field that has a default set.
+// withDefaults returns the Config with every empty field that has a default set.
 func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -446,11 +446,11 @@ func (onLeader) NeedLeaderElection() bool { return true }
 // Client reads from the manager's caches and writes to the API server.
 func (m *Main) Client() client.Client { return m.manager.GetClient() }
 
-// LogReady says why the routing log is not whole, nil when it is. On a replica
+// LogReady returns why the routing log is not whole, nil when it is. On a replica
 // that is not the leader it always says that it is away.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
 
-// WebhookReady says why pods cannot be reviewed, nil when they can. It is the
+// WebhookReady returns why pods cannot be reviewed, nil when they can. It is the
 // check of readiness.
 func (m *Main) WebhookReady() error {
 	if m.injector == nil {
@@ -468,7 +468,7 @@ func (m *Main) WebhookAddress() string {
 	return m.injector.Addr()
 }
 
-// Run runs the manager until ctx ends. It gives an error when a part ends before
+// Run runs the manager until ctx ends. It returns an error when a part ends before
 // that, such as by losing the lease; the process is to end then.
 func (m *Main) Run(ctx context.Context) error {
 	if err := m.manager.Start(ctx); err != nil {

@@ -81,7 +81,7 @@ metadata:
 spec: {containers: [{name: main, image: x}]}`)
 }
 
-// inMemory gives the names of the pods that the manager holds in memory.
+// inMemory returns the names of the pods that the manager holds in memory.
 func (c *cluster) inMemory(ns string) []string {
 	c.t.Helper()
 	var out []string

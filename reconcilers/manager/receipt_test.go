@@ -204,7 +204,7 @@ func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
 // everReady tells, of the time until it is called, whether a sandbox was ever ready.
 func (c *cluster) everReady(s *crdv1.SignadotSandbox) func() bool { return c.ever(s, "True") }
 
-// everUnready tells whether it was ever not.
+// everUnready reports whether it was ever not.
 func (c *cluster) everUnready(s *crdv1.SignadotSandbox) func() bool { return c.ever(s, "False") }
 
 // ever watches the condition Ready of a sandbox.

@@ -61,7 +61,7 @@ func TestTheRightsOfTheChartAreEnough(t *testing.T) {
 	c.nothingLeads(ns, "outside")
 }
 
-// user gives a way to the API server as a user without any rights but those
+// user returns a way to the API server as a user without any rights but those
 // that are granted.
 func (c *cluster) user(name string) *rest.Config {
 	c.t.Helper()

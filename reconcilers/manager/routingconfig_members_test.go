@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// routing gives the conditions that every RoutingConfig has at all times.
+// routing returns the conditions that every RoutingConfig has at all times.
 func routing() []string {
 	return append((&crdv1.RoutingConfig{}).ConditionTypes(), baseline.ConditionSidecarsReady,
 		routingconfig.ConditionProxiesCurrent, routingconfig.ConditionNoConflicts, routingconfig.ConditionMiddlewaresApplied)

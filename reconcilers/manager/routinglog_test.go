@@ -31,7 +31,7 @@ func (c *cluster) witness() publisher.Witness {
 	return w
 }
 
-// measured gives the manager's own metrics, by name and labels.
+// measured returns the manager's own metrics, by name and labels.
 func measured(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -65,7 +65,7 @@ func (c *cluster) reportsOf(r *crdv1.Resource, status, reason, message string) {
 	})
 }
 
-// forkOfBaseline waits for the ForkedWorkload of a baseline, and gives nil when there
+// forkOfBaseline waits for the ForkedWorkload of a baseline, and returns nil when there
 // must be none.
 func (c *cluster) forkOfBaseline(ns, baseline string) *crdv1.ForkedWorkload {
 	c.t.Helper()
@@ -89,7 +89,7 @@ func (c *cluster) serves(w *crdv1.ForkedWorkload) {
 	c.available(d)
 }
 
-// memberNames gives the members that the log declares for a key.
+// memberNames returns the members that the log declares for a key.
 func (c *cluster) memberNames(key string) (out []string) {
 	declared, ok := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared)
 	if !ok {

@@ -113,7 +113,7 @@ func (s Settings) routeServer() string {
 	return s.RouteServer
 }
 
-// Open gives the Config that the settings mean for the cluster that access
+// Open returns the Config that the settings mean for the cluster that access
 // reaches, and the connection to the event bus that it uses, which the caller
 // closes after Run.
 func (s Settings) Open(access *rest.Config, logger *slog.Logger) (Config, *nats.Conn, error) {

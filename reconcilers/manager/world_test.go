@@ -123,7 +123,7 @@ func (c *cluster) gone(o client.Object) {
 	})
 }
 
-// forks gives the ForkedWorkloads of a namespace, oldest first.
+// forks returns the ForkedWorkloads of a namespace, oldest first.
 func (c *cluster) forks(ns string) []crdv1.ForkedWorkload {
 	c.t.Helper()
 	var list crdv1.ForkedWorkloadList
@@ -271,5 +271,5 @@ func edit[T client.Object](c *cluster, o T, change func(o T)) {
 // named is metadata with a name alone.
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-// contains says whether a text has a part.
+// contains reports whether a text has a part.
 func contains(text, part string) bool { return strings.Contains(text, part) }

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// StatusIsCurrent says whether the status of m, which was concluded for the generation
+// StatusIsCurrent reports whether the status of m, which was concluded for the generation
 // observed, tells of the baseline that the spec names, and not of one that it has named
 // before. What the member made says of which (crdv1.AnnotationBaseline); without it a spec
 // that has changed is taken for one that names another. Those of made that it did not make

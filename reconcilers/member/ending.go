@@ -25,10 +25,10 @@ import (
 // A name alone never makes something ours: see Ending.
 const IndexMaker = "metadata.controller.member"
 
-// Maker gives the value of IndexMaker for the member of this kind and name.
+// Maker returns the value of IndexMaker for the member of this kind and name.
 func Maker(kind, name string) string { return kind + "/" + name }
 
-// MakerOf gives the member that is the controller of an object, if one is.
+// MakerOf returns the member that is the controller of an object, if one is.
 func MakerOf(o client.Object) []string {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil || ref.APIVersion != crdv1.APIVersion {
@@ -87,7 +87,7 @@ func (e Ending) Gone(ctx context.Context, kind, namespace, name string) error {
 	return err
 }
 
-// Clear deletes what a former member of the same kind and name has left, and says
+// Clear deletes what a former member of the same kind and name has left, and reports
 // whether something is left of it: then nothing should be made now, because the
 // names are taken; the end of what was deleted leads back to the member. It reads
 // from the cache alone as long as nothing is left.
@@ -151,7 +151,7 @@ func (e Ending) withdraw(ctx context.Context, f event.Fact) error {
 	return nil
 }
 
-// live gives the UID of the member of this name, past the cache; empty when there
+// live returns the UID of the member of this name, past the cache; empty when there
 // is none.
 func (e Ending) live(ctx context.Context, kind, namespace, name string) (types.UID, error) {
 	o := &metav1.PartialObjectMetadata{}
@@ -167,7 +167,7 @@ func (e Ending) live(ctx context.Context, kind, namespace, name string) (types.U
 }
 
 // sweep deletes what members of this kind and name made, where condemned says so of
-// the UID of the member that made it, and tells whether it said so of any. What is
+// the UID of the member that made it, and reports whether it said so of any. What is
 // being deleted already counts as well.
 func (e Ending) sweep(ctx context.Context, kind, namespace, name string, condemned func(maker types.UID) (bool, error)) (left bool, err error) {
 	for _, list := range e.Makes {

@@ -13,7 +13,7 @@ import (
 // name; SandboxesOf is what it is made with.
 const IndexGroup = "spec.sandboxNames"
 
-// SandboxesOf gives the names of the sandboxes of a route group, each once, in the order
+// SandboxesOf returns the names of the sandboxes of a route group, each once, in the order
 // of its list.
 func SandboxesOf(o client.Object) []string {
 	g, ok := o.(*crdv1.SignadotRouteGroup)
@@ -31,7 +31,7 @@ func SandboxesOf(o client.Object) []string {
 	return out
 }
 
-// Groups gives the route groups that name a sandbox. They are shared with the cache.
+// Groups returns the route groups that name a sandbox. They are shared with the cache.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups,verbs=get;list;watch
 func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.SignadotRouteGroup, error) {

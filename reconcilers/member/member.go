@@ -54,7 +54,7 @@ func Get(ctx context.Context, c client.Reader, kind, namespace, name string) (cr
 	return m, nil
 }
 
-// OwnedBy gives the members whose controller has this UID, in the order of
+// OwnedBy returns the members whose controller has this UID, in the order of
 // crdv1.MemberKinds; their order within a kind is none. They are shared with the
 // cache. It reads by apply.IndexOwner.
 func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Member, error) {
@@ -68,7 +68,7 @@ func OwnedBy(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.Mem
 // Key is the key of facts about a member.
 func Key(kind, namespace, name string) event.Key { return event.Workload(kind, namespace, name) }
 
-// Recorded says whether the log holds what the status says of the member, as far as
+// Recorded reports whether the log holds what the status says of the member, as far as
 // there is something to say.
 func Recorded(m crdv1.Member) bool {
 	c := crdv1.FindCondition(*m.StatusConditions(), crdv1.ConditionReady)
@@ -96,7 +96,7 @@ func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
 	return fact, true
 }
 
-// Withdrawn gives the fact that a member which is being deleted is gone.
+// Withdrawn returns the fact that a member which is being deleted is gone.
 func Withdrawn(m crdv1.Member) event.Fact {
 	return event.Fact{
 		Key:   Key(m.MemberKind(), m.GetNamespace(), m.GetName()),
@@ -105,7 +105,7 @@ func Withdrawn(m crdv1.Member) event.Fact {
 	}
 }
 
-// withdrawnByName gives the fact that a member is gone of which only the name is
+// withdrawnByName returns the fact that a member is gone of which only the name is
 // known.
 func withdrawnByName(kind, namespace, name string) event.Fact {
 	return event.Fact{

@@ -34,13 +34,13 @@ func (n Needs) Validate() error {
 	return n.Access.Validate()
 }
 
-// Ending gives what ends the members of a controller that makes objects of these kinds
+// Ending returns what ends the members of a controller that makes objects of these kinds
 // for them: empty lists, each with the index IndexMaker.
 func (n Needs) Ending(makes ...client.ObjectList) Ending {
 	return Ending{Writer: n.Writer(), Publisher: n.Publisher, Now: n.Now, Makes: makes}
 }
 
-// Begin begins each look at a member: it reads the one of this name into m, and says
+// Begin begins each look at a member: it reads the one of this name into m, and reports
 // whether to go on. When it says no, the member is gone or is being deleted, which is
 // done here; or what a former one of its name left is in the way, whose end leads back
 // to it. An error means that it should be tried again.

@@ -40,7 +40,7 @@ type Mapping struct {
 	Uncarried []int32
 }
 
-// AsStated gives the Mappings that a status tells of, without Services to apply, and
+// AsStated returns the Mappings that a status tells of, without Services to apply, and
 // by Mapping.From the Services that stay as they are: for a member of which there is no
 // telling what they should be. One that is not there any more keeps its place, as a name
 // without an address, so that its requests fail: without it they would reach pods of the
@@ -65,7 +65,7 @@ func AsStated(info *crdv1.WorkloadRoutingInfo, m metav1.Object, services []corev
 	return all, standing
 }
 
-// SurplusServices gives those of the Services that the member with this UID made and that
+// SurplusServices returns those of the Services that the member with this UID made and that
 // no Mapping wants.
 func SurplusServices(services []corev1.Service, m types.UID, wanted []Mapping) []*corev1.Service {
 	var out []*corev1.Service
@@ -79,7 +79,7 @@ func SurplusServices(services []corev1.Service, m types.UID, wanted []Mapping) [
 	return out
 }
 
-// serviceNamed gives the Service of this name, or nil.
+// serviceNamed returns the Service of this name, or nil.
 func serviceNamed(services []corev1.Service, name string) *corev1.Service {
 	for i := range services {
 		if services[i].Name == name {
@@ -126,7 +126,7 @@ func ApplyServices(ctx context.Context, w apply.Writer, m types.UID, all []Mappi
 	return made, errors.Join(errs...)
 }
 
-// Mapped gives the Mappings as a status tells of them.
+// Mapped returns the Mappings as a status tells of them.
 func (m Made) Mapped(all []Mapping) []crdv1.ServiceMapping {
 	var out []crdv1.ServiceMapping
 	for _, mapping := range all {
@@ -139,7 +139,7 @@ func (m Made) Mapped(all []Mapping) []crdv1.ServiceMapping {
 	return out
 }
 
-// Pairs gives the Mappings as a fact tells of them. False while a Service that is wanted
+// Pairs returns the Mappings as a fact tells of them. False while a Service that is wanted
 // has no address yet: a fact with half of the Services would send the other half of the
 // requests to the baseline. A Service that is refused is told by its name, without an
 // address: its requests fail.
@@ -172,5 +172,5 @@ func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.Ser
 	return p
 }
 
-// Reachable says whether a Service is there and has got its address.
+// Reachable reports whether a Service is there and has got its address.
 func Reachable(s *corev1.Service) bool { return s != nil && s.Spec.ClusterIP != "" }

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// State puts the fact of a member on the log, and says whether it is there; without a
+// State puts the fact of a member on the log, and reports whether it is there; without a
 // fact (ok is false) it says that there is none to wait for. m has the status that was
 // concluded and is not written yet: where the log does not take the fact, Ready says so
 // afterwards. An error means that it should be tried again.

@@ -93,7 +93,7 @@ func parse(s string) []event.Cause {
 	return out
 }
 
-// lastManager gives who wrote the object last, its status apart: somebody else
+// lastManager returns who wrote the object last, its status apart: somebody else
 // than us if anybody, since all that we write to the objects of others is a
 // finalizer.
 func lastManager(entries []metav1.ManagedFieldsEntry) string {

@@ -47,7 +47,7 @@ type Epochs struct {
 	Namespace string
 }
 
-// Load gives what was saved last; the zero Witness when nothing was. What an older
+// Load returns what was saved last; the zero Witness when nothing was. What an older
 // version saved has no checksum.
 func (e Epochs) Load(ctx context.Context) (publisher.Witness, error) {
 	m := &corev1.ConfigMap{}

@@ -14,7 +14,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// There says whether an object has this key, past every cache: one that lags behind
+// There reports whether an object has this key, past every cache: one that lags behind
 // may not have it yet. What may not be read, because its namespace is not the
 // operator's any more, is not there.
 func (o *Objects) There(ctx context.Context, key event.Key) (bool, error) {

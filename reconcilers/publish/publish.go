@@ -38,7 +38,7 @@ const ReasonLogUnavailable = "LogUnavailable"
 // log will never take.
 const ReasonFactRefused = "FactRefused"
 
-// Refused says whether the error of a Put means that the log will never take
+// Refused reports whether the error of a Put means that the log will never take
 // this fact, so that trying again does not help until the object changes.
 func Refused(err error) bool { return errors.Is(err, eventbus.ErrRefused) }
 

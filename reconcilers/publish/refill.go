@@ -39,7 +39,7 @@ func NewObjects(c client.Reader) *Objects {
 	return o
 }
 
-// Keys gives the key of each fact that has to be on a log that is whole.
+// Keys returns the key of each fact that has to be on a log that is whole.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;forkedworkloads;signadotexternalworkloads;virtualworkloads,verbs=get;list;watch
 func (o *Objects) Keys(ctx context.Context) ([]event.Key, error) {

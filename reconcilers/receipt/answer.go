@@ -37,15 +37,15 @@ type Proxy struct {
 	Rejected string
 }
 
-// Open says whether nothing is known yet.
+// Open reports whether nothing is known yet.
 func (a Answer) Open() bool {
 	return !a.Had && a.Trouble == "" && len(a.Behind)+len(a.Missing)+len(a.Silent) == 0
 }
 
-// sameAs says whether the two ask for the receipt of the same thing.
+// sameAs reports whether the two ask for the receipt of the same thing.
 func (a Ask) sameAs(b Ask) bool { return a.Key == b.Key && a.Digest == b.Digest }
 
-// samePods says whether the two name the same pods.
+// samePods reports whether the two name the same pods.
 func (a Ask) samePods(b Ask) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a.Pods)), slices.Sorted(slices.Values(b.Pods)))
 }

@@ -121,7 +121,7 @@ func (r *Receipts) note(ctx context.Context, q question, a Answer) bool {
 	return true
 }
 
-// pauseAfter gives the pause after so many failures, spread so that not all keys
+// pauseAfter returns the pause after so many failures, spread so that not all keys
 // are asked for at the same moment.
 func pauseAfter(failures int) time.Duration {
 	pause := longestPause

@@ -45,7 +45,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Address); err != nil {
 		return fmt.Errorf("receipt: Config.Address must be the host:port of the routing API: %w", err)
@@ -108,7 +108,7 @@ type entry struct {
 	cancel context.CancelFunc
 }
 
-// New gives Receipts that ask the route server at an address, to which it connects
+// New returns Receipts that ask the route server at an address, to which it connects
 // at the first question. The error says what is wrong with the Config, or that a
 // metric could not be registered.
 func New(c Config) (*Receipts, error) {
@@ -143,7 +143,7 @@ func (r *Receipts) Run(ctx context.Context) error {
 	return r.conn.Close()
 }
 
-// Look gives what is known of the receipt that the RoutingConfig of this name asks
+// Look returns what is known of the receipt that the RoutingConfig of this name asks
 // for, and sees to it that somebody asks while it is not there. When that is asked
 // for the first time, Look waits a moment for the answer (Config.Patience), which is
 // mostly there before what has to be written without it would be.
@@ -162,7 +162,7 @@ func (r *Receipts) Look(ctx context.Context, name string, ask Ask) Answer {
 	return e.answer
 }
 
-// look gives the entry of a RoutingConfig and has somebody ask, and says whether it
+// look returns the entry of a RoutingConfig and has somebody ask, and reports whether it
 // began just now.
 func (r *Receipts) look(name string, ask Ask) (e *entry, begun bool) {
 	r.mu.Lock()

@@ -184,7 +184,7 @@ func TestAConfigThatCannotWorkIsRefused(t *testing.T) {
 	}
 }
 
-// gauge gives the value of a gauge.
+// gauge returns the value of a gauge.
 func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
 	t.Helper()
 	families, err := registry.Gather()

@@ -132,7 +132,7 @@ func (w *world) tip() event.Pos {
 	return tip
 }
 
-// route states that a key leads requests for the customer to a fork, and gives the
+// route states that a key leads requests for the customer to a fork, and returns the
 // place of that.
 func (w *world) route(key string) event.Pos {
 	w.t.Helper()

@@ -30,7 +30,7 @@ func conditions(t *testing.T, g *crdv1.SignadotRouteGroup) string {
 	return strings.Join(out, ", ")
 }
 
-// keyed gives the group of the input another routing key.
+// keyed returns the group of the input another routing key.
 func keyed(key string, in routegroup.Input) routegroup.Input {
 	in.Group.Spec.RoutingKey = key
 	return in

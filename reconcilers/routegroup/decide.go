@@ -28,7 +28,7 @@ type Decision struct {
 	Surplus []*crdv1.RoutingConfig
 }
 
-// Decide says which RoutingConfig there should be for a group that is not being
+// Decide returns which RoutingConfig there should be for a group that is not being
 // deleted.
 func Decide(in Input) Decision {
 	d := Decision{Accepted: accept(in)}
@@ -45,7 +45,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept says whether the spec makes sense and the key is this group's.
+// accept reports whether the spec makes sense and the key is this group's.
 func accept(in Input) condition.Condition {
 	key := in.Group.Spec.RoutingKey
 	if problem := routingkey.Problem(key); problem != "" {
@@ -71,7 +71,7 @@ func accept(in Input) condition.Condition {
 	return routingkey.Accepted(key, message)
 }
 
-// madeBy says who made a RoutingConfig that this group did not make.
+// madeBy returns who made a RoutingConfig that this group did not make.
 func madeBy(c *crdv1.RoutingConfig) string {
 	if ref := metav1.GetControllerOfNoCopy(c); ref != nil {
 		return "belongs to " + ref.Kind + " " + ref.Name
@@ -79,12 +79,12 @@ func madeBy(c *crdv1.RoutingConfig) string {
 	return "this group did not make"
 }
 
-// mayRoute says whether the group has its key.
+// mayRoute reports whether the group has its key.
 func mayRoute(in Input) bool {
 	return routingkey.Problem(in.Group.Spec.RoutingKey) == "" && routingkey.Has(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
-// members gives all members of the sandboxes of the group, and how the RoutingConfig
+// members returns all members of the sandboxes of the group, and how the RoutingConfig
 // lists them, in the same places. Whether they are ready plays no part: routing that
 // comes and goes with readiness would lead requests to the baseline without a word.
 func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
@@ -114,7 +114,7 @@ func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 	return all, listed
 }
 
-// middlewares gives the middlewares before a member: those that the group asks for, if
+// middlewares returns the middlewares before a member: those that the group asks for, if
 // it asks for any at all, else those that the sandbox does.
 func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.MiddlewareInstance {
 	matches := in.Group.Spec.TrafficManagerMatches

@@ -35,7 +35,7 @@ type Made struct {
 	Refusal *apply.Refusal
 }
 
-// Conclude gives the group with its new status. now is taken as the time of
+// Conclude returns the group with its new status. now is taken as the time of
 // conditions that changed.
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g := in.Group.DeepCopy()
@@ -61,7 +61,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	return g
 }
 
-// isReady gives the condition for Ready: its reason is that of the first that stands in
+// isReady returns the condition for Ready: its reason is that of the first that stands in
 // the way, and its message tells of all that do.
 func isReady(in Input, f condition.Set) condition.Condition {
 	well := fmt.Sprintf("Requests with routing key %q are routed to %s.", in.Group.Spec.RoutingKey, count(len(in.names()), "sandbox", "sandboxes"))
@@ -89,7 +89,7 @@ func isReady(in Input, f condition.Set) condition.Condition {
 // nothing is what a group without sandboxes comes to.
 const nothing = "The group names no sandboxes, so requests with its routing key reach the baselines."
 
-// ConcludeDeletion gives the group with the status of one that is being deleted.
+// ConcludeDeletion returns the group with the status of one that is being deleted.
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g = g.DeepCopy()
 	g.Status.ObservedGeneration = g.Generation
@@ -98,7 +98,7 @@ func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *c
 	return g
 }
 
-// sandboxReady says whether a sandbox is there, is to stay, and is ready as it is asked
+// sandboxReady reports whether a sandbox is there, is to stay, and is ready as it is asked
 // for now.
 func sandboxReady(in Input, name string) bool {
 	s, ok := in.Sandboxes[name]
@@ -106,7 +106,7 @@ func sandboxReady(in Input, name string) bool {
 		crdv1.IsTrue(s.Object.Status.Conditions, crdv1.ConditionReady, s.Object.Generation)
 }
 
-// sandboxes says whether every sandbox of the group exists and is ready.
+// sandboxes reports whether every sandbox of the group exists and is ready.
 func sandboxes(in Input) condition.Condition {
 	var missing, unready []string
 	for _, name := range in.names() {
@@ -130,7 +130,7 @@ func sandboxes(in Input) condition.Condition {
 	return condition.True("SandboxesReady", fmt.Sprintf("Sandboxes ready: %d of %d.", total, total))
 }
 
-// why says why a sandbox is not ready.
+// why returns why a sandbox is not ready.
 func why(s *crdv1.SignadotSandbox) string {
 	c := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionReady)
 	switch {
@@ -142,7 +142,7 @@ func why(s *crdv1.SignadotSandbox) string {
 	return c.Reason + ": " + c.Message
 }
 
-// routing says whether the data plane knows the key, and requests for every member's
+// routing reports whether the data plane knows the key, and requests for every member's
 // baseline meet a sidecar that acts on it.
 func routing(d Decision, made Made) condition.Condition {
 	switch {
@@ -179,7 +179,7 @@ func some(all []string, separator string) string {
 	return strings.Join(all, separator)
 }
 
-// count says how many there are.
+// count returns how many there are.
 func count(n int, one, more string) string {
 	if n == 1 {
 		return "1 " + one

@@ -16,7 +16,7 @@ import (
 	"switchyard.dev/tests/fields"
 )
 
-// lines says what was decided, a line for each thing.
+// lines returns what was decided, a line for each thing.
 func lines(d routegroup.Decision) (out []string) {
 	if d.Config == nil {
 		out = append(out, "nothing: "+d.Accepted.Reason)

@@ -27,10 +27,10 @@ type Sandbox struct {
 	Members []crdv1.Member
 }
 
-// holder gives the claim to the key that counts: this group's or another one's.
+// holder returns the claim to the key that counts: this group's or another one's.
 func (in Input) holder() routingkey.Claim {
 	return routingkey.Holder(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
-// names gives the sandboxes that are named, each once, in the order of the list.
+// names returns the sandboxes that are named, each once, in the order of the list.
 func (in Input) names() []string { return member.SandboxesOf(in.Group) }

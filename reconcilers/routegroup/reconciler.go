@@ -25,7 +25,7 @@ type Reconciler struct {
 	writer apply.Writer
 }
 
-// New gives a Reconciler, or what is wrong with the configuration.
+// New returns a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("routegroup: %w", err)

@@ -54,7 +54,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// byMaker gives the name of the group that made an object, if one did.
+// byMaker returns the name of the group that made an object, if one did.
 func byMaker(o client.Object) []string {
 	ref := metav1.GetControllerOfNoCopy(o)
 	if ref == nil || ref.Kind != crdv1.KindRouteGroup || ref.APIVersion != crdv1.APIVersion {
@@ -77,7 +77,7 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 	return r.naming(ctx, ref.Name)
 }
 
-// naming gives requests for the groups that name a sandbox.
+// naming returns requests for the groups that name a sandbox.
 func (r *Reconciler) naming(ctx context.Context, sandbox string) []reconcile.Request {
 	return guard.Requests(ctx, r.config.Client, &crdv1.SignadotRouteGroupList{}, client.MatchingFields{member.IndexGroup: sandbox})
 }

@@ -82,7 +82,7 @@ func claimed(in routegroup.Input, kind, name string, older time.Duration) routeg
 	return in
 }
 
-// published gives the RoutingConfig of a decision as it is once it is on the log, and
+// published returns the RoutingConfig of a decision as it is once it is on the log, and
 // every proxy knows it.
 func published(d routegroup.Decision) *crdv1.RoutingConfig {
 	if d.Config == nil {
@@ -98,7 +98,7 @@ func published(d routegroup.Decision) *crdv1.RoutingConfig {
 	return c
 }
 
-// conclude gives the group with its status when all that was decided was done.
+// conclude returns the group with its status when all that was decided was done.
 func conclude(in routegroup.Input) *crdv1.SignadotRouteGroup {
 	d := routegroup.Decide(in)
 	return routegroup.Conclude(in, d, routegroup.Made{Config: published(d)}, then)

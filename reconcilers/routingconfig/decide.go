@@ -47,7 +47,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// accept says whether the key is one that requests can carry, and free, and every member
+// accept reports whether the key is one that requests can carry, and free, and every member
 // is named.
 func accept(in Input) condition.Condition {
 	key := in.Config.RoutingKey()
@@ -72,7 +72,7 @@ func accept(in Input) condition.Condition {
 	return routingkey.Accepted(key, message)
 }
 
-// found says whether every member exists and says how it is reached.
+// found reports whether every member exists and says how it is reached.
 func found(in Input) condition.Condition {
 	var missing, silent []string
 	for _, m := range members(in) {
@@ -98,7 +98,7 @@ func found(in Input) condition.Condition {
 	return condition.True("WorkloadsFound", fmt.Sprintf("Workloads reachable under the key: %d.", len(members(in))))
 }
 
-// uncontested says whether each member alone stands for its baseline.
+// uncontested reports whether each member alone stands for its baseline.
 func uncontested(in Input) condition.Condition {
 	var have []crdv1.Member
 	named := map[MemberName]crdv1.SandboxedWorkload{}
@@ -111,8 +111,8 @@ func uncontested(in Input) condition.Condition {
 	return NoConflicts(conflicts(have, func(o crdv1.Member) string { return sandboxName(in, named[NameOf(o)]) }))
 }
 
-// MiddlewaresApplied says whether requests pass the middlewares that the RoutingConfig asks for.
-// This version has nothing that would apply one, and says so.
+// MiddlewaresApplied reports whether requests pass the middlewares that the RoutingConfig
+// asks for. This version has nothing that would apply one, and says so.
 func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 	var names []string
 	for _, m := range c.Spec.SandboxedWorkloads {
@@ -127,7 +127,7 @@ func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 		some(names)+". Remove them from the spec to clear this condition")
 }
 
-// takesRequests says whether a member stands for a baseline. One that does not,
+// takesRequests reports whether a member stands for a baseline. One that does not,
 // a tunnel that only leads out, has no requests that could be led to it.
 func takesRequests(m crdv1.Member) bool {
 	_, ok := m.BaselineRef()
@@ -145,7 +145,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// members gives the members that are named, each once.
+// members returns the members that are named, each once.
 func members(in Input) []crdv1.SandboxedWorkload {
 	seen := map[crdv1.SandboxedWorkloadRef]bool{}
 	var out []crdv1.SandboxedWorkload
@@ -189,7 +189,7 @@ func owner(c *crdv1.RoutingConfig) *factv1.ObjectRef {
 	return &factv1.ObjectRef{Kind: crdv1.KindRoutingConfig, Name: c.Name, Uid: string(c.UID)}
 }
 
-// sandboxName gives the sandbox of a member as its pods know it. Where the
+// sandboxName returns the sandbox of a member as its pods know it. Where the
 // RoutingConfig does not say, it is what the member says, else its name.
 func sandboxName(in Input, m crdv1.SandboxedWorkload) string {
 	if m.SandboxName != "" {
@@ -201,7 +201,7 @@ func sandboxName(in Input, m crdv1.SandboxedWorkload) string {
 	return m.Name
 }
 
-// sandboxOf gives the sandbox that a member says it is of, else its own name.
+// sandboxOf returns the sandbox that a member says it is of, else its own name.
 func sandboxOf(m crdv1.Member) string {
 	if name := m.GetAnnotations()[crdv1.AnnotationSandboxName]; name != "" {
 		return name
@@ -209,7 +209,7 @@ func sandboxOf(m crdv1.Member) string {
 	return m.GetName()
 }
 
-// middlewares gives the middlewares in the form of a fact.
+// middlewares returns the middlewares in the form of a fact.
 func middlewares(in []crdv1.MiddlewareInstance) []*factv1.Middleware {
 	var out []*factv1.Middleware
 	for _, m := range in {

@@ -24,7 +24,7 @@ type Published struct {
 	Refused bool
 }
 
-// Conclude gives the RoutingConfig with its new status. now is taken as the
+// Conclude returns the RoutingConfig with its new status. now is taken as the
 // time of conditions that changed.
 func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *crdv1.RoutingConfig {
 	c := in.Config.DeepCopy()
@@ -87,7 +87,7 @@ func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	return message
 }
 
-// published says whether the declaration is on the log, and where.
+// published reports whether the declaration is on the log, and where.
 func published(in Input, d Decision, p Published) condition.Condition {
 	switch {
 	case !in.carried():
@@ -107,7 +107,7 @@ func published(in Input, d Decision, p Published) condition.Condition {
 	}
 }
 
-// askedIn says where people say what the members are.
+// askedIn returns where people say what the members are.
 func askedIn(in Input) string {
 	switch by := owner(in.Config); by.GetKind() {
 	case crdv1.KindRouteGroup:
@@ -118,7 +118,7 @@ func askedIn(in Input) string {
 	return "spec.sandboxedWorkloads"
 }
 
-// processed gives the members whose baseline is known.
+// processed returns the members whose baseline is known.
 func processed(in Input) []crdv1.ProcessedWorkload {
 	var out []crdv1.ProcessedWorkload
 	for _, m := range members(in) {
@@ -153,7 +153,7 @@ func ref(in Input, m crdv1.SandboxedWorkload) crdv1.SandboxedWorkloadRef {
 	return r
 }
 
-// routes gives one route for each port of each baseline Service that has a
+// routes returns one route for each port of each baseline Service that has a
 // Service in the sandbox. A virtual workload has none: its requests stay.
 func routes(in Input) []crdv1.RouteServerRoute {
 	var out []crdv1.RouteServerRoute

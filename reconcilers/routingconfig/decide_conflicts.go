@@ -42,7 +42,7 @@ func whose(r crdv1.SandboxedWorkloadRef) string {
 	return fmt.Sprintf("%s %s/%s of sandbox %q", r.Kind, r.Namespace, r.Name, r.SandboxName)
 }
 
-// Conflicts gives every conflict among the members of one routing key, by baseline and
+// Conflicts returns every conflict among the members of one routing key, by baseline and
 // loser. A member whose baseline was never seen is in none: the routing table does not
 // know it either. nil among the members is passed over.
 func Conflicts(members []crdv1.Member) []Conflict { return conflicts(members, sandboxOf) }

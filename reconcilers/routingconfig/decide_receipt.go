@@ -69,7 +69,7 @@ type said struct {
 	Available bool
 }
 
-// digest gives a digest of what has to be acknowledged: what the RoutingConfig
+// digest returns a digest of what has to be acknowledged: what the RoutingConfig
 // declares, and what the status of its members says that the log says of them. It
 // does not change with the pods of baselines, nor with those of forks as long as the
 // fork is available. Of two Services of one name the addresses are not told apart.
@@ -97,7 +97,7 @@ func digest(in Input) string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// serves says whether requests that are led to a member are answered by it now. What
+// serves reports whether requests that are led to a member are answered by it now. What
 // is led to a virtual workload reaches its baseline at all times.
 func serves(m crdv1.Member) bool {
 	t, ok := map[string]string{
@@ -122,14 +122,14 @@ func idle(in Input) bool {
 	return true
 }
 
-// toAsk says whether it is time to ask: the declaration is on the log, and so is
+// toAsk reports whether it is time to ask: the declaration is on the log, and so is
 // what there is to know of every member. False also where there is nobody to ask.
 func toAsk(in Input, d Decision, p Published) bool {
 	return d.Declaration != nil && p.Err == nil && !idle(in) &&
 		d.Conditions[crdv1.ConditionWorkloadsFound].IsTrue() && recorded(in)
 }
 
-// recorded says whether the log holds what the status of every member says. Without
+// recorded reports whether the log holds what the status of every member says. Without
 // that, proxies would acknowledge what was before, and it be taken for what is now.
 func recorded(in Input) bool {
 	for _, m := range in.Members {
@@ -191,7 +191,7 @@ func getting(in Input) condition.Condition {
 	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The proxies that can see routing key %q are getting its rules.", in.Config.RoutingKey()))
 }
 
-// proxies says whether every proxy that can see the key knows it.
+// proxies reports whether every proxy that can see the key knows it.
 func proxies(in Input, d Decision, p Published, r Receipt) condition.Condition {
 	key := in.Config.RoutingKey()
 	a := r.Answer

@@ -48,7 +48,7 @@ func sidecarsReady(in Input, known condition.Condition) condition.Condition {
 	})
 }
 
-// sidecars says whether requests for every member's baseline meet a ready sidecar in
+// sidecars reports whether requests for every member's baseline meet a ready sidecar in
 // every pod.
 func sidecars(in Input) condition.Condition {
 	return overMembers(in, func(*crdv1.StatusCondition) bool { return false })

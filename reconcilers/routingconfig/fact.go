@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Declared gives the fact that the key reaches what the RoutingConfig says.
+// Declared returns the fact that the key reaches what the RoutingConfig says.
 func Declared(c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(d.GetRoutingKey()),
@@ -16,7 +16,7 @@ func Declared(c *crdv1.RoutingConfig, d *factv1.RoutingDeclared) event.Fact {
 	}
 }
 
-// Withdrawn gives the fact that the RoutingConfig does not declare the key.
+// Withdrawn returns the fact that the RoutingConfig does not declare the key.
 func Withdrawn(c *crdv1.RoutingConfig, key string) event.Fact {
 	return event.Fact{
 		Key:   event.RoutingKey(key),

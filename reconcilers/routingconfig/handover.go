@@ -31,7 +31,7 @@ func (r *Reconciler) leave(ctx context.Context, in Input) error {
 }
 
 // handOver declares what an heir says, having noted on it first that it will be there. It
-// gives a conflict when the heir is not what the cache shows, which will hear of that.
+// returns a conflict when the heir is not what the cache shows, which will hear of that.
 func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, heir.Name)
 	if err != nil {
@@ -58,7 +58,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 
 // giveUp withdraws the key that the object declared before, unless another one has it that
 // may declare it. The note of it is the only one, and goes next: so the cache is not
-// believed that there is such another one. It gives a conflict when that is gone, or has
+// believed that there is such another one. It returns a conflict when that is gone, or has
 // another key by now.
 func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 	former, others := in.formerKey()
@@ -92,7 +92,7 @@ func (r *Reconciler) forgo(ctx context.Context, in Input) error {
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationDeclaredKey: ""})
 }
 
-// untaken gives a conflict when another object has the key that this one is about to
+// untaken returns a conflict when another object has the key that this one is about to
 // declare for the first time, and the cache has only not heard of it.
 func (r *Reconciler) untaken(ctx context.Context, in Input) error {
 	if in.Config.Annotations[AnnotationDeclaredKey] == in.Config.RoutingKey() {
@@ -114,7 +114,7 @@ func (r *Reconciler) untaken(ctx context.Context, in Input) error {
 	return nil
 }
 
-// overtaken gives a conflict when the object of this name is another one by now: the
+// overtaken returns a conflict when the object of this name is another one by now: the
 // key is that one's, and the cache will hear of it.
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, c.Name)

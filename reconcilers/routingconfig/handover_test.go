@@ -60,7 +60,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, of
 	return nil
 }
 
-// holds gives a client that has these RoutingConfigs.
+// holds returns a client that has these RoutingConfigs.
 func holds(t *testing.T, list ...crdv1.RoutingConfig) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -84,7 +84,7 @@ func reconciled(t *testing.T, api client.Client, live client.Reader, log *facts,
 	reconciler(t, api, live, log)(names...)
 }
 
-// reconciler gives what looks at RoutingConfigs one after the other, all in one process.
+// reconciler returns what looks at RoutingConfigs one after the other, all in one process.
 func reconciler(t *testing.T, api client.Client, live client.Reader, log *facts) func(names ...string) {
 	t.Helper()
 	r, err := routingconfig.New(routingconfig.Config{
@@ -179,7 +179,7 @@ func TestAKeyThatNobodyDeclaresIsSettled(t *testing.T) {
 	}
 }
 
-// held gives a RoutingConfig a finalizer of somebody else.
+// held adds to a RoutingConfig a finalizer of somebody else.
 func held(c crdv1.RoutingConfig) crdv1.RoutingConfig {
 	c.Finalizers = append(c.Finalizers, "example.com/held")
 	return c

@@ -30,7 +30,7 @@ type Input struct {
 	KeyHeaders []string
 }
 
-// mayRead says whether the operator may work in a namespace. Of others the cache
+// mayRead reports whether the operator may work in a namespace. Of others the cache
 // knows nothing.
 func (in Input) mayRead(namespace string) bool {
 	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
@@ -44,12 +44,12 @@ func NameOf(m crdv1.Member) MemberName {
 	return MemberName{m.MemberKind(), m.GetNamespace(), m.GetName()}
 }
 
-// member gives the object of a member that the spec names; nil when there is none.
+// member returns the object of a member that the spec names; nil when there is none.
 func (in Input) member(m crdv1.SandboxedWorkload) crdv1.Member {
 	return in.Members[MemberName{m.Kind, m.Namespace, m.Name}]
 }
 
-// holder gives the RoutingConfig that has the key: the one that declares it, which keeps
+// holder returns the RoutingConfig that has the key: the one that declares it, which keeps
 // it however old the others are; where there is none, the oldest, then the first by name.
 // One that is being deleted and declares it holds it until it is gone, or has handed it
 // over.
@@ -63,13 +63,13 @@ func (in Input) holder() *crdv1.RoutingConfig {
 	return slices.MinFunc(candidates, compare)
 }
 
-// compare says which of two RoutingConfigs with one key goes before.
+// compare returns which of two RoutingConfigs with one key goes before.
 func compare(a, b *crdv1.RoutingConfig) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)),
 		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// rank says how much of a right a RoutingConfig has to its key, before its age counts;
+// rank returns how much of a right a RoutingConfig has to its key, before its age counts;
 // less is more.
 func rank(c *crdv1.RoutingConfig) int {
 	out := 0
@@ -82,7 +82,7 @@ func rank(c *crdv1.RoutingConfig) int {
 	return out
 }
 
-// heir gives the RoutingConfig that has the key when this one is gone; nil when there is
+// heir returns the RoutingConfig that has the key when this one is gone; nil when there is
 // none that stays.
 func (in Input) heir() *crdv1.RoutingConfig {
 	var out *crdv1.RoutingConfig
@@ -101,7 +101,7 @@ func (in Input) holds() bool { return in.carried() && in.holder().UID == in.Conf
 // carried reports whether requests can carry the key. Nothing declares one that they cannot.
 func (in Input) carried() bool { return routingkey.Problem(in.Config.RoutingKey()) == "" }
 
-// formerKey gives the key that was declared before and is given up now, and who else may
+// formerKey returns the key that was declared before and is given up now, and who else may
 // declare it; none when there is no such key. Nobody may where requests cannot carry it.
 func (in Input) formerKey() (string, []crdv1.RoutingConfig) {
 	former := in.Config.Annotations[AnnotationDeclaredKey]

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/receipt"
 )
 
-// receipt gives what is known of who has acknowledged the declaration, and sees to
+// receipt returns what is known of who has acknowledged the declaration, and sees to
 // it that those are asked who have not. Once all have, that is noted on the object:
 // it holds for this digest, whatever becomes of proxies, route servers and this
 // process.

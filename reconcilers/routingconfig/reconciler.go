@@ -36,7 +36,7 @@ type Config struct {
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
 type Receipts interface {
-	// Look gives what is known of the receipt that the RoutingConfig of this name
+	// Look returns what is known of the receipt that the RoutingConfig of this name
 	// asks for, and sees to it that it is asked for; with each answer the
 	// RoutingConfig is to be looked at again. It may wait for a moment.
 	Look(ctx context.Context, name string, ask receipt.Ask) receipt.Answer
@@ -63,7 +63,7 @@ type Reconciler struct {
 	declared sync.Map
 }
 
-// New gives a Reconciler, or what is wrong with the configuration.
+// New returns a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

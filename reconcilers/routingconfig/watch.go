@@ -52,7 +52,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// byKey gives the routing key of a RoutingConfig.
+// byKey returns the routing key of a RoutingConfig.
 func byKey(o client.Object) []string {
 	c, ok := o.(*crdv1.RoutingConfig)
 	if !ok {
@@ -61,7 +61,7 @@ func byKey(o client.Object) []string {
 	return []string{c.RoutingKey()}
 }
 
-// byMember gives the members of a RoutingConfig, each once.
+// byMember returns the members of a RoutingConfig, each once.
 func byMember(o client.Object) []string {
 	c, ok := o.(*crdv1.RoutingConfig)
 	if !ok {
@@ -102,7 +102,7 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 	return r.list(ctx, client.MatchingFields{indexMember: indexed(NameOf(m))})
 }
 
-// Naming gives the RoutingConfigs that name a member, whoever made them. They are shared
+// Naming returns the RoutingConfigs that name a member, whoever made them. They are shared
 // with the cache.
 func Naming(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
 	var list crdv1.RoutingConfigList
@@ -112,7 +112,7 @@ func Naming(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.Routi
 	return list.Items, nil
 }
 
-// list gives requests for the RoutingConfigs that the options select.
+// list returns requests for the RoutingConfigs that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	return guard.Requests(ctx, r.config.Client, &crdv1.RoutingConfigList{}, options...)
 }

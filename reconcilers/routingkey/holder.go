@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// Holder gives the claim that has the key: own, or one of the others, which may have own
+// Holder returns the claim that has the key: own, or one of the others, which may have own
 // among them. It is the claim that made config, the RoutingConfig with the name of the
 // key; where none of them did, or config is nil, it is the oldest, then the first by
 // name. One that is being deleted holds its key until its RoutingConfig is gone, and
@@ -31,7 +31,7 @@ func Holder(own Claim, others []Claim, config *crdv1.RoutingConfig) Claim {
 	return first
 }
 
-// Has says whether own has the key, and nobody else's RoutingConfig has its name. The
+// Has reports whether own has the key, and nobody else's RoutingConfig has its name. The
 // other arguments are those of Holder.
 func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
 	return Holder(own, others, config).UID == own.UID && (config == nil || apply.IsOwned(config, own.UID))
@@ -61,7 +61,7 @@ func Rivals(own Claim, claims []Claim) string {
 	return "Its routing key is claimed, and not got, by " + strings.Join(names, ", ") + "."
 }
 
-// Look gives who claims the key that own claims, and the RoutingConfig with the name of
+// Look returns who claims the key that own claims, and the RoutingConfig with the name of
 // the key, nil when there is none: what Holder takes. It reads the cache. Where that says
 // that own has not the key, it asks past it, with live: a cache that is old, as that of a
 // leader that starts, may show a rival that is gone, and not yet what own has made; and
@@ -104,7 +104,7 @@ func configOf(ctx context.Context, c client.Reader, key string) (*crdv1.RoutingC
 	return config, nil
 }
 
-// claimed says whether the one that claims is there, in that life, and claims the key.
+// claimed reports whether the one that claims is there, in that life, and claims the key.
 func claimed(ctx context.Context, live client.Reader, key string, c Claim) (bool, error) {
 	var o client.Object = &crdv1.SignadotSandbox{}
 	if c.Kind == crdv1.KindRouteGroup {

@@ -40,7 +40,7 @@ func (i indexer) IndexField(_ context.Context, o client.Object, field string, of
 	return nil
 }
 
-// holding gives a client that has these objects.
+// holding returns a client that has these objects.
 func holding(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -55,7 +55,7 @@ func ConfigName(key string) string {
 // hold, whatever characters it is of.
 const MaxLength = 1000
 
-// Problem says what is wrong with a key that no object can have, and what to do about it,
+// Problem returns what is wrong with a key that no object can have, and what to do about it,
 // in words that go on from the field it is in; empty when nothing is. The headers that
 // carry keys decide (see package xds/routingkey).
 func Problem(key string) string {
@@ -85,7 +85,7 @@ func Accepted(key, message string) condition.Condition {
 	return condition.True("Accepted", message)
 }
 
-// Warning says which headers cannot carry a key that others can; empty when all can.
+// Warning returns which headers cannot carry a key that others can; empty when all can.
 func Warning(key string) string {
 	defects := headers.Check(key)
 	if len(defects) == 0 || Problem(key) != "" {
@@ -126,12 +126,12 @@ func OfGroup(g *crdv1.SignadotRouteGroup) Claim {
 // String names who claims, for messages.
 func (c Claim) String() string { return c.Kind + " " + c.Name }
 
-// compare says which of two claims goes before.
+// compare returns which of two claims goes before.
 func compare(a, b Claim) int {
 	return cmp.Or(a.Created.Compare(b.Created.Time), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 }
 
-// Claims gives all claims to a key, by the indexes, the oldest first; none for
+// Claims returns all claims to a key, by the indexes, the oldest first; none for
 // the empty key, which is nobody's.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes;signadotroutegroups,verbs=get;list;watch
@@ -158,7 +158,7 @@ func Claims(ctx context.Context, c client.Reader, key string) ([]Claim, error) {
 	return out, nil
 }
 
-// Of gives the key that an object claims for itself: a sandbox, a route group, or a
+// Of returns the key that an object claims for itself: a sandbox, a route group, or a
 // RoutingConfig, whoever made it. Empty when it claims none.
 func Of(o client.Object) string {
 	switch o := o.(type) {

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/guard"
 )
 
-// Claimants gives a handler that leads from whoever claims a key (see Of) to the
+// Claimants returns a handler that leads from whoever claims a key (see Of) to the
 // others of a kind that do, so that one takes over when another lets go. kind is
 // crdv1.KindSandbox or crdv1.KindRouteGroup.
 func Claimants(c client.Reader, kind string) handler.EventHandler {

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 )
 
-// provide writes the Resources that forks wait for, and gives the input with what is
+// provide writes the Resources that forks wait for, and returns the input with what is
 // then: whether one is ready in the form that is asked for is known only when that has
 // been written. An error means that it should be tried again.
 //
@@ -71,7 +71,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, w.DeleteSurplus(ctx, in.Sandbox, d.condemned()...)
 }
 
-// condemned gives all that is not wanted any more, in the order in which it goes.
+// condemned returns all that is not wanted any more, in the order in which it goes.
 func (d Decision) condemned() []client.Object {
 	var out []client.Object
 	for _, c := range d.SurplusConfigs {
@@ -86,7 +86,7 @@ func (d Decision) condemned() []client.Object {
 	return out
 }
 
-// write writes one part. have is the one that is there; it gives what is there then,
+// write writes one part. have is the one that is there; it returns what is there then,
 // or why it was refused.
 func write[T any, P apply.Object[T]](ctx context.Context, w apply.Writer, want, have P) (P, *apply.Refusal, error) {
 	now, err := apply.Apply(ctx, w, want, have)
@@ -125,7 +125,7 @@ func writeAs[T any, P interface {
 	return now, refusal, err
 }
 
-// refused says whether something was refused.
+// refused reports whether something was refused.
 func (m Made) refused() bool {
 	for _, r := range m.Refusals {
 		if r != nil {
@@ -135,7 +135,7 @@ func (m Made) refused() bool {
 	return m.ConfigRefusal != nil
 }
 
-// refusedResource says whether a Resource was refused.
+// refusedResource reports whether a Resource was refused.
 func (in Input) refusedResource() bool {
 	for _, r := range in.Unwritten {
 		if r != nil {

@@ -55,10 +55,10 @@ type Wanted struct {
 	paths []string
 }
 
-// here gives a message of the member with the paths of the sandbox's own spec.
+// here returns a message of the member with the paths of the sandbox's own spec.
 func (w Wanted) here(message string) string { return strings.NewReplacer(w.paths...).Replace(message) }
 
-// Decide says which parts there should be for a sandbox that is not being deleted,
+// Decide returns which parts there should be for a sandbox that is not being deleted,
 // once the Resources that Provide gives have been written.
 func Decide(in Input) Decision {
 	all := entries(in)
@@ -80,7 +80,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// wanted gives a member that there should be. Resources are for forks alone, and their
+// wanted returns a member that there should be. Resources are for forks alone, and their
 // names are known before they are made; so all that a fork waits with is to start.
 // While resources are not ready a new one is made, and held: its key is known then, and
 // requests fail and do not reach the baseline. One whose fork has started stays as it is,
@@ -100,13 +100,13 @@ func wanted(in Input, e entry, provided bool) Wanted {
 	return w
 }
 
-// held says whether a member was made to wait for resources.
+// held reports whether a member was made to wait for resources.
 func held(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Annotations[crdv1.AnnotationWaitsFor] != ""
 }
 
-// started says whether a member has a fork, as far as it has told.
+// started reports whether a member has a fork, as far as it has told.
 func started(m crdv1.Member) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
 	return ok && w.Status.Fork != nil
@@ -126,7 +126,7 @@ func (d *Decision) surplus(in Input) {
 	}
 }
 
-// accept says whether the spec makes sense, as far as it alone tells.
+// accept reports whether the spec makes sense, as far as it alone tells.
 func accept(in Input, all []entry) condition.Condition {
 	key := in.routingKey()
 	if key == "" {
@@ -167,7 +167,7 @@ func accept(in Input, all []entry) condition.Condition {
 // nothing is what a sandbox without members comes to.
 const nothing = "The sandbox names no workloads, so requests with its routing key reach the baselines."
 
-// leftOut gives the condition about the first entry that is not accepted.
+// leftOut returns the condition about the first entry that is not accepted.
 func leftOut(all []entry) condition.Condition {
 	for _, e := range all {
 		if !e.accepted.IsTrue() {
@@ -186,7 +186,7 @@ func maker(c *crdv1.RoutingConfig) string {
 	return name
 }
 
-// idle says which middlewares are before no member.
+// idle returns which middlewares are before no member.
 func idle(in Input, all []entry) []string {
 	var out []string
 	for i, m := range in.Sandbox.Spec.RequestMiddlewares {
@@ -202,7 +202,7 @@ func idle(in Input, all []entry) []string {
 	return out
 }
 
-// mayHaveParts says whether the sandbox has its key, and requests can carry it: without
+// mayHaveParts reports whether the sandbox has its key, and requests can carry it: without
 // that no part of it could be reached.
 func mayHaveParts(in Input) bool {
 	return routingkey.Problem(in.routingKey()) == "" && routingkey.Has(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)

@@ -27,7 +27,7 @@ type Made struct {
 	ConfigRefusal *apply.Refusal
 }
 
-// Conclude gives the sandbox with its new status. now is taken as the time of
+// Conclude returns the sandbox with its new status. now is taken as the time of
 // conditions that changed.
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotSandbox {
 	s := in.Sandbox.DeepCopy()
@@ -54,7 +54,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	return s
 }
 
-// ConcludeDeletion gives the sandbox with the status of one that is being deleted, and
+// ConcludeDeletion returns the sandbox with the status of one that is being deleted, and
 // of which in has what is left: none of it can be relied on any more, ready or not. What
 // was found about its spec stays said.
 func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.SignadotSandbox {
@@ -90,7 +90,7 @@ func acceptedByParts(d Decision, made Made) condition.Condition {
 	return d.Conditions[crdv1.ConditionAccepted]
 }
 
-// workloads says whether every workload that is named has a member, and each is ready.
+// workloads reports whether every workload that is named has a member, and each is ready.
 // What is known to be wrong comes before what is not known yet.
 func workloads(d Decision, made Made) condition.Condition {
 	if d.Config == nil {
@@ -116,7 +116,7 @@ func workloads(d Decision, made Made) condition.Condition {
 	return out
 }
 
-// memberReady says whether one member is ready. Of one that waits, what is wrong
+// memberReady reports whether one member is ready. Of one that waits, what is wrong
 // anyway is said first.
 func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) condition.Condition {
 	kind, place := want.Object.MemberKind(), want.Object.GetNamespace()+"/"+want.Object.GetName()
@@ -155,7 +155,7 @@ func reported(have crdv1.Member) condition.Condition {
 	return condition.True(c.Reason, c.Message)
 }
 
-// refused says why a member was not written.
+// refused returns why a member was not written.
 func refused(want Wanted, r *apply.Refusal) condition.Condition {
 	ref, ok := want.Object.BaselineRef()
 	if r.Reason == apply.ReasonNamespaceNotFound && ok {
@@ -165,7 +165,7 @@ func refused(want Wanted, r *apply.Refusal) condition.Condition {
 	return condition.False(r.Reason, want.Field+": "+r.Message)
 }
 
-// routing says whether the data plane knows the key, and requests for every
+// routing reports whether the data plane knows the key, and requests for every
 // member's baseline meet a sidecar that acts on it.
 func routing(d Decision, made Made) condition.Condition {
 	switch {
@@ -198,7 +198,7 @@ func routing(d Decision, made Made) condition.Condition {
 	return condition.True("RoutingReady", routed(made))
 }
 
-// present gives the members that exist.
+// present returns the members that exist.
 func present(made Made) []crdv1.Member {
 	var out []crdv1.Member
 	for _, m := range made.Members {

@@ -45,7 +45,7 @@ func Asks(in Input) []Ask {
 	return out
 }
 
-// entries gives the members that the spec asks for, in its order: forks, external
+// entries returns the members that the spec asks for, in its order: forks, external
 // workloads, virtual workloads. A baseline is taken once in a sandbox and a name
 // given once; what comes second is not accepted.
 func entries(in Input) []entry {
@@ -58,7 +58,7 @@ func entries(in Input) []entry {
 	return all
 }
 
-// distinct says whether neither the name nor the baseline of a member is taken by
+// distinct reports whether neither the name nor the baseline of a member is taken by
 // those before it.
 func distinct(e entry, before []entry) condition.Condition {
 	ref, has := e.object.BaselineRef()
@@ -79,7 +79,7 @@ func distinct(e entry, before []entry) condition.Condition {
 	return e.accepted
 }
 
-// forks gives the workloads that patches name, each once, in the order of their
+// forks returns the workloads that patches name, each once, in the order of their
 // first patch, with all patches for it in the order of the list.
 func forks(in Input) []entry {
 	c := in.Sandbox.Spec.Customization
@@ -115,7 +115,7 @@ func forks(in Input) []entry {
 	return out
 }
 
-// named says whether a fork is of this target, which may be named as nothing that
+// named reports whether a fork is of this target, which may be named as nothing that
 // could be forked.
 func named(m crdv1.Member, target crdv1.ObjectRef) bool {
 	w, ok := m.(*crdv1.ForkedWorkload)
@@ -132,7 +132,7 @@ func acceptForm(index int, p crdv1.Patch) condition.Condition {
 	return condition.True("Accepted", "It is written in one form at most.")
 }
 
-// externals gives the members outside the cluster.
+// externals returns the members outside the cluster.
 func externals(in Input) []entry {
 	var out []entry
 	for i, x := range in.Sandbox.Spec.ExternalWorkloads {
@@ -151,7 +151,7 @@ func externals(in Input) []entry {
 	return out
 }
 
-// virtuals gives the members without pods of their own.
+// virtuals returns the members without pods of their own.
 func virtuals(in Input) []entry {
 	var out []entry
 	for i, v := range in.Sandbox.Spec.VirtualWorkloads {
@@ -175,7 +175,7 @@ func nameless(at string) condition.Condition {
 	return condition.False(baseline.ReasonInvalidSpec, at+" has no name: give it one that no other member of the sandbox has")
 }
 
-// accepted says whether a workload can be the baseline of a member.
+// accepted reports whether a workload can be the baseline of a member.
 func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	switch {
 	case ref.Kind == "" || ref.Name == "":
@@ -195,7 +195,7 @@ func accepted(in Input, at string, ref crdv1.ObjectRef) condition.Condition {
 	return f
 }
 
-// allowed says whether the operator may work in the namespace.
+// allowed reports whether the operator may work in the namespace.
 func allowed(in Input, at, namespace string) condition.Condition {
 	if len(in.Namespaces) > 0 && !slices.Contains(in.Namespaces, namespace) {
 		return condition.False(baseline.ReasonNamespaceNotAllowed, fmt.Sprintf(

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 )
 
-// Provide says which Resources there should be, before anything is decided about
+// Provide returns which Resources there should be, before anything is decided about
 // members, whose forks wait for them. None without the routing key; those that are there
 // stay even then, since what is in them would be lost.
 func Provide(in Input) []*crdv1.Resource {
@@ -30,7 +30,7 @@ func Provide(in Input) []*crdv1.Resource {
 	return out
 }
 
-// outputNamespaces gives the namespaces of the forks, which are those that may use
+// outputNamespaces returns the namespaces of the forks, which are those that may use
 // what resources give.
 func outputNamespaces(in Input) []string {
 	var out []string
@@ -43,7 +43,7 @@ func outputNamespaces(in Input) []string {
 	return slices.Compact(out)
 }
 
-// acceptResources says what is wrong with the first resource that cannot be made.
+// acceptResources returns what is wrong with the first resource that cannot be made.
 func acceptResources(in Input) condition.Condition {
 	for i := range in.Sandbox.Spec.ManagedResources {
 		if f := acceptResource(in, i); !f.IsTrue() {
@@ -53,7 +53,7 @@ func acceptResources(in Input) condition.Condition {
 	return condition.True("Accepted", "Every resource has a name of its own.")
 }
 
-// acceptResource says whether one resource can be made.
+// acceptResource reports whether one resource can be made.
 func acceptResource(in Input, index int) condition.Condition {
 	all := in.Sandbox.Spec.ManagedResources
 	name := all[index].Name
@@ -76,7 +76,7 @@ type provided struct {
 	unused []*crdv1.Resource
 }
 
-// resources says whether what forks may need is made, and what they do not need any
+// resources reports whether what forks may need is made, and what they do not need any
 // more.
 func resources(in Input) provided {
 	var p provided
@@ -146,13 +146,13 @@ func awaited(in Input) string {
 	return "Resources " + strings.Join(names, ", ")
 }
 
-// isFailure says whether a resource failed for good.
+// isFailure reports whether a resource failed for good.
 func isFailure(f condition.Condition) bool { return f.Reason == ReasonResourceFailed }
 
-// isOpen says whether it is not known how it is.
+// isOpen reports whether it is not known how it is.
 func isOpen(f condition.Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
-// resourceReady says whether one resource is made, in the form that is asked for.
+// resourceReady reports whether one resource is made, in the form that is asked for.
 func resourceReady(in Input, name string) condition.Condition {
 	object := resourceName(in.Sandbox, name)
 	have := in.resource(object)
@@ -191,7 +191,7 @@ func resourceReady(in Input, name string) condition.Condition {
 // SignadotObjectLifecycleMethods that runs it.
 const phaseFailed = "Failed"
 
-// failure says why a Resource failed for good in its present form, if it did.
+// failure returns why a Resource failed for good in its present form, if it did.
 func failure(r *crdv1.Resource) (why string, failed bool) {
 	c := crdv1.FindCondition(r.Status.Conditions, crdv1.ConditionReady)
 	if c != nil && c.Status == string(metav1.ConditionFalse) && c.Reason == ReasonResourceFailed && c.ObservedGeneration >= r.Generation {
@@ -203,7 +203,7 @@ func failure(r *crdv1.Resource) (why string, failed bool) {
 	return "", false
 }
 
-// user gives a fork that may still use a Resource; empty when there is none. One that
+// user returns a fork that may still use a Resource; empty when there is none. One that
 // was told to do without runs with it until its new pods have taken over.
 func user(in Input, r *crdv1.Resource) string {
 	for _, m := range in.Members {
@@ -218,7 +218,7 @@ func user(in Input, r *crdv1.Resource) string {
 	return ""
 }
 
-// settled says whether nothing but the present form of a fork runs.
+// settled reports whether nothing but the present form of a fork runs.
 func settled(w *crdv1.ForkedWorkload) bool {
 	available := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionForkAvailable)
 	switch {

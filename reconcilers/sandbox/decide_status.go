@@ -44,7 +44,7 @@ func count(st *crdv1.SignadotSandboxStatus, w *crdv1.ForkedWorkload) {
 	}
 }
 
-// routingStatus says how the traffic of a member is routed; nil when unknown.
+// routingStatus returns how the traffic of a member is routed; nil when unknown.
 func routingStatus(m crdv1.Member) *crdv1.SandboxRoutingStatus {
 	if m == nil || m.RoutingInfo() == nil {
 		return nil

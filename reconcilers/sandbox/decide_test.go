@@ -86,7 +86,7 @@ func parts(d sandbox.Decision) (out []string) {
 	return out
 }
 
-// decided gives what is decided about a sandbox in the world of an input, when
+// decided returns what is decided about a sandbox in the world of an input, when
 // everything can be written.
 func decided(in sandbox.Input) (sandbox.Decision, *crdv1.SignadotSandbox) {
 	in = provided(in)

@@ -135,7 +135,7 @@ func decode(t *testing.T, document []byte, into any, with func([]byte, any, ...y
 	}
 }
 
-// play takes the world through all decisions and gives what comes out as YAML.
+// play takes the world through all decisions and returns what comes out as YAML.
 func play(t *testing.T, w world) []byte {
 	t.Helper()
 	var out printer
@@ -180,7 +180,7 @@ func play(t *testing.T, w world) []byte {
 	return out.Bytes()
 }
 
-// baseline gives the workload that a fork is of; nil when there is none.
+// baseline returns the workload that a fork is of; nil when there is none.
 func (w world) baseline(fw *crdv1.ForkedWorkload) *baseline.Workload {
 	place := fw.Namespace + "/" + fw.Spec.Baseline.Name
 	if u := w.rollouts[place]; u != nil && fw.Spec.Baseline.Kind == baseline.KindRollout {
@@ -189,7 +189,7 @@ func (w world) baseline(fw *crdv1.ForkedWorkload) *baseline.Workload {
 	return baseline.OfDeployment(w.deployments[place])
 }
 
-// started gives a fork whose pods are ready. A Rollout stays as it was written: what
+// started returns a fork whose pods are ready. A Rollout stays as it was written: what
 // its own controller says of it is for package forkedworkload.
 func started(fork client.Object) client.Object {
 	d, ok := fork.DeepCopyObject().(*appsv1.Deployment)

@@ -36,7 +36,7 @@ type Input struct {
 	OperatorNamespace string
 }
 
-// ordered gives the input with its parts in an order of their own: a cache gives them in
+// ordered returns the input with its parts in an order of their own: a cache gives them in
 // another one each time, and what is said of the first of them would change with it.
 func (in Input) ordered() Input {
 	in.Members, in.Resources, in.Configs = slices.Clone(in.Members), slices.Clone(in.Resources), slices.Clone(in.Configs)
@@ -48,12 +48,12 @@ func (in Input) ordered() Input {
 	return in
 }
 
-// holder gives the claim to the key that counts: this sandbox's or another one's.
+// holder returns the claim to the key that counts: this sandbox's or another one's.
 func (in Input) holder() routingkey.Claim {
 	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }
 
-// member gives the member of ours of the same kind, namespace and name, or nil.
+// member returns the member of ours of the same kind, namespace and name, or nil.
 func (in Input) member(like crdv1.Member) crdv1.Member {
 	for _, m := range in.Members {
 		if same(m, like) {
@@ -63,12 +63,12 @@ func (in Input) member(like crdv1.Member) crdv1.Member {
 	return nil
 }
 
-// same says whether two members are of one kind, namespace and name.
+// same reports whether two members are of one kind, namespace and name.
 func same(a, b crdv1.Member) bool {
 	return a.MemberKind() == b.MemberKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
-// resource gives the Resource of ours with this name, or nil.
+// resource returns the Resource of ours with this name, or nil.
 func (in Input) resource(name string) *crdv1.Resource {
 	for _, r := range in.Resources {
 		if r.Name == name {

@@ -38,7 +38,7 @@ func deleteOrphans(ctx context.Context, c client.Reader, w apply.Writer, name st
 	return errors.Join(errs...)
 }
 
-// partsOf gives the parts, in the cache, whose controller is a sandbox of this name.
+// partsOf returns the parts, in the cache, whose controller is a sandbox of this name.
 func partsOf(ctx context.Context, c client.Reader, name string) ([]client.Object, error) {
 	var out []client.Object
 	for _, kind := range crdv1.PartKinds() {

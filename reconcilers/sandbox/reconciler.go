@@ -41,7 +41,7 @@ type Reconciler struct {
 	census *census
 }
 
-// New gives a Reconciler, or what is wrong with the configuration.
+// New returns a Reconciler, or what is wrong with the configuration.
 func New(c Config) (*Reconciler, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor 
 	return "", false, nil
 }
 
-// parts gives the parts that the cache knows, by kind.
+// parts returns the parts that the cache knows, by kind.
 func parts(in Input) map[string][]client.Object {
 	out := map[string][]client.Object{}
 	for i := range in.Configs {
@@ -67,7 +67,7 @@ func parts(in Input) map[string][]client.Object {
 	return out
 }
 
-// describe says what is left of a stage.
+// describe returns what is left of a stage.
 func describe(in Input, kinds []string, left []client.Object) string {
 	if kinds[0] != crdv1.KindResource {
 		return fmt.Sprintf("%ss left: %d.", strings.Join(kinds, "s, "), len(left))
@@ -84,7 +84,7 @@ func describe(in Input, kinds []string, left []client.Object) string {
 	return fmt.Sprintf("%s is going. Resources left: %d.", name, len(left))
 }
 
-// copied gives a copy of an object that is shared with the cache.
+// copied returns a copy of an object that is shared with the cache.
 func copied(o client.Object) client.Object {
 	if c, ok := o.DeepCopyObject().(client.Object); ok {
 		return c

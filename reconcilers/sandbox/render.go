@@ -98,7 +98,7 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 	return c
 }
 
-// MiddlewaresFor gives the middlewares that are asked for before a workload, in the
+// MiddlewaresFor returns the middlewares that are asked for before a workload, in the
 // order in which they are asked for: those for it, and those for all.
 func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
 	var out []crdv1.MiddlewareInstance
@@ -110,7 +110,7 @@ func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv
 	return out
 }
 
-// names says whether w names the workload, whose kind may be written as the routes API
+// names reports whether w names the workload, whose kind may be written as the routes API
 // does.
 func names(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
 	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))

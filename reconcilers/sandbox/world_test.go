@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/sandbox"
 )
 
-// provided gives the world once the Resources that should be there are written.
+// provided returns the world once the Resources that should be there are written.
 func provided(in sandbox.Input) sandbox.Input {
 	var all []*crdv1.Resource
 	want := sandbox.Provide(in)
@@ -51,7 +51,7 @@ func born(next, have metav1.Object, same bool) {
 	}
 }
 
-// acted gives what is there once a decision is acted on.
+// acted returns what is there once a decision is acted on.
 func acted(in sandbox.Input, d sandbox.Decision) sandbox.Made {
 	made := sandbox.Made{Refusals: make([]*apply.Refusal, len(d.Members))}
 	for _, w := range d.Members {
@@ -77,12 +77,12 @@ func acted(in sandbox.Input, d sandbox.Decision) sandbox.Made {
 	return made
 }
 
-// place says where a member is.
+// place returns where a member is.
 func place(m crdv1.Member) string {
 	return fmt.Sprintf("%s %s/%s", m.MemberKind(), m.GetNamespace(), m.GetName())
 }
 
-// written gives a member as it is once it is written; have may be nil.
+// written returns a member as it is once it is written; have may be nil.
 func written(want, have crdv1.Member) crdv1.Member {
 	switch next := want.DeepCopyObject().(type) {
 	case *crdv1.ForkedWorkload:
@@ -113,7 +113,7 @@ func written(want, have crdv1.Member) crdv1.Member {
 	panic(fmt.Sprintf("%T is no member", want))
 }
 
-// lived gives the world after the sandbox was looked at once.
+// lived returns the world after the sandbox was looked at once.
 func lived(in sandbox.Input) (sandbox.Input, sandbox.Decision) {
 	in = provided(in)
 	d := sandbox.Decide(in)

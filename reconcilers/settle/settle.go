@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue gives what controller.Options.NewQueue makes queues with, in which events
+// Queue returns what controller.Options.NewQueue makes queues with, in which events
 // about one object wait for the given moment after each look at it.
 func Queue(moment time.Duration) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {

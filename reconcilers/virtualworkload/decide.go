@@ -49,7 +49,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// seen says which life of a baseline was seen.
+// seen returns which life of a baseline was seen.
 func seen(b *baseline.Workload) *crdv1.WorkloadBaseline {
 	return &crdv1.WorkloadBaseline{WorkloadID: string(b.UID), Generation: b.Generation}
 }
@@ -63,7 +63,7 @@ func lastSeen(info *crdv1.WorkloadRoutingInfo) []crdv1.ServiceMapping {
 	return out
 }
 
-// accept says whether the spec names something that a member can stand before.
+// accept reports whether the spec names something that a member can stand before.
 func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	if f := baseline.Accept("spec.baseline", w.Spec.Baseline, w.Namespace); !f.IsTrue() {
 		return f
@@ -71,7 +71,7 @@ func accept(w *crdv1.VirtualWorkload) condition.Condition {
 	return condition.True("Accepted", "The spec is valid.")
 }
 
-// found says whether the baseline is there.
+// found reports whether the baseline is there.
 func found(in Input, accepted condition.Condition) condition.Condition {
 	ref, _ := in.Workload.BaselineRef()
 	switch {
@@ -86,7 +86,7 @@ func found(in Input, accepted condition.Condition) condition.Condition {
 	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
 }
 
-// services gives the Services that lead to pods of any form of the baseline, with the TCP
+// services returns the Services that lead to pods of any form of the baseline, with the TCP
 // ports that do, sorted; one that leads to several ports of theirs with each.
 func services(live baseline.Forms, neighbours []corev1.Service) []crdv1.ServiceMapping {
 	var out []crdv1.ServiceMapping

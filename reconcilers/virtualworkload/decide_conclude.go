@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 )
 
-// Conclude gives the VirtualWorkload with its new status. now is taken as the time of
+// Conclude returns the VirtualWorkload with its new status. now is taken as the time of
 // conditions that changed.
 func Conclude(in Input, d Decision, now metav1.Time) *crdv1.VirtualWorkload {
 	w := in.Workload.DeepCopy()

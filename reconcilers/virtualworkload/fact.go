@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
-// Observed gives the fact about a virtual workload with the status that Conclude gave:
+// Observed returns the fact about a virtual workload with the status that Conclude gave:
 // that its key is held for the baseline, or, while it is not known what the pods of that
 // are, that it is not.
 func Observed(w *crdv1.VirtualWorkload) event.Fact {

@@ -25,10 +25,10 @@ type Input struct {
 	Injected inject.Settings
 }
 
-// known says whether the baseline is there, and what its pods are.
+// known reports whether the baseline is there, and what its pods are.
 func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
 
-// told says whether the status tells of the baseline that the spec names. Nothing was made
+// told reports whether the status tells of the baseline that the spec names. Nothing was made
 // that could say so of a spec that has changed.
 func (in Input) told() bool {
 	s := in.Workload.Status

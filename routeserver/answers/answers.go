@@ -65,7 +65,7 @@ type Reading struct {
 	done sync.Once
 }
 
-// Read gives the answer to a question about a table, which encode makes when it is not
+// Read returns the answer to a question about a table, which encode makes when it is not
 // there. The reader calls Done once it has been sent; cut is called, at most once and
 // from any goroutine, when it takes too long while there is too little room. The error
 // is encode's.
@@ -99,10 +99,10 @@ func (s *Store) Read(t table.Table, question any, cut func(), encode func() ([]b
 	return r, nil
 }
 
-// Plain gives the answer as it was encoded. Nobody may change it.
+// Plain returns the answer as it was encoded. Nobody may change it.
 func (r *Reading) Plain() []byte { return r.plain }
 
-// Gzip gives the answer compressed; false when that is not worth it.
+// Gzip returns the answer compressed; false when that is not worth it.
 func (r *Reading) Gzip() ([]byte, bool) {
 	if len(r.plain) < compressFrom {
 		return nil, false
@@ -159,7 +159,7 @@ func (s *Store) grow(a *Answer, by int) {
 }
 
 // overdue takes from the count the oldest answers but one, until the rest is within the
-// budget, and gives how their readers are cut off. s.mu is held.
+// budget, and returns how their readers are cut off. s.mu is held.
 func (s *Store) overdue(spare *Answer) (cut []func()) {
 	budget := s.Budget
 	if budget == 0 {
@@ -188,7 +188,7 @@ func (s *Store) overdue(spare *Answer) (cut []func()) {
 	return cut
 }
 
-// Holds tells how many bytes are kept, in how many answers.
+// Holds returns how many bytes are kept, in how many answers.
 func (s *Store) Holds() (bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// version gives a table that no other version equals.
+// version returns a table that no other version equals.
 func version(n int) table.Table {
 	name := fmt.Sprintf("w%d", n)
 	at := func(seq uint64, f event.Fact) event.Recorded {

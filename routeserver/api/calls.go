@@ -67,7 +67,7 @@ const (
 	methodReadLog = "ReadLog"
 )
 
-// begin lets a call in, if there are not too many of its kind, and gives the
+// begin lets a call in, if there are not too many of its kind, and returns the
 // context that bounds it and what to call at its end.
 func (s *Server) begin(ctx context.Context, method string) (context.Context, func(error), error) {
 	pool, free := s.calls, func() {}

@@ -18,8 +18,8 @@ import (
 
 // Tables gives the newest routing table. A *view.View is one.
 type Tables interface {
-	// Current gives the newest whole table, and a channel that is closed when
-	// there is one with other rules. Before the first one it gives a table that
+	// Current returns the newest whole table, and a channel that is closed when
+	// there is one with other rules. Before the first one it returns a table that
 	// is not whole.
 	Current() (table.Table, <-chan struct{})
 	// WaitFor waits until the newest table has reached a position, and gives that
@@ -29,14 +29,14 @@ type Tables interface {
 
 // Sidecars knows the DevMesh sidecars that are connected to this route server.
 type Sidecars interface {
-	// Sidecars gives one entry for each sidecar, sorted by namespace and pod.
+	// Sidecars returns one entry for each sidecar, sorted by namespace and pod.
 	Sidecars() []Sidecar
 }
 
 // Acknowledging may be implemented by Sidecars that can tell when it is worth
 // looking again. Without it a Wait looks several times a second.
 type Acknowledging interface {
-	// Acknowledged gives a channel that is closed when what Sidecars gives has
+	// Acknowledged returns a channel that is closed when what Sidecars gives has
 	// changed since: a sidecar has come, gone, acknowledged or refused something.
 	Acknowledged() <-chan struct{}
 }
@@ -108,7 +108,7 @@ type Config struct {
 	MaxCalls, MaxStreams, MaxWaits int
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil || c.Log == nil || c.History == nil:

@@ -60,7 +60,7 @@ func changeOf(c table.Change) *routingv1.Change {
 	}
 }
 
-// portsOf gives the ports whose requests go elsewhere under the one rule than
+// portsOf returns the ports whose requests go elsewhere under the one rule than
 // under the other, sorted: those with other destinations, or all when the rules
 // differ in more than mappings (another sandbox, ready or not). Either rule may
 // be nil.

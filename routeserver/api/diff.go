@@ -84,7 +84,7 @@ func (s *Server) causes(ctx context.Context, causes *explain.Causes, behind, upT
 	return nil
 }
 
-// eventsOf gives the events between two places on which the decisions of some
+// eventsOf returns the events between two places on which the decisions of some
 // routing keys depend, in order.
 func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upTo event.Pos) ([]event.Recorded, error) {
 	var all []event.Recorded
@@ -117,7 +117,7 @@ func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upT
 	return all, nil
 }
 
-// routingKeys gives the routing keys of changes, each once.
+// routingKeys returns the routing keys of changes, each once.
 func routingKeys(changes []explain.Change) []string {
 	var out []string
 	for _, c := range changes {
@@ -127,7 +127,7 @@ func routingKeys(changes []explain.Change) []string {
 	return slices.Compact(out)
 }
 
-// newConflicts gives the conflicts of one table that another does not have.
+// newConflicts returns the conflicts of one table that another does not have.
 func newConflicts(older, newer table.Table) []*routingv1.Conflict {
 	known := map[table.Conflict]bool{}
 	for _, c := range older.Conflicts() {

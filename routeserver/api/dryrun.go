@@ -43,7 +43,7 @@ func (s *Server) DryRun(ctx context.Context, req *routingv1.DryRunRequest) (*rou
 	return out, nil
 }
 
-// hypothetical gives the data of a statement that could be recorded and that
+// hypothetical returns the data of a statement that could be recorded and that
 // means something to the table, or says what is wrong with it.
 func hypothetical(s *routingv1.Statement) (proto.Message, error) {
 	data := dataOf(s)

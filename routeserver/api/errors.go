@@ -76,7 +76,7 @@ func again(s *status.Status, after time.Duration) error {
 	return detailed(s, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}).Err()
 }
 
-// invalid says what is wrong with one field of a request. The field is written
+// invalid returns what is wrong with one field of a request. The field is written
 // as in the .proto file: at.position.
 func invalid(field, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
@@ -110,7 +110,7 @@ func timedOut(what string) error {
 	return failure(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
 }
 
-// failed gives the status of an error of the log, of History or of a context.
+// failed returns the status of an error of the log, of History or of a context.
 // What is a status already stays as it is.
 func (s *Server) failed(ctx context.Context, err error) error {
 	var is interface{ GRPCStatus() *status.Status }

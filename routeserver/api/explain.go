@@ -25,7 +25,7 @@ type Keys func(lines func(name string) []string, custom []string) (key, header s
 
 // Services lists the Services of the cluster.
 type Services interface {
-	// List gives every Service that can be addressed.
+	// List returns every Service that can be addressed.
 	List(ctx context.Context) ([]*routesv1.ClusterService, error)
 }
 
@@ -55,7 +55,7 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	return s.explained(e, from, version), nil
 }
 
-// explainable tells what is wrong with a request.
+// explainable returns what is wrong with a request.
 func (s *Server) explainable(req *routingv1.ExplainRequest) error {
 	w := req.GetBaseline()
 	switch {
@@ -180,7 +180,7 @@ func (s *Server) histories(ctx context.Context, e *explain.Evidence) (err error)
 	return err
 }
 
-// keptSince tells since when the log is kept; the zero time when it is kept from
+// keptSince returns since when the log is kept; the zero time when it is kept from
 // its beginning.
 func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 	kept, err := s.cfg.Log.Kept(ctx)

@@ -19,20 +19,20 @@ func filterOf(f *routingv1.Filter) filter {
 	}
 }
 
-// baseline tells whether a workload passes.
+// baseline reports whether a workload passes.
 func (f filter) baseline(w table.Workload) bool {
 	return (f.kind == "" || f.kind == w.Kind) &&
 		(f.namespace == "" || f.namespace == w.Namespace) &&
 		(f.name == "" || f.name == w.Name)
 }
 
-// one gives the workload when the filter names exactly one.
+// one returns the workload when the filter names exactly one.
 func (f filter) one() (table.Workload, bool) {
 	w := table.Workload{Kind: f.kind, Namespace: f.namespace, Name: f.name}
 	return w, f.kind != "" && f.namespace != "" && f.name != ""
 }
 
-// rule tells whether a rule passes. No rule, nil, does not.
+// rule reports whether a rule passes. No rule, nil, does not.
 func (f filter) rule(r *table.Rule) bool {
 	return r != nil && f.baseline(r.Baseline) &&
 		(f.routingKey == "" || f.routingKey == r.RoutingKey) &&
@@ -52,7 +52,7 @@ func (f filter) change(c table.Change) (table.Change, bool) {
 	return c, c.Old != nil || c.New != nil
 }
 
-// diff gives the changes between two tables that pass, sorted by baseline and
+// diff returns the changes between two tables that pass, sorted by baseline and
 // routing key.
 func (f filter) diff(older, newer table.Table) []table.Change {
 	var all []table.Change

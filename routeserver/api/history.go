@@ -48,7 +48,7 @@ func (s *Server) History(ctx context.Context, req *routingv1.HistoryRequest) (*r
 	return out, nil
 }
 
-// keysOf gives the keys whose events a request asks for.
+// keysOf returns the keys whose events a request asks for.
 func (s *Server) keysOf(ctx context.Context, req *routingv1.HistoryRequest) ([]event.Key, error) {
 	m, w := req.GetMember(), req.GetBaseline()
 	asked := 0

@@ -15,7 +15,7 @@ import (
 // one; of a key with more they are asked for all sidecars.
 const mostFilters = 8
 
-// look tells who has acknowledged a position by now: of the sidecars that are
+// look returns who has acknowledged a position by now: of the sidecars that are
 // connected here, or everywhere. A look that was not everywhere says of nobody
 // that all have, unless there is nowhere else.
 func (s *Server) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
@@ -47,7 +47,7 @@ func (s *Server) look(ctx context.Context, w wanted, everywhere bool) (*routingv
 	return out, nil
 }
 
-// news gives a channel that is closed when a sidecar that is connected
+// news returns a channel that is closed when a sidecar that is connected
 // here has acknowledged something; nil when that is not told.
 func (s *Server) news() <-chan struct{} {
 	if a, ok := s.cfg.Sidecars.(Acknowledging); ok {
@@ -56,7 +56,7 @@ func (s *Server) news() <-chan struct{} {
 	return nil
 }
 
-// own gives the sidecars that are connected here, as they are when it is called
+// own returns the sidecars that are connected here, as they are when it is called
 // or a moment later. Going through thousands of streams takes a while, and after
 // each of their acknowledgements somebody may ask: those who ask meanwhile share
 // one answer, and at most a quarter of one processor goes into it.
@@ -95,7 +95,7 @@ type answer struct {
 	silent   []string
 }
 
-// sidecars gives the sidecars of these baselines (nil: all) that the others have,
+// sidecars returns the sidecars of these baselines (nil: all) that the others have,
 // and those of the others that did not say. It gives up when ctx ends; the
 // question itself ends with the server.
 func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*routingv1.Sidecar, silent []string) {
@@ -166,7 +166,7 @@ type round[T any] struct {
 	value T
 }
 
-// get gives what find finds out, or nothing when ctx ends before.
+// get returns what find finds out, or nothing when ctx ends before.
 func (s *shared[T]) get(ctx context.Context, find func() T) (value T, ok bool) {
 	s.mu.Lock()
 	mine := s.next

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/sandboxes"
 )
 
-// happen gives what a random cluster states.
+// happen returns what a random cluster states.
 func happen(c *sandboxes.Cluster, n int) (facts []proto.Message) {
 	for range n {
 		facts = append(facts, c.Next().Data)

@@ -48,7 +48,7 @@ func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStream
 	})
 }
 
-// beginning gives the place behind which to read.
+// beginning returns the place behind which to read.
 func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
 	behind := event.Pos{Epoch: p.GetEpoch(), Seq: p.GetSequence()}
 	switch {
@@ -90,7 +90,7 @@ func (s *Server) passOn(ctx context.Context, behind event.Pos, upTo uint64, send
 	return nil
 }
 
-// firstOf gives as many events as one message holds, at least one.
+// firstOf returns as many events as one message holds, at least one.
 func firstOf(events []event.Stored, upTo uint64) []*routingv1.StoredEvent {
 	var out []*routingv1.StoredEvent
 	size := 0

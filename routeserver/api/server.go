@@ -25,7 +25,7 @@ type Server struct {
 	stop     context.CancelFunc
 }
 
-// New gives a server. The error says what is wrong with the Config, or that a
+// New returns a server. The error says what is wrong with the Config, or that a
 // metric could not be registered.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
@@ -46,7 +46,7 @@ func New(cfg Config) (*Server, error) {
 // so that the servers can end gracefully. Safe to call twice.
 func (s *Server) Stop() { s.stop() }
 
-// untilStop gives a context that ends with Stop too, for errStopping. The caller
+// untilStop returns a context that ends with Stop too, for errStopping. The caller
 // calls the function when done.
 func (s *Server) untilStop(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -23,7 +23,7 @@ func (s *Server) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest) (
 	return &routingv1.SidecarsResponse{Sidecars: sidecars, Silent: silent}, nil
 }
 
-// baselinesWith tells which baselines a filter means: with a routing key or a
+// baselinesWith returns which baselines a filter means: with a routing key or a
 // sandbox, those that have such a rule now.
 func (s *Server) baselinesWith(f filter) (func(table.Workload) bool, error) {
 	if f.routingKey == "" && f.sandbox == "" {
@@ -42,7 +42,7 @@ func (s *Server) baselinesWith(f filter) (func(table.Workload) bool, error) {
 	return func(w table.Workload) bool { return with[w] }, nil
 }
 
-// sidecars gives those of the baselines that pass, sorted by pod: those connected
+// sidecars returns those of the baselines that pass, sorted by pod: those connected
 // here and, unless peers is nil, those that the other route servers tell of when
 // asked with this filter.
 func (s *Server) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filter, passes func(table.Workload) bool) (all []*routingv1.Sidecar, silent []string) {

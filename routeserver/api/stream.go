@@ -18,7 +18,7 @@ func (p *pace) send(write func() error) error {
 	return write()
 }
 
-// slow tells whether a message has been under way for longer than d.
+// slow reports whether a message has been under way for longer than d.
 func (p *pace) slow(d time.Duration) bool {
 	since := p.since.Load()
 	return since != 0 && time.Since(time.Unix(0, since)) > d

@@ -110,7 +110,7 @@ func askedFor(req *routingv1.GetTableRequest) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-// page gives the rules of a page that pass, and whether there are more behind it.
+// page returns the rules of a page that pass, and whether there are more behind it.
 func (f filter) page(t table.Table, from page, size int) (rules []*table.Rule, more bool) {
 	for w := range t.Baselines() {
 		order := w.Compare(from.Baseline)
@@ -130,7 +130,7 @@ func (f filter) page(t table.Table, from page, size int) (rules []*table.Rule, m
 	return rules, false
 }
 
-// conflicts gives those that pass: as the rule of the holder or as that of the
+// conflicts returns those that pass: as the rule of the holder or as that of the
 // loser.
 func (f filter) conflicts(all []table.Conflict) []*routingv1.Conflict {
 	var out []*routingv1.Conflict

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// tableAt gives the table that an At means, which is whole, and its Version. The
+// tableAt returns the table that an At means, which is whole, and its Version. The
 // field is what the At is called in the request, for what is wrong with it. The
 // error is a status.
 func (s *Server) tableAt(ctx context.Context, field string, at *routingv1.At) (table.Table, *routingv1.Version, error) {
@@ -76,7 +76,7 @@ func (s *Server) posOf(field string, p *routingv1.Position) (event.Pos, error) {
 	return pos, nil
 }
 
-// tableOf gives the table as it was at a position.
+// tableOf returns the table as it was at a position.
 func (s *Server) tableOf(ctx context.Context, pos event.Pos) (table.Table, error) {
 	if newest, _ := s.cfg.Tables.Current(); newest.Pos() == pos {
 		return newest, nil
@@ -84,7 +84,7 @@ func (s *Server) tableOf(ctx context.Context, pos event.Pos) (table.Table, error
 	return s.cfg.History.At(ctx, pos)
 }
 
-// reach gives the newest table once it has reached a position.
+// reach returns the newest table once it has reached a position.
 func (s *Server) reach(ctx context.Context, pos event.Pos) (table.Table, error) {
 	newest, _ := s.cfg.Tables.Current()
 	if newest.Whole() && newest.Pos().Epoch == pos.Epoch && newest.Pos().Seq >= pos.Seq {
@@ -112,7 +112,7 @@ func (s *Server) reach(ctx context.Context, pos event.Pos) (table.Table, error) 
 	return t, err
 }
 
-// fresh gives the newest table once it has everything that was recorded before
+// fresh returns the newest table once it has everything that was recorded before
 // the call: the tip is read after the call came, so every event that was
 // acknowledged before lies at or before it.
 func (s *Server) fresh(ctx context.Context) (table.Table, error) {
@@ -128,7 +128,7 @@ func (s *Server) fresh(ctx context.Context) (table.Table, error) {
 	}
 }
 
-// versionOf says which version a table is.
+// versionOf returns which version a table is.
 func (s *Server) versionOf(t table.Table) *routingv1.Version {
 	out := &routingv1.Version{Position: positionOf(t.Pos()), Hash: t.Hash().String()}
 	if at, known := s.cfg.History.RecordedAt(t.Pos()); known {

@@ -74,7 +74,7 @@ func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routing
 	return out, s.failed(ctx, err)
 }
 
-// boundsOf gives how long to wait and the pods that have to be there, each once.
+// boundsOf returns how long to wait and the pods that have to be there, each once.
 func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Duration, pods []string, err error) {
 	within = time.Duration(req.GetTimeoutSeconds()) * time.Second
 	if within < 0 || within > waitMax {
@@ -146,7 +146,7 @@ func (s *Server) await(ctx, ended context.Context, w wanted) (*routingv1.WaitRes
 	}
 }
 
-// awaitConcerned waits until a routing key concerns a baseline, and gives those
+// awaitConcerned waits until a routing key concerns a baseline, and returns those
 // that it does; none when the time is over before.
 func (s *Server) awaitConcerned(ctx context.Context, routingKey string) (concerned, error) {
 	for {
@@ -164,7 +164,7 @@ func (s *Server) awaitConcerned(ctx context.Context, routingKey string) (concern
 	}
 }
 
-// toWaitFor gives the position that is to be acknowledged.
+// toWaitFor returns the position that is to be acknowledged.
 func (s *Server) toWaitFor(ctx context.Context, p *routingv1.Position) (event.Pos, error) {
 	tip, err := s.cfg.Log.Tip(ctx)
 	if err != nil || p == nil {
@@ -182,7 +182,7 @@ type concerned map[table.Workload]bool
 
 func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }
 
-// concerned gives the baselines that a routing key has a rule for, or had one as
+// concerned returns the baselines that a routing key has a rule for, or had one as
 // far as the log is kept: the members that it ever named, and the baselines that
 // each ever stood for. Without a key: all there are.
 func (s *Server) concerned(ctx context.Context, routingKey string) (concerned, error) {

@@ -39,7 +39,7 @@ func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingS
 	})
 }
 
-// tableBehind gives the table that a client has who was told of everything up to
+// tableBehind returns the table that a client has who was told of everything up to
 // a position, once the newest table has reached it too. Beginning is bounded like
 // a call that answers once.
 func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.Table, error) {
@@ -92,7 +92,7 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 	}
 }
 
-// next gives the messages that bring the client from the table it knows to t.
+// next returns the messages that bring the client from the table it knows to t.
 // There are none when it knows all that passes its filter, unless this is the
 // first time, or idle is set and the position has moved.
 func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.WatchResponse] {

@@ -58,7 +58,7 @@ type Result struct {
 	Probes int
 }
 
-// Exact tells whether the culprit is known.
+// Exact reports whether the culprit is known.
 func (r Result) Exact() bool { return r.FirstBad == r.LastGood+1 }
 
 // Find finds the first bad version behind good. It probes good and bad first:

@@ -210,7 +210,7 @@ func (v *verification) auditText(r auditReport, got audit.Report) string {
 	return out + fmt.Sprintf("%s come out before it, of %s\n", many(int(r.Events), "event"), log) + held
 }
 
-// happened says what was done, of an event.
+// happened returns what was done, of an event.
 func happened(k audit.Kind) string {
 	switch k {
 	case audit.Inserted:

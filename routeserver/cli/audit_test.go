@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/routeserver/cli"
 )
 
-// tampered gives the story's archive with its lines changed; line 0 is event 1.
+// tampered returns the story's archive with its lines changed; line 0 is event 1.
 func tampered(t *testing.T, change func(lines []string) []string) string {
 	t.Helper()
 	whole, err := os.ReadFile(save(t, "log.jsonl", stored(t)))

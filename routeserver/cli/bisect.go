@@ -172,7 +172,7 @@ func (b *bisection) probe(ctx context.Context, version uint64) (bisect.Outcome, 
 	return outcome, nil
 }
 
-// show tells what was found: the event, and the decisions that it made others.
+// show returns what was found: the event, and the decisions that it made others.
 func (b *bisection) show(ctx context.Context, found bisect.Result) error {
 	server, err := b.serve(ctx, b.log.Until(found.FirstBad))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // maxMessage is the largest answer that is taken.
 const maxMessage = 64 << 20
 
-// connect gives the route server that the user means.
+// connect returns the route server that the user means.
 func (a *app) connect(ctx context.Context) (routingv1.RoutingClient, error) {
 	if a.flags.archive != "" {
 		log, err := a.load(a.flags.archive)
@@ -85,7 +85,7 @@ func (a *app) tokenFile() string {
 	return cmp.Or(a.flags.tokenFile, a.Getenv("SWITCHYARD_TOKEN_FILE"))
 }
 
-// dial gives a client of the server at an address. Errors of calls say how the
+// dial returns a client of the server at an address. Errors of calls say how the
 // address was found.
 func (a *app) dial(address, how string) (routingv1.RoutingClient, error) {
 	conn, err := grpc.NewClient("passthrough:///"+address,

@@ -171,7 +171,7 @@ func (a *app) coverageText(c Coverage) string {
 	return b.String()
 }
 
-// asFarAs says how much the number of those covered is worth.
+// asFarAs returns how much the number of those covered is worth.
 func asFarAs(c Coverage) string {
 	switch {
 	case slices.ContainsFunc(c.Workloads, func(w WorkloadCoverage) bool { return w.Behind == nil }):

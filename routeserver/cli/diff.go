@@ -96,7 +96,7 @@ func differ(n int) string {
 	return fmt.Sprintf("%d decisions differ", n)
 }
 
-// changeText says what a decision was, is, and what made it so.
+// changeText returns what a decision was, is, and what made it so.
 func (a *app) changeText(c *routingv1.Change) string {
 	var b strings.Builder
 	head := workloadName(c.GetBaseline()) + ", key " + c.GetRoutingKey()
@@ -120,7 +120,7 @@ func (a *app) changeText(c *routingv1.Change) string {
 	return b.String()
 }
 
-// unseen says how two rules differ that read alike: the member is another object of
+// unseen returns how two rules differ that read alike: the member is another object of
 // the same name, or a Service has another address.
 func unseen(c *routingv1.Change) (was, is string) {
 	old, now := c.GetOld(), c.GetNew()
@@ -131,7 +131,7 @@ func unseen(c *routingv1.Change) (was, is string) {
 	return name + addresses(old, c.GetWorkloadPorts()), name + addresses(now, c.GetWorkloadPorts())
 }
 
-// identity says which object of its name a rule's member is.
+// identity returns which object of its name a rule's member is.
 func identity(r *routingv1.Rule) string {
 	if uid := r.GetMember().GetUid(); uid != "" {
 		return "UID " + uid
@@ -139,7 +139,7 @@ func identity(r *routingv1.Rule) string {
 	return "made anew"
 }
 
-// addresses says which addresses requests to these ports are sent to.
+// addresses returns which addresses requests to these ports are sent to.
 func addresses(r *routingv1.Rule, ports []uint32) string {
 	var b strings.Builder
 	for _, m := range r.GetMappings() {

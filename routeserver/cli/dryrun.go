@@ -135,7 +135,7 @@ func (a *app) whatIf(ctx context.Context, client routingv1.RoutingClient, p Plan
 	return client.DryRun(ctx, req)
 }
 
-// orNone gives a list that is a list in JSON too.
+// orNone returns a list that is a list in JSON too.
 func orNone(list []string) []string {
 	if list == nil {
 		return []string{}

@@ -66,7 +66,7 @@ func (e *exit) Error() string {
 	return e.err.Error()
 }
 
-// Unwrap gives the error.
+// Unwrap returns the error.
 func (e *exit) Unwrap() error { return e.err }
 
 // errNo ends the program with ExitNo after the answer has been printed.
@@ -80,7 +80,7 @@ func usage(format string, args ...any) error {
 	return &exit{ExitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf gives the exit code of an error.
+// codeOf returns the exit code of an error.
 func codeOf(err error) int {
 	var e *exit
 	switch {

@@ -41,7 +41,7 @@ func (g grid) String() string {
 	return b.String()
 }
 
-// plain gives text without characters that a terminal would obey.
+// plain returns text without characters that a terminal would obey.
 func plain(s string) string {
 	clean := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) < 0
 	if clean && utf8.ValidString(s) {

@@ -52,7 +52,7 @@ func TestALongKeyIsCutInTextAndWholeInJSON(t *testing.T) {
 	}
 }
 
-// plainEnd gives the last characters of a key as text shows it.
+// plainEnd returns the last characters of a key as text shows it.
 func plainEnd(key string) string {
 	if strings.Contains(key, "\x1b") {
 		return `01b"\é\u001b"\é\u001b`

@@ -19,7 +19,7 @@ import (
 	"switchyard.dev/tests/wait"
 )
 
-// ok runs a command that has to succeed, and gives what it shows.
+// ok runs a command that has to succeed, and returns what it shows.
 func ok(t *testing.T, p *program, args ...string) string {
 	t.Helper()
 	got := p.run(t.Context(), args...)
@@ -87,7 +87,7 @@ func TestAnExportIsTheSameTwiceAndLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// free gives an address at which nothing listens.
+// free returns an address at which nothing listens.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

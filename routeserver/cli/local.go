@@ -40,7 +40,7 @@ type local struct {
 	stop   func()
 }
 
-// firstWhole gives the first version of a log of which there is a whole table.
+// firstWhole returns the first version of a log of which there is a whole table.
 func firstWhole(log *archive.Log) (uint64, error) {
 	h := log.Header()
 	for seq := h.Floor; seq <= h.Tip; seq++ {
@@ -59,7 +59,7 @@ func firstWhole(log *archive.Log) (uint64, error) {
 	return 0, &exit{ExitGone, fmt.Errorf("the log (events %d to %d of epoch %s) ends before every object had been stated in it, so there never was a whole table", h.Floor, h.Tip, h.Epoch)}
 }
 
-// until gives a log as it was at a version of which there is a whole table.
+// until returns a log as it was at a version of which there is a whole table.
 func until(log *archive.Log, seq uint64) (*archive.Log, error) {
 	first, err := firstWhole(log)
 	switch h := log.Header(); {

@@ -100,7 +100,7 @@ func (a *app) export(ctx context.Context, path string) error {
 // that very moment.
 const attempts = 3
 
-// live gives what a log keeps that is served, event by event.
+// live returns what a log keeps that is served, event by event.
 func (a *app) live(ctx context.Context) (archive.Header, func() (event.Stored, error), error) {
 	client, err := a.connect(ctx)
 	if err != nil {

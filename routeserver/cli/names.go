@@ -44,7 +44,7 @@ func baseline(text string) (*routingv1.Workload, bool) {
 	return &routingv1.Workload{Kind: kind, Namespace: namespace, Name: name}, ok
 }
 
-// filterFlags adds the flags that narrow rules, and gives what reads them.
+// filterFlags adds the flags that narrow rules, and returns what reads them.
 func filterFlags(c *cobra.Command) func() (*routingv1.Filter, error) {
 	f := &routingv1.Filter{}
 	var workload string

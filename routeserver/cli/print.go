@@ -66,7 +66,7 @@ func printPart[M proto.Message](a *app, m M, text func(M) string) error {
 	return err
 }
 
-// written gives an answer as compact JSON, with every field that has a value by
+// written returns an answer as compact JSON, with every field that has a value by
 // default. protojson puts in spaces that differ from one build to another, so
 // that nobody compares its output; with them taken out it can be compared.
 func written(m proto.Message) ([]byte, error) {

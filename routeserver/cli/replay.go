@@ -57,7 +57,7 @@ func positionOf(p event.Pos) *routingv1.Position {
 	return &routingv1.Position{Epoch: p.Epoch, Sequence: p.Seq}
 }
 
-// logOf gives the log that a command works on: of a file, or the one served now.
+// logOf returns the log that a command works on: of a file, or the one served now.
 func (a *app) logOf(ctx context.Context, live bool, files []string) (*archive.Log, error) {
 	switch {
 	case a.flags.archive != "":
@@ -74,7 +74,7 @@ func (a *app) logOf(ctx context.Context, live bool, files []string) (*archive.Lo
 	return archive.Collect(h, next)
 }
 
-// versionIn gives the sequence that a version of a log is; fallback for none.
+// versionIn returns the sequence that a version of a log is; fallback for none.
 func (a *app) versionIn(log *archive.Log, text string, fallback uint64) (uint64, error) {
 	h := log.Header()
 	at, err := a.at(text)

@@ -92,7 +92,7 @@ func eventOf(s event.Stored) (*routingv1.Event, error) {
 	return out, nil
 }
 
-// says gives what a fact states; nothing for one of a kind that is not known.
+// says returns what a fact states; nothing for one of a kind that is not known.
 func says(f event.Fact) *routingv1.Statement {
 	switch d := f.Data.(type) {
 	case *factv1.RoutingDeclared:

@@ -11,7 +11,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 )
 
-// when gives a time for people: local, and how long ago.
+// when returns a time for people: local, and how long ago.
 func (a *app) when(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "at an unknown time"
@@ -26,7 +26,7 @@ func (a *app) clock(t *timestamppb.Timestamp) string {
 	return t.AsTime().In(a.Zone).Format(time.RFC3339)
 }
 
-// age says how long ago a moment was, in the unit that fits.
+// age returns how long ago a moment was, in the unit that fits.
 func (a *app) age(t *timestamppb.Timestamp) string {
 	if t == nil {
 		return "-"
@@ -47,7 +47,7 @@ func place(p *routingv1.Position) string {
 	return fmt.Sprintf("%s/%d", p.GetEpoch(), p.GetSequence())
 }
 
-// versionLine says which version an answer was made from.
+// versionLine returns which version an answer was made from.
 func (a *app) versionLine(v *routingv1.Version) string {
 	if v == nil {
 		return "no version"
@@ -65,7 +65,7 @@ func memberName(m *routingv1.Member) string {
 
 func refName(o *factv1.ObjectRef) string { return named(o.GetKind(), o.GetNamespace(), o.GetName()) }
 
-// named gives the name of an object, which may be one of the cluster.
+// named returns the name of an object, which may be one of the cluster.
 func named(kind, namespace, name string) string {
 	if namespace == "" {
 		return kind + " " + name
@@ -73,7 +73,7 @@ func named(kind, namespace, name string) string {
 	return kind + " " + namespace + "/" + name
 }
 
-// causeName says who made something so.
+// causeName returns who made something so.
 func causeName(c *routingv1.Cause) string {
 	if c.GetName() == "" && c.GetKind() == "" {
 		return "the operator"
@@ -100,7 +100,7 @@ func via(chain string) string {
 	return strings.Join(links, " and ")
 }
 
-// destinations says where a mapping leads.
+// destinations returns where a mapping leads.
 func destinations(m *routingv1.Mapping) string {
 	var out []string
 	for _, d := range m.GetDestinations() {
@@ -116,7 +116,7 @@ func destinations(m *routingv1.Mapping) string {
 	return strings.Join(out, ", ")
 }
 
-// ruleLine says what a rule does, in one line.
+// ruleLine returns what a rule does, in one line.
 func ruleLine(r *routingv1.Rule, ports []uint32) string {
 	if r == nil {
 		return "the baseline"
@@ -145,7 +145,7 @@ func contains(ports []uint32, port uint32) bool {
 	return false
 }
 
-// statement says what a fact states.
+// statement returns what a fact states.
 func statement(s *routingv1.Statement) string {
 	switch d := s.GetSays().(type) {
 	case *routingv1.Statement_RoutingDeclared:
@@ -198,7 +198,7 @@ func observation(o *factv1.WorkloadObserved) string {
 	return out
 }
 
-// because says which event made something so, in two lines.
+// because returns which event made something so, in two lines.
 func (a *app) because(e *routingv1.Event) [2]string {
 	return [2]string{
 		fmt.Sprintf("event %d, %s: %s", e.GetPosition().GetSequence(), a.when(e.GetRecorded()), statement(e.GetStatement())),
@@ -214,7 +214,7 @@ func many(n int, one string) string {
 	return fmt.Sprintf("%d %ss", n, one)
 }
 
-// beginning says how far back a log goes.
+// beginning returns how far back a log goes.
 func beginning(floor *routingv1.Position) string {
 	if floor.GetSequence() <= 1 {
 		return "the log begins at " + place(floor)

@@ -39,7 +39,7 @@ func (s *stream) RecvMsg(m any) error {
 	return unreachable(s.ClientStream.RecvMsg(m), s.address, s.how)
 }
 
-// answered tells whether a route server has made the status.
+// answered reports whether a route server has made the status.
 func answered(s *status.Status) bool {
 	for _, d := range s.Details() {
 		if _, ok := d.(*errdetails.ErrorInfo); ok {

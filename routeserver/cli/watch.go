@@ -78,7 +78,7 @@ func (a *app) watch(ctx context.Context, client routingv1.RoutingClient, req *ro
 	}
 }
 
-// again tells whether a stream that ended so is to be opened again.
+// again reports whether a stream that ended so is to be opened again.
 func again(err error) bool {
 	if code := codeOf(err); errors.Is(err, io.EOF) || code == ExitUnavailable || code == ExitGone {
 		return true

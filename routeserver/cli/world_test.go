@@ -69,7 +69,7 @@ func observed(member, address string, ready bool) event.Fact {
 	}
 }
 
-// story gives the facts in order; the last one breaks alice's route.
+// story returns the facts in order; the last one breaks alice's route.
 func story() []event.Fact {
 	return []event.Fact{
 		declared("alice", "sb-alice", "fork-alice", "kubectl-client-side-apply"),
@@ -91,10 +91,10 @@ func complete(floor uint64) event.Fact {
 	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "floor", Floor: floor}}
 }
 
-// stored gives the story as a log, one event every two minutes.
+// stored returns the story as a log, one event every two minutes.
 func stored(t testing.TB) []event.Stored { return sealed(t, story()) }
 
-// sealed gives facts as a log, likewise.
+// sealed returns facts as a log, likewise.
 func sealed(t testing.TB, facts []event.Fact) []event.Stored {
 	t.Helper()
 	last := event.Before(epoch)
@@ -194,7 +194,7 @@ func serve(t *testing.T, log eventbus.Reader, cfg server.Config) string {
 	return m.GRPCAddress()
 }
 
-// live gives a log in memory with some of the story, and the address of a route
+// live returns a log in memory with some of the story, and the address of a route
 // server on it that has read it.
 func live(t *testing.T, facts ...event.Fact) (*memory.Log, string) {
 	t.Helper()

@@ -65,7 +65,7 @@ type Door struct {
 
 const maxOurs = 256
 
-// New gives a Door.
+// New returns a Door.
 func New(cfg Config) *Door {
 	bounds := callers.Bounds{Each: 2, Strangers: 4, Rate: 1, Burst: 16}
 	if cfg.LookAgain == 0 {
@@ -78,7 +78,7 @@ func New(cfg Config) *Door {
 	}
 }
 
-// Who gives the caller at an address who shows what stands in a header Authorization, ""
+// Who returns the caller at an address who shows what stands in a header Authorization, ""
 // for nothing.
 func (d *Door) Who(ctx context.Context, address, authorization string) callers.Caller {
 	who, _ := d.who(ctx, address, authorization)

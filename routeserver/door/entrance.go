@@ -34,7 +34,7 @@ type Entrance struct {
 // narrowed. It is not there when an answer is whole.
 const NamespaceHeader = "Switchyard-Namespace"
 
-// enter gives a context that says who calls. The error is why the caller is refused. The
+// enter returns a context that says who calls. The error is why the caller is refused. The
 // address is that of the connection: what a header says of where a request comes from is as
 // good as whoever wrote it, and so counts for nothing.
 func (e Entrance) enter(ctx context.Context, address, authorization string, narrowed bool) (context.Context, error) {

@@ -64,10 +64,10 @@ func (c *Causes) Take(events ...event.Recorded) {
 	}
 }
 
-// Changes gives the changes, in their order, with what was found.
+// Changes returns the changes, in their order, with what was found.
 func (c *Causes) Changes() []Change { return c.changes }
 
-// Keys gives the keys of the members on which the decisions of one routing key
+// Keys returns the keys of the members on which the decisions of one routing key
 // depended behind a sequence: all that any declaration named since, or just
 // before. Give it the whole history of the routing key.
 func Keys(ofKey []event.Recorded, behind uint64) []event.Key {

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/tests/sandboxes"
 )
 
-// happenings gives what a random cluster states, at places from 1 on.
+// happenings returns what a random cluster states, at places from 1 on.
 func happenings(seed uint64, n int) []event.Recorded {
 	c := sandboxes.New(seed)
 	c.Forks, c.Keys, c.Baselines = 20, 12, 5

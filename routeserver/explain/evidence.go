@@ -46,7 +46,7 @@ type Target struct {
 	WorkloadPort uint32
 }
 
-// Resolve gives the targets that a destination leads to, of the places that are
+// Resolve returns the targets that a destination leads to, of the places that are
 // known of it; without any, it says why there is none.
 func Resolve(d Destination, places []Place) (targets []Target, why string) {
 	var namespaces []string
@@ -97,7 +97,7 @@ func oneOf[T any](all []T) string {
 	return out
 }
 
-// Members gives the keys of the members that a routing key's history names, in
+// Members returns the keys of the members that a routing key's history names, in
 // its last two different declarations, sorted: whose histories an Evidence needs.
 func Members(ofKey []event.Recorded) []event.Key {
 	var out []event.Key

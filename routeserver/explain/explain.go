@@ -67,7 +67,7 @@ type inquiry struct {
 	Answer
 }
 
-// known tells whether it is known what the request is for.
+// known reports whether it is known what the request is for.
 func (c *inquiry) known() bool { return c.Target.Baseline != table.Workload{} }
 
 // Preferred is the target that is looked at: the first with a rule for the key,
@@ -93,7 +93,7 @@ func conflictOver(t table.Table, r *table.Rule) *table.Conflict {
 	return nil
 }
 
-// destinations gives those that the rule has for the port; none when it does not
+// destinations returns those that the rule has for the port; none when it does not
 // map it.
 func (c *inquiry) destinations() []table.Destination {
 	var out []table.Destination
@@ -105,7 +105,7 @@ func (c *inquiry) destinations() []table.Destination {
 	return out
 }
 
-// lagging gives the sidecars that are not current. A pod that has two streams is
+// lagging returns the sidecars that are not current. A pod that has two streams is
 // current when one of them is.
 func lagging(all []*routingv1.Sidecar) []*routingv1.Sidecar {
 	var out []*routingv1.Sidecar
@@ -176,7 +176,7 @@ func (c *inquiry) destination() bool {
 	return true
 }
 
-// missing says why there is no rule, of a key that is declared.
+// missing returns why there is no rule, of a key that is declared.
 func (c *inquiry) missing() bool {
 	if c.Rule != nil {
 		return false
@@ -202,7 +202,7 @@ func (c *inquiry) declared() *factv1.RoutingDeclared {
 	return d
 }
 
-// unseen gives the members of which nobody knows which baseline they stand for:
+// unseen returns the members of which nobody knows which baseline they stand for:
 // never observed, or observed without one.
 func (c *inquiry) unseen() []event.Key {
 	var out []event.Key
@@ -215,7 +215,7 @@ func (c *inquiry) unseen() []event.Key {
 	return out
 }
 
-// gone gives the member that stood for the baseline and is gone; "" when there
+// gone returns the member that stood for the baseline and is gone; "" when there
 // is none.
 func (c *inquiry) gone() event.Key {
 	for _, m := range c.declared().GetMembers() {
@@ -228,7 +228,7 @@ func (c *inquiry) gone() event.Key {
 	return ""
 }
 
-// lastSeen gives the newest observation of a member that names a baseline.
+// lastSeen returns the newest observation of a member that names a baseline.
 func lastSeen(history []event.Recorded) (*factv1.WorkloadObserved, bool) {
 	for _, e := range slices.Backward(history) {
 		if o, ok := e.Fact.Data.(*factv1.WorkloadObserved); ok && baselineIn(o).Name != "" {

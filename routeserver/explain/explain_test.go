@@ -51,7 +51,7 @@ func without(o *factv1.WorkloadObserved, what func(*factv1.WorkloadObserved)) ev
 	return fact(o)
 }
 
-// told gives the evidence of a request for cart:8080 with the key k, when these
+// told returns the evidence of a request for cart:8080 with the key k, when these
 // facts were recorded, one a second.
 func told(facts ...event.Fact) explain.Evidence {
 	e := explain.Evidence{Key: "k", Targets: []explain.Target{{Baseline: cart, WorkloadPort: 8080}}, OfMember: map[event.Key][]event.Recorded{}}

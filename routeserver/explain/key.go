@@ -17,7 +17,7 @@ const member = "sd-routing-key"
 // lists are the headers that hold such members.
 var lists = [...]string{"baggage", "tracestate"}
 
-// Lines gives the values of all header lines of a name, in order. Names do not
+// Lines returns the values of all header lines of a name, in order. Names do not
 // distinguish upper and lower case.
 func Lines(headers []Header, name string) []string {
 	var out []string
@@ -29,7 +29,7 @@ func Lines(headers []Header, name string) []string {
 	return out
 }
 
-// WhyNoKey says why these headers give no routing key, in words that go on from
+// WhyNoKey returns why these headers give no routing key, in words that go on from
 // "the request carries no routing key: ".
 func WhyNoKey(headers []Header) string {
 	var why []string

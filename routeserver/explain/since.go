@@ -7,7 +7,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// Since gives the event from which on all events of a key have said the same as
+// Since returns the event from which on all events of a key have said the same as
 // the newest: the first of those at the end of a history that are alike. False
 // for an empty history.
 func Since(history []event.Recorded, alike func(a, b proto.Message) bool) (event.Recorded, bool) {
@@ -64,7 +64,7 @@ func alikeIn(a, b proto.Message, what func(*factv1.WorkloadObserved) bool) bool 
 	return before && now && what(was) == what(is)
 }
 
-// mapped tells whether a Service of an observation leads to a port; 0 is any.
+// mapped reports whether a Service of an observation leads to a port; 0 is any.
 func mapped(o *factv1.WorkloadObserved, workloadPort uint32) bool {
 	for _, pair := range o.GetServices() {
 		for _, p := range pair.GetPorts() {
@@ -76,7 +76,7 @@ func mapped(o *factv1.WorkloadObserved, workloadPort uint32) bool {
 	return false
 }
 
-// naming tells whether two declarations say the same of a member.
+// naming reports whether two declarations say the same of a member.
 func naming(key event.Key) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
 		was, before := a.(*factv1.RoutingDeclared)
@@ -85,7 +85,7 @@ func naming(key event.Key) func(a, b proto.Message) bool {
 	}
 }
 
-// find gives what a declaration says of a member, nil when it does not name it.
+// find returns what a declaration says of a member, nil when it does not name it.
 func find(d *factv1.RoutingDeclared, key event.Key) *factv1.Member {
 	for _, m := range d.GetMembers() {
 		if keyOf(m) == key {

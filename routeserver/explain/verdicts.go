@@ -50,7 +50,7 @@ func (c *inquiry) notAMember() {
 		"Fork "+name(c.Target.Baseline)+" in the sandbox if its requests are to be served there.")
 }
 
-// dropped gives a member that stood for the baseline and that the newest
+// dropped returns a member that stood for the baseline and that the newest
 // declaration does not name, while one before it did.
 func (c *inquiry) dropped() (event.Key, bool) {
 	for _, key := range Members(c.OfKey) {
@@ -211,7 +211,7 @@ func (c *inquiry) contest() bool {
 // oneOfTwo is what to do about two that stand for one baseline.
 const oneOfTwo = "Only one sandbox can serve a baseline under one key: take one of the two out of the route group."
 
-// loses gives the member that lost the baseline, and adds the events that made it so.
+// loses returns the member that lost the baseline, and adds the events that made it so.
 func (c *inquiry) loses() event.Key {
 	loser := event.Workload(c.Conflict.Loser.Kind, c.Conflict.Loser.Namespace, c.Conflict.Loser.Name)
 	c.since(c.OfKey, naming(loser))

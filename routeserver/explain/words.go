@@ -14,7 +14,7 @@ func quoted(s string) string { return strconv.Quote(s) }
 
 func name(w table.Workload) string { return w.Kind + " " + w.Namespace + "/" + w.Name }
 
-// object says which object the key of a member names.
+// object returns which object the key of a member names.
 func object(key event.Key) string {
 	parts := strings.Split(string(key), "/")
 	if len(parts) != 4 {
@@ -31,7 +31,7 @@ func (c *inquiry) baseline(separator string) string {
 	return separator + name(c.Target.Baseline)
 }
 
-// moment says when an event was recorded.
+// moment returns when an event was recorded.
 func moment(e event.Recorded) string {
 	at := e.At
 	if at.IsZero() {
@@ -42,7 +42,7 @@ func moment(e event.Recorded) string {
 
 func when(e event.Recorded) string { return "at " + moment(e) }
 
-// by says who made an event, with a blank before it.
+// by returns who made an event, with a blank before it.
 func by(e event.Recorded) string {
 	c := e.Fact.Cause
 	if c.Kind == "" {
@@ -91,7 +91,7 @@ func (c *inquiry) to() string {
 	return ""
 }
 
-// whatServes says what has to be there for a member to be ready.
+// whatServes returns what has to be there for a member to be ready.
 func whatServes(kind string) string {
 	switch kind {
 	case "SignadotExternalWorkload":

@@ -23,7 +23,7 @@ type Tables interface {
 
 // Services lists the services of the cluster.
 type Services interface {
-	// List gives every service that can be addressed, sorted by hostname. An
+	// List returns every service that can be addressed, sorted by hostname. An
 	// error means that they are not known at the moment.
 	List(ctx context.Context) ([]*routesv1.ClusterService, error)
 }
@@ -54,7 +54,7 @@ type Config struct {
 	StopWithin time.Duration
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:

@@ -103,7 +103,7 @@ type told struct {
 	newer <-chan struct{}
 }
 
-// join gives where a watcher begins: at the newest table, which may be newer
+// join returns where a watcher begins: at the newest table, which may be newer
 // than the newest edition; then its first step is its own.
 func (f *feed) join() told {
 	f.mu.Lock()
@@ -118,7 +118,7 @@ func (f *feed) join() told {
 // noEdition: a table of which there is no edition.
 const noEdition = 0
 
-// next gives what a watcher must be told to stand at the newest edition.
+// next returns what a watcher must be told to stand at the newest edition.
 func (f *feed) next(at told, filter published.Filter) ([]*encoded, told) {
 	f.mu.Lock()
 	e := f.newest
@@ -130,7 +130,7 @@ func (f *feed) next(at told, filter published.Filter) ([]*encoded, told) {
 	return encodeAll(filter.Ops(at.table, e.table)), to
 }
 
-// step gives the ops that lead from the edition before to this one.
+// step returns the ops that lead from the edition before to this one.
 func (e *edition) step(filter published.Filter) []*encoded {
 	e.mu.Lock()
 	s := e.steps[filter]

@@ -24,7 +24,7 @@ type Server struct {
 	stopping chan struct{}
 }
 
-// New gives a server that answers once Serve is called.
+// New returns a server that answers once Serve is called.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.Validate(); err != nil {

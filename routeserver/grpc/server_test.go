@@ -222,7 +222,7 @@ func serve(t *testing.T, cfg routesgrpc.Config) (routesv1.RoutesClient, func()) 
 	return routesv1.NewRoutesClient(conn), stop
 }
 
-// dial runs a server and gives a connection to it, and what stops it.
+// dial runs a server and returns a connection to it, and what stops it.
 func dial(t *testing.T, cfg routesgrpc.Config) (*grpc.ClientConn, func()) {
 	t.Helper()
 	server, err := routesgrpc.New(cfg)
@@ -255,7 +255,7 @@ func dial(t *testing.T, cfg routesgrpc.Config) (*grpc.ClientConn, func()) {
 	return conn, stop
 }
 
-// watch opens a watch and gives what waits for its next op, in short.
+// watch opens a watch and returns what waits for its next op, in short.
 func watch(t *testing.T, client routesv1.RoutesClient, req *routesv1.WorkloadRoutingRulesRequest) func() string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

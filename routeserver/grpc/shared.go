@@ -100,7 +100,7 @@ func encodeRules(filter published.Filter, t table.Table) ([]byte, error) {
 	return protobuf.Marshal(out)
 }
 
-// hanging gives what closes the connection of a call.
+// hanging returns what closes the connection of a call.
 func (s *routes) hanging(ctx context.Context) func() {
 	from, ok := peer.FromContext(ctx)
 	if !ok {
@@ -119,7 +119,7 @@ type sharing struct {
 	hang    func()
 }
 
-// buffer gives the answer to be sent.
+// buffer returns the answer to be sent.
 func (s *sharing) buffer() mem.Buffer {
 	text := s.reading.Plain()
 	if mem.IsBelowBufferPoolingThreshold(cap(text)) {

@@ -41,7 +41,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

@@ -39,7 +39,7 @@ func (g *Gone) Error() string {
 		g.Asked, why, g.Oldest.Seq, g.Oldest.Epoch, g.Recorded.UTC().Format(time.RFC3339))
 }
 
-// Unwrap gives the error of eventbus that it is.
+// Unwrap returns the error of eventbus that it is.
 func (g *Gone) Unwrap() error {
 	if g.OtherEpoch {
 		return eventbus.ErrEpochEnded

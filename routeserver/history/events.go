@@ -35,7 +35,7 @@ func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func
 	return err
 }
 
-// Of gives the events of one key that are kept, oldest first, up to and with a
+// Of returns the events of one key that are kept, oldest first, up to and with a
 // place; the zero Pos asks for all. None are given when the log is of another
 // epoch than the place.
 func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]event.Recorded, error) {
@@ -55,7 +55,7 @@ func (h *History) Of(ctx context.Context, key event.Key, upTo event.Pos) ([]even
 	return out, nil
 }
 
-// MembersOf gives the keys of all members that have stood for a baseline, as far
+// MembersOf returns the keys of all members that have stood for a baseline, as far
 // as the log is kept, sorted.
 func (h *History) MembersOf(w table.Workload) []event.Key {
 	h.mu.RLock()
@@ -63,7 +63,7 @@ func (h *History) MembersOf(w table.Workload) []event.Key {
 	return h.past.places.membersOf(w)
 }
 
-// Concerned gives the baselines that a routing key has a rule for, or may have had
+// Concerned returns the baselines that a routing key has a rule for, or may have had
 // one, as far as the log is kept: those that each member it has named has stood for,
 // sorted. It is what is known of the log as far as it was read: see Reached.
 func (h *History) Concerned(routingKey string) []table.Workload {
@@ -85,7 +85,7 @@ func (h *History) Reached(ctx context.Context, pos event.Pos) error {
 	return h.await(ctx, pos, kept.Tip)
 }
 
-// Places gives what a destination leads to, as was known at a version, sorted:
+// Places returns what a destination leads to, as was known at a version, sorted:
 // every port of a Service that some member of a baseline was observed behind. A
 // destination that is an address has none: find its Service first.
 func (h *History) Places(d explain.Destination, at event.Pos) []explain.Place {
@@ -97,7 +97,7 @@ func (h *History) Places(d explain.Destination, at event.Pos) []explain.Place {
 	return h.past.places.of(d, at.Seq)
 }
 
-// Checkpoints tells how many tables are kept ready, and at how many events the
+// Checkpoints returns how many tables are kept ready, and at how many events the
 // farthest place lies behind the one before it.
 func (h *History) Checkpoints() (n int, farthest uint64) {
 	h.mu.RLock()

@@ -57,7 +57,7 @@ type History struct {
 	recent []table.Table
 }
 
-// New gives a History, which remembers nothing before Run.
+// New returns a History, which remembers nothing before Run.
 func New(cfg Config) (*History, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (h *History) begin(epoch string) {
 	h.moved.Send()
 }
 
-// read reads the log on from where it was left, until that fails, and tells
+// read reads the log on from where it was left, until that fails, and reports
 // whether it got anything.
 func (h *History) read(ctx context.Context) (progress bool, err error) {
 	cursor, err := h.cfg.Log.Read(ctx, h.folding.Mark().Pos)

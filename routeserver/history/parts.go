@@ -23,7 +23,7 @@ func untilComplete(events []event.Recorded) iter.Seq[[]event.Recorded] {
 	}
 }
 
-// mentionsFloor tells whether the writer is about to forget, or has.
+// mentionsFloor reports whether the writer is about to forget, or has.
 func mentionsFloor(events []event.Recorded) bool {
 	for _, e := range events {
 		if c, ok := e.Fact.Data.(*factv1.Complete); ok && c.GetFloor() > 0 {

@@ -61,7 +61,7 @@ func (p *past) take(events []event.Recorded, reached fold.Fold) {
 	}
 }
 
-// due tells whether there is to be a checkpoint behind these events: when the
+// due reports whether there is to be a checkpoint behind these events: when the
 // last one is far enough, and at each Complete, since the oldest version that
 // can be asked for is one.
 func (p *past) due(events []event.Recorded) bool {
@@ -138,7 +138,7 @@ func (p *past) oldest() (uint64, bool) {
 	return 0, false
 }
 
-// nearest gives the newest checkpoint at or below a place, the zero Fold when
+// nearest returns the newest checkpoint at or below a place, the zero Fold when
 // there is none.
 func (p *past) nearest(seq uint64) fold.Fold {
 	i := sort.Search(len(p.checkpoints), func(i int) bool { return p.checkpoints[i].Mark().Seq > seq })
@@ -148,7 +148,7 @@ func (p *past) nearest(seq uint64) fold.Fold {
 	return p.checkpoints[i-1]
 }
 
-// recordedAt tells when the event at a place was recorded; the zero time when
+// recordedAt returns when the event at a place was recorded; the zero time when
 // that is not known.
 func (p *past) recordedAt(seq uint64) time.Time {
 	if p.first == 0 || seq < p.first || seq > p.tip() {
@@ -157,7 +157,7 @@ func (p *past) recordedAt(seq uint64) time.Time {
 	return time.Unix(0, p.times[seq-p.first]).UTC()
 }
 
-// newestAt gives the place of the newest event that had been recorded at a
+// newestAt returns the place of the newest event that had been recorded at a
 // moment, 0 when there is none.
 func (p *past) newestAt(t time.Time) uint64 {
 	n := sort.Search(len(p.times), func(i int) bool { return p.times[i] > t.UnixNano() })

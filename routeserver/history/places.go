@@ -104,7 +104,7 @@ func (p *places) forget(floor uint64) {
 	forgetBefore(floor, p.named)
 }
 
-// last gives the places of what belongs to one thing, making them if there are none.
+// last returns the places of what belongs to one thing, making them if there are none.
 func last[A, B comparable](all map[A]map[B]uint64, of A) map[B]uint64 {
 	if all[of] == nil {
 		all[of] = map[B]uint64{}
@@ -122,8 +122,8 @@ func forgetBefore[A, B comparable](floor uint64, all map[A]map[B]uint64) {
 	}
 }
 
-// of gives the places that a destination named at a version leads to, sorted.
-// Without a namespace it gives those of every Service of that name.
+// of returns the places that a destination named at a version leads to, sorted.
+// Without a namespace it returns those of every Service of that name.
 func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
 	var out []explain.Place
 	for s, targets := range p.services {
@@ -148,12 +148,12 @@ func (p *places) of(d explain.Destination, upTo uint64) []explain.Place {
 	return out
 }
 
-// membersOf gives the members that have stood for a baseline, sorted.
+// membersOf returns the members that have stood for a baseline, sorted.
 func (p *places) membersOf(w table.Workload) []event.Key {
 	return slices.Sorted(maps.Keys(p.members[w]))
 }
 
-// concerned gives the baselines that members of a routing key have stood for,
+// concerned returns the baselines that members of a routing key have stood for,
 // sorted.
 func (p *places) concerned(routingKey string) []table.Workload {
 	concerned := map[table.Workload]bool{}

@@ -47,7 +47,7 @@ func (t *tail) add(events []event.Stored) {
 	t.events = slices.Clone(t.events[drop:])
 }
 
-// behind gives a piece of what lies behind a place, nil when it is not at hand. At
+// behind returns a piece of what lies behind a place, nil when it is not at hand. At
 // the end of the tail there is nothing, and atEnd is true.
 func (t *tail) behind(pos event.Pos) (piece []event.Stored, atEnd bool) {
 	n := len(t.events)
@@ -61,7 +61,7 @@ func (t *tail) behind(pos event.Pos) (piece []event.Stored, atEnd bool) {
 	return pieceOf(t.events[pos.Seq+1-first:]), false
 }
 
-// pieceOf gives the first events, at least one, that are no more than a piece holds: it
+// pieceOf returns the first events, at least one, that are no more than a piece holds: it
 // stays in memory as long as a client takes for it.
 func pieceOf(events []event.Stored) []event.Stored {
 	n, bytes := 0, 0
@@ -90,7 +90,7 @@ const (
 	lookPause = 5 * time.Second
 )
 
-// Next waits for what lies behind a place and gives a piece of it, at least one
+// Next waits for what lies behind a place and returns a piece of it, at least one
 // event, in order and as they were written. Nothing is kept for the caller between
 // two calls: who follows the log slowly, or for ever, takes nobody's turn at reading
 // it. Its errors are those of eventbus.Cursor, and eventbus.ErrBusy.

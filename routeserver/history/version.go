@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// At gives the table as it was at a place. The error is a Gone when the place is
+// At returns the table as it was at a place. The error is a Gone when the place is
 // of another epoch, or before the oldest version; ErrNotReached; ctx's; or one of
 // the log, after which one may ask again.
 func (h *History) At(ctx context.Context, pos event.Pos) (table.Table, error) {
@@ -43,7 +43,7 @@ func (h *History) At(ctx context.Context, pos event.Pos) (table.Table, error) {
 	return h.rebuild(ctx, start, pos)
 }
 
-// AtTime gives the table as it was at a moment: with the newest event that had
+// AtTime returns the table as it was at a moment: with the newest event that had
 // been recorded by then. A moment to come has the newest one. Its errors are
 // those of At.
 func (h *History) AtTime(ctx context.Context, at time.Time) (table.Table, error) {
@@ -64,7 +64,7 @@ func (h *History) AtTime(ctx context.Context, at time.Time) (table.Table, error)
 	return h.At(ctx, event.Pos{Epoch: kept.Tip.Epoch, Seq: seq})
 }
 
-// Oldest gives the oldest version that At gives. Its errors are those of At; a
+// Oldest returns the oldest version that At gives. Its errors are those of At; a
 // Gone while there is none.
 func (h *History) Oldest(ctx context.Context) (table.Table, error) {
 	kept, err := h.kept(ctx)
@@ -83,7 +83,7 @@ func (h *History) Oldest(ctx context.Context) (table.Table, error) {
 	return h.At(ctx, event.Pos{Epoch: kept.Tip.Epoch, Seq: oldest})
 }
 
-// RecordedAt tells when the event at a place was recorded; false when that is
+// RecordedAt returns when the event at a place was recorded; false when that is
 // not known (yet, or any more).
 func (h *History) RecordedAt(pos event.Pos) (time.Time, bool) {
 	h.mu.RLock()
@@ -194,7 +194,7 @@ func (h *History) Remember(t table.Table) {
 	}
 }
 
-// remembered gives a version that is at hand and not too old.
+// remembered returns a version that is at hand and not too old.
 func (h *History) remembered(pos event.Pos) (table.Table, bool) {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

@@ -46,7 +46,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Service); err != nil {
 		return fmt.Errorf("peers: Config.Service must be the host:port of a headless Service: %w", err)
@@ -79,7 +79,7 @@ type Peers struct {
 	connections map[string]*grpc.ClientConn // by address
 }
 
-// New gives the Peers behind a Service. The error is Validate's.
+// New returns the Peers behind a Service. The error is Validate's.
 func New(cfg Config) (*Peers, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func New(cfg Config) (*Peers, error) {
 }
 
 // Sidecars asks every other route server for the sidecars that are connected to
-// it, and gives what they said, in no order, and the addresses of those that did
+// it, and returns what they said, in no order, and the addresses of those that did
 // not answer in time, sorted.
 func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*routingv1.Sidecar, []string) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Within)
@@ -127,7 +127,7 @@ func (p *Peers) Sidecars(ctx context.Context, filter *routingv1.Filter) ([]*rout
 	return sidecars, silent
 }
 
-// addresses gives host:port of each other route server, and lets go of the
+// addresses returns host:port of each other route server, and lets go of the
 // connections to those that are no more.
 func (p *Peers) addresses(ctx context.Context) ([]string, error) {
 	found, err := p.cfg.Lookup(ctx, p.host)

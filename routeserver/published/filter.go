@@ -15,7 +15,7 @@ type Filter struct {
 	Sandbox               string
 }
 
-// FilterOf gives the filter that a request asks for. An absent message and an
+// FilterOf returns the filter that a request asks for. An absent message and an
 // empty one mean the same.
 func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 	b := req.GetBaselineWorkload()
@@ -26,7 +26,7 @@ func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 	}
 }
 
-// Rules gives the rules that match, sorted by baseline and routing key.
+// Rules returns the rules that match, sorted by baseline and routing key.
 func (f Filter) Rules(t table.Table) []*table.Rule {
 	var out []*table.Rule
 	add := func(r *table.Rule) {
@@ -52,7 +52,7 @@ func (f Filter) Rules(t table.Table) []*table.Rule {
 	return out
 }
 
-// Ops gives what a watcher who has the matching rules of older must be told to
+// Ops returns what a watcher who has the matching rules of older must be told to
 // have those of newer.
 func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp {
 	var changes []table.Change
@@ -78,7 +78,7 @@ func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp 
 	return out
 }
 
-// readsTheSame tells whether two mappings are the same in the published words,
+// readsTheSame reports whether two mappings are the same in the published words,
 // which leave out the address of a destination.
 func readsTheSame(a, b table.Mapping) bool {
 	return a.WorkloadPort == b.WorkloadPort && slices.EqualFunc(a.Destinations, b.Destinations, func(a, b table.Destination) bool {
@@ -90,13 +90,13 @@ func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {
 	return &routesv1.WorkloadRoutingRuleOp{Op: o, Route: Rule(r)}
 }
 
-// baseline gives the workload when the filter names exactly one.
+// baseline returns the workload when the filter names exactly one.
 func (f Filter) baseline() (table.Workload, bool) {
 	w := table.Workload{Kind: f.Kind, Namespace: f.Namespace, Name: f.Name}
 	return w, f.Kind != "" && f.Namespace != "" && f.Name != ""
 }
 
-// matches tells whether a rule passes the filter. No rule, nil, does not, nor does one
+// matches reports whether a rule passes the filter. No rule, nil, does not, nor does one
 // whose requests are kept at the baseline.
 func (f Filter) matches(r *table.Rule) bool {
 	return r != nil && !r.Kept() &&
@@ -107,7 +107,7 @@ func (f Filter) matches(r *table.Rule) bool {
 		(f.Sandbox == "" || f.Sandbox == r.Sandbox)
 }
 
-// Rule gives a rule as a message. Baseline and destination sandbox are always
+// Rule returns a rule as a message. Baseline and destination sandbox are always
 // set: clients read them without looking.
 func Rule(r *table.Rule) *routesv1.WorkloadRoutingRule {
 	out := &routesv1.WorkloadRoutingRule{

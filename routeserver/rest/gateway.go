@@ -87,7 +87,7 @@ func newGateway(register func(grpc.ServiceRegistrar), writeWithin time.Duration)
 // The metadata by which the gateway tells its own gRPC server who calls.
 const callerKind, callerName = "switchyard-caller-kind", "switchyard-caller-name"
 
-// handOver tells who calls.
+// handOver returns who calls.
 func handOver(ctx context.Context, _ *http.Request) metadata.MD {
 	c := callers.From(ctx)
 	return metadata.Pairs(callerKind, strconv.Itoa(int(c.Kind)), callerName, c.Name)
@@ -200,7 +200,7 @@ func (strictQuery) Parse(to proto.Message, values url.Values, filter *utilities.
 	return (&runtime.DefaultQueryParser{}).Parse(to, values, filter)
 }
 
-// checkParameter says what is wrong with the name of a parameter, the path of a field
+// checkParameter returns what is wrong with the name of a parameter, the path of a field
 // with dots. It suggests the path whose first unknown name is spelt right.
 func checkParameter(message protoreflect.MessageDescriptor, name string) error {
 	path := strings.Split(name, ".")
@@ -250,7 +250,7 @@ func answerError(ctx context.Context, mux *runtime.ServeMux, m runtime.Marshaler
 	runtime.DefaultHTTPErrorHandler(ctx, mux, m, w, r, err)
 }
 
-// withReason gives a status without details the reason that the request makes no
+// withReason returns a status without details the reason that the request makes no
 // sense.
 func withReason(s *status.Status) *status.Status {
 	if s.Code() != codes.InvalidArgument || len(s.Details()) > 0 {

@@ -42,7 +42,7 @@ type Config struct {
 	StopWithin time.Duration
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Tables == nil:
@@ -84,7 +84,7 @@ type Server struct {
 	api *gateway
 }
 
-// New gives a server that answers once Serve is called.
+// New returns a server that answers once Serve is called.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

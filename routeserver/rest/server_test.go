@@ -163,7 +163,7 @@ func declare(routingKey, member, sandbox string) *factv1.RoutingDeclared {
 	}}
 }
 
-// observe gives a workload with one Service, or none when service is empty.
+// observe returns a workload with one Service, or none when service is empty.
 func observe(member, service string) *factv1.WorkloadObserved {
 	return &factv1.WorkloadObserved{
 		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: member, Uid: "uid"},

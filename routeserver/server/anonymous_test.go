@@ -105,7 +105,7 @@ func (c confined) must(err error) {
 	}
 }
 
-// ruleIn gives the facts of a rule of a workload cart in a namespace; its key and its
+// ruleIn returns the facts of a rule of a workload cart in a namespace; its key and its
 // sandbox are called as the namespace is.
 func ruleIn(namespace string) []event.Fact {
 	return []event.Fact{
@@ -134,7 +134,7 @@ func (c confined) running(namespace, name string, n int, hostNetwork bool) *core
 	return p
 }
 
-// token gives a token of an account of namespace a for an audience.
+// token returns a token of an account of namespace a for an audience.
 func (c confined) token(audience string) string {
 	c.t.Helper()
 	accounts := c.client.CoreV1().ServiceAccounts("a")
@@ -155,7 +155,7 @@ type caller struct {
 	token string
 }
 
-// ask gives what is answered over HTTP: the body, or the code and what is said.
+// ask returns what is answered over HTTP: the body, or the code and what is said.
 func (c caller) ask(path string) (body, refused string, header http.Header) {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+c.main.RESTAddress()+path, nil)
@@ -177,7 +177,7 @@ func (c caller) ask(path string) (body, refused string, header http.Header) {
 	return string(text), "", answer.Header
 }
 
-// rules gives the namespaces of what is answered over HTTP, or why nothing is.
+// rules returns the namespaces of what is answered over HTTP, or why nothing is.
 func (c caller) rules(query string) string {
 	body, refused, _ := c.ask("/api/v1/workloads/routing-rules" + query)
 	if refused != "" {
@@ -205,7 +205,7 @@ func said(of []string, err error) string {
 	return strings.Join(of, " ")
 }
 
-// dial gives a client of gRPC, which shows the token.
+// dial returns a client of gRPC, which shows the token.
 func (c caller) dial() *grpc.ClientConn {
 	c.t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(c.n))}}
@@ -247,7 +247,7 @@ func (c caller) services() string {
 	return said(of, err)
 }
 
-// watch watches, and gives the namespaces of what there is at first.
+// watch watches, and returns the namespaces of what there is at first.
 func (c caller) watch(f *routesv1.WorkloadRoutingRulesRequest) (grpc.ServerStreamingClient[routesv1.WorkloadRoutingRuleOp], string) {
 	stream, err := routesv1.NewRoutesClient(c.dial()).WatchWorkloadRoutingRules(c.context(), f)
 	c.must(err)
@@ -287,7 +287,7 @@ func TestStrangersAreConfinedToTheirNamespace(t *testing.T) {
 	}
 }
 
-// of gives the same world to another test.
+// of returns the same world to another test.
 func (c confined) of(t *testing.T) confined {
 	c.t = t
 	return c

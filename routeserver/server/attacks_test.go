@@ -67,7 +67,7 @@ func newWorld(t *testing.T, change func(*server.Config)) *world {
 	return w
 }
 
-// token gives a file with a token.
+// token returns a file with a token.
 func (w *world) token(token string) string {
 	w.t.Helper()
 	file := filepath.Join(w.dir, token)
@@ -77,7 +77,7 @@ func (w *world) token(token string) string {
 	return file
 }
 
-// reach gives the log as a client of the bus sees it.
+// reach returns the log as a client of the bus sees it.
 func (w *world) reach(token string, role connect.Role) (*jetstream.Log, *nats.Conn) {
 	w.t.Helper()
 	log, conn, err := connect.Open(connect.Config{
@@ -90,7 +90,7 @@ func (w *world) reach(token string, role connect.Role) (*jetstream.Log, *nats.Co
 	return log, conn
 }
 
-// consumers tells how many the stream has.
+// consumers returns how many the stream has.
 func (w *world) consumers() int {
 	w.t.Helper()
 	conn, err := w.bus.Conn(w.t.Context())
@@ -116,7 +116,7 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// from gives a client with a connection to each request, from one address of this
+// from returns a client with a connection to each request, from one address of this
 // machine: 127.0.0.n.
 func from(n int) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(n))}}
@@ -252,7 +252,7 @@ func consumersOf(ctx context.Context, conn *nats.Conn) (int, error) {
 	return n, nil
 }
 
-// after gives what follows a part of a text.
+// after returns what follows a part of a text.
 func after(text, part string) string {
 	for i := range len(text) - len(part) {
 		if text[i:i+len(part)] == part {

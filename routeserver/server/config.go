@@ -61,7 +61,7 @@ type Config struct {
 	Metrics *prometheus.Registry
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Log == nil:

@@ -81,7 +81,7 @@ func (m *Main) credentials() credentials.TransportCredentials {
 	return trust.ServerCredentials(m.cfg.TLS.Server(), true)
 }
 
-// entrance gives the way in through a listener, which is opened later.
+// entrance returns the way in through a listener, which is opened later.
 func (m *Main) entrance(at **callers.Listener) door.Entrance {
 	return door.Entrance{Door: m.cfg.Door, At: func() door.Listener {
 		if *at == nil {

@@ -289,7 +289,7 @@ func fact(key event.Key, data proto.Message) event.Fact {
 	return event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}
 }
 
-// rule gives the facts of one rule, for key k1 and sandbox sb1.
+// rule returns the facts of one rule, for key k1 and sandbox sb1.
 func rule() []event.Fact {
 	return []event.Fact{
 		fact(event.RoutingKey("k1"), &factv1.RoutingDeclared{RoutingKey: "k1", Members: []*factv1.Member{

@@ -93,7 +93,7 @@ func ownAddresses(podIPs string) []string {
 	return strings.FieldsFunc(podIPs, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// Open gives the Config that the settings mean, and a function that closes the
+// Open returns the Config that the settings mean, and a function that closes the
 // connections to the event bus that it uses, which the caller calls after Run. There
 // are two of them: what callers read does not hold up what is routed.
 func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {

@@ -24,7 +24,7 @@ import (
 
 const manyRules = 5000
 
-// rules gives the facts of so many rules of one workload.
+// rules returns the facts of so many rules of one workload.
 func rules(n int) (facts []event.Fact) {
 	for i := range n {
 		key := fmt.Sprintf("key-%013d", i)
@@ -44,7 +44,7 @@ func rules(n int) (facts []event.Fact) {
 	return append(facts, fact(event.Log, &factv1.Complete{Reason: "first"}))
 }
 
-// mostHeap looks at the heap until a while has passed, and gives the most it was more
+// mostHeap looks at the heap until a while has passed, and returns the most it was more
 // than before, in MiB.
 func mostHeap(before uint64, within time.Duration) (most float64) {
 	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/routeserver/server"
 )
 
-// client gives a client of the routing API at 127.0.0.n.
+// client returns a client of the routing API at 127.0.0.n.
 func client(t *testing.T, address string, n byte, opts ...grpc.DialOption) routingv1.RoutingClient {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, n)}}
@@ -32,7 +32,7 @@ func client(t *testing.T, address string, n byte, opts ...grpc.DialOption) routi
 }
 
 // hold has n waits under way that have no end, tries again and again, ever more seldom,
-// and gives how many were refused at first.
+// and returns how many were refused at first.
 func hold(ctx context.Context, t *testing.T, all *sync.WaitGroup, c routingv1.RoutingClient, n int) (refused func() int) {
 	t.Helper()
 	var mu sync.Mutex

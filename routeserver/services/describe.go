@@ -16,7 +16,7 @@ import (
 // annotationsRead are those that Describe looks at.
 var annotationsRead = [...]string{crdv1.AnnotationRoutingKey, crdv1.AnnotationBaselineService}
 
-// Describe says what can be addressed by name in the words of the routes API,
+// Describe returns what can be addressed by name in the words of the routes API,
 // sorted by hostname, then by address: each Service that has an address, and
 // each host with a name of its own behind a headless one. A headless Service
 // itself, which has no address, is left out, as is an ExternalName.

@@ -27,7 +27,7 @@ func byService(all []*discoveryv1.EndpointSlice) map[types.NamespacedName][]*dis
 	return out
 }
 
-// hosts gives the hosts behind a headless Service that have names of their own,
+// hosts returns the hosts behind a headless Service that have names of their own,
 // as the cluster's DNS has them: <hostname>.<service>.<namespace>.svc, with the
 // address of the pod and the ports on which it listens. A host that has
 // addresses of two families is given with that of the family that the Service
@@ -58,7 +58,7 @@ func hosts(s *corev1.Service, of []*discoveryv1.EndpointSlice) []*routesv1.Clust
 	return out
 }
 
-// families gives the address families in the order in which the Service has
+// families returns the address families in the order in which the Service has
 // them; one that names none may have either.
 func families(s *corev1.Service) []discoveryv1.AddressType {
 	var out []discoveryv1.AddressType
@@ -70,7 +70,7 @@ func families(s *corev1.Service) []discoveryv1.AddressType {
 	return out
 }
 
-// addressable tells whether the cluster's DNS has a name for this endpoint
+// addressable reports whether the cluster's DNS has a name for this endpoint
 // alone: it has a hostname, and it is ready, which an absent condition means too.
 func addressable(e discoveryv1.Endpoint) bool {
 	return e.Hostname != nil && *e.Hostname != "" && len(e.Addresses) > 0 &&

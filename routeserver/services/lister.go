@@ -28,7 +28,7 @@ type Lister struct {
 	copies    [2]*copied
 }
 
-// New gives a Lister that knows nothing until Run.
+// New returns a Lister that knows nothing until Run.
 func New(client kubernetes.Interface, logger *slog.Logger) (*Lister, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(strip))
 	services, endpoints := factory.Core().V1().Services(), factory.Discovery().V1().EndpointSlices()
@@ -53,7 +53,7 @@ func (l *Lister) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// List gives what Describe says of the cluster. Before the first lists have come
+// List returns what Describe says of the cluster. Before the first lists have come
 // it is an error that says why they have not.
 func (l *Lister) List(context.Context) ([]*routesv1.ClusterService, error) {
 	var unknown []error
@@ -84,7 +84,7 @@ type copied struct {
 	last error // why the copy is not fresh, while there is none
 }
 
-// unknown says why nothing is known, or nil once something is.
+// unknown returns why nothing is known, or nil once something is.
 func (c *copied) unknown() error {
 	if c.informer.HasSynced() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/routeserver/table/hamt"
 )
 
-// Apply gives the table with these facts folded in. See the package comment for
+// Apply returns the table with these facts folded in. See the package comment for
 // what it promises; it reads neither Fact.Time nor anything outside the facts.
 // Giving many facts at once costs less than one after the other.
 func (t Table) Apply(recs ...event.Recorded) Table {

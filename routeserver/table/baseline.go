@@ -10,7 +10,7 @@ type baseline struct {
 	hash  Hash
 }
 
-// place gives the one Place of a workload.
+// place returns the one Place of a workload.
 func (t *Table) place(w Workload) *Place {
 	if b, known := t.baselines.Get(workloadID(w)); known {
 		return b.Place
@@ -18,7 +18,7 @@ func (t *Table) place(w Workload) *Place {
 	return newPlace(w)
 }
 
-// baseline gives what is known of a place; nothing yet of a new one.
+// baseline returns what is known of a place; nothing yet of a new one.
 func (t *Table) baseline(p *Place) baseline {
 	if b, known := t.baselines.Get(workloadID(p.Baseline)); known {
 		return *b

@@ -31,7 +31,7 @@ type Claimant struct {
 	nanos   int32
 }
 
-// ClaimantOf gives the member that was observed. One that does not say when it was
+// ClaimantOf returns the member that was observed. One that does not say when it was
 // created cannot claim to be older than another.
 func ClaimantOf(seen *factv1.WorkloadObserved) Claimant {
 	w := seen.GetWorkload()
@@ -40,7 +40,7 @@ func ClaimantOf(seen *factv1.WorkloadObserved) Claimant {
 	return c
 }
 
-// created gives the time of creation that an observed workload states.
+// created returns the time of creation that an observed workload states.
 func created(o *factv1.WorkloadObserved) (seconds int64, nanos int32) {
 	if o.GetCreated() == nil {
 		return math.MaxInt64, 0
@@ -69,7 +69,7 @@ type contested struct {
 // ID makes it findable.
 func (c *contested) ID() hamt.Text { return hamt.Text(c.routingKey) }
 
-// Conflicts gives every conflict, sorted by routing key, baseline and loser.
+// Conflicts returns every conflict, sorted by routing key, baseline and loser.
 func (t Table) Conflicts() []Conflict {
 	var out []Conflict
 	t = t.filled()

@@ -17,7 +17,7 @@ type Change struct {
 	Old, New *Rule
 }
 
-// Diff gives the decisions that differ between two tables, sorted like All.
+// Diff returns the decisions that differ between two tables, sorted like All.
 // Provenance is not a difference. Its cost follows the number of changes when
 // one table was made from the other, and the number of rules otherwise.
 func Diff(older, newer Table) []Change {

@@ -254,7 +254,7 @@ func observedFact(t *rapid.T) *factv1.WorkloadObserved {
 	return o
 }
 
-// arrival gives the facts as they might arrive: in any order, some twice, in
+// arrival returns the facts as they might arrive: in any order, some twice, in
 // batches of any size.
 func arrival(t *rapid.T, log []event.Recorded) [][]event.Recorded {
 	rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))

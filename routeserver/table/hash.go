@@ -15,7 +15,7 @@ import (
 // KeyHeaders, which is zero when there are none.
 type Hash [32]byte
 
-// String gives the hash in hexadecimal, 64 digits.
+// String returns the hash in hexadecimal, 64 digits.
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
 func (h Hash) plus(other Hash) Hash  { return h.combine(other, bits.Add64) }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// All gives every rule, sorted by kind, namespace and name of the baseline, then
+// All returns every rule, sorted by kind, namespace and name of the baseline, then
 // by routing key.
 func (t Table) All() iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
@@ -20,7 +20,7 @@ func (t Table) All() iter.Seq[*Rule] {
 	}
 }
 
-// Of gives the rules of one baseline, sorted by routing key.
+// Of returns the rules of one baseline, sorted by routing key.
 func (t Table) Of(w Workload) iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
 		t := t.filled()
@@ -43,7 +43,7 @@ func (t Table) Of(w Workload) iter.Seq[*Rule] {
 	}
 }
 
-// Baselines gives every baseline that has a rule, sorted by kind, namespace and
+// Baselines returns every baseline that has a rule, sorted by kind, namespace and
 // name.
 func (t Table) Baselines() iter.Seq[Workload] {
 	return func(yield func(Workload) bool) {

@@ -19,7 +19,7 @@ func (c claim) compare(other claim) int {
 	return cmp.Or(a.Baseline.Compare(b.Baseline), a.claimant().Compare(b.claimant()))
 }
 
-// claimsOf gives the members of a key that are there, the winner of each
+// claimsOf returns the members of a key that are there, the winner of each
 // baseline before those that lose it.
 func (t *Table) claimsOf(key *Declaration) []claim {
 	out := make([]claim, 0, len(key.members))
@@ -50,7 +50,7 @@ func (f *folding) join(routingKey string) {
 	f.setConflicts(routingKey, conflicts)
 }
 
-// rulesOf gives the rules of a routing key, sorted by baseline. Nothing lists
+// rulesOf returns the rules of a routing key, sorted by baseline. Nothing lists
 // them: they are those of the baselines that its members stand in for.
 func (t *Table) rulesOf(routingKey string) []*Rule {
 	key, known := t.keys.Get(hamt.Text(routingKey))

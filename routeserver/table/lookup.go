@@ -2,7 +2,7 @@ package table
 
 import "switchyard.dev/routeserver/table/hamt"
 
-// Lookup gives the rule for requests to a baseline that carry a routing key. It
+// Lookup returns the rule for requests to a baseline that carry a routing key. It
 // does not allocate.
 func (t Table) Lookup(w Workload, routingKey string) (*Rule, bool) {
 	if t.state == nil {
@@ -49,14 +49,14 @@ type slot struct {
 
 func slotOf(r *Rule) slot { return slot{hamt.WordsOf(r.RoutingKey), r.Place, r} }
 
-// ID gives what the rule is found by.
+// ID returns what the rule is found by.
 func (s slot) ID() ruleID { return ruleID{s.place.Baseline, s.rule.RoutingKey} }
 
-// Is tells whether that is so.
+// Is reports whether that is so.
 func (s slot) Is(id ruleID) bool { return s.ID() == id }
 
-// Hash gives the hash of the identity.
+// Hash returns the hash of the identity.
 func (s slot) Hash() uint64 { return ruleHash(s.place.hash, s.key) }
 
-// same tells whether two rules say the same.
+// same reports whether two rules say the same.
 func (s slot) same(other slot) bool { return s.rule.Equal(other.rule) }

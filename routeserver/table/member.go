@@ -37,7 +37,7 @@ type member struct {
 // ID makes it findable.
 func (m *member) ID() memberID { return m.named.memberID }
 
-// member gives what is known of a workload; an unknown one is the zero value.
+// member returns what is known of a workload; an unknown one is the zero value.
 func (t *Table) member(id memberID) member {
 	if m, known := t.members.Get(id); known {
 		return *m
@@ -45,7 +45,7 @@ func (t *Table) member(id memberID) member {
 	return member{}
 }
 
-// named gives the members that a declaration names, each once.
+// named returns the members that a declaration names, each once.
 func (f *folding) named(said []*factv1.Member) []*named {
 	out := Declaration{members: make([]*named, 0, len(said))}
 	for _, s := range said {

@@ -11,7 +11,7 @@ import (
 // claimant is the member that serves, as far as it counts for who holds the baseline.
 func (s *Serving) claimant() Claimant { return Claimant{s.Member, s.createdSeconds, s.createdNanos} }
 
-// servingOf gives what an observed workload serves. Nil when it is gone, or does
+// servingOf returns what an observed workload serves. Nil when it is gone, or does
 // not say which baseline it stands for.
 func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved) *Serving {
 	b := seen.GetBaseline()
@@ -39,7 +39,7 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 	return s
 }
 
-// servingWith gives a Serving with these mappings. Most have one destination,
+// servingWith returns a Serving with these mappings. Most have one destination,
 // and then all of it is one piece of memory.
 func servingWith(mappings []Mapping) *Serving {
 	if len(mappings) != 1 || len(mappings[0].Destinations) != 1 {

@@ -99,7 +99,7 @@ type Destination struct {
 	Address string
 }
 
-// Equal tells whether two rules say the same, whatever facts they came from.
+// Equal reports whether two rules say the same, whatever facts they came from.
 // Either may be nil, which equals only nil.
 func (r *Rule) Equal(other *Rule) bool {
 	if r == nil || other == nil || r == other {
@@ -113,7 +113,7 @@ func (s *Serving) equal(other *Serving) bool {
 		mappingsEqual(s.Mappings, other.Mappings)
 }
 
-// String gives a rule in one line, for people.
+// String returns a rule in one line, for people.
 func (r *Rule) String() string {
 	if r == nil {
 		return "no rule"
@@ -127,7 +127,7 @@ func (r *Rule) String() string {
 		r.Sandbox, r.Member.Kind, r.Member.Name, r.Ready)
 }
 
-// mappingsEqual tells whether two lists of mappings say the same.
+// mappingsEqual reports whether two lists of mappings say the same.
 func mappingsEqual(a, b []Mapping) bool {
 	return slices.EqualFunc(a, b, func(a, b Mapping) bool {
 		return a.WorkloadPort == b.WorkloadPort && slices.Equal(a.Destinations, b.Destinations)

@@ -30,7 +30,7 @@ type state struct {
 // empty is the state of a table without facts.
 var empty state
 
-// filled gives the table with a state, if only an empty one.
+// filled returns the table with a state, if only an empty one.
 func (t Table) filled() Table {
 	if t.state == nil {
 		t.state = &empty
@@ -41,7 +41,7 @@ func (t Table) filled() Table {
 // Pos is the newest position folded in; its epoch is the table's.
 func (t Table) Pos() event.Pos { return t.pos }
 
-// Whole tells whether the log said that it is complete: only then does the
+// Whole reports whether the log said that it is complete: only then does the
 // absence of a rule mean that there is none. Serve nothing from a table that is
 // not whole.
 func (t Table) Whole() bool { return t.whole }

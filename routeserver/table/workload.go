@@ -41,10 +41,10 @@ func wordsOf(w Workload) workloadWords {
 
 func (w *workloadWords) hash() uint64 { return w.name.Hash(w.namespace.Hash(w.kind.Hash(0))) }
 
-// exact tells whether equal words mean equal workloads.
+// exact reports whether equal words mean equal workloads.
 func (w *workloadWords) exact() bool { return w.name.Exact() && w.namespace.Exact() && w.kind.Exact() }
 
-// newPlace gives the place of a workload that has none yet.
+// newPlace returns the place of a workload that has none yet.
 func newPlace(w Workload) *Place {
 	pack(&w.Kind, &w.Namespace, &w.Name)
 	words := wordsOf(w)

@@ -23,7 +23,7 @@ type Config struct {
 	Retry projection.Retry
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	if c.Log == nil {
 		return errors.New("view: Config.Log is missing: say which log to follow")

@@ -28,7 +28,7 @@ type View struct {
 	said    string
 }
 
-// New gives a View that is cold until Run has followed the log to its end.
+// New returns a View that is cold until Run has followed the log to its end.
 func New(cfg Config) (*View, error) {
 	if err := cfg.withDefaults().Validate(); err != nil {
 		return nil, err
@@ -43,15 +43,15 @@ func New(cfg Config) (*View, error) {
 	return v, nil
 }
 
-// Current gives the newest whole table, and a channel that is closed when there
-// is one with other rules. Before the first one it gives the empty table, which
+// Current returns the newest whole table, and a channel that is closed when there
+// is one with other rules. Before the first one it returns the empty table, which
 // is not whole. It never waits.
 func (v *View) Current() (table.Table, <-chan struct{}) {
 	newer := v.newer.Next()
 	return *v.shown.Load(), newer
 }
 
-// WaitWhole waits for the first whole table and gives the newest one, or ctx's
+// WaitWhole waits for the first whole table and returns the newest one, or ctx's
 // error.
 func (v *View) WaitWhole(ctx context.Context) (t table.Table, err error) {
 	err = v.newer.Until(ctx, func() bool {
@@ -61,7 +61,7 @@ func (v *View) WaitWhole(ctx context.Context) (t table.Table, err error) {
 	return t, err
 }
 
-// WaitFor waits until the table has reached a position and gives the newest one
+// WaitFor waits until the table has reached a position and returns the newest one
 // then, which may be further on. It waits for a log that has begun again until
 // its table is whole. A read that takes the Tip of the log first and then answers
 // from WaitFor of it sees all that was recorded before it came: such reads are
@@ -113,7 +113,7 @@ func (v *View) tellWhy(err error, retryIn time.Duration) {
 	}
 }
 
-// follow reads the log until that fails, and tells whether it got anything.
+// follow reads the log until that fails, and reports whether it got anything.
 func (v *View) follow(ctx context.Context) (progress bool, err error) {
 	follower, err := v.cfg.Log.Follow(ctx)
 	if err != nil {

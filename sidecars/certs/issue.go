@@ -24,7 +24,7 @@ const (
 	keyBlock  = "EC PRIVATE KEY"
 )
 
-// change gives the State after the steps that concern it. Publish does not.
+// change returns the State after the steps that concern it. Publish does not.
 func change(now time.Time, s State, steps []Step, p Policy) (State, error) {
 	var err error
 	for _, step := range steps {

@@ -82,7 +82,7 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// Validate says what is missing or wrong, or returns nil.
+// Validate returns what is missing or wrong, or returns nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Client == nil:
@@ -115,7 +115,7 @@ type Keeper struct {
 	err     error            // of the last look
 }
 
-// NewKeeper gives a Keeper that has not looked yet.
+// NewKeeper returns a Keeper that has not looked yet.
 func NewKeeper(cfg Config) (*Keeper, error) {
 	cfg.setDefaults()
 	if err := cfg.Validate(); err != nil {
@@ -166,7 +166,7 @@ func (k *Keeper) Ready() error {
 	return errors.Join(errors.New("the webhook has no usable certificate"), k.err)
 }
 
-// Certificate gives the one to serve; it has the form of tls.Config's
+// Certificate returns the one to serve; it has the form of tls.Config's
 // GetCertificate.
 func (k *Keeper) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	k.mu.Lock()
@@ -269,7 +269,7 @@ func retriable(err error) error {
 	return err
 }
 
-// readSecret gives the Secret, without a resource version when there is none.
+// readSecret returns the Secret, without a resource version when there is none.
 func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: k.cfg.Namespace, Name: k.cfg.Secret}

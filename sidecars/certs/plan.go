@@ -69,7 +69,7 @@ const (
 	Publish  Step = "publish the bundle"
 )
 
-// Plan says what to do now, in order. Nothing to do is nil.
+// Plan returns what to do now, in order. Nothing to do is nil.
 func Plan(now time.Time, o Observed, p Policy) []Step {
 	s, steps := o.State, authoritySteps(now, o, p)
 	changed := slices.Contains(steps, Begin) || slices.Contains(steps, Promote)
@@ -87,7 +87,7 @@ func Plan(now time.Time, o Observed, p Policy) []Step {
 	return steps
 }
 
-// authoritySteps says what is to be done about who signs.
+// authoritySteps returns what is to be done about who signs.
 func authoritySteps(now time.Time, o Observed, p Policy) []Step {
 	s := o.State
 	usable := func(a *Pair) bool { return a != nil && now.Before(a.Cert.NotAfter) && !now.Before(a.Cert.NotBefore) }
@@ -113,7 +113,7 @@ func authoritySteps(now time.Time, o Observed, p Policy) []Step {
 	return nil
 }
 
-// leafNeeded tells whether the leaf is missing, half spent, of another
+// leafNeeded reports whether the leaf is missing, half spent, of another
 // authority, or for other hosts.
 func leafNeeded(now time.Time, s State, p Policy) bool {
 	if s.Leaf == nil || s.Current == nil || pastHalf(now, s.Leaf) || now.Before(s.Leaf.Cert.NotBefore) {
@@ -146,7 +146,7 @@ func bundle(s State) []*x509.Certificate {
 	return trusted
 }
 
-// onlyLeaf tells whether steps leave the bundle as it is.
+// onlyLeaf reports whether steps leave the bundle as it is.
 func onlyLeaf(steps []Step) bool {
 	return !slices.ContainsFunc(steps, func(s Step) bool { return s != Issue && s != Note })
 }

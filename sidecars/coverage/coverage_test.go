@@ -35,7 +35,7 @@ func pod(deployment, name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// with gives a pod its containers of ours, of these images.
+// with adds to a pod its containers of ours, of these images.
 func with(sidecar, redirect string, ready bool) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.InitContainers = append(p.Spec.InitContainers, corev1.Container{Name: devmesh.InitContainerName, Image: redirect})

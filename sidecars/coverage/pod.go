@@ -25,7 +25,7 @@ const (
 	NotNeeded State = "not_needed"
 )
 
-// States gives all of them, the best first.
+// States returns all of them, the best first.
 func States() []State { return []State{OK, NotNeeded, Behind, Outdated, NotReady, Missing} }
 
 // Pod is what counts of a pod. Two that are equal make the same Report.
@@ -48,7 +48,7 @@ type Pod struct {
 	Processed string
 }
 
-// Counts says whether requests to the baseline can reach a pod: forks, and pods
+// Counts reports whether requests to the baseline can reach a pod: forks, and pods
 // that have ended or are going, do not count.
 func Counts(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Labels[crdv1.LabelForkedWorkload] == "" &&
@@ -83,13 +83,13 @@ func PodOf(pod *corev1.Pod) Pod {
 	return p
 }
 
-// started says whether a container has run, so that it may have a log. A native
+// started reports whether a container has run, so that it may have a log. A native
 // sidecar that does not get ready keeps its pod Pending.
 func started(s *corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 }
 
-// Asks says whether a pod template with these annotations asks for a sidecar, in
+// Asks reports whether a pod template with these annotations asks for a sidecar, in
 // the present way or one of the older ones.
 func Asks(annotations map[string]string) bool {
 	switch annotations[crdv1.AnnotationInject] {
@@ -104,7 +104,7 @@ func Asks(annotations map[string]string) bool {
 // is not known who is connected.
 type Connected map[string]bool
 
-// stateOf says where a pod stands.
+// stateOf returns where a pod stands.
 func stateOf(p Pod, now inject.Settings, connected Connected) State {
 	switch {
 	case !p.Present:

@@ -61,7 +61,7 @@ type Report struct {
 	SettingsKnown, ConnectionsKnown bool
 }
 
-// Of gives the Report of one workload. now is what pods get from their injection now;
+// Of returns the Report of one workload. now is what pods get from their injection now;
 // what is empty in it is not known.
 func Of(s Subject, now inject.Settings, connected Connected) Report {
 	r := Report{
@@ -96,7 +96,7 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 	return r
 }
 
-// Reports gives the Reports of the workloads that are concerned, sorted. known
+// Reports returns the Reports of the workloads that are concerned, sorted. known
 // says of workloads that ask for sidecars, and of those that have a fork, whether
 // they ask; pods are all pods, of which only those that count are looked at. led
 // reports whether some Service leads to a workload that has these pods; without it every
@@ -139,7 +139,7 @@ func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inj
 // Count is how many pods are in a state.
 func (r Report) Count(s State) int { return len(r.Pods[s]) }
 
-// Counts says how many pods are in each state that has some, as "3 pods: 2 ok,
+// Counts returns how many pods are in each state that has some, as "3 pods: 2 ok,
 // 1 missing".
 func (r Report) Counts() string {
 	word := "pods"
@@ -158,7 +158,7 @@ func (r Report) Counts() string {
 	return fmt.Sprintf("%d %s: %s", r.Total, word, strings.Join(parts, ", "))
 }
 
-// Full says whether every pod that needs a sidecar has a ready and current one, as far
+// Full reports whether every pod that needs a sidecar has a ready and current one, as far
 // as that is known. A workload that does not ask for sidecars, and has none, lacks nothing
 // but the wish: it is not full, unless it needs none.
 func (r Report) Full() bool {
@@ -179,7 +179,7 @@ func (r Report) Restart() string {
 	return fmt.Sprintf("kubectl rollout restart -n %s deployment/%s", w.Namespace, w.Name)
 }
 
-// ToDo gives what is wrong and what to do about it, as sentences; nothing when
+// ToDo returns what is wrong and what to do about it, as sentences; nothing when
 // the workload is covered.
 func (r Report) ToDo() []string {
 	if r.Unwanted() {
@@ -230,7 +230,7 @@ func (r Report) Unexplained() []string {
 	return without(r.Pods[Missing], slices.Concat(slices.Collect(maps.Values(r.Refusals))...))
 }
 
-// without gives the names that are not among the others.
+// without returns the names that are not among the others.
 func without(all, others []string) []string {
 	not := map[string]bool{}
 	for _, n := range others {

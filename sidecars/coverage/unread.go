@@ -35,7 +35,7 @@ func defaultPlain() string {
 	return spec.Join(ports)
 }
 
-// valueOf gives the value of an environment variable; empty when it is not set.
+// valueOf returns the value of an environment variable; empty when it is not set.
 func valueOf(env []corev1.EnvVar, name string) string {
 	for i := range env {
 		if env[i].Name == name {
@@ -45,14 +45,14 @@ func valueOf(env []corev1.EnvVar, name string) string {
 	return ""
 }
 
-// names tells whether a list of ports, as containers are given it, has this one.
+// names reports whether a list of ports, as containers are given it, has this one.
 // A list that cannot be read has none: a container that got it does not start.
 func names(list string, port uint16) bool {
 	ports, err := spec.Split(list)
 	return err == nil && slices.Contains(ports, port)
 }
 
-// unread gives those of the ports that some pod's sidecar does not read,
+// unread returns those of the ports that some pod's sidecar does not read,
 // ascending.
 func unread(ports []uint16, pods []Pod) []Unread {
 	var out []Unread
@@ -91,7 +91,7 @@ func (r Report) Bypassed(template *corev1.PodTemplateSpec) string {
 	return strings.Join(parts, "; ")
 }
 
-// because gives the reason of one port. A change of the template restarts the
+// because returns the reason of one port. A change of the template restarts the
 // pods; where the template is right already, they are older than that.
 func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 	annotated, said := template.Annotations[inject.AnnotationPlainPorts]
@@ -112,7 +112,7 @@ func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 		"rename it, in Services that target the name too, as in http-api", portName(template.Spec, u.Port))
 }
 
-// portName gives the name of a TCP port that a container declares.
+// portName returns the name of a TCP port that a container declares.
 func portName(pod corev1.PodSpec, port uint16) string {
 	for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
 		for _, p := range c.Ports {

@@ -19,7 +19,7 @@ const (
 	lateCluster = "late"
 )
 
-// Bootstrap gives the whole static configuration of the sidecar's Envoy. The
+// Bootstrap returns the whole static configuration of the sidecar's Envoy. The
 // error is Validate's. It is a function of its argument alone.
 func Bootstrap(c Config) (*bootstrapv3.Bootstrap, error) {
 	if err := c.Validate(); err != nil {

@@ -105,7 +105,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate says what is wrong with the configuration, all of it at once, or nil.
+// Validate returns what is wrong with the configuration, all of it at once, or nil.
 // Defaults count as given.
 func (c Config) Validate() error {
 	c = c.WithDefaults()

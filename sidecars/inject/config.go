@@ -72,7 +72,7 @@ func DefaultResources() corev1.ResourceRequirements {
 	}
 }
 
-// WithDefaults gives the Config with every empty field that has a default set.
+// WithDefaults returns the Config with every empty field that has a default set.
 func (c Config) WithDefaults() Config {
 	c.Sidecar, c.Redirect = c.Sidecar.withDefaults(), c.Redirect.withDefaults()
 	if c.ExcludedNamespaces == nil {
@@ -101,7 +101,7 @@ func (c Container) withDefaults() Container {
 	return c
 }
 
-// Validate says what is missing or wrong, or returns nil.
+// Validate returns what is missing or wrong, or returns nil.
 func (c Config) Validate() error {
 	var errs []error
 	check := func(name string, container Container) {

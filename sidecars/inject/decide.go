@@ -86,7 +86,7 @@ type Decision struct {
 	Edge bool
 }
 
-// Decide says whether a pod that is being created in a namespace gets a
+// Decide reports whether a pod that is being created in a namespace gets a
 // sidecar.
 func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 	asked, reason := optedIn(pod, ns)
@@ -130,7 +130,7 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}
 }
 
-// optedIn tells whether a sidecar is asked for; the pod's word wins over the
+// optedIn reports whether a sidecar is asked for; the pod's word wins over the
 // namespace's.
 func optedIn(pod *corev1.Pod, ns Namespace) (bool, string) {
 	if value, said := pod.Annotations[AnnotationInject]; said {
@@ -149,7 +149,7 @@ func hasSidecar(pod *corev1.Pod) bool {
 		func(c corev1.Container) bool { return c.Name == devmesh.ContainerName })
 }
 
-// placeObstacle says what about the namespace forbids a sidecar.
+// placeObstacle returns what about the namespace forbids a sidecar.
 func placeObstacle(ns Namespace, cfg Config) string {
 	if slices.Contains(cfg.ExcludedNamespaces, ns.Name) {
 		return "namespace " + ns.Name + " is excluded: sidecars are for applications, not for the cluster's own pods"
@@ -164,7 +164,7 @@ func placeObstacle(ns Namespace, cfg Config) string {
 	return ""
 }
 
-// podObstacle says what about the pod forbids a sidecar.
+// podObstacle returns what about the pod forbids a sidecar.
 func podObstacle(pod *corev1.Pod) string {
 	_, fork := pod.Labels[LabelFork]
 	_, mirror := pod.Annotations[annotationMirror]

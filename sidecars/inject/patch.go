@@ -70,7 +70,7 @@ func newPatcher(raw []byte) (*patcher, error) {
 	return p, nil
 }
 
-// member gives the value of a member of one of the object's two halves,
+// member returns the value of a member of one of the object's two halves,
 // metadata and spec, or nil.
 func (p *patcher) member(half, name string) any {
 	parent, _ := p.object[half].(map[string]any)

@@ -29,7 +29,7 @@ var serverFirst = []string{
 // it. One of them is enough: nats-http is the HTTP interface of a NATS server.
 var routable = []string{"grpc", "grpcweb", "h2", "h2c", "http", "http1", "http2", "web", "websocket", "ws"}
 
-// plainPorts says which of a pod's ports pass the sidecar untouched and at once,
+// plainPorts returns which of a pod's ports pass the sidecar untouched and at once,
 // because their server speaks first: what the pod's annotation says, or else the
 // registered ports of such protocols and those container ports that are named
 // after one, without those that are named after a protocol that is routed. When
@@ -57,7 +57,7 @@ func plainPorts(pod *corev1.Pod) ([]uint16, string) {
 	return spec.Normalize(plain), ""
 }
 
-// PlainOf gives the ports, ascending, that pass the sidecar of pods of this
+// PlainOf returns the ports, ascending, that pass the sidecar of pods of this
 // template untouched; none when its annotation cannot be read, as such pods get
 // no sidecar.
 func PlainOf(template *corev1.PodTemplateSpec) []uint16 {

@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// redirected says which inbound connections of a pod go to its sidecar, which
+// redirected returns which inbound connections of a pod go to its sidecar, which
 // listens on to and whose own ports are own: all but those excluded. When there
 // is a reason against it, it returns that, for people.
 func redirected(pod *corev1.Pod, to uint16, own []uint16) (spec.Spec, string) {
@@ -47,7 +47,7 @@ func declaredPorts(pod *corev1.Pod) []uint16 {
 	return spec.Normalize(ports)
 }
 
-// isTCP tells whether a declared port is one of TCP that exists.
+// isTCP reports whether a declared port is one of TCP that exists.
 func isTCP(p corev1.ContainerPort) bool {
 	return (p.Protocol == corev1.ProtocolTCP || p.Protocol == "") && p.ContainerPort > 0 && p.ContainerPort <= 65535
 }
@@ -59,7 +59,7 @@ func lasting(pod *corev1.Pod) []corev1.Container {
 		slices.DeleteFunc(slices.Clone(pod.Spec.InitContainers), func(c corev1.Container) bool { return !restarts(c) }))
 }
 
-// restarts tells whether an init container keeps running beside the others.
+// restarts reports whether an init container keeps running beside the others.
 func restarts(c corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }

@@ -45,7 +45,7 @@ func askForProbesOf(p *patcher, list string, i int, c corev1.Container, ports sp
 	}
 }
 
-// probedPort gives the port that a tcpSocket probe connects to on the pod's own
+// probedPort returns the port that a tcpSocket probe connects to on the pod's own
 // address; ok is false for any other probe. A name is looked up as the kubelet
 // does it: among the container's own ports, and then it may be a number.
 func probedPort(c corev1.Container, probe *corev1.Probe) (port uint16, ok bool) {
@@ -66,7 +66,7 @@ func probedPort(c corev1.Container, probe *corev1.Probe) (port uint16, ok bool) 
 	return uint16(number), 0 < number && number <= 65535
 }
 
-// reachesSidecar tells whether connections to a port of the pod are redirected.
+// reachesSidecar reports whether connections to a port of the pod are redirected.
 func reachesSidecar(s spec.Spec, port uint16) bool {
 	return !slices.Contains(s.Except, port) && (s.All || slices.Contains(s.Ports, port))
 }

@@ -35,7 +35,7 @@ func asked(port int) *corev1.Probe {
 	return p
 }
 
-// injected gives a baseline's pod, changed, as it comes out.
+// injected returns a baseline's pod, changed, as it comes out.
 func injected(t *testing.T, native bool, change func(*corev1.Pod)) corev1.Pod {
 	t.Helper()
 	cfg := testConfig()

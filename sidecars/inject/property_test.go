@@ -175,7 +175,7 @@ func askOfTheSidecar(before, after any) int {
 	return count(after) - count(before)
 }
 
-// exchange tells whether a member of a probe went for another that asks the same
+// exchange reports whether a member of a probe went for another that asks the same
 // of the sidecar.
 func exchange(name string, before any, probe map[string]any) bool {
 	action, _ := before.(map[string]any)
@@ -190,7 +190,7 @@ func exchange(name string, before any, probe map[string]any) bool {
 		instead["port"] == float64(devmesh.ReadinessPort) && probe["exec"] == nil
 }
 
-// contained says what of an object is missing in another that should hold it
+// contained returns what of an object is missing in another that should hold it
 // all: an object may gain members, a list may gain items, null may get a value,
 // the value of our own annotation may change, and the action of a probe may go
 // for the sidecar's.

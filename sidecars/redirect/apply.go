@@ -72,7 +72,7 @@ const (
 	legacyWants = "legacy iptables with NAT: load the modules iptable_nat, ip6table_nat, xt_tcpudp and xt_REDIRECT on the node"
 )
 
-// lacking tells whether an error says that the kernel has not got what was asked
+// lacking reports whether an error says that the kernel has not got what was asked
 // of it. EBUSY is that of kernels before 4.18, where only one of the two ways can
 // change destinations.
 func lacking(err error) bool {
@@ -85,7 +85,7 @@ func lacking(err error) bool {
 	return false
 }
 
-// explain says what to do about an error of the kernel's. wants is what it needs.
+// explain returns what to do about an error of the kernel's. wants is what it needs.
 func explain(err error, wants string) error {
 	switch {
 	case errors.Is(err, unix.EPERM):

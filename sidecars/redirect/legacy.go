@@ -114,7 +114,7 @@ func openTables() (open []tables, notes []string, err error) {
 	return open, notes, nil
 }
 
-// reachedByIPv6 tells whether the pod has an address of IPv6 that is known beyond
+// reachedByIPv6 reports whether the pod has an address of IPv6 that is known beyond
 // its own link. One that cannot be asked has.
 func reachedByIPv6() bool {
 	addresses, err := net.InterfaceAddrs()
@@ -169,7 +169,7 @@ func (t tables) verify(rules []xtables.Rule, tagged bool) error {
 	return nil
 }
 
-// read gives the table as the kernel has it.
+// read returns the table as the kernel has it.
 func (t tables) read() (*xtables.Table, error) {
 	for range attempts {
 		info := xtables.AskShape()

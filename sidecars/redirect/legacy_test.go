@@ -88,7 +88,7 @@ func drawForeign(r *rapid.T) string {
 	return "*nat\n" + heads + rules + "COMMIT\n"
 }
 
-// withTable gives the table of IPv4 in a namespace.
+// withTable makes the table of IPv4 in a namespace.
 func withTable(t *testing.T, p pair, do func(tables) error) error {
 	t.Helper()
 	return Config{NetNS: int(p.pod)}.inside(func() error {

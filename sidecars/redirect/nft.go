@@ -62,7 +62,7 @@ func (c Config) verify(rules [][]expr.Any, families []nftables.TableFamily) ([]s
 	return want, nil
 }
 
-// read gives the rules of our chain in one family, as text.
+// read returns the rules of our chain in one family, as text.
 func (c Config) read(family nftables.TableFamily) ([]string, error) {
 	conn, err := c.conn()
 	if err != nil {

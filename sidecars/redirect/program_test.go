@@ -91,7 +91,7 @@ func build(t *testing.T) string {
 	return program
 }
 
-// start runs the program in the pod and gives what it says and its exit code.
+// start runs the program in the pod and returns what it says and its exit code.
 func (p pair) start(t *testing.T, cmd *exec.Cmd) (string, int) {
 	t.Helper()
 	var out []byte
@@ -245,7 +245,7 @@ func TestAProgramThatIsKilledLeavesAllRulesOrNone(t *testing.T) {
 	})
 }
 
-// states gives the rules of each family, or of nftables for both.
+// states returns the rules of each family, or of nftables for both.
 func states(t *testing.T, p pair) map[string][]string {
 	t.Helper()
 	by := map[string][]string{"ip6tables": nil, "iptables": nil, "nftables": nil}

@@ -151,7 +151,7 @@ func everything(t *testing.T, ns netns.NsHandle) []string {
 	return all
 }
 
-// run runs a program in a namespace and gives what it says.
+// run runs a program in a namespace and returns what it says.
 func run(t *testing.T, ns netns.NsHandle, input, program string, args ...string) string {
 	t.Helper()
 	var out []byte

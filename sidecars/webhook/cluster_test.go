@@ -131,7 +131,7 @@ func (k *cluster) bundle() []*x509.Certificate {
 	}
 }
 
-// pod creates one in a namespace and tells whether it came with a sidecar.
+// pod creates one in a namespace and reports whether it came with a sidecar.
 func (k *cluster) pod(namespace, name string, annotations map[string]string) (*corev1.Pod, bool) {
 	k.t.Helper()
 	pod := customer(name, annotations)

@@ -89,7 +89,7 @@ func holdIdle(t *testing.T, address string, n int) (opened func() int) {
 	}
 }
 
-// idleConn gives a connection over which one request has been answered.
+// idleConn returns a connection over which one request has been answered.
 func idleConn(address string) (net.Conn, error) {
 	dialer := tls.Dialer{
 		NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}, Timeout: 30 * time.Second},

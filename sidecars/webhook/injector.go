@@ -81,7 +81,7 @@ type Injector struct {
 	most    int          // open connections; fewer than maxConnections in tests
 }
 
-// New gives an Injector that serves when started, or says what in the Config is
+// New returns an Injector that serves when started, or says what in the Config is
 // wrong. It makes no call.
 func New(cfg Config) (*Injector, error) {
 	if cfg.REST == nil {
@@ -128,7 +128,7 @@ func ServiceHosts(service, namespace string) []string {
 	}
 }
 
-// newClient gives a client that knows what certs.Keeper needs and caches
+// newClient returns a client that knows what certs.Keeper needs and caches
 // nothing: the manager may not list Secrets.
 func newClient(cfg *rest.Config) (client.Client, error) {
 	scheme := runtime.NewScheme()
@@ -153,7 +153,7 @@ func (i *Injector) Ready(*http.Request) error {
 	return i.keeper.Ready()
 }
 
-// Addr gives the address it listens on, empty before it does.
+// Addr returns the address it listens on, empty before it does.
 func (i *Injector) Addr() string {
 	address, _ := i.address.Load().(string)
 	return address

@@ -172,7 +172,7 @@ func (r *reviewer) answer(req *admissionv1.AdmissionRequest, ns inject.Namespace
 	return withPatch(allowed, result)
 }
 
-// now gives what is put into pods, with whom their sidecars are to trust at this moment.
+// now returns what is put into pods, with whom their sidecars are to trust at this moment.
 func (r *reviewer) now() inject.Config {
 	c := r.inject
 	if c.TLS {

@@ -46,7 +46,7 @@ func (s *Server) Kill() error {
 	}
 }
 
-// find gives the process that envtest has started for us, and its command line.
+// find returns the process that envtest has started for us, and its command line.
 func (s *Server) find() (pid int, arguments []string, err error) {
 	address, _, err := rest.DefaultServerUrlFor(s.Config)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	}
 }
 
-// ready says whether the API server is.
+// ready reports whether the API server is.
 func ready(ctx context.Context, client *http.Client, address string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,11 +27,14 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 	files := load(t)
 	var findings []string
 	for _, f := range files {
-		for _, rule := range []func(File) []string{Direction, Impurities, Torn, Sizes, Names, Undocumented} {
+		for _, rule := range []func(File) []string{Direction, Impurities, Torn, Sizes, Names, Undocumented, Idiom} {
 			findings = append(findings, rule(f)...)
 		}
 	}
 	findings = append(findings, PackagesWithoutDocument(files)...)
+	counted := count(t, root, files)
+	findings = append(findings, Large(counted, largePackages)...)
+	findings = append(findings, Grown(counted, roomLines)...)
 	used := map[string]bool{}
 	for _, finding := range findings {
 		key, excepted := exception(finding)
@@ -42,6 +46,52 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 	for key := range exceptions {
 		if !used[key] {
 			t.Errorf("the exception %q matches nothing: remove it", key)
+		}
+	}
+}
+
+// count counts code lines, and logs them for each room.
+func count(t *testing.T, root string, files []File) map[string]Counted {
+	t.Helper()
+	counted, err := Count(root, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := ByRoom(counted)
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		t.Logf("%-18s %6d code lines, %6d of tests", room, rooms[room].Product, rooms[room].Tests)
+	}
+	return counted
+}
+
+func TestCodeLinesHoldATokenEach(t *testing.T) {
+	source := "package x\n\n// a comment\nvar (\n\ta = 1 // and what follows it\n\n\tb = `two\nlines`\n)\n/* one\nmore */\n"
+	if got := codeLines([]byte(source)); got != 6 {
+		t.Errorf("%d code lines, not 6", got)
+	}
+}
+
+func TestTheRatchetsSeeWhatGrows(t *testing.T) {
+	counted := map[string]Counted{"xds/a": {Product: maxPackageLines + 1}, "xds/b": {Product: 100}, "tools": {Product: 400}}
+	for want, larger := range map[string]map[string]int{
+		"":                    {"xds/a": maxPackageLines + 1},
+		"package xds/a has":   nil,
+		"package xds/b fits:": {"xds/a": maxPackageLines + 1, "xds/b": maxPackageLines + 1},
+	} {
+		got := Large(counted, larger)
+		if (want == "") != (len(got) == 0) || !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("with larger ones %v: %q, not %q", larger, got, want)
+		}
+	}
+	for want, limits := range map[string]map[string]int{
+		"":                 {"xds": maxPackageLines + 101, "tools": 450},
+		"xds has 1601":     {"xds": maxPackageLines + 100, "tools": 400},
+		"lower roomLines":  {"xds": maxPackageLines + 101, "tools": 501},
+		"at most 0: find ": {"xds": maxPackageLines + 101},
+	} {
+		got := Grown(counted, limits)
+		if (want == "") != (len(got) == 0) || !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("with %v: %q, not %q", limits, got, want)
 		}
 	}
 }
@@ -107,6 +157,8 @@ func TestEachRuleSeesItsBreach(t *testing.T) {
 		"a package called util": {"xds/util/x.go", "package util\n", "name it after", Names},
 		"an exported name without a comment": {
 			"xds/x.go", "package xds\n\ntype T struct{}\n", "has no comment", Undocumented},
+		"a comment that is not in Go's idiom": {
+			"xds/x.go", "package xds\n\n// f says whether it\n// rains.\nfunc f() bool { return true }\n", "reports whether", Idiom},
 		"an exported method without a comment": {
 			"xds/x.go", "package xds\n\n// T is.\ntype T struct{}\n\nfunc (*T) M() {}\n", "has no comment", Undocumented},
 	}

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"slices"
+	"strings"
 )
 
 // Names reports packages with a name that says nothing.
@@ -41,7 +42,33 @@ func Undocumented(f File) []string {
 	return broken
 }
 
-// exportedReceiver tells whether a function is reachable from outside: a plain
+// unidiomatic are the verbs that Go's own documents do not use of a function, with those that
+// they use.
+var unidiomatic = []struct{ says, idiom string }{
+	{"says whether", "reports whether"}, {"tells whether", "reports whether"}, {"gives the", "returns the"}, {"gives a", "returns a"},
+	{"gives what", "returns what"}, {"gives all", "returns all"}, {"gives those", "returns those"}, {"gives how", "returns how"},
+}
+
+// Idiom reports functions with results whose comments do not begin as Go's do: "X returns …",
+// "X reports whether …".
+func Idiom(f File) []string {
+	var broken []string
+	for _, decl := range f.Syntax.Decls {
+		d, ok := decl.(*ast.FuncDecl)
+		if !ok || d.Doc == nil || d.Type.Results == nil || f.Generated() {
+			continue
+		}
+		text := strings.Join(strings.Fields(d.Doc.Text()), " ")
+		for _, u := range unidiomatic {
+			if strings.HasPrefix(text, d.Name.Name+" "+u.says+" ") {
+				broken = append(broken, fmt.Sprintf("%s:%d %s: write %q instead of %q", f.Path, f.Line(d.Pos()), d.Name.Name, u.idiom, u.says))
+			}
+		}
+	}
+	return broken
+}
+
+// exportedReceiver reports whether a function is reachable from outside: a plain
 // function, or a method of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {

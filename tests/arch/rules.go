@@ -106,7 +106,7 @@ func Direction(f File) []string {
 	return broken
 }
 
-// Pure tells whether a file is held to purity.
+// Pure reports whether a file is held to purity.
 func Pure(f File) bool {
 	if f.Test() || f.Generated() {
 		return false

@@ -52,7 +52,7 @@ func (f File) Imports() []string {
 	return paths
 }
 
-// Line gives the line number of a position.
+// Line returns the line number of a position.
 func (f File) Line(pos token.Pos) int { return f.fset.Position(pos).Line }
 
 // Lines counts the lines of the file.

@@ -29,7 +29,7 @@ func begin1(c net.Conn, k Kind) error {
 // fieldSize is how long the values in a large head are.
 const fieldSize = 8 << 10
 
-// socketError gives a connection's error, or ECONNRESET when it has none but is
+// socketError returns a connection's error, or ECONNRESET when it has none but is
 // closed on both sides.
 func socketError(fd int) error {
 	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)

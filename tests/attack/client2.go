@@ -18,7 +18,7 @@ const (
 	frameSize   = 16 << 10
 )
 
-// begin2 opens the streams of a client of HTTP/2. It gives the other side no more
+// begin2 opens the streams of a client of HTTP/2. It returns the other side no more
 // window than it has at first.
 func begin2(c net.Conn, k Kind) error {
 	var out bytes.Buffer

@@ -76,7 +76,7 @@ func (h *Held) Release() {
 	h.ended.Wait()
 }
 
-// begin says what a client says at first. That it could not be said whole is no
+// begin returns what a client says at first. That it could not be said whole is no
 // error: the other side may refuse it.
 func begin(c net.Conn, k Kind) error {
 	if err := c.SetWriteDeadline(time.Now().Add(saying)); err != nil {

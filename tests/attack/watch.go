@@ -47,7 +47,7 @@ func Watch(ctx context.Context, pid int) (Memory, error) {
 	return m, fmt.Errorf("look at the sidecar's memory: %w", err)
 }
 
-// held gives what a process and its children have in memory, and who they are.
+// held returns what a process and its children have in memory, and who they are.
 func held(pid int) (bytes int64, family []int, err error) {
 	family = append([]int{pid}, process.Children(pid)...)
 	for _, p := range family {

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ours gives the places of custom resources in the world.
+// ours returns the places of custom resources in the world.
 func ours(objects []document) []int {
 	var out []int
 	for i, d := range objects {

@@ -21,7 +21,7 @@ func eachItem(list client.ObjectList, f func(client.Object)) error {
 	})
 }
 
-// copied gives a copy of a document.
+// copied returns a copy of a document.
 func copied(d document) document {
 	text, _ := json.Marshal(d) // It was read from JSON.
 	var out document
@@ -37,7 +37,7 @@ type damage struct {
 	object document
 }
 
-// damages gives the object with each of its parts left out, nulled, and
+// damages returns the object with each of its parts left out, nulled, and
 // replaced by something of another type. What says which object it is stays.
 func damages(object document) []damage {
 	var out []damage

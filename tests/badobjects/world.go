@@ -38,7 +38,7 @@ var unsupportedKinds []byte
 // document is one object as JSON.
 type document = map[string]any
 
-// documents gives the objects of a world.
+// documents returns the objects of a world.
 func documents(world []byte) ([]document, error) {
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(world), 1<<16)
 	var out []document
@@ -70,7 +70,7 @@ func (f fakeIndexer) IndexField(_ context.Context, o client.Object, field string
 	return nil
 }
 
-// newWorld gives a world with these objects; those that no decoder takes are left
+// newWorld returns a world with these objects; those that no decoder takes are left
 // out, which is what the API server does with them.
 func newWorld(objects []document) (*world, error) {
 	scheme, err := manager.Scheme()
@@ -96,7 +96,7 @@ func newWorld(objects []document) (*world, error) {
 	return w, w.addControllers()
 }
 
-// decode gives an object in its own type; false when it cannot be one.
+// decode returns an object in its own type; false when it cannot be one.
 func decode(scheme *runtime.Scheme, d document) (client.Object, bool) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -187,7 +187,7 @@ func (w *world) run(ctx context.Context, handle func(kind string, err error)) er
 	return w.everythingIsSaid(ctx)
 }
 
-// list gives the objects of a kind.
+// list returns the objects of a kind.
 func (w *world) list(ctx context.Context, kind string) ([]client.Object, error) {
 	of, _ := crdv1.KindCalled(kind)
 	list := of.NewList()

@@ -156,7 +156,7 @@ func owned(ns string) *corev1.Pod {
 }
 
 // create1 creates a pod that asks, and says if that fails, takes as long as it
-// must not, or gives the pod in another form than is wanted.
+// must not, or returns the pod in another form than is wanted.
 func (s apiServer) create1(t *testing.T, ns string, injected bool) error {
 	ctx, cancel := context.WithTimeout(t.Context(), atMost)
 	defer cancel()
@@ -187,7 +187,7 @@ func (s apiServer) explainsConfinedPods(t *testing.T) {
 	})
 }
 
-// passedOver gives for how many calls the API server tried the webhook in vain.
+// passedOver returns for how many calls the API server tried the webhook in vain.
 func (s apiServer) passedOver(t *testing.T) (calls int) {
 	t.Helper()
 	asks, err := discovery.NewDiscoveryClientForConfig(s.config)

@@ -97,7 +97,7 @@ func (s apiServer) readEveryKind(t *testing.T, all objects) {
 	}
 }
 
-// has says whether the object exists.
+// has reports whether the object exists.
 func (s apiServer) has(t *testing.T, o *unstructured.Unstructured) bool {
 	t.Helper()
 	live := &unstructured.Unstructured{}

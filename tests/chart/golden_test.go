@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// cases gives the values of every golden case, by name.
+// cases returns the values of every golden case, by name.
 func cases(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.values.yaml")

@@ -99,7 +99,7 @@ func parse(t testing.TB, text string) objects {
 	}
 }
 
-// kind gives the objects of one kind.
+// kind returns the objects of one kind.
 func (all objects) kind(kind string) objects {
 	var out objects
 	for _, o := range all {
@@ -110,7 +110,7 @@ func (all objects) kind(kind string) objects {
 	return out
 }
 
-// find gives one object, or nil.
+// find returns one object, or nil.
 func (all objects) find(kind, namespace, name string) *unstructured.Unstructured {
 	for _, o := range all {
 		if o.GetKind() == kind && o.GetNamespace() == namespace && o.GetName() == name {
@@ -145,19 +145,19 @@ type workload struct {
 	template corev1.PodTemplateSpec
 }
 
-// workloads gives everything in the chart that runs pods for good.
+// workloads returns everything in the chart that runs pods for good.
 func (all objects) workloads(t testing.TB) []workload {
 	t.Helper()
 	return append(all.run(t, "Deployment"), all.run(t, "StatefulSet")...)
 }
 
-// jobs gives everything in the chart that runs pods until they are done.
+// jobs returns everything in the chart that runs pods until they are done.
 func (all objects) jobs(t testing.TB) []workload {
 	t.Helper()
 	return all.run(t, "Job")
 }
 
-// run gives what runs pods, of one kind.
+// run returns what runs pods, of one kind.
 func (all objects) run(t testing.TB, kind string) []workload {
 	t.Helper()
 	var out []workload

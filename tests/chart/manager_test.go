@@ -125,7 +125,7 @@ func (s apiServer) create(t *testing.T, text string) *unstructured.Unstructured 
 	return o
 }
 
-// unasked gives a client that may do anything and whose objects the API server does not
+// unasked returns a client that may do anything and whose objects the API server does not
 // ask the manager about: there is no network here by which it could (the webhook itself is
 // tested in reconcilers/authors).
 func (s apiServer) unasked(t *testing.T) client.Client {
@@ -147,7 +147,7 @@ func (s apiServer) eventually(t *testing.T, what string, holds func() error) {
 	wait.Eventually(t, patience, what, holds)
 }
 
-// expectCount says whether namespace shop, or the cluster for a kind that has no
+// expectCount reports whether namespace shop, or the cluster for a kind that has no
 // namespace, holds that many objects of a kind.
 func (s apiServer) expectCount(apiVersion, kind string, want int) error {
 	items, err := s.list(apiVersion, kind)
@@ -157,7 +157,7 @@ func (s apiServer) expectCount(apiVersion, kind string, want int) error {
 	return err
 }
 
-// expectConditions says whether every object of a kind of ours has conditions.
+// expectConditions reports whether every object of a kind of ours has conditions.
 func (s apiServer) expectConditions(kind string) error {
 	items, err := s.list("signadot.com/v1", kind)
 	for _, o := range items {
@@ -181,7 +181,7 @@ func (s apiServer) list(apiVersion, kind string) ([]unstructured.Unstructured, e
 	return list.Items, err
 }
 
-// kept says what the manager has not written into the chart's objects.
+// kept returns what the manager has not written into the chart's objects.
 func (s apiServer) kept(ctx context.Context) error {
 	at := func(name string) client.ObjectKey { return client.ObjectKey{Namespace: namespace, Name: name} }
 	secret, position, lease := &corev1.Secret{}, &corev1.ConfigMap{}, &coordinationv1.Lease{}

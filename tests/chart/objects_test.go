@@ -135,7 +135,7 @@ func selectorsMeetOneWorkload(t *testing.T, all objects) {
 	}
 }
 
-// within says whether all labels of a are in b.
+// within reports whether all labels of a are in b.
 func within(a, b map[string]string) bool {
 	for key, value := range a {
 		if b[key] != value {
@@ -145,7 +145,7 @@ func within(a, b map[string]string) bool {
 	return len(a) > 0
 }
 
-// listens says whether a container declares the port.
+// listens reports whether a container declares the port.
 func listens(spec corev1.PodSpec, target intstr.IntOrString) bool {
 	for _, container := range spec.Containers {
 		for _, p := range container.Ports {
@@ -192,7 +192,7 @@ func TestPodsRollWhenTheConfigurationTheyReadChanges(t *testing.T) {
 	}
 }
 
-// readsClusterConfig says whether a pod mounts ConfigMap cluster-config.
+// readsClusterConfig reports whether a pod mounts ConfigMap cluster-config.
 func readsClusterConfig(spec corev1.PodSpec) bool {
 	for _, volume := range spec.Volumes {
 		if volume.Projected == nil {
@@ -323,7 +323,7 @@ func TestAnExternalBusReplacesOurs(t *testing.T) {
 	}
 }
 
-// env gives the value of a variable in a pod's first container.
+// env returns the value of a variable in a pod's first container.
 func env(spec corev1.PodSpec, name string) string {
 	for _, v := range spec.Containers[0].Env {
 		if v.Name == name && v.ValueFrom != nil && v.ValueFrom.FieldRef != nil {

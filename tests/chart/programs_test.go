@@ -78,7 +78,7 @@ func hasCertificate(t *testing.T, spec corev1.PodSpec, dir, secret string) {
 	}
 }
 
-// volumeHas says whether a volume has a file.
+// volumeHas reports whether a volume has a file.
 func volumeHas(spec corev1.PodSpec, volume, file string) bool {
 	for _, v := range spec.Volumes {
 		if v.Name == volume && v.Secret != nil && slices.ContainsFunc(v.Secret.Items, func(k corev1.KeyToPath) bool { return k.Path == file }) {

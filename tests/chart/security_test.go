@@ -16,7 +16,7 @@ type grant struct {
 	rule rbacv1.PolicyRule
 }
 
-// grants gives every rule of the chart.
+// grants returns every rule of the chart.
 func (all objects) grants(t testing.TB) []grant {
 	t.Helper()
 	var out []grant

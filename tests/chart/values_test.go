@@ -166,7 +166,7 @@ type described struct{ path, value, why string }
 // wholes are maps that are one value, whatever is in them.
 var wholes = []string{"resources", "podLabels", "podAnnotations"}
 
-// describe gives every value below a map of values.yaml. A value without a
+// describe returns every value below a map of values.yaml. A value without a
 // comment fails the test.
 func describe(t *testing.T, values *yaml.Node, prefix string) []described {
 	t.Helper()

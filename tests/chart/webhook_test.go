@@ -46,7 +46,7 @@ func (a *asked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// about gives the paths on which the webhook was asked about a pod.
+// about returns the paths on which the webhook was asked about a pod.
 func (a *asked) about(name string) []string {
 	a.Lock()
 	defer a.Unlock()

@@ -33,7 +33,7 @@ type answers struct {
 
 func newBook() *book { return &book{decisions: map[decision]*answers{}} }
 
-// of gives the answers of a decision. A key that nobody knows belongs to the
+// of returns the answers of a decision. A key that nobody knows belongs to the
 // baseline. The lock is held.
 func (b *book) of(d decision) *answers {
 	a := b.decisions[d]

@@ -72,7 +72,7 @@ func (c Changes) Run(ctx context.Context) (f ChangesFigures, err error) {
 	return f, err
 }
 
-// stand states keys that stay as they are, and gives what may be asked all the
+// stand states keys that stay as they are, and returns what may be asked all the
 // time: these, a key that nobody knows, and none.
 func (w *world) stand(b *book, baselines int) (asked []decision, err error) {
 	for i := range standingKeys {
@@ -169,7 +169,7 @@ func (k *changing) answer() string {
 	return k.members[k.leads].answer()
 }
 
-// change makes some change and waits for its receipt. It gives how long that
+// change makes some change and waits for its receipt. It returns how long that
 // took, and how many times it was not there in time.
 func (k *changing) change() (took time.Duration, missing int, err error) {
 	was := k.answer()
@@ -197,7 +197,7 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 	return time.Since(began), missing, err
 }
 
-// choose decides what is changed, and gives what states it.
+// choose decides what is changed, and returns what states it.
 func (k *changing) choose() func() (event.Pos, error) {
 	m := &k.members[k.leads]
 	observe := func() (event.Pos, error) { return k.control.observe(*m) }

@@ -89,7 +89,7 @@ func (c *cluster) populate(ctx context.Context) error {
 	return nil
 }
 
-// token asks for a token as a kubelet does, and gives the file that has it. No
+// token asks for a token as a kubelet does, and returns the file that has it. No
 // audience means the API server itself.
 func (c *cluster) token(ctx context.Context, in, account, audience string, pod *corev1.Pod) (string, error) {
 	name := account
@@ -104,7 +104,7 @@ func (c *cluster) token(ctx context.Context, in, account, audience string, pod *
 	return file, os.WriteFile(file, []byte(token), 0o600)
 }
 
-// account writes the files that a pod of the service account has, and gives the
+// account writes the files that a pod of the service account has, and returns the
 // environment with which enterCluster mounts them.
 func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
 	dir := filepath.Join(c.dir, "account-"+name)

@@ -66,7 +66,7 @@ func versionOf(r configdump.Reading) string {
 	return version
 }
 
-// sidecar gives what the route server says of a pod's sidecar.
+// sidecar returns what the route server says of a pod's sidecar.
 func (c *control) sidecar(p *pod) (*routingv1.Sidecar, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
@@ -107,7 +107,7 @@ func (c *control) decisions(p *pod, at *routingv1.Position) (map[configdump.Matc
 	}
 }
 
-// decisionOf says what the design has for a rule's port: the first destination
+// decisionOf returns what the design has for a rule's port: the first destination
 // with an address, or a refusal. Never the baseline.
 func decisionOf(rule *routingv1.Rule, m *routingv1.Mapping) configdump.Decision {
 	d := configdump.Decision{Name: "sandbox=" + printable(rule.GetSandbox())}
@@ -139,7 +139,7 @@ func printable(name string) string {
 	return out.String()
 }
 
-// differ says where an Envoy does anything else than it is to do.
+// differ returns where an Envoy does anything else than it is to do.
 func differ(p *pod, want map[configdump.Match]configdump.Decision, got configdump.Reading) (differences []string) {
 	say := func(format string, values ...any) {
 		differences = append(differences, p.name+": "+fmt.Sprintf(format, values...))
@@ -181,7 +181,7 @@ func differ(p *pod, want map[configdump.Match]configdump.Decision, got configdum
 	return differences
 }
 
-// carriers gives the headers that can carry a key, with it in them.
+// carriers returns the headers that can carry a key, with it in them.
 func carriers(key string) map[string]string {
 	all := map[string]string{}
 	if strings.Trim(key, " \t") != key {

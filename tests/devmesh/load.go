@@ -32,7 +32,7 @@ type load struct {
 	direct map[*pod]*http.Client
 }
 
-// newLoad gives a load on all baselines.
+// newLoad returns a load on all baselines.
 func (w *world) newLoad(rate int) *load {
 	l := &load{book: newBook(), balancers: map[table.Workload]*balancer{}, rate: rate, direct: map[*pod]*http.Client{}}
 	for _, p := range w.pods {
@@ -124,7 +124,7 @@ func (l *load) run(ctx context.Context) counted {
 	return l.count
 }
 
-// newClient gives a client whose connections go through the balancer.
+// newClient returns a client whose connections go through the balancer.
 func newClient(b *balancer, multiplexed bool) *http.Client {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(!multiplexed)

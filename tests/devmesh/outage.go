@@ -172,7 +172,7 @@ func (f *OutageFigures) note(how restart, boot time.Duration, unkept, looked int
 }
 
 // restart ends the sidecar and starts it again in its pod, or lets it start its
-// Envoy again. It gives how long it took from then until connections were taken.
+// Envoy again. It returns how long it took from then until connections were taken.
 func (p *pod) restart(ctx context.Context, how restart) (boot time.Duration, err error) {
 	p.mu.Lock()
 	sidecar := p.sidecar
@@ -224,7 +224,7 @@ func (p *pod) killEnvoy() error {
 	})
 }
 
-// unkept asks a pod for everything once, and gives how much of that it did not
+// unkept asks a pod for everything once, and returns how much of that it did not
 // have right.
 func (l *load) unkept(p *pod, asked []decision) (n int) {
 	client := newClient(newBalancer([]*pod{p}), false)

@@ -108,7 +108,7 @@ func (p *pod) back() {
 	p.down[len(p.down)-1].to = time.Now()
 }
 
-// wasDown tells whether the sidecar had been killed and was not ready again, at
+// wasDown reports whether the sidecar had been killed and was not ready again, at
 // any moment between two.
 func (p *pod) wasDown(from, to time.Time) bool {
 	if p == nil {
@@ -137,7 +137,7 @@ func (p *pod) close() error {
 	return errors.Join(append(wrong, p.net.Close(), os.RemoveAll(p.dir))...)
 }
 
-// envoys gives the processes of the sidecar's Envoys.
+// envoys returns the processes of the sidecar's Envoys.
 func (p *pod) envoys() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

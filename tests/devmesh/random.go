@@ -72,7 +72,7 @@ func (r *randomFacts) key() string    { return keyNumber(r.random.IntN(ordinaryK
 
 func memberName(i int) string { return fmt.Sprintf("member-%d", i) }
 
-// keyNumber gives the ordinary keys and then the odd ones.
+// keyNumber returns the ordinary keys and then the odd ones.
 func keyNumber(i int) string {
 	if i >= ordinaryKeys {
 		return oddKeys[i-ordinaryKeys]

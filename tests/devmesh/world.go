@@ -112,7 +112,7 @@ func (w *world) startPods(baselines, podsEach int) error {
 	return group.Wait()
 }
 
-// of gives the pods of a workload.
+// of returns the pods of a workload.
 func (w *world) of(workload table.Workload) (pods []*pod) {
 	for _, p := range w.pods {
 		if p.workload == workload {

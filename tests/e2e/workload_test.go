@@ -59,7 +59,7 @@ func teller(address, sandbox string, answer *told) traffic.Sender {
 	}}
 }
 
-// ledgerAddresses gives where the Services of the ledger are reached, by
+// ledgerAddresses returns where the Services of the ledger are reached, by
 // service:port; the headless one by the address of the pod.
 func (w *world) ledgerAddresses(namespace string) map[string]string {
 	w.t.Helper()

@@ -95,7 +95,7 @@ func (w *world) declare(key, sandbox string) {
 	w.removeAfter("routingconfig", key)
 }
 
-// serves tells whether a request with the key is served by that side.
+// serves reports whether a request with the key is served by that side.
 func (w *world) serves(key string, want traffic.Side) error {
 	side, err := w.customer.Send(w.t.Context(), key)
 	if err == nil && side != want {
@@ -130,7 +130,7 @@ func (w *world) under(key string, body func()) {
 }
 
 // kill sends SIGKILL to every process that runs the program in one of the pods
-// that the selector finds, and gives how many there were. Another cluster on the
+// that the selector finds, and returns how many there were. Another cluster on the
 // same machine may run the same program: what counts is the pod's UID in the
 // process's cgroup.
 func (w *world) kill(program, selector string) int {
@@ -157,7 +157,7 @@ func (w *world) kill(program, selector string) int {
 	return killed
 }
 
-// ofPod tells whether a cgroup is that of a container of one of the pods. With
+// ofPod reports whether a cgroup is that of a container of one of the pods. With
 // systemd's names the dashes of a UID are underscores.
 func ofPod(cgroup string, uids []string) bool {
 	cgroup = strings.ReplaceAll(cgroup, "_", "-")
@@ -192,7 +192,7 @@ func (w *world) restarts(selector string) int {
 	return total
 }
 
-// rules asks the REST API for the rules of a key, and gives the table's epoch
+// rules asks the REST API for the rules of a key, and returns the table's epoch
 // with them.
 func (w *world) rules(key string) (epoch string, count int, err error) {
 	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)

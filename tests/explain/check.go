@@ -25,10 +25,10 @@ type Result struct {
 	Took time.Duration
 }
 
-// Named tells whether the cause was named.
+// Named reports whether the cause was named.
 func (r Result) Named() bool { return len(r.Wrong) == 0 }
 
-// String says what was asked, what was answered and what is wrong with it.
+// String returns what was asked, what was answered and what is wrong with it.
 func (r Result) String() string {
 	return fmt.Sprintf("%s (seed %d)\n  asked    %v\n  answered %v\n  wrong    %s", r.Fault, r.Seed, r.Asked, r.Answer, strings.Join(r.Wrong, "; "))
 }
@@ -73,7 +73,7 @@ func (w *World) Try(ctx context.Context, f Fault, n int, seed uint64) (r Result,
 	return r, nil
 }
 
-// check tells what is wrong with an answer.
+// check returns what is wrong with an answer.
 func (s *story) check(a *routingv1.ExplainResponse) (wrong []string) {
 	differ := func(what string, got, want any) {
 		if got != want {

@@ -21,7 +21,7 @@ type Fault struct {
 // None is the kind where nothing goes wrong.
 var None = Fault{"nothing is wrong", (*story).healthy}
 
-// Faults gives all kinds.
+// Faults returns all kinds.
 func Faults() []Fault {
 	return []Fault{
 		{"the key was never declared", (*story).neverDeclared},

@@ -111,7 +111,7 @@ func (w *World) openLog(ctx context.Context, dir string) error {
 	return err
 }
 
-// serve runs a route server, and gives a client of it.
+// serve runs a route server, and returns a client of it.
 func (w *World) serve(ctx context.Context, log eventbus.Reader) (routingv1.RoutingClient, error) {
 	config := server.Config{
 		Log: log, Services: cluster{}, Sidecars: &w.xds, Keys: routingkey.Find,
@@ -243,7 +243,7 @@ func (w *World) settle(ctx context.Context, pos event.Pos) error {
 	}
 }
 
-// underWay tells whether routes were sent to a sidecar that it has not answered
+// underWay reports whether routes were sent to a sidecar that it has not answered
 // yet. They may be older ones than it is to have: it had those before them.
 func (w *World) underWay() bool {
 	return slices.ContainsFunc(w.xds.Acks(), func(a serve.Ack) bool { return a.Sent != a.Acked && !w.holds(a.Pod) })

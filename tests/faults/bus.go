@@ -238,7 +238,7 @@ func startOpen(ctx context.Context, c BusConfig, out io.Writer, scratch string) 
 	return b, log, err
 }
 
-// Open gives the log on the bus as its writer has it, and its connection.
+// Open returns the log on the bus as its writer has it, and its connection.
 func (b *Bus) Open(scratch string) (*jetstream.Log, *nats.Conn, error) {
 	file := filepath.Join(scratch, "token")
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // seed is printed, so that a failure can be run again.
 const seed = 20261121
 
-// logOf gives a file for what the buses log, shown when the test fails.
+// logOf returns a file for what the buses log, shown when the test fails.
 func logOf(t *testing.T) *os.File {
 	t.Helper()
 	file, err := os.CreateTemp(scratch, "log-")

@@ -221,7 +221,7 @@ func (v *verdict) look(ctx context.Context, bus *Bus, m model, scratch string) e
 	}
 }
 
-// same says whether two logs hold the same events.
+// same reports whether two logs hold the same events.
 func same(a, b []event.Stored) bool {
 	if len(a) != len(b) {
 		return false

@@ -20,7 +20,7 @@ const isolated = "SWITCHYARD_FAULTS_SCRATCH"
 
 // Isolate runs this program again in a mount and network namespace of its own,
 // with a directory in memory to work in, and ends with its exit code; in that
-// second run it gives the directory. Call it first in main or TestMain. In a
+// second run it returns the directory. Call it first in main or TestMain. In a
 // process that is a bus under test it runs the bus instead and does not return.
 func Isolate() (scratch string, err error) {
 	if c := os.Getenv(busConfig); c != "" {

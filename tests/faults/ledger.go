@@ -64,7 +64,7 @@ func (l *Ledger) end(err error) {
 	}
 }
 
-// Tip gives the acknowledged event that is last in the log.
+// Tip returns the acknowledged event that is last in the log.
 func (l *Ledger) Tip() event.Mark {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +220,7 @@ func (w Writing) forget(ctx context.Context) {
 	}
 }
 
-// final says whether an error means that the log is no longer the one that was
+// final reports whether an error means that the log is no longer the one that was
 // written to.
 func final(err error) bool {
 	return errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrNoLog) ||

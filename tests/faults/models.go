@@ -128,5 +128,5 @@ func fill(ctx context.Context, log eventbus.Log, begun func() error) error {
 	return err
 }
 
-// sorted gives the keys of a map in order.
+// sorted returns the keys of a map in order.
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

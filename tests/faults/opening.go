@@ -83,7 +83,7 @@ func (o Openings) write(ctx context.Context, config BusConfig) (int, error) {
 	return n, nil
 }
 
-// open opens the log once, and gives what the bus says then.
+// open opens the log once, and returns what the bus says then.
 func (o Openings) open(ctx context.Context, config BusConfig) (Status, error) {
 	bus, err := StartBus(config, o.Log)
 	if err != nil {

@@ -154,7 +154,7 @@ func (o Outage) through(ctx context.Context, bus *Bus, v volume, w Writing, f *O
 	return nil
 }
 
-// memory gives a volume in memory.
+// memory returns a volume in memory.
 func memory(below, options string) (volume, error) {
 	v := volume{dir: filepath.Join(below, "memory")}
 	v.remove = func() error { return unix.Unmount(v.dir, unix.MNT_DETACH) }
@@ -211,7 +211,7 @@ func unless(err, expected error) error {
 	return err
 }
 
-// onDisk gives a volume on a real file system, that breaks so.
+// onDisk returns a volume on a real file system, that breaks so.
 func onDisk(below string, spoil func(*Disk) error) (volume, error) {
 	d, err := NewDisk(below, 96)
 	if err != nil {

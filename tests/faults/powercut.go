@@ -84,7 +84,7 @@ func (c PowerCuts) disk(ctx context.Context, random *rand.Rand, f *PowerCutFigur
 	return nil
 }
 
-// round writes, cuts the power, and looks at what is left. It gives false when
+// round writes, cuts the power, and looks at what is left. It returns false when
 // that is not the whole log.
 func (c PowerCuts) round(ctx context.Context, disk *Disk, ledger *Ledger, random *rand.Rand, life int, f *PowerCutFigures) (bool, error) {
 	config := BusConfig{Store: filepath.Join(disk.Dir, "store"), Unsynced: c.Unsynced}

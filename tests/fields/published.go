@@ -47,7 +47,7 @@ func empties(kind, path string) bool {
 	return strings.Contains(path, ".istio[]") || kind == crdv1.KindVirtualWorkload && path == "status.routingConfig.services[].to"
 }
 
-// Of gives the fields of a kind, sorted. What holds other fields is not one itself.
+// Of returns the fields of a kind, sorted. What holds other fields is not one itself.
 // A document of free form and the units of a workflow, which are handed on as they
 // are, are one field each.
 func Of(kind string) []Field {
@@ -103,7 +103,7 @@ func walk(t reflect.Type, path string, paths map[string]bool) {
 	}
 }
 
-// whole says whether a struct is one value.
+// whole reports whether a struct is one value.
 func whole(t reflect.Type) bool {
 	switch reflect.Zero(t).Interface().(type) {
 	case runtime.RawExtension, metav1.Time, crdv1.OLM:

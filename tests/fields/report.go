@@ -44,7 +44,7 @@ func Report(w io.Writer, folder string, brief bool) error {
 	return nil
 }
 
-// more says how many other rows there are.
+// more returns how many other rows there are.
 func more(rows []string) string {
 	if len(rows) == 1 {
 		return ""
@@ -56,7 +56,7 @@ func more(rows []string) string {
 // it, and those with one that does not.
 type seen struct{ differs, same []string }
 
-// rows gives those that show the field. One that is to change nothing is shown as
+// rows returns those that show the field. One that is to change nothing is shown as
 // long as it never does.
 func (s seen) rows(f Field) []string {
 	if f.Ignored == "" {
@@ -68,7 +68,7 @@ func (s seen) rows(f Field) []string {
 	return s.same
 }
 
-// read gives what rows noted, by kind and path.
+// read returns what rows noted, by kind and path.
 func read(folder string) (map[string]seen, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	if err != nil {

@@ -80,7 +80,7 @@ func Row[T client.Object](t testing.TB, kind string, object T, decide func(T) (d
 	}
 }
 
-// decided gives what comes out, as text, and the object afterwards as a document.
+// decided returns what comes out, as text, and the object afterwards as a document.
 func decided[T client.Object](o T, decide func(T) (any, client.Object)) (outcome string, after any, err error) {
 	decision, concluded := decide(o)
 	document, err := asDocument(concluded)
@@ -95,7 +95,7 @@ func decided[T client.Object](o T, decide func(T) (any, client.Object)) (outcome
 	return string(text), document, nil
 }
 
-// asDocument gives an object as a JSON document.
+// asDocument returns an object as a JSON document.
 func asDocument(o any) (map[string]any, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -108,7 +108,7 @@ func asDocument(o any) (map[string]any, error) {
 	return document, nil
 }
 
-// found says whether a document has a field at the path.
+// found reports whether a document has a field at the path.
 func found(value any, path []string) bool {
 	if len(path) == 0 {
 		return value != nil
@@ -133,7 +133,7 @@ func found(value any, path []string) bool {
 	return false
 }
 
-// altered gives the document, written, with a change at each place of the path;
+// altered returns the document, written, with a change at each place of the path;
 // false when it has none.
 func altered(document map[string]any, path []string, change func(any) (any, bool)) ([]byte, bool) {
 	if !found(document, path) {
@@ -183,7 +183,7 @@ func alter(value any, path []string, change func(any) (any, bool)) {
 // without leaves a field out.
 func without(any) (any, bool) { return nil, false }
 
-// other gives a field another value of its type.
+// other sets a field to another value of its type.
 func other(value any) (any, bool) {
 	switch v := value.(type) {
 	case string:

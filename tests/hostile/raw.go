@@ -37,7 +37,7 @@ func connect(address string) (*raw, error) {
 	return r, conn.SetDeadline(time.Now().Add(patience))
 }
 
-// greet says what a client says at first.
+// greet returns what a client says at first.
 func (r *raw) greet(settings ...http2.Setting) error {
 	if _, err := io.WriteString(r.Conn, http2.ClientPreface); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (r *raw) greet(settings ...http2.Setting) error {
 	return r.WriteSettings(settings...)
 }
 
-// call gives the headers of a call, with further ones.
+// call returns the headers of a call, with further ones.
 func (r *raw) call(token string, more ...string) []byte {
 	r.headers.Reset()
 	fields := append([]string{

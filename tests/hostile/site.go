@@ -106,7 +106,7 @@ func (s *Site) Suffer(ctx context.Context, name string, n int, attacks ...Attack
 	return cost, s.recover(&cost, before, was)
 }
 
-// rest gives the memory of the target when it has given back what it does not
+// rest returns the memory of the target when it has given back what it does not
 // need, and what it holds then.
 func (s *Site) rest() (memory float64, h Holding, err error) {
 	if err := s.target.Call("Hold", struct{}{}, &h); err != nil {

@@ -37,7 +37,7 @@ type Opening struct {
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "default", Name: "customer"}
 
-// Open begins to serve and gives the address.
+// Open begins to serve and returns the address.
 func (t *Target) Open(o Opening, address *string) error {
 	ctx := context.Background()
 	var err error

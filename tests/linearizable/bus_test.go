@@ -23,7 +23,7 @@ type Bus struct{}
 // Serving says where it keeps the log and listens.
 type Serving struct{ Store, Address string }
 
-// Serve serves as long as the process lives, and gives the address.
+// Serve serves as long as the process lives, and returns the address.
 func (Bus) Serve(o Serving, address *string) error {
 	s, err := embedded.Start(embedded.Config{
 		StoreDir: o.Store, Listen: o.Address, Logger: slog.New(slog.DiscardHandler),

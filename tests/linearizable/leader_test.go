@@ -73,7 +73,7 @@ func (o *objects) change(key event.Key, change func(*object)) {
 	o.truth[key] = now
 }
 
-// take waits until the object is free and gives what frees it again.
+// take waits until the object is free and returns what frees it again.
 func (o *objects) take(ctx context.Context, key event.Key) (free func(), err error) {
 	worker := o.get(key).worker
 	select {
@@ -135,7 +135,7 @@ func lead(ctx context.Context, log eventbus.Log, o *objects) (*leader, error) {
 	return l, nil
 }
 
-// keys gives the objects that a fact is due for.
+// keys returns the objects that a fact is due for.
 func (l *leader) keys(context.Context) ([]event.Key, error) {
 	l.objects.mu.Lock()
 	defer l.objects.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *leader) refill(context.Context) error {
 	return nil
 }
 
-// state states an object until that is recorded, and tells whether it is. The
+// state states an object until that is recorded, and reports whether it is. The
 // caller works on the object.
 func (l *leader) state(ctx context.Context, key event.Key) bool {
 	for {

@@ -94,7 +94,7 @@ func (l *link) sever(cut bool) {
 	}
 }
 
-// open gives the log at the other end.
+// open returns the log at the other end.
 func (l *link) open(t *testing.T, role connect.Role) *jetstream.Log {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")

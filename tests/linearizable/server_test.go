@@ -21,7 +21,7 @@ type routeServer struct {
 	stale bool
 }
 
-// read gives the sandbox of a register, "" when it has none.
+// read returns the sandbox of a register, "" when it has none.
 func (s *routeServer) read(ctx context.Context, register string) (string, table.Table, error) {
 	t, err := s.table(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *routeServer) read(ctx context.Context, register string) (string, table.
 	return "", t, nil
 }
 
-// table gives a table that has everything that was recorded before the call.
+// table returns a table that has everything that was recorded before the call.
 func (s *routeServer) table(ctx context.Context) (table.Table, error) {
 	if s.stale {
 		t, err := s.view.WaitWhole(ctx)

@@ -158,7 +158,7 @@ func (w *world) signal(s syscall.Signal) {
 }
 
 // podToken makes the objects of the baseline's pod, whose sidecar is ready, and
-// gives the token that a kubelet would mount for the sidecar.
+// returns the token that a kubelet would mount for the sidecar.
 func (w *world) podToken() string {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}

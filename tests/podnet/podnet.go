@@ -19,7 +19,7 @@ import (
 // of its own. A test that starts its own program again, within, hands it on.
 const Isolated = "SWITCHYARD_ISOLATED"
 
-// Inside tells whether this process runs in the namespace that Isolate made.
+// Inside reports whether this process runs in the namespace that Isolate made.
 func Inside() bool { return os.Getenv(Isolated) != "" }
 
 // Isolate runs this program again in a new network namespace, with more in its
@@ -58,7 +58,7 @@ func Rerun(env ...string) (code int, err error) {
 	return 0, nil
 }
 
-// furnish gives the new network namespace what programs expect of a machine:
+// furnish adds to the new network namespace what programs expect of a machine:
 // loopback, and a device with an address and the default route, from which an
 // API server takes the address that it makes known. The route leads nowhere.
 func furnish() error {
@@ -203,7 +203,7 @@ func (p *Pod) Close() error {
 	return p.ns.Close()
 }
 
-// ServeAddress gives the test's own namespace one more address, as a cluster IP
+// ServeAddress adds one more address to the test's own namespace, as a cluster IP
 // that something listens at.
 func ServeAddress(ip net.IP) error {
 	err := address("lo", ip)

@@ -107,7 +107,7 @@ func (p *Program) Terminate(within time.Duration) error {
 	}
 }
 
-// Running says how it ended, nil while it runs.
+// Running returns how it ended, nil while it runs.
 func (p *Program) Running() error {
 	select {
 	case <-p.ended:

@@ -299,7 +299,7 @@ func (c *cluster) get(o client.Object, name string) {
 	}
 }
 
-// healthy says why Argo does not call a Rollout healthy; nil when it does.
+// healthy returns why Argo does not call a Rollout healthy; nil when it does.
 func (c *cluster) healthy(name string) error {
 	u := c.rollout(name)
 	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
@@ -409,7 +409,7 @@ func (c *cluster) calm() {
 // facts is the routing log.
 type facts struct{ *memory.Log }
 
-// fact gives the newest fact about a ForkedWorkload; nil when there is none.
+// fact returns the newest fact about a ForkedWorkload; nil when there is none.
 func (f facts) fact(w *crdv1.ForkedWorkload) any {
 	r, ok, err := f.Newest(context.Background(), member.Key(crdv1.KindForkedWorkload, w.Namespace, w.Name))
 	if err != nil || !ok {
@@ -464,7 +464,7 @@ func (o *output) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// lines gives the lines with this level, or all.
+// lines returns the lines with this level, or all.
 func (o *output) lines(level string) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,7 +30,7 @@ type Cluster struct {
 	writes map[event.Key]int64
 }
 
-// New gives an empty cluster of ordinary size: 300 forks, 200 routing keys, 40
+// New returns an empty cluster of ordinary size: 300 forks, 200 routing keys, 40
 // baselines.
 func New(seed uint64) *Cluster {
 	return &Cluster{
@@ -41,7 +41,7 @@ func New(seed uint64) *Cluster {
 	}
 }
 
-// Next gives what is stated next.
+// Next returns what is stated next.
 func (c *Cluster) Next() event.Fact {
 	c.now = c.now.Add(time.Duration(c.random.IntN(3000)) * time.Millisecond)
 	switch n := c.random.IntN(100); {
@@ -57,7 +57,7 @@ func (c *Cluster) Next() event.Fact {
 	return c.again()
 }
 
-// Present gives the newest fact of each key that is not withdrawn, sorted by
+// Present returns the newest fact of each key that is not withdrawn, sorted by
 // key: what a writer states when it states everything again.
 func (c *Cluster) Present() []event.Fact {
 	var out []event.Fact
@@ -69,13 +69,13 @@ func (c *Cluster) Present() []event.Fact {
 	return out
 }
 
-// Complete gives the fact that a table is whole which is folded from a floor; 0
+// Complete returns the fact that a table is whole which is folded from a floor; 0
 // for the beginning of the log.
 func Complete(floor uint64) event.Fact {
 	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first", Floor: floor}}
 }
 
-// Floor gives the fact at which a log may begin.
+// Floor returns the fact at which a log may begin.
 func Floor() event.Fact {
 	return event.Fact{Key: event.LogFloor, Data: &factv1.Floor{Reason: "count"}}
 }

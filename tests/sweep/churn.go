@@ -48,7 +48,7 @@ type change struct {
 	form    int
 }
 
-// changes draws what happens, and gives the sandboxes that there are at the end.
+// changes draws what happens, and returns the sandboxes that there are at the end.
 func (c Churn) changes() (all []change, end map[string]int) {
 	random := rand.New(rand.NewPCG(c.Seed, 0xc402))
 	end = map[string]int{}
@@ -153,7 +153,7 @@ func (w *World) bring(ctx context.Context, one change) error {
 	})
 }
 
-// formOf gives a sandbox: by its form it forks one or two baselines, is a workstation
+// formOf returns a sandbox: by its form it forks one or two baselines, is a workstation
 // for another, or stands before one.
 func formOf(c change) string {
 	baselines := []string{"shop", "cart", "pay", "mail", "stock", "ads"}

@@ -70,7 +70,7 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	return out, errors.Join(err, w.wipe(ctx))
 }
 
-// heap gives how much is in use, in MiB, without what is noted here of every object.
+// heap returns how much is in use, in MiB, without what is noted here of every object.
 func (w *World) heap() float64 {
 	w.ledger.Forget()
 	runtime.GC()
@@ -131,7 +131,7 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	})
 }
 
-// ours gives all objects that are ours, of every kind that the API server has, and
+// ours returns all objects that are ours, of every kind that the API server has, and
 // what the log and the routing table hold.
 func (w *World) ours(ctx context.Context) ([]string, error) {
 	all, err := w.everything()
@@ -162,7 +162,7 @@ func (w *World) ours(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// isOurs says whether a label, an owner, a finalizer or its kind tells that an object
+// isOurs reports whether a label, an owner, a finalizer or its kind tells that an object
 // is ours.
 func isOurs(o *unstructured.Unstructured) bool {
 	if o.GroupVersionKind().Group == crdv1.GroupVersion().Group {
@@ -181,7 +181,7 @@ func isOurs(o *unstructured.Unstructured) bool {
 	return slices.Contains(o.GetFinalizers(), crdv1.Finalizer)
 }
 
-// everything gives every kind that can be listed.
+// everything returns every kind that can be listed.
 func (w *World) everything() ([]schema.GroupVersionKind, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(w.server.Config)
 	if err != nil {

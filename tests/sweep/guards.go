@@ -22,7 +22,7 @@ type Trap struct {
 	run func() (Scenario, func(resource string) string)
 }
 
-// Traps gives one for each guard.
+// Traps returns one for each guard.
 func Traps() []Trap {
 	return []Trap{
 		{"lives-again", "an old cache shows the end of a sandbox whose name lives again", wire.Preconditions, livesAgain},
@@ -45,7 +45,7 @@ const tries = 3
 // should not.
 const seen = 8 * time.Second
 
-// Spring runs the trap, with the guard or without, and gives what was found.
+// Spring runs the trap, with the guard or without, and returns what was found.
 func (t Trap) Spring(ctx context.Context, w *World, guarded bool) ([]string, error) {
 	scenario, _ := t.run()
 	g, err := w.Golden(ctx, scenario)

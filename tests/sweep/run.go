@@ -68,7 +68,7 @@ func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
 	return g, errors.Join(err, w.wipe(ctx))
 }
 
-// golden takes one step and gives the State once nobody writes any more.
+// golden takes one step and returns the State once nobody writes any more.
 func (w *World) golden(ctx context.Context, s step) (State, error) {
 	if err := s.do(ctx, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
@@ -94,14 +94,14 @@ func (w *World) golden(ctx context.Context, s step) (State, error) {
 	return last, err
 }
 
-// begun says why the last manager has not begun to work.
+// begun returns why the last manager has not begun to work.
 func (w *World) begun() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lives[len(w.lives)-1].main.LogReady()
 }
 
-// ready says which of our objects is not ready: a run in which one is shows little.
+// ready returns which of our objects is not ready: a run in which one is shows little.
 func (w *World) ready(ctx context.Context) error {
 	objects, err := w.objects(ctx)
 	if err != nil {
@@ -208,7 +208,7 @@ func judge(g Golden, have account) []string {
 	return out
 }
 
-// flaps gives the keys of the log that were withdrawn although they are wanted: for
+// flaps returns the keys of the log that were withdrawn although they are wanted: for
 // those on whose behalf they stand again now. What stood for somebody before them may
 // have been withdrawn. Each comes with all that was said of it.
 func flaps(g Golden, have account) []string {
@@ -221,7 +221,7 @@ func flaps(g Golden, have account) []string {
 	return out
 }
 
-// takenBack says whether a key was withdrawn from those for whom it stands at the end.
+// takenBack reports whether a key was withdrawn from those for whom it stands at the end.
 func takenBack(all []wire.Statement) bool {
 	stood := slices.DeleteFunc(slices.Clone(all), func(s wire.Statement) bool { return s.Withdrawn })
 	if len(stood) == 0 {
@@ -236,13 +236,13 @@ func takenBack(all []wire.Statement) bool {
 	return false
 }
 
-// account gives what was done so far.
+// account returns what was done so far.
 func (w *World) account() account {
 	return account{w.ledger.Objects(), w.ledger.Stated()}
 }
 
 // start begins a run: people settle in, the rest of the cluster works, and managers
-// live one after the other. end stops all of that and gives how many managers there
+// live one after the other. end stops all of that and returns how many managers there
 // were.
 func (w *World) start(ctx context.Context, faults func(n int) wire.Faults) (end func() int, err error) {
 	w.store, w.ledger = memory.NewStore(), wire.NewLedger()
@@ -268,7 +268,7 @@ func (w *World) start(ctx context.Context, faults func(n int) wire.Faults) (end 
 	}, nil
 }
 
-// succeed begins a manager whenever one has died, until ctx ends, and gives how many
+// succeed begins a manager whenever one has died, until ctx ends, and returns how many
 // there were.
 func (w *World) succeed(ctx context.Context, l *life, faults func(n int) wire.Faults) int {
 	for n := 1; ; n++ {

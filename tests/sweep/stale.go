@@ -81,17 +81,17 @@ type chance struct {
 	began int
 }
 
-// below gives a number from 0 to below n.
+// below returns a number from 0 to below n.
 func (c *chance) below(n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.random.IntN(n)
 }
 
-// between gives a number from a to b.
+// between returns a number from a to b.
 func (c *chance) between(a, b int) int { return a + c.below(max(1, b-a+1)) }
 
-// delays gives how late events come: of each resource at most so much, which is
+// delays returns how late events come: of each resource at most so much, which is
 // random up to most.
 func (c *chance) delays(most time.Duration) func(string) time.Duration {
 	bounds := map[string]int{}
@@ -106,7 +106,7 @@ func (c *chance) delays(most time.Duration) func(string) time.Duration {
 	}
 }
 
-// remembered gives for each resource always the same.
+// remembered returns for each resource always the same.
 func (c *chance) remembered(draw func() string) func(string) string {
 	drawn := map[string]string{}
 	var mu sync.Mutex
@@ -120,7 +120,7 @@ func (c *chance) remembered(draw func() string) func(string) string {
 	}
 }
 
-// revision gives that of the API server's store; 0 when it cannot be had, which is
+// revision returns that of the API server's store; 0 when it cannot be had, which is
 // none.
 func (w *World) revision(ctx context.Context) int {
 	var list corev1.NamespaceList

@@ -220,7 +220,7 @@ func say(r *table.Rule) string {
 	return b.String()
 }
 
-// compare tells how a State differs from the one that should be; empty when it does
+// compare returns how a State differs from the one that should be; empty when it does
 // not.
 func compare(want, have State) []string {
 	var out []string
@@ -240,7 +240,7 @@ func compare(want, have State) []string {
 	return out
 }
 
-// lines tells which lines differ.
+// lines returns which lines differ.
 func lines(want, have string) string {
 	var out strings.Builder
 	count := map[string]int{}

@@ -45,7 +45,7 @@ func runTests(m *testing.M) int {
 	return code
 }
 
-// golden gives a golden run.
+// golden returns a golden run.
 func golden(t *testing.T, s Scenario) Golden {
 	t.Helper()
 	g, err := world.Golden(t.Context(), s)

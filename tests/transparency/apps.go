@@ -21,7 +21,7 @@ type all struct {
 	podinfo, httpbin, nginx, nginx2, nghttpd, interop, redis, echo, odd, plain rig.App
 }
 
-// applications gives them.
+// applications returns them.
 func applications(its apps.Apps) all {
 	fixed := func(cmd func(place string) *exec.Cmd) func(string, string) (*exec.Cmd, error) {
 		return func(place, _ string) (*exec.Cmd, error) { return cmd(place), nil }
@@ -49,7 +49,7 @@ func applications(its apps.Apps) all {
 	}
 }
 
-// list gives all that are to be started.
+// list returns all that are to be started.
 func (a all) list() []rig.App {
 	return []rig.App{a.podinfo, a.httpbin, a.nginx, a.nginx2, a.nghttpd, a.interop, a.redis, a.echo, a.odd, a.plain}
 }

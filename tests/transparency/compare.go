@@ -31,7 +31,7 @@ func (d Difference) String() string {
 // unseen is said of a case that one of two runs lacks.
 const unseen = "not seen"
 
-// Compare gives the differences between what a suite has seen of the bare application
+// Compare returns the differences between what a suite has seen of the bare application
 // and through the sidecar, by name; table is that of the differences that there are.
 func Compare(name string, bare, through suite.Seen, table []differences.Row) []Difference {
 	all := maps.Clone(bare)
@@ -59,7 +59,7 @@ func has(table []differences.Row, name string) bool {
 	return slices.ContainsFunc(table, func(r differences.Row) bool { return r.Matches(name) })
 }
 
-// Worse gives the cases in which one run of a conformance suite did not pass and another
+// Worse returns the cases in which one run of a conformance suite did not pass and another
 // did, but for those that the table of differences has.
 func Worse(name string, than, run suite.Seen, table []differences.Row) []string {
 	var worse []string

@@ -17,7 +17,7 @@ type routes struct {
 	changes atomic.Int64
 }
 
-// Sure gives what is so at a moment, and whether it stays so until the one of another
+// Sure returns what is so at a moment, and whether it stays so until the one of another
 // call with the same number.
 func (r *routes) Sure() (number int64, open, sure bool) {
 	n := r.changes.Load()

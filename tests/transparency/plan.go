@@ -42,7 +42,7 @@ type trial struct {
 	stock bool
 }
 
-// plan gives all trials, the longest first.
+// plan returns all trials, the longest first.
 func plan(a all, its apps.Apps, size Size) []trial {
 	h1, h2 := []string{"h1"}, []string{"h2"}
 	poll := int(size.Poll.Seconds())

@@ -134,7 +134,7 @@ func (w *world) underLoad(what string, wants []traffic.Want, body func()) {
 	body()
 }
 
-// objects gives the UIDs of what must outlive each step: all of ours, and what forks are
+// objects returns the UIDs of what must outlive each step: all of ours, and what forks are
 // made of.
 func (w *world) objects() map[string]string {
 	w.t.Helper()

@@ -15,7 +15,7 @@ type Apps struct {
 	Compiled, Unpacked string
 }
 
-// Find gives the programs, and makes those ready that are not in the cache. root is
+// Find returns the programs, and makes those ready that are not in the cache. root is
 // the folder of this repository. The error is one that says what to do.
 func Find(ctx context.Context, root string) (a Apps, err error) {
 	pins := pinned.Module{

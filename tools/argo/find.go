@@ -16,7 +16,7 @@ type Argo struct {
 	Definitions string
 }
 
-// Find gives Argo Rollouts, and compiles the controller first when the cache has none
+// Find returns Argo Rollouts, and compiles the controller first when the cache has none
 // of the pinned version. root is the folder of this repository. The error is one that
 // says what to do.
 func Find(ctx context.Context, root string) (Argo, error) {

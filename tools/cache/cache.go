@@ -22,7 +22,7 @@ func Dir() string {
 	return filepath.Join(user, "switchyard")
 }
 
-// Folder gives a folder of the cache by its name there. When it is not there, fill
+// Folder returns a folder of the cache by its name there. When it is not there, fill
 // fills one that gets the name last, so that nobody meets half of it.
 func Folder(name string, fill func(half string) error) (folder string, err error) {
 	folder = filepath.Join(Dir(), name)

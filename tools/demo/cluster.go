@@ -29,7 +29,7 @@ type Cluster interface {
 	Leave() string
 }
 
-// NewCluster gives the cluster of that kind: "node", the one-node Kubernetes of
+// NewCluster returns the cluster of that kind: "node", the one-node Kubernetes of
 // tools/cluster, or "kind".
 func NewCluster(kind, root string) (Cluster, error) {
 	switch kind {

@@ -80,7 +80,7 @@ func (s *story) measureChanges(ctx context.Context) error {
 	return nil
 }
 
-// changeToFirst applies one RoutingConfig and gives the time until the fork
+// changeToFirst applies one RoutingConfig and returns the time until the fork
 // served its key, and until kubectl had ended, both from the start of kubectl.
 func changeToFirst(ctx context.Context, sender traffic.Sender, name, fork string) (first, applied time.Duration, err error) {
 	manifest := fmt.Sprintf(`{"apiVersion":"signadot.com/v1","kind":"RoutingConfig","metadata":{"name":%q},

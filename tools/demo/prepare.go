@@ -136,7 +136,7 @@ func installChart(ctx context.Context, c Config) error {
 		"--namespace", "signadot", "--create-namespace", "--wait", "--timeout", "300s"}, values...)...))
 }
 
-// ChartValues gives the arguments with which helm installs the chart with the images that
+// ChartValues returns the arguments with which helm installs the chart with the images that
 // were packed last.
 func ChartValues() ([]string, error) {
 	gen, err := generation()
@@ -180,7 +180,7 @@ func meshHotROD(ctx context.Context, c Config) error {
 	return nil
 }
 
-// apply gives a manifest of ours to kubectl, with words in it replaced: old,
+// apply hands a manifest of ours to kubectl, with words in it replaced: old,
 // new, old, new.
 func apply(ctx context.Context, cluster Cluster, name string, replace ...string) error {
 	content, err := manifests.ReadFile(name)

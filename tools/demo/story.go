@@ -77,7 +77,7 @@ func (s *story) find(ctx context.Context) error {
 	return nil
 }
 
-// ServiceURL gives http://IP:port of a Service, by its cluster address.
+// ServiceURL returns http://IP:port of a Service, by its cluster address.
 func ServiceURL(ctx context.Context, namespace, name string, port int) (string, error) {
 	ip, err := Kubectl(ctx, "", "get", "service", "-n", namespace, name, "-o", "jsonpath={.spec.clusterIP}")
 	if err != nil {
@@ -86,7 +86,7 @@ func ServiceURL(ctx context.Context, namespace, name string, port int) (string, 
 	return fmt.Sprintf("http://%s:%d", ip, port), nil
 }
 
-// Kubectl runs kubectl with something on its standard input, and gives what it
+// Kubectl runs kubectl with something on its standard input, and returns what it
 // printed. Its error holds what kubectl complained of.
 func Kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "kubectl", args...)

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/tools/cache"
 )
 
-// Find gives the path of an Envoy binary that may be run, fetching it when the
+// Find returns the path of an Envoy binary that may be run, fetching it when the
 // machine has none. The error is one line that says what to do.
 func Find(ctx context.Context) (string, error) {
 	if path := os.Getenv("ENVOY"); path != "" {

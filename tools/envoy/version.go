@@ -19,7 +19,7 @@ func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[
 // first have it from their start.
 var floors = []version{{1, 38, 1}, {1, 37, 3}, {1, 36, 7}, {1, 35, 11}}
 
-// acceptable tells whether v is at or above the floor of its line.
+// acceptable reports whether v is at or above the floor of its line.
 func (v version) acceptable() bool {
 	newest := floors[0]
 	if v[0] != newest[0] || v[1] > newest[1] {
@@ -53,7 +53,7 @@ func parseVersion(output string) (version, error) {
 	return v, nil
 }
 
-// check runs the binary and tells whether its version will do.
+// check runs the binary and reports whether its version will do.
 func check(ctx context.Context, path string) error {
 	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
 	if err != nil {

@@ -28,7 +28,7 @@ func (f Files) merge(other Files) error {
 	return nil
 }
 
-// owned says whether this program alone writes the file, so that one which is
+// owned reports whether this program alone writes the file, so that one which is
 // there but is no longer generated has to go.
 func owned(path string) bool {
 	switch {

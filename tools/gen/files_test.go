@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// tree writes files into a new folder and gives the folder.
+// tree writes files into a new folder and returns the folder.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()

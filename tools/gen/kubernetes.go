@@ -20,7 +20,7 @@ import (
 // capture is an output rule of controller-tools that keeps what is written.
 type capture map[string]*bytes.Buffer
 
-// Open gives the buffer of an output file.
+// Open returns the buffer of an output file.
 func (c capture) Open(_ *loader.Package, name string) (io.WriteCloser, error) {
 	c[name] = &bytes.Buffer{}
 	return openBuffer{c[name]}, nil
@@ -33,7 +33,7 @@ type openBuffer struct{ *bytes.Buffer }
 func (openBuffer) Close() error { return nil }
 
 // runGenerator runs one generator of controller-tools over Go packages of the
-// tree at root and gives what it wrote, by the name it chose.
+// tree at root and returns what it wrote, by the name it chose.
 func runGenerator(root string, generator genall.Generator, pkgs ...string) (capture, error) {
 	out := capture{}
 	var complaints bytes.Buffer
@@ -91,7 +91,7 @@ func crds(root string) (Files, error) {
 	return files, nil
 }
 
-// exists says whether a folder of the repository is there.
+// exists reports whether a folder of the repository is there.
 func exists(root, dir string) bool {
 	_, err := os.Stat(filepath.Join(root, dir))
 	return !errors.Is(err, os.ErrNotExist)

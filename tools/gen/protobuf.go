@@ -113,7 +113,7 @@ func protoNames(dir string) ([]string, error) {
 	return names, err
 }
 
-// withImports gives the descriptors of the files and of all they import, each
+// withImports returns the descriptors of the files and of all they import, each
 // once and after its imports, as plugins demand.
 func withImports(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	var out []*descriptorpb.FileDescriptorProto
@@ -135,7 +135,7 @@ func withImports(files linker.Files) []*descriptorpb.FileDescriptorProto {
 	return out
 }
 
-// descriptorOf gives the file as written, comments included when it was
+// descriptorOf returns the file as written, comments included when it was
 // compiled here.
 func descriptorOf(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptorProto {
 	if compiled, ok := file.(linker.Result); ok {
@@ -145,7 +145,7 @@ func descriptorOf(file protoreflect.FileDescriptor) *descriptorpb.FileDescriptor
 }
 
 // runPlugin hands the request to a protoc plugin that is a tool of this module
-// and gives the files it answers with.
+// and returns the files it answers with.
 func runPlugin(ctx context.Context, root, name string, request *pluginpb.CodeGeneratorRequest) (Files, error) {
 	in, err := proto.Marshal(request)
 	if err != nil {

@@ -60,7 +60,7 @@ func rules(root string) (_ Files, err error) {
 	return Files{rulesFile: append([]byte(header), list...)}, nil
 }
 
-// rulesOf gives the rules of a generated ClusterRole as YAML.
+// rulesOf returns the rules of a generated ClusterRole as YAML.
 func rulesOf(role []byte) ([]byte, error) {
 	if bytes.Count(role, []byte("---\n")) != 1 {
 		return nil, errors.New("a +kubebuilder:rbac marker names a namespace or a role of its own; leave that out: the chart takes one list of rules, and says itself in which namespaces they hold")
@@ -72,7 +72,7 @@ func rulesOf(role []byte) ([]byte, error) {
 	return yaml.Marshal(parsed.Rules)
 }
 
-// markers gives every marker of the marked folders' Go code, tests left out,
+// markers returns every marker of the marked folders' Go code, tests left out,
 // as lines of Go.
 func markers(root string) ([]string, error) {
 	var out []string
@@ -95,7 +95,7 @@ func markers(root string) ([]string, error) {
 	return out, nil
 }
 
-// markersIn gives the markers of one file, each after a line directive.
+// markersIn returns the markers of one file, each after a line directive.
 func markersIn(path string) ([]string, error) {
 	files := token.NewFileSet()
 	parsed, err := parser.ParseFile(files, path, nil, parser.ParseComments)

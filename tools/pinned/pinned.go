@@ -31,7 +31,7 @@ type Module struct {
 	Cache string
 }
 
-// Programs gives the folder with the programs, each under the last word of its import
+// Programs returns the folder with the programs, each under the last word of its import
 // path, and compiles them first when the cache has none of these pins.
 func (m Module) Programs(ctx context.Context) (string, error) {
 	name, err := m.hash()
@@ -46,7 +46,7 @@ func (m Module) Programs(ctx context.Context) (string, error) {
 	})
 }
 
-// Source gives the folder with the source of one of the modules that the go.mod requires.
+// Source returns the folder with the source of one of the modules that the go.mod requires.
 func (m Module) Source(ctx context.Context, module string) (string, error) {
 	source, err := m.command(ctx, "list", "-m", "-f", "{{.Dir}}", module)
 	if err == nil && source == "" { // The module is not in the module cache yet.
@@ -74,7 +74,7 @@ func (m Module) hash() (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:12], nil
 }
 
-// command runs the go command and gives what it says.
+// command runs the go command and returns what it says.
 func (m Module) command(ctx context.Context, args ...string) (string, error) {
 	var out, wrong bytes.Buffer
 	c := m.goes(ctx, args...)
@@ -85,7 +85,7 @@ func (m Module) command(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// goes gives the go command in the module's folder.
+// goes returns the go command in the module's folder.
 func (m Module) goes(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "go", args...)
 	c.Dir = m.Folder

@@ -21,7 +21,7 @@ type Response struct {
 	Removed []string
 }
 
-// Message gives the response as protobuf has it.
+// Message returns the response as protobuf has it.
 func (r *Response) Message() *discoveryv3.DeltaDiscoveryResponse {
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: r.Type, Nonce: r.Nonce, RemovedResources: r.Removed}
 	for _, one := range r.Resources {
@@ -36,7 +36,7 @@ func (r *Response) ProtoReflect() protoreflect.Message { return r.Message().Prot
 // Fields of a DeltaDiscoveryResponse.
 const typeField, nonceField, removedField = 4, 5, 6
 
-// Pieces gives the response as written, in pieces that follow each other. Those of
+// Pieces returns the response as written, in pieces that follow each other. Those of
 // resources that were written before (translate.Resource.Encoded) are shared with
 // other responses: read only.
 func (r *Response) Pieces() ([][]byte, error) {

@@ -16,11 +16,11 @@ type Status struct {
 	Rejected, Error string
 }
 
-// InFlight tells whether a version was sent that the client has neither accepted
+// InFlight reports whether a version was sent that the client has neither accepted
 // nor refused.
 func (s Status) InFlight() bool { return s.Sent != "" && s.Sent != s.Acked && s.Sent != s.Rejected }
 
-// Statuses gives the state of the subscriptions that which chooses, all if it is
+// Statuses returns the state of the subscriptions that which chooses, all if it is
 // nil, sorted by type and name, added to a list.
 func (s *Stream) Statuses(to []Status, which func(typeURL, name string) bool) []Status {
 	from := len(to)

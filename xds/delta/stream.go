@@ -32,7 +32,7 @@ type Stream struct {
 	nonces uint64
 }
 
-// New gives a stream on which resources of these types may be asked for, to be
+// New returns a stream on which resources of these types may be asked for, to be
 // sent in this order. The function allows returns an error, which ends the
 // stream, for a name that this client may not have.
 func New(types []string, allows func(typeURL, name string) error) *Stream {
@@ -43,10 +43,10 @@ func New(types []string, allows func(typeURL, name string) error) *Stream {
 // ends.
 type InvalidError struct{ Reason string }
 
-// Error says which rule was broken.
+// Error returns which rule was broken.
 func (e *InvalidError) Error() string { return e.Reason }
 
-// Receive takes in a request, and tells whether it settled the response that
+// Receive takes in a request, and reports whether it settled the response that
 // was under way: by accepting or by refusing it. An error ends the stream: an
 // *InvalidError, or what allows gave.
 func (s *Stream) Receive(r *discoveryv3.DeltaDiscoveryRequest) (settled bool, err error) {
@@ -83,7 +83,7 @@ func (s *Stream) Receive(r *discoveryv3.DeltaDiscoveryRequest) (settled bool, er
 	return subs.settle(r), nil
 }
 
-// Due tells whether Next would give a response. It costs one pass over names and
+// Due reports whether Next would give a response. It costs one pass over names and
 // resources, and keeps nothing.
 func (s *Stream) Due(resources []translate.Resource) bool {
 	return slices.ContainsFunc(s.byType, func(subs *subscriptions) bool {
@@ -91,7 +91,7 @@ func (s *Stream) Due(resources []translate.Resource) bool {
 	})
 }
 
-// Next gives the response that is due now, of the first type that has one, given
+// Next returns the response that is due now, of the first type that has one, given
 // all resources that there are for this client, sorted by type and name. Nil when
 // there is none: the client has everything, has refused it, or has not answered
 // the last one.

@@ -54,7 +54,7 @@ func must(t *testing.T, s *delta.Stream, r *discoveryv3.DeltaDiscoveryRequest) {
 }
 
 // expect takes the next response and compares it with name=version, or -name
-// for a removal. It gives the response.
+// for a removal. It returns the response.
 func expect(t *testing.T, s *delta.Stream, resources []translate.Resource, want ...string) *delta.Response {
 	t.Helper()
 	lacks := s.Due(resources)

@@ -60,7 +60,7 @@ type pending struct {
 	sent, withdraw []*known
 }
 
-// find gives the place of a name.
+// find returns the place of a name.
 func (s *subscriptions) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(s.names, name, func(k *known, name string) int { return cmp.Compare(k.name, name) })
 }
@@ -174,12 +174,12 @@ func (k *known) refuse(version, why string) {
 	r.all = append(r.all, version)
 }
 
-// refused tells whether the client has refused a version.
+// refused reports whether the client has refused a version.
 func (k *known) refused(version string) bool {
 	return k.refusals != nil && slices.Contains(k.refusals.all, version)
 }
 
-// needs tells whether the client is to be sent a version. Parts of what is put
+// needs reports whether the client is to be sent a version. Parts of what is put
 // together must be what the client was sent last, so they are sent when they
 // differ from it. Anything else is not sent if it was ever refused.
 func (s *subscriptions) needs(k *known, version string) bool {
@@ -210,7 +210,7 @@ func (s *subscriptions) each(resources []translate.Resource, f func(*known, *tra
 	}
 }
 
-// lacks tells whether there is anything that the client is to be told.
+// lacks reports whether there is anything that the client is to be told.
 func (s *subscriptions) lacks(resources []translate.Resource) bool {
 	found := false
 	s.each(resources, func(k *known, r *translate.Resource) bool {
@@ -224,7 +224,7 @@ func (s *subscriptions) lacks(resources []translate.Resource) bool {
 	return found
 }
 
-// due gives what the client lacks, without a nonce, and notes it as under way.
+// due returns what the client lacks, without a nonce, and notes it as under way.
 func (s *subscriptions) due(resources []translate.Resource) *Response {
 	response, under := &Response{Type: s.typeURL}, &pending{}
 	s.each(resources, func(k *known, r *translate.Resource) bool {

@@ -52,7 +52,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.View == nil || c.Client == nil:
@@ -126,7 +126,7 @@ func New(c Config) (*Endpoint, error) {
 // when a route server starts.
 const questionsEach = 64
 
-// strangerIn gives the stranger that has opened a stream.
+// strangerIn returns the stranger that has opened a stream.
 func strangerIn(ctx context.Context) callers.Caller {
 	if from, ok := peer.FromContext(ctx); ok {
 		return callers.At(from.Addr.String())
@@ -149,11 +149,11 @@ func (e *Endpoint) noting(identify func(context.Context, string) (serve.Peer, er
 // Address is where the endpoint listens, as host:port.
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
-// Sidecars gives what each connected sidecar has acknowledged, sorted by
+// Sidecars returns what each connected sidecar has acknowledged, sorted by
 // namespace and pod. It makes an Endpoint an api.Sidecars.
 func (e *Endpoint) Sidecars() []api.Sidecar { return SidecarsOf(e.Server.Acks()) }
 
-// Acknowledged gives a channel that is closed when Sidecars has news. It makes an
+// Acknowledged returns a channel that is closed when Sidecars has news. It makes an
 // Endpoint an api.Acknowledging.
 func (e *Endpoint) Acknowledged() <-chan struct{} { return e.Server.Acknowledged() }
 

@@ -109,7 +109,7 @@ func (c *cluster) token(audience string, to *authenticationv1.BoundObjectReferen
 	return request.Status.Token
 }
 
-// deployed makes a Deployment's ReplicaSet and gives what a pod of it has as
+// deployed makes a Deployment's ReplicaSet and returns what a pod of it has as
 // owner.
 func (c *cluster) deployed(name string) []metav1.OwnerReference {
 	set := c.replicaSet(name+"-5f6d", owner("apps/v1", "Deployment", name, "uid-of-"+types.UID(name)))

@@ -30,7 +30,7 @@ func newAnswers(keepFor time.Duration, clock func() time.Time) *answers {
 	return &answers{keepFor: keepFor, clock: clock, known: map[string]known{}}
 }
 
-// get gives what is known of a UID, or asks. Two callers may ask at once.
+// get returns what is known of a UID, or asks. Two callers may ask at once.
 func (a *answers) get(uid string, ask func() (table.Workload, error)) (table.Workload, error) {
 	now := a.clock()
 	a.mu.Lock()

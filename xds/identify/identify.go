@@ -42,7 +42,7 @@ const (
 	askTimeout = 4 * time.Second
 )
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Verify == nil || c.Pods == nil || c.ReplicaSets == nil:
@@ -59,7 +59,7 @@ type Identifier struct {
 	pods, replicaSets *answers
 }
 
-// New gives an Identifier.
+// New returns an Identifier.
 func New(c Config) (*Identifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func New(c Config) (*Identifier, error) {
 	return &Identifier{Config: c, pods: newAnswers(c.CacheFor, c.Clock), replicaSets: newAnswers(c.CacheFor, c.Clock)}, nil
 }
 
-// Identify tells whose token it is. Its errors are gRPC statuses:
+// Identify returns whose token it is. Its errors are gRPC statuses:
 // Unauthenticated for a token that is nobody's, PermissionDenied for one of a
 // pod that has no baseline, Unavailable when that could not be found out.
 func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, error) {
@@ -94,7 +94,7 @@ func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, er
 	return serve.Peer{Workload: workload, Namespace: identity.Namespace, Pod: identity.PodName, UID: identity.PodUID}, nil
 }
 
-// ofPod gives the workload of a pod.
+// ofPod returns the workload of a pod.
 func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table.Workload, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -114,7 +114,7 @@ func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table
 	})
 }
 
-// ofReplicaSet gives the workload whose ReplicaSet this is.
+// ofReplicaSet returns the workload whose ReplicaSet this is.
 func (i *Identifier) ofReplicaSet(ctx context.Context, namespace string, ref metav1.OwnerReference) (table.Workload, error) {
 	set, err := i.ReplicaSets.ReplicaSets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if err != nil {
@@ -148,7 +148,7 @@ func noBaseline(namespace, name string) error {
 	return status.Errorf(codes.PermissionDenied, "%s/%s belongs to no Deployment or Argo Rollout, so nothing is routed for it", namespace, name)
 }
 
-// unread says what it means that an object could not be read.
+// unread returns what it means that an object could not be read.
 func unread(what string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return status.Errorf(codes.Unauthenticated, "%s is gone", what)

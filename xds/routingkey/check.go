@@ -54,7 +54,7 @@ func Check(key string) []Defect {
 	return out
 }
 
-// defect says why the form cannot carry the key, or "". What holds in every form comes
+// defect returns why the form cannot carry the key, or "". What holds in every form comes
 // first, so that forms agree on the reason where they can.
 func (f Form) defect(key string) string {
 	switch {

@@ -29,7 +29,7 @@ const (
 	noKey      = `|\C*`
 )
 
-// Extractions gives one extraction for each place that may hold a key, first in
+// Extractions returns one extraction for each place that may hold a key, first in
 // precedence first. Of is what they mean together.
 func Extractions(custom []string) []Extraction {
 	counted := pair + `(` + baggageValue + `)` + ows

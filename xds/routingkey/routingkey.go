@@ -18,7 +18,7 @@ const (
 	property  = ";"
 )
 
-// Of gives the routing key of a request, or "" when it has none. The function
+// Of returns the routing key of a request, or "" when it has none. The function
 // lines gives the values of all header lines of a name (lower case), in order,
 // with or without white space at their ends; custom lists further headers whose
 // whole value is a key, by precedence. Those that CheckHeader refuses do not count.
@@ -55,7 +55,7 @@ func Find(lines func(name string) []string, custom []string) (key, header string
 	return "", ""
 }
 
-// single gives the value of a header that is no list, "" when there are several.
+// single returns the value of a header that is no list, "" when there are several.
 func single(lines []string) string {
 	value := strings.Join(lines, separator)
 	if strings.Contains(value, separator) {
@@ -64,7 +64,7 @@ func single(lines []string) string {
 	return trim(value)
 }
 
-// members gives the values of the members that count, in order. A value ends at
+// members returns the values of the members that count, in order. A value ends at
 // stop, when that is not empty.
 func members(lines []string, stop string) []string {
 	var values []string
@@ -97,7 +97,7 @@ func last(values []string) string {
 	return sound(values[len(values)-1])
 }
 
-// sound gives the value if it may be a key, else "".
+// sound returns the value if it may be a key, else "".
 func sound(value string) string {
 	if len(value) >= MaxLength {
 		return ""

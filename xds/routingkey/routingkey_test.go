@@ -80,7 +80,7 @@ func TestHeadersThatCannotCarryAKeyAreRefused(t *testing.T) {
 // "." matches bytes that are not UTF-8.
 var goSyntax = strings.NewReplacer(`\C`, `(?s:.)`)
 
-// patterns gives the two that an extraction has.
+// patterns returns the two that an extraction has.
 func patterns() map[string]func(routingkey.Extraction) string {
 	return map[string]func(routingkey.Extraction) string{
 		"quick": func(e routingkey.Extraction) string { return e.Pattern },

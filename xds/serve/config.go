@@ -50,7 +50,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// Validate tells what is wrong with a Config, or nil.
+// Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
 	switch {
 	case c.Sessions == nil:

@@ -40,7 +40,7 @@ func newFollower(view View, logger *slog.Logger) *follower {
 	}
 }
 
-// acquire gives the translation of a workload, up to date. It is kept so until it
+// acquire returns the translation of a workload, up to date. It is kept so until it
 // is released.
 func (f *follower) acquire(w table.Workload) *translation {
 	f.mu.Lock()
@@ -98,7 +98,7 @@ func (f *follower) follow(ctx context.Context) {
 	}
 }
 
-// catchUp brings all to the newest table, and gives the channel that is closed
+// catchUp brings all to the newest table, and returns the channel that is closed
 // when there is a newer one.
 func (f *follower) catchUp() <-chan struct{} {
 	f.mu.Lock()
@@ -169,7 +169,7 @@ func (f *follower) update(one *translation, was, t table.Table, changes []table.
 	}
 }
 
-// reached gives the version that is due in the newest table, and the newest
+// reached returns the version that is due in the newest table, and the newest
 // position at which the given one was.
 func (f *follower) reached(one *translation, version string) (due string, at event.Pos) {
 	f.catchUp()

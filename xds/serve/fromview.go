@@ -17,7 +17,7 @@ import (
 
 // View is the newest routing table: routeserver/view has one.
 type View interface {
-	// Current gives the newest table and a channel that is closed when there is
+	// Current returns the newest table and a channel that is closed when there is
 	// a newer one.
 	Current() (table.Table, <-chan struct{})
 }
@@ -34,7 +34,7 @@ type ViewConfig struct {
 	Logger *slog.Logger
 }
 
-// Validate tells what is wrong with a ViewConfig, or nil.
+// Validate returns what is wrong with a ViewConfig, or nil.
 func (c ViewConfig) Validate() error {
 	if c.View == nil || c.Identify == nil {
 		return errors.New("xds: ViewConfig needs a View and Identify")

@@ -129,7 +129,7 @@ var hostile = map[string]func(i int) *discoveryv3.DeltaDiscoveryRequest{
 	"nothing": func(int) *discoveryv3.DeltaDiscoveryRequest { return &discoveryv3.DeltaDiscoveryRequest{} },
 }
 
-// heap gives the bytes in use, after garbage is collected.
+// heap returns the bytes in use, after garbage is collected.
 func heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

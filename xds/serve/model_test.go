@@ -254,7 +254,7 @@ func (p *player) changeMind(request *discoveryv3.DeltaDiscoveryRequest) {
 	}
 }
 
-// converged says what it lacks, "" for nothing. Call it when it does not play.
+// converged returns what it lacks, "" for nothing. Call it when it does not play.
 func (p *player) converged(server map[[2]string]string) string {
 	for k := range p.asked {
 		if want := server[k]; p.has[k] != want && (k[0] == translate.PartType || !p.refused[[3]string{k[0], k[1], want}]) {

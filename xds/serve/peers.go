@@ -118,7 +118,7 @@ func (p *peers) holds(e *entry, names, bytes int) error {
 	return nil
 }
 
-// report takes over what is known of a stream's receipts, and tells whether one of
+// report takes over what is known of a stream's receipts, and reports whether one of
 // them was refused.
 func (e *entry) report(state *delta.Stream, which func(typeURL, name string) bool) (refused bool) {
 	e.mu.Lock()
@@ -127,7 +127,7 @@ func (e *entry) report(state *delta.Stream, which func(typeURL, name string) boo
 	return slices.ContainsFunc(e.statuses, func(st Status) bool { return st.Rejected != "" })
 }
 
-// receipts gives a copy.
+// receipts returns a copy.
 func (e *entry) receipts() []Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,12 +151,12 @@ func (e *entry) ack(st Status) Ack {
 	return ack
 }
 
-// Acknowledged gives a channel that is closed when a client has accepted or refused
+// Acknowledged returns a channel that is closed when a client has accepted or refused
 // something since, has asked for something, or has left: when Acks has news. That a
 // newer table changes nothing for a client is none.
 func (s *Server) Acknowledged() <-chan struct{} { return s.peers.acknowledged.Next() }
 
-// Acks gives what every connected client has of every resource that it asked for
+// Acks returns what every connected client has of every resource that it asked for
 // and that its session's Receipt chooses: with FromView its routes, as one resource
 // or as the head of their parts, which is the one that is acknowledged. They are
 // sorted by workload, pod and resource. A client that has two streams is there

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// ackOf gives the one acknowledgement of a server, once it holds.
+// ackOf returns the one acknowledgement of a server, once it holds.
 func ackOf(t *testing.T, server *serve.Server, what string, holds func(serve.Ack) bool) serve.Ack {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {

@@ -45,7 +45,7 @@ func identify(_ context.Context, token string) (serve.Peer, error) {
 	return serve.Peer{Workload: w, Namespace: "hotrod", Pod: pod, UID: "uid-" + pod}, nil
 }
 
-// start runs a server on a board and gives a connection to it.
+// start runs a server on a board and returns a connection to it.
 func start(t *testing.T, board *xdstest.Board, config serve.Config) (*serve.Server, *grpc.ClientConn) {
 	t.Helper()
 	sessions, err := serve.FromView(serve.ViewConfig{View: board.View, Identify: identify})

@@ -29,7 +29,7 @@ type Server struct {
 	untold atomic.Int64
 }
 
-// New gives a server. The error is Validate's, or that of a metric that could
+// New returns a server. The error is Validate's, or that of a metric that could
 // not be registered.
 func New(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {

@@ -48,7 +48,7 @@ type Session struct {
 
 // Source has the resources for one peer.
 type Source interface {
-	// Resources gives what there is now, and a channel that is closed when it is
+	// Resources returns what there is now, and a channel that is closed when it is
 	// worth asking again. The resources are sorted by type and name. Nil (not
 	// empty) ones: nothing is known yet.
 	Resources() ([]translate.Resource, <-chan struct{})
@@ -56,7 +56,7 @@ type Source interface {
 
 // Sessions lets peers in.
 type Sessions interface {
-	// Open gives the session of whoever holds the token. An error should be a
+	// Open returns the session of whoever holds the token. An error should be a
 	// gRPC status: Unauthenticated or PermissionDenied when asking again is no
 	// use, Unavailable when it is.
 	Open(ctx context.Context, token string) (Session, error)

@@ -107,7 +107,7 @@ func (s *stream) receive() <-chan received {
 	return requests
 }
 
-// clientLeft gives what the end of the requests means: a client that goes is no
+// clientLeft returns what the end of the requests means: a client that goes is no
 // error.
 func clientLeft(err error) error {
 	if status.Code(err) == codes.ResourceExhausted {

@@ -69,14 +69,14 @@ func (t *translation) supersede(last event.Pos) {
 	}
 }
 
-// update brings the routes to a table, given what changed. It tells whether that
+// update brings the routes to a table, given what changed. It reports whether that
 // went well; if not, they stay as they were.
 func (t *translation) update(newest table.Table, changes []table.Change) bool {
 	routes, err := t.routes.Updated(newest, changes)
 	return t.set(routes, err)
 }
 
-// remake makes the routes from scratch. It tells whether that went well.
+// remake makes the routes from scratch. It reports whether that went well.
 func (t *translation) remake(newest table.Table) bool {
 	return t.set(translate.Translate(newest, t.workload))
 }
@@ -117,7 +117,7 @@ func (t *translation) noteDue(version string) {
 	t.due = append(t.due, dueAt{version: version})
 }
 
-// find gives the place of a version that was due. The newest are asked for most.
+// find returns the place of a version that was due. The newest are asked for most.
 // The history's lock is held.
 func (t *translation) find(version string) int {
 	for i := len(t.due) - 1; i >= 0; i-- {
@@ -134,7 +134,7 @@ func (t *translation) publish(next *offer) {
 	close(t.offer.Swap(next).changed)
 }
 
-// reached gives the version that is due, and the newest position at which the
+// reached returns the version that is due, and the newest position at which the
 // given one was; newest is the position of the table that all is kept at.
 func (t *translation) reached(version string, newest event.Pos) (due string, at event.Pos) {
 	t.history.Lock()
@@ -152,7 +152,7 @@ func (t *translation) reached(version string, newest event.Pos) (due string, at 
 	return due, t.due[i].pos
 }
 
-// overdue gives the moment since which the given version is not the one due; zero
+// overdue returns the moment since which the given version is not the one due; zero
 // if it is, or nobody knows.
 func (t *translation) overdue(version string) time.Time {
 	t.history.Lock()

@@ -9,7 +9,7 @@ import (
 
 // Bundles has whom clients are to trust: eventbus/trust has one.
 type Bundles interface {
-	// Bundle gives the authorities, as PEM, nil while they are not known, and a channel
+	// Bundle returns the authorities, as PEM, nil while they are not known, and a channel
 	// that is closed when there are others.
 	Bundle() ([]byte, <-chan struct{})
 }

@@ -75,7 +75,7 @@ func ReadPart(w table.Workload, r Resource) (int, *Part, error) {
 	return i, p, nil
 }
 
-// PlaceOf tells which part of a workload has a name.
+// PlaceOf returns which part of a workload has a name.
 func PlaceOf(w table.Workload, name string) (int, error) {
 	label, ok := strings.CutPrefix(name, RouteName(w)+"/")
 	i, err := strconv.ParseUint(label, 16, 8)

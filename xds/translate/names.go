@@ -82,7 +82,7 @@ func PartNames(w table.Workload) []string {
 	return append(names, HeadName(w)) // "h" comes after all digits of parts
 }
 
-// partLabel gives two hexadecimal digits, 00 to 3f.
+// partLabel returns two hexadecimal digits, 00 to 3f.
 func partLabel(i int) string {
 	const digits = "0123456789abcdef"
 	return string([]byte{digits[i>>4&15], digits[i&15]})

@@ -46,7 +46,7 @@ func newHead(w table.Workload, says heading) (*Head, error) {
 	return &Head{workload: w, says: says, content: content, hash: sha256.Sum256(content)}, nil
 }
 
-// newPart gives the part with these entries, which are sorted; nil without any.
+// newPart returns the part with these entries, which are sorted; nil without any.
 func newPart(w table.Workload, i int, input, entries []byte) (*Part, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -81,7 +81,7 @@ func partIn(r Resource, hash [32]byte) (*Part, error) {
 	return p, nil
 }
 
-// edited gives a part with some entries changed; p may be nil, and so may the
+// edited returns a part with some entries changed; p may be nil, and so may the
 // result be. When nothing changes it is p itself.
 func (p *Part) edited(w table.Workload, i int, input []byte, changes map[string][]byte) (*Part, error) {
 	values := make([]string, 0, len(changes))

@@ -307,7 +307,7 @@ func TestNamesOfParts(t *testing.T) {
 	}
 }
 
-// damaged gives a resource with other content under its name and version.
+// damaged returns a resource with other content under its name and version.
 func damaged(r Resource, change func([]byte) []byte) Resource {
 	return written(r.Type, r.Name, r.Version, change(slices.Clone(r.Any.Value)))
 }

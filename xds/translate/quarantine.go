@@ -9,7 +9,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// StandIn gives what a proxy uses of a part that it refused: for each of the
+// StandIn returns what a proxy uses of a part that it refused: for each of the
 // part's match values what it had for it in the part that it last accepted, which
 // may be nil; and for the others a refusal with ReasonRefused, so that no key that
 // is known goes to the baseline, but for those that are to go there. What the refused
@@ -66,7 +66,7 @@ func Differing(p, from *Part) []string {
 	return slices.Compact(names)
 }
 
-// byValue gives the entries of a part, which may be nil.
+// byValue returns the entries of a part, which may be nil.
 func (p *Part) byValue() (map[string][]byte, error) {
 	if p == nil {
 		return nil, nil
@@ -79,7 +79,7 @@ func (p *Part) byValue() (map[string][]byte, error) {
 	return out, err
 }
 
-// sandboxIn gives the name of the sandbox that an entry is for, as far as it can be
+// sandboxIn returns the name of the sandbox that an entry is for, as far as it can be
 // read, and whether its requests are kept at the baseline.
 func sandboxIn(raw []byte) (name string, kept bool) {
 	route, err := routeIn(raw)

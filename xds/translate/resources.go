@@ -27,7 +27,7 @@ type Resource struct {
 // table: the control plane has not been reached yet.
 const NoTable = "none"
 
-// Resources gives what a plain Envoy of one workload is to have: its
+// Resources returns what a plain Envoy of one workload is to have: its
 // RouteConfiguration, the one resource in the list. A workload without rules gets
 // one that leads everything to the baseline. The table must be whole. The error
 // names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
@@ -40,7 +40,7 @@ func Resources(t table.Table, w table.Workload) ([]Resource, error) {
 	return []Resource{whole}, err
 }
 
-// Baseline gives the resources that lead everything to the baseline, for a
+// Baseline returns the resources that lead everything to the baseline, for a
 // sidecar that has never reached the control plane. Its answers, when asked,
 // name the version NoTable.
 func Baseline(w table.Workload) ([]Resource, error) {
@@ -52,7 +52,7 @@ func Baseline(w table.Workload) ([]Resource, error) {
 	return []Resource{whole}, err
 }
 
-// written gives a resource with these contents. Everything it holds shares one
+// written returns a resource with these contents. Everything it holds shares one
 // piece of memory.
 func written(typeURL, name, version string, content ...[]byte) Resource {
 	size := total(content)

@@ -70,7 +70,7 @@ func (h heading) removed() []string {
 	return names
 }
 
-// mapInput gives what the map is looked up by.
+// mapInput returns what the map is looked up by.
 func mapInput() (*xdscorev3.TypedExtensionConfig, error) {
 	input, err := packed(&networkv3.FilterStateInput{Key: FilterStateKey})
 	if err != nil {

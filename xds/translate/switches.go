@@ -26,7 +26,7 @@ const (
 	ExplainHeader = "sd-explain"
 )
 
-// switchOn gives the route for no match of a virtual host that headOf made four forms,
+// switchOn returns the route for no match of a virtual host that headOf made four forms,
 // which differ in the filters that they switch on. It is done where the parts are put
 // together, as forAll is, so that the forms come with the program whose proxy has these
 // filters. custom are the headers that carry keys.

@@ -174,7 +174,7 @@ func TestTheVersionChangesExactlyWithTheContent(t *testing.T) {
 // outcome is what a request meets.
 type outcome struct{ cluster, destination, reason, routed string }
 
-// expected says from the rules, one after the other, what a request meets.
+// expected returns from the rules, one after the other, what a request meets.
 func expected(rules []*table.Rule, port uint32, key string) outcome {
 	for _, r := range rules {
 		for _, m := range r.Mappings {

@@ -19,7 +19,7 @@ type Translation struct {
 	version  string
 }
 
-// Translate gives the routes of a workload. The table must be whole. The error
+// Translate returns the routes of a workload. The table must be whole. The error
 // names the sandbox whose rule has no form in protobuf (text that is not UTF-8).
 func Translate(t table.Table, w table.Workload) (Translation, error) {
 	empty, err := emptyRoutes(w, headingOf(t, w))
@@ -35,7 +35,7 @@ func Translate(t table.Table, w table.Workload) (Translation, error) {
 	return empty.with(&all)
 }
 
-// Updated gives the routes at another version of the table. The changes are what
+// Updated returns the routes at another version of the table. The changes are what
 // table.Diff gives for this workload, from the table of the old routes to t.
 // Only what changed is written anew.
 func (r Translation) Updated(t table.Table, changes []table.Change) (Translation, error) {
@@ -58,7 +58,7 @@ func (r Translation) Updated(t table.Table, changes []table.Change) (Translation
 	return r.with(&changed)
 }
 
-// with gives the routes with some entries changed.
+// with returns the routes with some entries changed.
 func (r Translation) with(changed *edits) (Translation, error) {
 	for i, changes := range changed {
 		if changes == nil {
@@ -97,12 +97,12 @@ func emptyRoutes(w table.Workload, says heading) (Translation, error) {
 // exactly when one of them does, or a part.
 func (r Translation) Version() string { return r.version }
 
-// Head gives the head as a resource of PartType.
+// Head returns the head as a resource of PartType.
 func (r Translation) Head() Resource {
 	return written(PartType, HeadName(r.workload), r.version, r.head.content)
 }
 
-// Parts gives the parts that there are, as resources of PartType sorted by name.
+// Parts returns the parts that there are, as resources of PartType sorted by name.
 func (r Translation) Parts() []Resource {
 	out := make([]Resource, 0, PartCount)
 	for _, p := range r.parts {
@@ -113,6 +113,6 @@ func (r Translation) Parts() []Resource {
 	return out
 }
 
-// Whole gives all in one: the RouteConfiguration, as Compose makes it of Head and
+// Whole returns all in one: the RouteConfiguration, as Compose makes it of Head and
 // Parts. Each call writes it anew.
 func (r Translation) Whole() (Resource, error) { return Compose(r.head, &r.parts) }

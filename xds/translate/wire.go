@@ -78,7 +78,7 @@ func fields(message []byte, each func(number protowire.Number, raw, value []byte
 	return nil
 }
 
-// only gives what is in a message's one field of a number.
+// only returns what is in a message's one field of a number.
 func only(message []byte, number protowire.Number) ([]byte, error) {
 	var found []byte
 	err := fields(message, func(n protowire.Number, _, value []byte) error {

@@ -20,7 +20,7 @@ type Board struct {
 	facts *Facts
 }
 
-// NewBoard gives a board with an empty log and a view that is cold until
+// NewBoard returns a board with an empty log and a view that is cold until
 // Complete. Both end with the test.
 func NewBoard(t *testing.T) *Board {
 	t.Helper()

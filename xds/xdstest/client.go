@@ -121,7 +121,7 @@ func (c *Client) receive() (*discoveryv3.DeltaDiscoveryResponse, error) {
 	return c.rpc.Recv()
 }
 
-// Served waits for a response and tells whether there was one, or the stream
+// Served waits for a response and reports whether there was one, or the stream
 // ended.
 func (c *Client) Served() bool {
 	_, err := c.receive()

@@ -24,7 +24,7 @@ type Facts struct {
 	ended chan error
 }
 
-// OpenFacts gives an empty log and a view that is cold until Complete. Close ends them.
+// OpenFacts returns an empty log and a view that is cold until Complete. Close ends them.
 func OpenFacts(ctx context.Context) (*Facts, error) {
 	log := memory.New()
 	if _, err := log.Begin(ctx, event.Mark{}); err != nil {
@@ -40,7 +40,7 @@ func OpenFacts(ctx context.Context) (*Facts, error) {
 	return f, nil
 }
 
-// Close ends the view, and gives what it died of if it had died before.
+// Close ends the view, and returns what it died of if it had died before.
 func (f *Facts) Close() error {
 	f.stop()
 	return <-f.ended

@@ -32,7 +32,7 @@ type Claim struct {
 	Subject string `json:"sub"`
 }
 
-// Account gives the service account, as namespace/name; "" when it is none's.
+// Account returns the service account, as namespace/name; "" when it is none's.
 func (c Claim) Account() string {
 	name, ok := strings.CutPrefix(c.Subject, userPrefix)
 	if !ok {

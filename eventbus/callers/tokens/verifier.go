@@ -46,7 +46,7 @@ type Identity struct {
 	PodName, PodUID string
 }
 
-// String gives the service account as namespace/name.
+// String returns the service account as namespace/name.
 func (i Identity) String() string { return i.Namespace + "/" + i.ServiceAccount }
 
 // Config says how tokens are verified.
@@ -74,7 +74,7 @@ const (
 	reviewTimeout = 4 * time.Second
 )
 
-// Validate says what is wrong with the configuration, if anything.
+// Validate returns what is wrong with the configuration, if anything.
 func (c Config) Validate() error {
 	switch {
 	case c.Reviews == nil:
@@ -104,7 +104,7 @@ type answer struct {
 	until    time.Time
 }
 
-// New gives a verifier.
+// New returns a verifier.
 func New(c Config) (*Verifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func New(c Config) (*Verifier, error) {
 // not.
 type Admit func() (leave func(), err error)
 
-// Verify tells whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
+// Verify returns whose token it is. ErrUnknown when it is nobody's, ErrUnchecked
 // when that could not be found out.
 func (v *Verifier) Verify(ctx context.Context, token string) (Identity, error) {
 	return v.VerifyAdmitted(ctx, token, func() (func(), error) { return func() {}, nil })
@@ -207,7 +207,7 @@ func identityOf(user authenticationv1.UserInfo) (Identity, error) {
 	}, nil
 }
 
-// only gives the one value there is; several would not name one pod.
+// only returns the one value there is; several would not name one pod.
 func only(values authenticationv1.ExtraValue) string {
 	if len(values) != 1 {
 		return ""

@@ -100,7 +100,7 @@ func pod(t *testing.T) *corev1.Pod {
 	return p
 }
 
-// tokenOf gives a token as the kubelet would project it; of no pod for nil.
+// tokenOf returns a token as the kubelet would project it; of no pod for nil.
 func tokenOf(t *testing.T, namespace string, of *corev1.Pod, audiences ...string) string {
 	t.Helper()
 	seconds := int64(600)

@@ -28,13 +28,13 @@ const ReasonServiceSilent = "ServiceSilent"
 // +kubebuilder:object:generate=false
 type Conditioned interface {
 	metav1.Object
-	// StatusConditions gives the place of the object's conditions, never nil.
+	// StatusConditions returns the place of the object's conditions, never nil.
 	StatusConditions() *[]StatusCondition
-	// ConditionTypes gives the condition types that are always all present.
+	// ConditionTypes returns the condition types that are always all present.
 	ConditionTypes() []string
 }
 
-// FindCondition gives the condition of a type, or nil. What it gives is part
+// FindCondition returns the condition of a type, or nil. What it gives is part
 // of conds, not a copy.
 func FindCondition(conds []StatusCondition, conditionType string) *StatusCondition {
 	i := slices.IndexFunc(conds, func(c StatusCondition) bool { return c.Type == conditionType })
@@ -44,7 +44,7 @@ func FindCondition(conds []StatusCondition, conditionType string) *StatusConditi
 	return &conds[i]
 }
 
-// IsTrue says whether the condition of a type is there, is True, and was found
+// IsTrue reports whether the condition of a type is there, is True, and was found
 // out about the given generation of the object or a newer one.
 func IsTrue(conds []StatusCondition, conditionType string, generation int64) bool {
 	c := FindCondition(conds, conditionType)
@@ -52,7 +52,7 @@ func IsTrue(conds []StatusCondition, conditionType string, generation int64) boo
 }
 
 // SetCondition puts c in place of the condition of its type, or adds it, and
-// says whether anything changed. c.LastTransitionTime is the present time; it
+// reports whether anything changed. c.LastTransitionTime is the present time; it
 // is taken only when the status differs from what was there before.
 func SetCondition(conds *[]StatusCondition, c metav1.Condition) bool {
 	want := fromMeta(c)
@@ -69,7 +69,7 @@ func SetCondition(conds *[]StatusCondition, c metav1.Condition) bool {
 	return changed
 }
 
-// CompleteConditions gives conds with every one of types present, in the order
+// CompleteConditions returns conds with every one of types present, in the order
 // of types; conditions of other types follow in the order they had. A type that
 // was absent becomes Unknown, reason Pending, at the given generation, since
 // now. conds itself is not changed.
@@ -97,7 +97,7 @@ func CompleteConditions(conds []StatusCondition, types []string, generation int6
 	return out
 }
 
-// fromMeta gives a condition of Kubernetes' own API in the published form.
+// fromMeta returns a condition of Kubernetes' own API in the published form.
 func fromMeta(c metav1.Condition) StatusCondition {
 	return StatusCondition{
 		Type:               c.Type,

@@ -15,12 +15,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// at gives a time, so many seconds after a fixed one.
+// at returns a time, so many seconds after a fixed one.
 func at(seconds int) metav1.Time {
 	return metav1.NewTime(time.Date(2026, 1, 2, 3, 4, seconds, 0, time.UTC))
 }
 
-// condition gives a condition with all its fields.
+// condition returns a condition with all its fields.
 func condition(kind string, status metav1.ConditionStatus, generation int64, seconds int) metav1.Condition {
 	return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation, LastTransitionTime: at(seconds), Reason: "Because", Message: "It is so."}
 }
@@ -110,7 +110,7 @@ func TestCompleteConditionsHasEveryTypeOnceAndLosesNothing(t *testing.T) {
 	})
 }
 
-// everyKind gives an empty object of each kind that the scheme knows.
+// everyKind returns an empty object of each kind that the scheme knows.
 func everyKind(t *testing.T) map[string]crdv1.Conditioned {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -95,10 +95,10 @@ const (
 	ConditionTunnelConnected = "TunnelConnected"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (w *SignadotExternalWorkload) StatusConditions() *[]StatusCondition { return &w.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*SignadotExternalWorkload) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionBaselineFound, ConditionTunnelConnected, ConditionServicesReady}

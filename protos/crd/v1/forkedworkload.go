@@ -123,10 +123,10 @@ const (
 	ConditionServicesReady = "ServicesReady"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (w *ForkedWorkload) StatusConditions() *[]StatusCondition { return &w.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*ForkedWorkload) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionBaselineFound, ConditionForkAvailable, ConditionServicesReady}

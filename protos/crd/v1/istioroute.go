@@ -115,10 +115,10 @@ const (
 	ConditionRoutesApplied = "RoutesApplied"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (r *IstioRoute) StatusConditions() *[]StatusCondition { return &r.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*IstioRoute) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionVirtualServicesMatched, ConditionRoutesApplied}

@@ -131,10 +131,10 @@ const (
 	ConditionSucceeded = "Succeeded"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (j *Job) StatusConditions() *[]StatusCondition { return &j.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*Job) ConditionTypes() []string {
 	return []string{ConditionSucceeded, ConditionAccepted, ConditionRunnerAssigned, ConditionFinished}

@@ -125,10 +125,10 @@ const (
 	ConditionRunnersAvailable = "RunnersAvailable"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (g *JobRunnerGroup) StatusConditions() *[]StatusCondition { return &g.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*JobRunnerGroup) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionRunnersAvailable}

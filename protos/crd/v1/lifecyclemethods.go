@@ -90,12 +90,12 @@ const (
 	ConditionPostStopDone = "PostStopDone"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (m *SignadotObjectLifecycleMethods) StatusConditions() *[]StatusCondition {
 	return &m.Status.Conditions
 }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*SignadotObjectLifecycleMethods) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionPreStartDone, ConditionPostStopDone}

@@ -18,7 +18,7 @@ type Member interface {
 	// ObservedBaseline is what was last seen of the baseline; nil before that. It is
 	// part of the status.
 	ObservedBaseline() *WorkloadBaseline
-	// RoutingInfo says how requests can reach it; nil as long as that is not known.
+	// RoutingInfo returns how requests can reach it; nil as long as that is not known.
 	// It is part of the status.
 	RoutingInfo() *WorkloadRoutingInfo
 }
@@ -34,7 +34,7 @@ func (w *ForkedWorkload) BaselineRef() (ObjectRef, bool) {
 // ObservedBaseline is what was last seen of it.
 func (w *ForkedWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
-// RoutingInfo says how requests can reach the fork.
+// RoutingInfo returns how requests can reach the fork.
 func (w *ForkedWorkload) RoutingInfo() *WorkloadRoutingInfo { return w.Status.RoutingConfig }
 
 // MemberKind is SignadotExternalWorkload.
@@ -51,7 +51,7 @@ func (w *SignadotExternalWorkload) BaselineRef() (ObjectRef, bool) {
 // ObservedBaseline is what was last seen of it.
 func (w *SignadotExternalWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
-// RoutingInfo says how requests can reach the tunnel.
+// RoutingInfo returns how requests can reach the tunnel.
 func (w *SignadotExternalWorkload) RoutingInfo() *WorkloadRoutingInfo { return w.Status.RoutingConfig }
 
 // MemberKind is VirtualWorkload.
@@ -65,10 +65,10 @@ func (w *VirtualWorkload) BaselineRef() (ObjectRef, bool) {
 // ObservedBaseline is what was last seen of it.
 func (w *VirtualWorkload) ObservedBaseline() *WorkloadBaseline { return w.Status.Baseline }
 
-// RoutingInfo says how requests can reach it.
+// RoutingInfo returns how requests can reach it.
 func (w *VirtualWorkload) RoutingInfo() *WorkloadRoutingInfo { return w.Status.RoutingConfig }
 
-// besideMember gives the reference with its namespace.
+// besideMember returns the reference with its namespace.
 func besideMember(ref ObjectRef, namespace string) ObjectRef {
 	if ref.Namespace == "" {
 		ref.Namespace = namespace

@@ -93,7 +93,7 @@ func cut(name string, length int) string {
 	return strings.TrimRight(name[:min(len(name), length)], "-")
 }
 
-// hash gives hexadecimal digits for the parts. The length of every part goes
+// hash returns hexadecimal digits for the parts. The length of every part goes
 // before it, so that ("a", "b") and ("a-b") differ.
 func hash(parts []string) string {
 	h := sha256.New()
@@ -104,7 +104,7 @@ func hash(parts []string) string {
 	return hex.EncodeToString(h.Sum(nil))[:hashLength]
 }
 
-// legalLabelValue says whether Kubernetes takes the text as a label's value.
+// legalLabelValue reports whether Kubernetes takes the text as a label's value.
 func legalLabelValue(text string) bool {
 	if len(text) > MaxServiceName {
 		return false
@@ -120,7 +120,7 @@ func legalLabelValue(text string) bool {
 	return true
 }
 
-// isAlphanumeric says whether the byte is a lower-case letter or a digit.
+// isAlphanumeric reports whether the byte is a lower-case letter or a digit.
 func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
 }

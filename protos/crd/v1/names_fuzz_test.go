@@ -49,7 +49,7 @@ func FuzzObjectName(f *testing.F) {
 	})
 }
 
-// alike gives other parts that look like one and two when they are joined, cleaned or
+// alike returns other parts that look like one and two when they are joined, cleaned or
 // cut.
 func alike(one, two string) [][]string {
 	out := [][]string{{one + two}, {one + "-" + two}, {one, two, ""}, {"", one, two}, {one, two + "-"}, {one + "x", two}}

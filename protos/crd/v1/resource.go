@@ -97,10 +97,10 @@ const (
 	ConditionOutputsWritten = "OutputsWritten"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (r *Resource) StatusConditions() *[]StatusCondition { return &r.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*Resource) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionProvisioned, ConditionOutputsWritten}

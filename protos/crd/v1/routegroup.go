@@ -83,10 +83,10 @@ const (
 	ConditionSandboxesReady = "SandboxesReady"
 )
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (g *SignadotRouteGroup) StatusConditions() *[]StatusCondition { return &g.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*SignadotRouteGroup) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionSandboxesReady, ConditionRoutingReady}

@@ -165,10 +165,10 @@ func (r *RoutingConfig) RoutingKey() string {
 	return r.Name
 }
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (r *RoutingConfig) StatusConditions() *[]StatusCondition { return &r.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*RoutingConfig) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionWorkloadsFound, ConditionPublished}

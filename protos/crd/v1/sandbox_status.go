@@ -106,10 +106,10 @@ func (s *SignadotSandbox) DisplayName() string {
 	return s.Name
 }
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (s *SignadotSandbox) StatusConditions() *[]StatusCondition { return &s.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*SignadotSandbox) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionWorkloadsReady, ConditionResourcesReady, ConditionRoutingReady}

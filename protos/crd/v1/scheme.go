@@ -15,7 +15,7 @@ const Version = "v1"
 // APIVersion is what the field apiVersion of every custom resource says.
 const APIVersion = Group + "/" + Version
 
-// GroupVersion gives the group and version, for schemes and clients.
+// GroupVersion returns the group and version, for schemes and clients.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: Group, Version: Version}
 }

@@ -70,10 +70,10 @@ type VirtualWorkloadStatus struct {
 	RoutingConfig *WorkloadRoutingInfo `json:"routingConfig,omitempty"`
 }
 
-// StatusConditions gives the place of the object's conditions, never nil.
+// StatusConditions returns the place of the object's conditions, never nil.
 func (w *VirtualWorkload) StatusConditions() *[]StatusCondition { return &w.Status.Conditions }
 
-// ConditionTypes gives the condition types that are always all present, the
+// ConditionTypes returns the condition types that are always all present, the
 // most telling first.
 func (*VirtualWorkload) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionBaselineFound}

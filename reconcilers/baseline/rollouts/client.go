@@ -52,13 +52,13 @@ func (c Client) List(ctx context.Context, list client.ObjectList, options ...cli
 	return nil
 }
 
-// isRollout says whether an object or a list is of Rollouts.
+// isRollout reports whether an object or a list is of Rollouts.
 func isRollout(o interface{ GetObjectKind() schema.ObjectKind }) bool {
 	kind, want := o.GetObjectKind().GroupVersionKind(), baseline.RolloutKind()
 	return kind.Group == want.Group && (kind.Kind == want.Kind || kind.Kind == want.Kind+"List")
 }
 
-// reading waits until it is known whether there is the kind, and gives the life to
+// reading waits until it is known whether there is the kind, and returns the life to
 // read from; nil when there is none. The error says why that is not known.
 func (r *Rollouts) reading(ctx context.Context) (*life, error) {
 	select {

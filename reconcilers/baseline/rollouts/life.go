@@ -25,7 +25,7 @@ type life struct {
 	cancel     context.CancelFunc
 }
 
-// alive says whether there is a life.
+// alive reports whether there is a life.
 func (r *Rollouts) alive() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -69,7 +69,7 @@ type Fork struct {
 	Added []string
 }
 
-// Clone gives the fork of a live workload. The workload is not changed. A Problem
+// Clone returns the fork of a live workload. The workload is not changed. A Problem
 // means that there is no such fork.
 func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	keep, p := keepLabels(plan.PreservedLabels)
@@ -111,7 +111,7 @@ func Clone(live *baseline.Workload, plan Plan) (*Fork, *Problem) {
 	return fork, nil
 }
 
-// patched gives the workload before the first patch and after each of them.
+// patched returns the workload before the first patch and after each of them.
 func patched(k kind, live *baseline.Workload, plan Plan) ([]*draft, *Problem) {
 	fields, p := k.bare(live)
 	if p != nil {
@@ -216,7 +216,7 @@ func containerNames(kind string, of []corev1.Container) string {
 	return "the " + kind + "s " + strings.Join(names, ", ")
 }
 
-// added gives the names of the containers of a pod that the baseline's has not.
+// added returns the names of the containers of a pod that the baseline's has not.
 func added(live, pod corev1.PodSpec) []string {
 	var out []string
 	for _, c := range containers(pod) {

@@ -19,7 +19,7 @@ const deploymentVersion = "apps/v1"
 // deploymentKind makes forks of Deployments.
 type deploymentKind struct{}
 
-// bare gives the baseline as patches see it: what a person wrote, with one
+// bare returns the baseline as patches see it: what a person wrote, with one
 // replica, because one is enough to test with unless a patch says otherwise, and
 // not paused, which would leave a new Deployment without any pod.
 func (deploymentKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
@@ -90,7 +90,7 @@ func (deploymentKind) finish(fields map[string]any, open bool) {
 	}
 }
 
-// object gives the Deployment.
+// object returns the Deployment.
 func (deploymentKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error) {
 	document, err := json.Marshal(fields)
 	if err != nil {

@@ -35,7 +35,7 @@ func foreignAnnotations() []string {
 	}
 }
 
-// isForeign says whether an annotation is true of the baseline only.
+// isForeign reports whether an annotation is true of the baseline only.
 func isForeign(key, _ string) bool { return hasAnyPrefix(key, foreignAnnotations()) }
 
 // finish turns the patched baseline, last, into an object of its own.
@@ -87,7 +87,7 @@ func nameAccountOnce(fields map[string]any, pod corev1.PodSpec) {
 	}
 }
 
-// account gives the service account of a pod; empty when it names none.
+// account returns the service account of a pod; empty when it names none.
 func account(pod corev1.PodSpec) string {
 	if pod.ServiceAccountName != "" {
 		return pod.ServiceAccountName
@@ -95,7 +95,7 @@ func account(pod corev1.PodSpec) string {
 	return pod.DeprecatedServiceAccount
 }
 
-// ownLabels gives the labels without those of the baseline. A label that a
+// ownLabels returns the labels without those of the baseline. A label that a
 // patch gave another value is the patch's, not the baseline's.
 func ownLabels(labels, baseline map[string]string, keep keyFilter) map[string]string {
 	out := map[string]string{}
@@ -122,7 +122,7 @@ func setEnv(container map[string]any, id Identity) {
 	container["env"] = env
 }
 
-// hasAnyPrefix says whether the text begins with one of the prefixes.
+// hasAnyPrefix reports whether the text begins with one of the prefixes.
 func hasAnyPrefix(text string, prefixes []string) bool {
 	for _, p := range prefixes {
 		if strings.HasPrefix(text, p) {

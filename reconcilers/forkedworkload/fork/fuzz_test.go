@@ -117,7 +117,7 @@ func tryClone(t *testing.T, live *livebaseline.Workload, list []crdv1.Patch) {
 	}
 }
 
-// under gives an object in an object.
+// under returns an object in an object.
 func under(fields map[string]any, key string) map[string]any {
 	out, _ := fields[key].(map[string]any)
 	return out
@@ -199,7 +199,7 @@ func powersOf(pod map[string]any) []string {
 	return append(found, fieldsOfPower(pod, "")...)
 }
 
-// isStrict says whether a container still has what confines the one that is called strict.
+// isStrict reports whether a container still has what confines the one that is called strict.
 func isStrict(context map[string]any) bool {
 	drop, _ := under(context, "capabilities")["drop"].([]any)
 	all := slices.ContainsFunc(drop, func(c any) bool {

@@ -27,7 +27,7 @@ type Identity struct {
 	RoutingKey string
 }
 
-// Selector gives the labels by which the fork's pods are found.
+// Selector returns the labels by which the fork's pods are found.
 func (id Identity) Selector() map[string]string {
 	return map[string]string{crdv1.LabelForkedWorkload: id.selectorValue()}
 }

@@ -12,7 +12,7 @@ import (
 
 // kind is what one kind of workload does in its own way.
 type kind interface {
-	// bare gives the live workload as patches see it.
+	// bare returns the live workload as patches see it.
 	bare(live *baseline.Workload) (map[string]any, *Problem)
 	// strategic applies a strategic merge patch.
 	strategic(document, patch []byte) ([]byte, error)
@@ -20,17 +20,17 @@ type kind interface {
 	// the pod template that nobody knows is an error, unless before has it too; before
 	// is nil for the first document.
 	read(document []byte, before *draft) (*draft, error)
-	// check says what a patch did that is not possible with this kind, given what the
+	// check returns what a patch did that is not possible with this kind, given what the
 	// workload was before all patches; empty when there is nothing.
 	check(next, first *draft) string
 	// finish changes what only this kind has, so that the clone stands alone. open says
 	// that patches leave the number of pods open.
 	finish(fields map[string]any, open bool)
-	// object gives the clone to be written, and what its pods are made from.
+	// object returns the clone to be written, and what its pods are made from.
 	object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error)
 }
 
-// kindOf gives the kind of a live workload.
+// kindOf returns the kind of a live workload.
 func kindOf(live *baseline.Workload) (kind, *Problem) {
 	switch live.Ref.Kind {
 	case baseline.KindDeployment:
@@ -70,7 +70,7 @@ func fieldsOf(document []byte) (map[string]any, error) {
 	return fields, nil
 }
 
-// at gives the object at a path below fields, which is made where there is none.
+// at returns the object at a path below fields, which is made where there is none.
 // Something else that stands in the way is replaced.
 func at(fields map[string]any, path ...string) map[string]any {
 	for _, key := range path {
@@ -84,7 +84,7 @@ func at(fields map[string]any, path ...string) map[string]any {
 	return fields
 }
 
-// objects gives those items of a list below fields that are objects.
+// objects returns those items of a list below fields that are objects.
 func objects(fields map[string]any, key string) []map[string]any {
 	list, _ := fields[key].([]any)
 	out := make([]map[string]any, 0, len(list))

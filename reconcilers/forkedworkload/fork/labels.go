@@ -28,7 +28,7 @@ func keepLabels(expressions []string) (keyFilter, *Problem) {
 	return filter, nil
 }
 
-// matches says whether the key stays.
+// matches reports whether the key stays.
 func (f keyFilter) matches(key string) bool {
 	for _, re := range f {
 		if re.MatchString(key) {
@@ -75,7 +75,7 @@ func guardLabels(pod map[string]string, live *baseline.Workload, plan Plan) *Pro
 	return nil
 }
 
-// selects says whether a Service leads to pods with these labels, or will when Argo
+// selects reports whether a Service leads to pods with these labels, or will when Argo
 // lets go of it. One that is a name for a host elsewhere leads to no pods, and one without
 // a selector to those that somebody else says.
 func selects(s *corev1.Service, pod labels.Set) bool {
@@ -83,7 +83,7 @@ func selects(s *corev1.Service, pod labels.Set) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && len(wanted) > 0 && labels.SelectorFromSet(wanted).Matches(pod)
 }
 
-// counts says whether pods with these labels count for a budget of the baseline because
+// counts reports whether pods with these labels count for a budget of the baseline because
 // of their labels. One that is for every pod of the namespace, or for all but some, is for forks
 // as well, whichever labels they have.
 func counts(b *policyv1.PodDisruptionBudget, pod, ofBaseline labels.Set, id Identity) bool {

@@ -8,7 +8,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// WithNotesOf gives a clone with those annotations that it has from its baseline as they
+// WithNotesOf returns a clone with those annotations that it has from its baseline as they
 // are on the fork that is there, have; what is the fork's own, or comes from a patch, is
 // that of the clone. Nothing that is given is changed. own are annotations of have that
 // its writer has added.

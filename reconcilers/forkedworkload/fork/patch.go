@@ -85,12 +85,12 @@ func theForm(p crdv1.Patch) (patchForm, error) {
 	return patchForm{}, fmt.Errorf("sets %s: set only one of strategic, merge and json", names)
 }
 
-// isSet says whether free-form content is there at all; a written null is not.
+// isSet reports whether free-form content is there at all; a written null is not.
 func isSet(raw []byte) bool {
 	return len(raw) > 0 && !bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
 }
 
-// apply gives the document with the patch applied. The libraries beneath are
+// apply returns the document with the patch applied. The libraries beneath are
 // written for input that the API server has checked; a panic of theirs is the
 // same as a patch that does not apply.
 func (f patchForm) apply(k kind, document []byte) (patched []byte, err error) {
@@ -147,5 +147,5 @@ func isObject(content []byte) error {
 	return nil
 }
 
-// encode gives a workload as the document that patches are applied to.
+// encode returns a workload as the document that patches are applied to.
 func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields) }

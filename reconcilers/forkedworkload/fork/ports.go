@@ -43,7 +43,7 @@ type portClash struct {
 	first, second portGiver
 }
 
-// enter notes the ports of the pod as it is after a patch, and gives the first
+// enter notes the ports of the pod as it is after a patch, and returns the first
 // one that the patch gives although an earlier patch, or another container of
 // the pod, gives it too; nil when there is none. What the pod had twice before
 // the patch is let pass.
@@ -68,7 +68,7 @@ func (b portBook) enter(patch int, before, after corev1.PodSpec) *portClash {
 	return clash
 }
 
-// String says who gives the port, for a message to people.
+// String returns who gives the port, for a message to people.
 func (g portGiver) String() string {
 	if g.patch < 0 {
 		return fmt.Sprintf("the baseline (container %s)", g.container)

@@ -188,7 +188,7 @@ func names(grants []grant) string {
 	return strings.Join(out, ", ")
 }
 
-// granted gives what pods made from next may do and pods made from base may not.
+// granted returns what pods made from next may do and pods made from base may not.
 func granted(base, next *corev1.PodTemplateSpec) []grant {
 	g := &grants{base: &base.Spec, next: &next.Spec}
 	g.pod()
@@ -232,7 +232,7 @@ type container struct {
 	path string
 }
 
-// containers gives all containers of a pod, of all kinds.
+// containers returns all containers of a pod, of all kinds.
 func containers(pod corev1.PodSpec) []container {
 	var out []container
 	add := func(field string, c corev1.Container) {
@@ -250,7 +250,7 @@ func containers(pod corev1.PodSpec) []container {
 	return out
 }
 
-// containerNamed gives the container of this name, of whatever kind; one in which
+// containerNamed returns the container of this name, of whatever kind; one in which
 // nothing is set when there is none.
 func containerNamed(pod corev1.PodSpec, name string) (corev1.Container, bool) {
 	for _, c := range containers(pod) {

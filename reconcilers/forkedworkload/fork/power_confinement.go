@@ -19,7 +19,7 @@ type confinement struct {
 	root bool
 }
 
-// confinementOf gives that of a container of the pod.
+// confinementOf returns that of a container of the pod.
 func confinementOf(pod *corev1.PodSpec, c corev1.Container) confinement {
 	u := userOf(pod, c)
 	out := confinement{escalation: true, dropped: map[string]bool{}, root: !u.NonRoot}
@@ -34,12 +34,12 @@ func confinementOf(pod *corev1.PodSpec, c corev1.Container) confinement {
 	return out
 }
 
-// without says whether a capability is dropped.
+// without reports whether a capability is dropped.
 func (c confinement) without(capability string) bool {
 	return c.dropped["ALL"] || c.dropped[capability]
 }
 
-// droppedByAny gives the capabilities that any of the containers is without, in order.
+// droppedByAny returns the capabilities that any of the containers is without, in order.
 func droppedByAny(all []confinement) []string {
 	names := map[string]bool{}
 	for _, c := range all {

@@ -34,7 +34,7 @@ func (g *grants) container(path string, base, next corev1.Container) {
 	}
 }
 
-// procMount gives how much of /proc a container sees.
+// procMount returns how much of /proc a container sees.
 func procMount(s *corev1.SecurityContext) corev1.ProcMountType {
 	if s.ProcMount == nil || *s.ProcMount == "" {
 		return corev1.DefaultProcMount
@@ -42,7 +42,7 @@ func procMount(s *corev1.SecurityContext) corev1.ProcMountType {
 	return *s.ProcMount
 }
 
-// capabilities gives those that are added.
+// capabilities returns those that are added.
 func capabilities(s *corev1.SecurityContext) map[string]bool {
 	out := map[string]bool{}
 	if s.Capabilities != nil {
@@ -58,7 +58,7 @@ func capability(c corev1.Capability) string {
 	return strings.TrimPrefix(strings.ToUpper(string(c)), "CAP_")
 }
 
-// hosts gives the hosts, other than the pod itself, that probes and hooks ask.
+// hosts returns the hosts, other than the pod itself, that probes and hooks ask.
 func hosts(c corev1.Container) map[string]bool {
 	out := map[string]bool{}
 	add := func(get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) {
@@ -84,7 +84,7 @@ func hosts(c corev1.Container) map[string]bool {
 	return out
 }
 
-// sortedKeys gives the keys of a map in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // profiles are what confines a container beside its namespaces. Where a container
@@ -133,7 +133,7 @@ func profilesOf(template *corev1.PodTemplateSpec, c corev1.Container) profiles {
 	return p
 }
 
-// over gives the profiles with those that are set in place of what was.
+// over returns the profiles with those that are set in place of what was.
 func (p profiles) over(seccomp *corev1.SeccompProfile, appArmor *corev1.AppArmorProfile, seLinux *corev1.SELinuxOptions) profiles {
 	if seccomp != nil {
 		p.seccomp = profile{string(seccomp.Type), textOf(seccomp.LocalhostProfile)}
@@ -172,7 +172,7 @@ func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
 	return out
 }
 
-// weaker says whether a profile may let through what another does not. unsaid is the
+// weaker reports whether a profile may let through what another does not. unsaid is the
 // rank of the one that holds where nothing is said, between that of the runtime's own (0)
 // and none at all (2): with seccomp it is none at most kubelets and the runtime's own at
 // others, with AppArmor the runtime's own.

@@ -107,7 +107,7 @@ func (g *grants) annotations(base, next map[string]string) {
 	}
 }
 
-// accountOrDefault gives the service account that a pod gets.
+// accountOrDefault returns the service account that a pod gets.
 func accountOrDefault(pod corev1.PodSpec) string {
 	if name := account(pod); name != "" {
 		return name
@@ -115,7 +115,7 @@ func accountOrDefault(pod corev1.PodSpec) string {
 	return "default"
 }
 
-// contextOf gives the security context of a pod, never nil.
+// contextOf returns the security context of a pod, never nil.
 func contextOf(pod *corev1.PodSpec) *corev1.PodSecurityContext {
 	if pod.SecurityContext == nil {
 		return &corev1.PodSecurityContext{}
@@ -135,10 +135,10 @@ func degree(b *bool) int {
 	}
 }
 
-// isTrue says whether it is set to true.
+// isTrue reports whether it is set to true.
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// textOf gives the text, which is empty when there is none.
+// textOf returns the text, which is empty when there is none.
 func textOf(s *string) string {
 	if s == nil {
 		return ""

@@ -23,10 +23,10 @@ type wayToPower struct {
 	give  func(*corev1.PodTemplateSpec)
 }
 
-// main gives the container that is called main.
+// main returns the container that is called main.
 func main(p *corev1.PodTemplateSpec) *corev1.Container { return &p.Spec.Containers[0] }
 
-// context gives the security context of the container that is called main.
+// context returns the security context of the container that is called main.
 func context(p *corev1.PodTemplateSpec) *corev1.SecurityContext { return contextOf(main(p)) }
 
 func contextOf(c *corev1.Container) *corev1.SecurityContext {
@@ -294,7 +294,7 @@ func subjects() []subject {
 	}
 }
 
-// formsOf gives patches of each form that make one pod template of another.
+// formsOf returns patches of each form that make one pod template of another.
 func formsOf(t testing.TB, from, to *corev1.PodTemplateSpec) map[string]crdv1.Patch {
 	t.Helper()
 	before, after := document(t, from), document(t, to)

@@ -30,7 +30,7 @@ func (g *grants) volumes() {
 	}
 }
 
-// reach says whether a volume reaches beyond the pod and the objects of its namespace,
+// reach reports whether a volume reaches beyond the pod and the objects of its namespace,
 // and which power that is. Secrets, ConfigMaps, claims and what a claim is made of
 // are objects of the namespace; an image is pulled like that of a container.
 func reach(source corev1.VolumeSource) (Power, bool) {
@@ -58,7 +58,7 @@ func (g *grants) projections(path string, v corev1.Volume) {
 	}
 }
 
-// sources gives the projections of a volume.
+// sources returns the projections of a volume.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	if v.Projected == nil {
 		return nil
@@ -66,7 +66,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 	return v.Projected.Sources
 }
 
-// projected gives the projections of all volumes of a pod.
+// projected returns the projections of all volumes of a pod.
 func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
 	var out []corev1.VolumeProjection
 	for _, v := range pod.Volumes {
@@ -75,7 +75,7 @@ func projected(pod *corev1.PodSpec) []corev1.VolumeProjection {
 	return out
 }
 
-// sameToken says whether a token gives the same; where it lies does not count.
+// sameToken reports whether a token gives the same; where it lies does not count.
 func sameToken(a, b *corev1.ServiceAccountTokenProjection) bool {
 	return a != nil && b != nil && a.Audience == b.Audience &&
 		equality.Semantic.DeepEqual(a.ExpirationSeconds, b.ExpirationSeconds)
@@ -88,7 +88,7 @@ type mounted struct {
 	path string
 }
 
-// mountsOf gives where the volumes of these names are mounted in a pod.
+// mountsOf returns where the volumes of these names are mounted in a pod.
 func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	var out []mounted
 	for _, c := range containers(*pod) {
@@ -121,7 +121,7 @@ type user struct {
 	NonRoot              bool
 }
 
-// userOf gives the user of a container in a pod.
+// userOf returns the user of a container in a pod.
 func userOf(pod *corev1.PodSpec, c corev1.Container) user {
 	p := contextOf(pod)
 	u := user{User: p.RunAsUser, Group: p.RunAsGroup, FSGroup: p.FSGroup, Groups: p.SupplementalGroups, NonRoot: isTrue(p.RunAsNonRoot)}
@@ -139,7 +139,7 @@ func userOf(pod *corev1.PodSpec, c corev1.Container) user {
 	return u
 }
 
-// covers says whether what is mounted can do no more than what was.
+// covers reports whether what is mounted can do no more than what was.
 func covers(was, is corev1.VolumeMount) bool {
 	propagation := func(m corev1.VolumeMount) corev1.MountPropagationMode {
 		if m.MountPropagation == nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// withoutContent gives what the libraries that apply patches say of one, without what
+// withoutContent returns what the libraries that apply patches say of one, without what
 // stands in it or in the workload: they quote whole objects, and passwords in them, and
 // what is said of a patch is read in conditions and Events by more people than it is.
 func withoutContent(err error) error {

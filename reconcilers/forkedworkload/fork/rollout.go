@@ -20,7 +20,7 @@ import (
 // is named here, and its pod template; all else is carried along as it is.
 type rolloutKind struct{}
 
-// bare gives the Rollout as patches see it. When its pods are made from the
+// bare returns the Rollout as patches see it. When its pods are made from the
 // template of a Deployment (workloadRef), that template stands in it: a fork that
 // referred to the Deployment would scale it down when it has come up.
 func (rolloutKind) bare(live *baseline.Workload) (map[string]any, *Problem) {
@@ -108,7 +108,7 @@ func (rolloutKind) strategic(document, patch []byte) ([]byte, error) {
 // freeSchema is the schema of an object of which only some fields have one.
 type freeSchema map[string]strategicpatch.LookupPatchMeta
 
-// LookupPatchMetadataForStruct gives the schema of a field that is an object.
+// LookupPatchMetadataForStruct returns the schema of a field that is an object.
 func (s freeSchema) LookupPatchMetadataForStruct(key string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
 	if known, ok := s[key]; ok {
 		return known, strategicpatch.PatchMeta{}, nil
@@ -116,13 +116,13 @@ func (s freeSchema) LookupPatchMetadataForStruct(key string) (strategicpatch.Loo
 	return freeSchema{}, strategicpatch.PatchMeta{}, nil
 }
 
-// LookupPatchMetadataForSlice gives the schema of a field that is a list: it is
+// LookupPatchMetadataForSlice returns the schema of a field that is a list: it is
 // replaced.
 func (s freeSchema) LookupPatchMetadataForSlice(string) (strategicpatch.LookupPatchMeta, strategicpatch.PatchMeta, error) {
 	return freeSchema{}, strategicpatch.PatchMeta{}, nil
 }
 
-// Name says what it is the schema of.
+// Name returns what it is the schema of.
 func (s freeSchema) Name() string { return "Rollout" }
 
 // rolloutHead is what is known of a Rollout outside its pod template.
@@ -213,7 +213,7 @@ func (rolloutKind) check(next, first *draft) string {
 // pods more or fewer there may be while a new form of it comes up.
 func ownStrategy() []string { return []string{"maxSurge", "maxUnavailable"} }
 
-// firstAdded gives the path of something in wants that is not the same in has; empty
+// firstAdded returns the path of something in wants that is not the same in has; empty
 // when there is nothing.
 func firstAdded(wants, has any, path string) string {
 	object, ok := wants.(map[string]any)
@@ -258,7 +258,7 @@ func (rolloutKind) finish(fields map[string]any, open bool) {
 	}
 }
 
-// object gives the Rollout.
+// object returns the Rollout.
 func (rolloutKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpec, error) {
 	template, _, err := podTemplate(fields)
 	if err != nil {
@@ -267,7 +267,7 @@ func (rolloutKind) object(fields map[string]any) (Object, *corev1.PodTemplateSpe
 	return &unstructured.Unstructured{Object: fields}, template, nil
 }
 
-// ofStrings gives a map of strings as JSON has it.
+// ofStrings returns a map of strings as JSON has it.
 func ofStrings(in map[string]string) map[string]any {
 	out := make(map[string]any, len(in))
 	for key, value := range in {

@@ -73,7 +73,7 @@ status:
   replicas: 3
 `
 
-// rollout gives the Rollout as a baseline.
+// rollout returns the Rollout as a baseline.
 func rollout(t testing.TB) *livebaseline.Workload {
 	t.Helper()
 	return workloadOf(t, rolloutYAML)

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 )
 
-// Services gives a Mapping for each Service that selects the baseline's pods, in whichever
+// Services returns a Mapping for each Service that selects the baseline's pods, in whichever
 // form they are, sorted by name, for the fork with the given pod, as Clone made it.
 // Services without selector, of type ExternalName, or with the annotation
 // routing.signadot.com/ignore are left out.

@@ -25,7 +25,7 @@ const defaultOutputKind = "Secret"
 // variables are the texts by their names, such as .resources.db.objectName.
 type variables map[string]string
 
-// variablesOf gives what templates of a plan may name. What is empty is not known.
+// variablesOf returns what templates of a plan may name. What is empty is not known.
 func variablesOf(plan Plan) variables {
 	known := variables{
 		".sandbox.name":       plan.Identity.SandboxName,
@@ -56,7 +56,7 @@ func (v variables) String() string {
 	return strings.Join(names, ", ")
 }
 
-// substitute gives the content of a patch with variables substituted in its texts.
+// substitute returns the content of a patch with variables substituted in its texts.
 // It works on JSON that is taken apart, so that a text stays one text whatever
 // stands in a variable. Where a patch works does not depend on variables: they stand
 // neither in names of fields nor in operations beside their value.
@@ -105,7 +105,7 @@ func (s *substitution) operation(operation any, path string) {
 	}
 }
 
-// value gives the value with variables substituted in all its texts.
+// value returns the value with variables substituted in all its texts.
 func (s *substitution) value(value any, path string) any {
 	switch v := value.(type) {
 	case string:
@@ -148,7 +148,7 @@ func place(path string) string {
 	return strings.TrimPrefix(path, ".")
 }
 
-// shown gives the beginning of a text for a message.
+// shown returns the beginning of a text for a message.
 func shown(text string) string {
 	const most = 80
 	if len(text) > most {
@@ -157,7 +157,7 @@ func shown(text string) string {
 	return text
 }
 
-// expand gives a text with its variables substituted. What does not fit is not even
+// expand returns a text with its variables substituted. What does not fit is not even
 // put together.
 func (s *substitution) expand(text string) (string, error) {
 	var out strings.Builder
@@ -180,7 +180,7 @@ func (s *substitution) expand(text string) (string, error) {
 	}
 }
 
-// expandOne gives what one variable stands for, and the text after it. text begins
+// expandOne returns what one variable stands for, and the text after it. text begins
 // after the opening braces.
 func expandOne(text string, known variables) (value, rest string, err error) {
 	body := strings.TrimLeft(text, " \t\r\n")

@@ -53,7 +53,7 @@ status:
   replicas: 3
 `
 
-// baseline gives a fresh copy of the baseline.
+// baseline returns a fresh copy of the baseline.
 func baseline(t testing.TB) *appsv1.Deployment {
 	t.Helper()
 	d := &appsv1.Deployment{}
@@ -100,7 +100,7 @@ func clone(t testing.TB, plan fork.Plan) *appsv1.Deployment {
 	return got
 }
 
-// refusal makes the fork and gives the problem; it fails the test when there is
+// refusal makes the fork and returns the problem; it fails the test when there is
 // none.
 func refusal(t testing.TB, plan fork.Plan) *fork.Problem {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// Writable gives a clone in the form in which it can be written with
+// Writable returns a clone in the form in which it can be written with
 // server-side apply. Kubernetes takes lists in which an entry stands twice (a
 // variable, a port under two names) and goes by one of them; server-side apply
 // refuses them. So each entry that Kubernetes would pass over is left out. Of a

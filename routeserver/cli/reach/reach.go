@@ -44,7 +44,7 @@ type Cluster struct {
 	Namespace string
 }
 
-// Rest gives the access to the cluster. The error says what was tried.
+// Rest returns the access to the cluster. The error says what was tried.
 func (c Cluster) Rest() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.Kubeconfig
@@ -106,7 +106,7 @@ func (c Cluster) ready(ctx context.Context, client kubernetes.Interface, host st
 		c.Namespace, strings.Join(phases, ", "), c.Namespace, podLabels)
 }
 
-// absent says why there is no pod of the route server: it is not installed, or has
+// absent returns why there is no pod of the route server: it is not installed, or has
 // none at the moment. Without the right to see its Deployment it may be either.
 func (c Cluster) absent(ctx context.Context, client kubernetes.Interface, host string) error {
 	_, err := client.AppsV1().Deployments(c.Namespace).Get(ctx, deployment, metav1.GetOptions{})
@@ -130,7 +130,7 @@ func isReady(p *corev1.Pod) bool {
 	return false
 }
 
-// forwarderTo gives what forwards a port to a pod.
+// forwarderTo returns what forwards a port to a pod.
 func forwarderTo(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (forwarder, error) {
 	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(config)

@@ -122,7 +122,7 @@ func planOf(p dryrun.Plan) cli.Plan {
 	return out
 }
 
-// objectsOf gives the objects that are asked about, and sentences about those of the
+// objectsOf returns the objects that are asked about, and sentences about those of the
 // file that a dry run cannot be about.
 func objectsOf(ask cli.PlanRequest) (objects []client.Object, passed []string, err error) {
 	if ask.Kind == "" {

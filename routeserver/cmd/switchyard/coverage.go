@@ -27,7 +27,7 @@ const (
 	pageSize    = 500
 )
 
-// covered says which pods have a ready and current sidecar, reading the cluster
+// covered returns which pods have a ready and current sidecar, reading the cluster
 // with the user's own rights. What the user may not read beside pods and
 // Deployments is left out and said.
 func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) (cli.Coverage, error) {
@@ -73,7 +73,7 @@ type survey struct {
 	unknown []string
 }
 
-// known gives the Deployments that ask for sidecars, and those that have a fork,
+// known returns the Deployments that ask for sidecars, and those that have a fork,
 // with whether they ask.
 func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 	forked, asking := s.forked(ctx), s.askingNamespaces(ctx)
@@ -98,7 +98,7 @@ func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 	return known, nil
 }
 
-// forked gives the baselines of forks.
+// forked returns the baselines of forks.
 func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
 	forked := map[inject.Workload]bool{}
 	err := pages(ctx, s.reader, s.ask.Namespace, pageSize, func(l *crdv1.ForkedWorkloadList) {
@@ -112,7 +112,7 @@ func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
 	return forked
 }
 
-// askingNamespaces gives the namespaces whose label asks for sidecars.
+// askingNamespaces returns the namespaces whose label asks for sidecars.
 func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
 	asking := map[string]bool{}
 	add := func(n *corev1.Namespace) { asking[n.Name] = coverage.Asks(n.Labels) }
@@ -210,7 +210,7 @@ func pages[T any, L interface {
 	}
 }
 
-// mayNot says what to do about an error of a list without which nothing can be
+// mayNot returns what to do about an error of a list without which nothing can be
 // said.
 func mayNot(what, namespace string, err error) error {
 	switch {
@@ -222,7 +222,7 @@ func mayNot(what, namespace string, err error) error {
 	return fmt.Errorf("list %s: %w", what, err)
 }
 
-// shown gives a report as the command shows it.
+// shown returns a report as the command shows it.
 func shown(r coverage.Report) cli.WorkloadCoverage {
 	pods := func(s coverage.State, known bool) []string {
 		if !known {

@@ -36,7 +36,7 @@ spec: {routingKey: everything, sandboxNames: [new-customer]}
 `
 
 // shop makes the baseline of the sandbox, once for all tests, in a cluster whose
-// operator has this configuration. It gives the arguments with which the program
+// operator has this configuration. It returns the arguments with which the program
 // finds all that.
 func shop(t *testing.T, operator, config string) []string {
 	t.Helper()

@@ -30,12 +30,12 @@ func run(args []string) int {
 	return cli.Main(ctx, config, args[1:])
 }
 
-// wired gives the client what it needs of the controllers and the sidecars.
+// wired hands the client what it needs of the controllers and the sidecars.
 func wired(name string) cli.Config {
 	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: routingkey.Find, Unfit: unfit}
 }
 
-// called gives how the program was called, as its help should say it.
+// called returns how the program was called, as its help should say it.
 func called(path string) string {
 	if strings.HasPrefix(filepath.Base(path), "kubectl-") {
 		return "kubectl switchyard"

@@ -204,7 +204,7 @@ type sidecars []api.Sidecar
 // Sidecars implements api.Sidecars.
 func (s sidecars) Sidecars() []api.Sidecar { return s }
 
-// routes serves a log that says that nothing is routed, and gives the log and the
+// routes serves a log that says that nothing is routed, and returns the log and the
 // address of the route server, to which these sidecars are connected.
 func routes(t *testing.T, connected ...api.Sidecar) (event.Mark, string) {
 	t.Helper()

@@ -47,10 +47,10 @@ func (f Fold) Mark() event.Mark { return f.mark }
 // Recorded is when the newest event was recorded.
 func (f Fold) Recorded() time.Time { return f.recorded }
 
-// Whole tells whether everything that counted at that place is in the table.
+// Whole reports whether everything that counted at that place is in the table.
 func (f Fold) Whole() bool { return f.whole }
 
-// Take gives the Fold with these events taken. An error means that one of them
+// Take returns the Fold with these events taken. An error means that one of them
 // does not follow the one before it, or does not read; it names the event.
 func (f Fold) Take(events ...event.Stored) (Fold, error) {
 	opened, err := f.Read(events...)
@@ -110,7 +110,7 @@ func (f Fold) Apply(events ...event.Recorded) Fold {
 	return f
 }
 
-// Counts tells whether a Complete says that a table is whole that was folded
+// Counts reports whether a Complete says that a table is whole that was folded
 // from first, the sequence of the first event of a log.
 func Counts(c *factv1.Complete, first uint64) bool {
 	if c.GetFloor() == 0 {

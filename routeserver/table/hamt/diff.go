@@ -6,7 +6,7 @@ type Change[S any] struct {
 	Old, New S
 }
 
-// Diff gives the values that only one of the maps has, and those of the same
+// Diff returns the values that only one of the maps has, and those of the same
 // identity that same tells apart, in no particular order. What the maps share is
 // not looked at. same takes the old and the new value of one identity.
 func Diff[K any, S Slot[K]](older, newer Map[K, S], same func(a, b S) bool) []Change[S] {
@@ -82,7 +82,7 @@ func (d *differ[K, S]) values(a, b place[K, S]) {
 	}
 }
 
-// counterpart gives the value of the same identity as one of a node that is in
+// counterpart returns the value of the same identity as one of a node that is in
 // the same place, or above or below it; or none.
 func (p place[K, S]) counterpart(s S) S {
 	hash, n := s.Hash(), p.node
@@ -96,7 +96,7 @@ func (p place[K, S]) counterpart(s S) S {
 	return none
 }
 
-// shared tells whether two arrays are one and the same.
+// shared reports whether two arrays are one and the same.
 func shared[T any](a, b []T) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -5,7 +5,7 @@ import "iter"
 // Identity is what an Index finds its values by.
 type Identity interface {
 	comparable
-	// Hash gives the same for the same identity, within one process.
+	// Hash returns the same for the same identity, within one process.
 	Hash() uint64
 }
 
@@ -30,10 +30,10 @@ func (h hashed[K, V]) ID() K        { return h.value.ID() }
 func (h hashed[K, V]) Is(id K) bool { return h.value.ID() == id }
 func (h hashed[K, V]) Hash() uint64 { return h.hash }
 
-// Len gives the number of values.
+// Len returns the number of values.
 func (x *Index[K, V]) Len() int { return x.values.Len() }
 
-// Get gives the value with this identity, and whether there is one.
+// Get returns the value with this identity, and whether there is one.
 func (x *Index[K, V]) Get(id K) (V, bool) {
 	h, there := x.values.Get(id.Hash(), id)
 	return h.value, there
@@ -49,7 +49,7 @@ func (x Index[K, V]) Without(edit *Edit, id K) Index[K, V] {
 	return Index[K, V]{x.values.Without(edit, id.Hash(), id)}
 }
 
-// All gives each value once, in no particular order.
+// All returns each value once, in no particular order.
 func (x *Index[K, V]) All() iter.Seq[V] {
 	return func(yield func(V) bool) {
 		x.values.root.visit(func(h hashed[K, V]) bool { return yield(h.value) })
@@ -59,5 +59,5 @@ func (x *Index[K, V]) All() iter.Seq[V] {
 // Text is an identity that is a text.
 type Text string
 
-// Hash gives the hash of the text.
+// Hash returns the hash of the text.
 func (t Text) Hash() uint64 { return WordsOf(string(t)).Hash(0) }

@@ -20,13 +20,13 @@ func after[S any](i int, slots []S) int {
 	return 0
 }
 
-// room gives the number of slots that a new array has for some values, and
+// room returns the number of slots that a new array has for some values, and
 // tooFull tells when it needs another. Searching a fuller one takes longer; a
 // hundred thousand rules pay for an emptier one.
 func room(values int) int            { return values + values/4 + 1 }
 func tooFull(values, slots int) bool { return values*8 > slots*7 }
 
-// find gives the slot of an identity in a leaf, or the free one where it would
+// find returns the slot of an identity in a leaf, or the free one where it would
 // go, if there is any.
 func (n *node[K, S]) find(hash uint64, id K) (int, bool) {
 	var free S

@@ -9,11 +9,11 @@ import (
 // The zero value is a free slot.
 type Slot[K any] interface {
 	comparable
-	// ID gives what the value is found by.
+	// ID returns what the value is found by.
 	ID() K
-	// Is tells whether that is so. It is asked when the hash is the same.
+	// Is reports whether that is so. It is asked when the hash is the same.
 	Is(id K) bool
-	// Hash gives the hash of its identity, and costs little.
+	// Hash returns the hash of its identity, and costs little.
 	Hash() uint64
 }
 
@@ -24,10 +24,10 @@ type Map[K any, S Slot[K]] struct {
 	root node[K, S]
 }
 
-// Len gives the number of values.
+// Len returns the number of values.
 func (m *Map[K, S]) Len() int { return m.root.size }
 
-// Get gives the value with this identity, whose hash is this, and whether there
+// Get returns the value with this identity, whose hash is this, and whether there
 // is one. It does not allocate.
 func (m *Map[K, S]) Get(hash uint64, id K) (S, bool) {
 	var none S
@@ -63,7 +63,7 @@ func (m *Map[K, S]) Probe(hash uint64) ([]S, int) {
 // goroutine uses an Edit, and drops it when it is done.
 type Edit struct{ _ byte } // not of size 0: each must have an address of its own
 
-// With gives the map that has this value, in the place of one with the same
+// With returns the map that has this value, in the place of one with the same
 // identity if m has one, and all else as in m. A nil edit leaves every map as it
 // was.
 func (m Map[K, S]) With(edit *Edit, s S) Map[K, S] {
@@ -71,7 +71,7 @@ func (m Map[K, S]) With(edit *Edit, s S) Map[K, S] {
 	return m
 }
 
-// Without gives the map that has no value of this identity, whose hash is this.
+// Without returns the map that has no value of this identity, whose hash is this.
 // It is m itself when m has none. A nil edit leaves every map as it was.
 func (m Map[K, S]) Without(edit *Edit, hash uint64, id K) Map[K, S] {
 	if _, there := m.Get(hash, id); there {
@@ -80,12 +80,12 @@ func (m Map[K, S]) Without(edit *Edit, hash uint64, id K) Map[K, S] {
 	return m
 }
 
-// All gives each value once, in no particular order.
+// All returns each value once, in no particular order.
 func (m *Map[K, S]) All() iter.Seq[S] {
 	return func(yield func(S) bool) { m.root.visit(yield) }
 }
 
-// Near gives each value whose hash is Near this owner, and maybe others, each
+// Near returns each value whose hash is Near this owner, and maybe others, each
 // once, in no particular order. It does not look at all of them.
 func (m *Map[K, S]) Near(owner uint64) iter.Seq[S] {
 	n, _ := m.root.near(owner)

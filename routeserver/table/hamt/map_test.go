@@ -49,7 +49,7 @@ type world struct {
 
 func begin(hash func(int) uint64) world { return world{hash: hash, want: map[int]*thing{}} }
 
-// remembered gives the same function, quick for the identities of the tests.
+// remembered returns the same function, quick for the identities of the tests.
 func remembered(hash func(int) uint64) func(int) uint64 {
 	all := make([]uint64, known)
 	for n := range all {
@@ -102,7 +102,7 @@ func (w world) check(t *rapid.T) {
 	}
 }
 
-// difference says where the first one is, and nothing when there is none.
+// difference returns where the first one is, and nothing when there is none.
 func difference[V comparable](want, got map[int]V) string {
 	for n := range known {
 		is, ok := got[n]
@@ -152,7 +152,7 @@ func TestTheShapeFollowsFromTheKeysAlone(t *testing.T) {
 	}
 }
 
-// shape says how many values each node has, and holds each against its rules.
+// shape returns how many values each node has, and holds each against its rules.
 func shape(t *rapid.T, n *node[int, *thing], level int) []int {
 	if n.below == nil {
 		if n.size > leafMax && level < bottom {

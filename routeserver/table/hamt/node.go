@@ -24,12 +24,12 @@ type node[K any, S Slot[K]] struct {
 	below *[branches]node[K, S]
 }
 
-// branch gives the node below that a hash belongs to.
+// branch returns the node below that a hash belongs to.
 func (n *node[K, S]) branch(level int, hash uint64) *node[K, S] {
 	return &n.below[hash<<(level*width)>>(64-width)]
 }
 
-// put adds a value or replaces one, and tells whether it is new. The node may be
+// put adds a value or replaces one, and reports whether it is new. The node may be
 // changed, its array only if it is the edit's.
 func (n *node[K, S]) put(edit *Edit, level int, hash uint64, id K, s S) bool {
 	if n.below == nil && n.size == leafMax && level < bottom {
@@ -89,7 +89,7 @@ func (n *node[K, S]) split(edit *Edit, level int) {
 	}
 }
 
-// values gives those of a node and of the nodes below, one after another, with
+// values returns those of a node and of the nodes below, one after another, with
 // room for one more.
 func (n *node[K, S]) values() []S {
 	out := make([]S, 0, n.size+1)
@@ -97,7 +97,7 @@ func (n *node[K, S]) values() []S {
 	return out
 }
 
-// visit gives every value to yield until it returns false, and tells whether it
+// visit returns every value to yield until it returns false, and reports whether it
 // never did.
 func (n *node[K, S]) visit(yield func(S) bool) bool {
 	var free S
@@ -117,7 +117,7 @@ func (n *node[K, S]) visit(yield func(S) bool) bool {
 	return true
 }
 
-// near gives the smallest node that has all values near an owner, and its level.
+// near returns the smallest node that has all values near an owner, and its level.
 func (n *node[K, S]) near(owner uint64) (*node[K, S], int) {
 	level := 0
 	for ; n.below != nil && level*width < near; level++ {

@@ -23,7 +23,7 @@ var (
 	seedA, seedB = maphash.String(seed, "a"), maphash.String(seed, "b")
 )
 
-// WordsOf gives the words of a text.
+// WordsOf returns the words of a text.
 func WordsOf(s string) Words {
 	n := len(s)
 	switch {
@@ -55,7 +55,7 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// Exact tells whether equal words mean equal texts.
+// Exact reports whether equal words mean equal texts.
 func (w Words) Exact() bool { return w.hi>>56 != long }
 
 // Hash spreads words over 64 bits. What was hashed before them makes it the hash
@@ -65,7 +65,7 @@ func (w Words) Hash(before uint64) uint64 {
 	return hi ^ lo
 }
 
-// HashOf gives the hash of three texts.
+// HashOf returns the hash of three texts.
 func HashOf(a, b, c string) uint64 {
 	return WordsOf(c).Hash(WordsOf(b).Hash(WordsOf(a).Hash(0)))
 }
@@ -73,7 +73,7 @@ func HashOf(a, b, c string) uint64 {
 // near is how many bits of their hash those of one owner have in common.
 const near = 2 * width
 
-// Near gives a hash that lies near all others of the same owner.
+// Near returns a hash that lies near all others of the same owner.
 func Near(owner, hash uint64) uint64 {
 	const own = 1<<(64-near) - 1
 	return owner&^own | hash&own

@@ -31,7 +31,7 @@ func run(ctx context.Context, args []string) error {
 	return keeper.Command(ctx, config, args)
 }
 
-// hasIPv6 tells whether the pod's kernel lets anybody listen on IPv6.
+// hasIPv6 reports whether the pod's kernel lets anybody listen on IPv6.
 func hasIPv6() bool {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

@@ -84,7 +84,7 @@ func (r *rig) serveGRPC(l net.Listener, side string) {
 	r.t.Cleanup(server.Stop)
 }
 
-// get sends a request to a port of the pod with header lines, and gives the
+// get sends a request to a port of the pod with header lines, and returns the
 // answer.
 func (r *rig) get(port int, lines ...[2]string) (answer, error) {
 	return r.over(http.DefaultTransport, port, lines...)

@@ -52,7 +52,7 @@ type Config struct {
 	DrainMin, DrainMax time.Duration
 }
 
-// Validate says what is wrong with the configuration, all of it at once, or nil.
+// Validate returns what is wrong with the configuration, all of it at once, or nil.
 // Defaults count as given.
 func (c Config) Validate() error {
 	c = c.withDefaults()
@@ -140,7 +140,7 @@ func FromEnvironment(get func(string) string) (Config, error) {
 	return c, c.Validate()
 }
 
-// listed gives the words of a list with commas; empty ones do not count.
+// listed returns the words of a list with commas; empty ones do not count.
 func listed(text string) []string {
 	var words []string
 	for word := range strings.SplitSeq(text, ",") {

@@ -46,7 +46,7 @@ var (
 	errBad  = errors.New("not HTTP")
 )
 
-// read gives the first request of a stream and how many bytes it has. With
+// read returns the first request of a stream and how many bytes it has. With
 // errMore, what was read so far is given; Target is set when the headers have
 // ended.
 func (d dialect) read(stream []byte) (seen, int, error) {

@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/xds/routingkey/keytest"
 )
 
-// startEdge gives a rig whose sidecar is that of an edge, with a fork for the key k1.
+// startEdge returns a rig whose sidecar is that of an edge, with a fork for the key k1.
 func startEdge(t *testing.T) *rig {
 	t.Helper()
 	t.Setenv(devmesh.EnvEdge, devmesh.EdgeYes)

@@ -90,7 +90,7 @@ func (r *rig) serveCalls(l net.Listener, side string) *calls {
 	return c
 }
 
-// callers gives a rig with the application on both sides, and a client with one
+// callers returns a rig with the application on both sides, and a client with one
 // connection.
 func callers(t *testing.T) (*rig, grpc_testing.TestServiceClient) {
 	t.Helper()

@@ -111,7 +111,7 @@ func TestNobodyTakesRequestsByServingOtherRoutes(t *testing.T) {
 	}
 }
 
-// partNames gives the names of the parts that are served.
+// partNames returns the names of the parts that are served.
 func (r *rig) partNames(served *routes) []string {
 	served.mu.Lock()
 	defer served.mu.Unlock()

@@ -59,7 +59,7 @@ func (p *peculiar) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// peculiars gives a rig with the application on both sides, and each one's half.
+// peculiars returns a rig with the application on both sides, and each one's half.
 func peculiars(t *testing.T) (*rig, map[string]*peculiar) {
 	t.Helper()
 	r := newRig(t)

@@ -134,7 +134,7 @@ func listenToApp(app net.Conn) spoken {
 	return spoken{words: words[:n], err: err}
 }
 
-// saidAlready gives what the client has said while Envoy was handing its
+// saidAlready returns what the client has said while Envoy was handing its
 // connection over. On a machine that is short of time most connections that come
 // here have: then the application need not be troubled with one.
 func saidAlready(client net.Conn) []byte {
@@ -168,7 +168,7 @@ func listenToClient(client net.Conn, words []byte) spoken {
 	}
 }
 
-// interrupt stops listening to one side and gives what it has said meanwhile.
+// interrupt stops listening to one side and returns what it has said meanwhile.
 func interrupt(c net.Conn, says <-chan spoken) spoken {
 	_ = c.SetReadDeadline(time.Unix(1, 0))
 	words := <-says
@@ -179,7 +179,7 @@ func interrupt(c net.Conn, says <-chan spoken) spoken {
 	return words
 }
 
-// route gives a connection that speaks HTTP back to Envoy, unless it speaks a version
+// route hands a connection that speaks HTTP back to Envoy, unless it speaks a version
 // that Envoy would take for another one.
 func (l *late) route(ctx context.Context, client *net.UnixConn, header, words []byte) error {
 	if answer := refusal(words); answer != "" {

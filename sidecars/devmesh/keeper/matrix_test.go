@@ -24,7 +24,7 @@ func withRule() []string {
 	return []string{"k1", "K1", "k9", "kt", "kb", "k1=", "k%31", "k1;p=1", "kë", "8080/k1", "sd-routing-key=k2"}
 }
 
-// readers gives a rig for requests that ask which key was read.
+// readers returns a rig for requests that ask which key was read.
 func readers(t *testing.T) (r *rig, routed map[string]string) {
 	t.Helper()
 	r = newRig(t)
@@ -58,7 +58,7 @@ func (r *rig) answerAll(l net.Listener) {
 	r.t.Cleanup(func() { _ = server.Close() })
 }
 
-// disagreement says what is wrong with the answer to a request with a key, or "".
+// disagreement returns what is wrong with the answer to a request with a key, or "".
 func disagreement(got reply, want string, routed map[string]string) string {
 	side := routed[want]
 	if side == "" {
@@ -78,7 +78,7 @@ func disagreement(got reply, want string, routed map[string]string) string {
 
 var asks = [2]string{"sd-explain", "1"}
 
-// overBoth sends each form over HTTP/1.1 and over HTTP/2 and gives the answers.
+// overBoth sends each form over HTTP/1.1 and over HTTP/2 and returns the answers.
 func (r *rig) overBoth(forms []keytest.Form) (one, two []reply, err error) {
 	var first [][]byte
 	var second [][][2]string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// logTo gives a logger and a function that gives the messages since it was last
+// logTo returns a logger and a function that gives the messages since it was last
 // called, each with its version.
 func logTo() (*slog.Logger, func() string) {
 	var lines bytes.Buffer

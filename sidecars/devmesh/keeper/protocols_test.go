@@ -187,7 +187,7 @@ func echoUntilTheEnd(l net.Listener) {
 	}
 }
 
-// waited gives how many connections had said nothing in time, so that Envoy
+// waited returns how many connections had said nothing in time, so that Envoy
 // handed them over.
 func (r *rig) waited() string {
 	r.t.Helper()

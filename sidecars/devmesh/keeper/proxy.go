@@ -144,13 +144,13 @@ func envoyLevel(l slog.Level) string {
 	return "error"
 }
 
-// ready tells whether Envoy takes connections.
+// ready reports whether Envoy takes connections.
 func (p *proxy) ready(ctx context.Context) error {
 	_, err := p.ask(ctx, http.MethodGet, "/ready")
 	return err
 }
 
-// ask sends a request to Envoy's administration interface and gives the answer's
+// ask sends a request to Envoy's administration interface and returns the answer's
 // text. Anything but 200 is an error.
 func (p *proxy) ask(ctx context.Context, method, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, "http://envoy"+path, http.NoBody)

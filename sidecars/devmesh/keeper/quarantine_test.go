@@ -65,7 +65,7 @@ func (s *routes) settled(_ serve.Peer, all []serve.Status) {
 	}
 }
 
-// refused gives when a head was refused because the parts are not its own.
+// refused returns when a head was refused because the parts are not its own.
 func (s *routes) refused(version string) []time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,7 +97,7 @@ func (s *routes) resource(name string, host *routev3.VirtualHost) translate.Reso
 	return translate.Resource{Type: translate.PartType, Name: name, Version: hex.EncodeToString(hash[:16]), Any: packed}
 }
 
-// offer serves a head and parts from now on, and gives the version of the whole.
+// offer serves a head and parts from now on, and returns the version of the whole.
 func (s *routes) offer(head *routev3.VirtualHost, parts ...translate.Resource) string {
 	s.r.t.Helper()
 	first := s.resource(translate.HeadName(customer), head)
@@ -140,7 +140,7 @@ func (s *routes) offerTable(spoilt string) string {
 	return s.offer(head, parts...)
 }
 
-// beside gives the match values that are in one part with another.
+// beside returns the match values that are in one part with another.
 func (s *routes) beside(value string) map[string]bool {
 	s.r.t.Helper()
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (s *routes) beside(value string) map[string]bool {
 	return nil
 }
 
-// spoil gives the routes of a sandbox a header that the sidecar lets pass and whose
+// spoil returns the routes of a sandbox a header that the sidecar lets pass and whose
 // format is none for Envoy.
 func (s *routes) spoil(host *routev3.VirtualHost, sandbox string) (found bool) {
 	for _, match := range host.GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap() {

@@ -56,7 +56,7 @@ func newRelay(w table.Workload, s store, logger *slog.Logger) *relay {
 // turnMark stands between a version and the number of the turn.
 const turnMark = "~"
 
-// versionOf gives the version without the turn.
+// versionOf returns the version without the turn.
 func versionOf(routes translate.Resource) string {
 	version, _, _ := strings.Cut(routes.Version, turnMark)
 	return version
@@ -69,7 +69,7 @@ func (r *relay) put(routes translate.Resource) {
 	r.routes = []translate.Resource{routes}
 }
 
-// settledOn tells whether Envoy has what it is to have. The lock is held.
+// settledOn reports whether Envoy has what it is to have. The lock is held.
 func (r *relay) settledOn() bool {
 	return len(r.good) > 0 && r.good[0].Version == r.routes[0].Version
 }
@@ -139,7 +139,7 @@ func (r *relay) verdictOn(version string) verdict {
 	return r.verdict
 }
 
-// has gives the version that Envoy accepted last, or "" when it has accepted none
+// has returns the version that Envoy accepted last, or "" when it has accepted none
 // or another one is on its way to it: to claim the old one then would be wrong as
 // soon as Envoy takes the other, and nobody would bring it back.
 func (r *relay) has() string {
@@ -188,7 +188,7 @@ func (r *relay) settled(_ serve.Peer, statuses []serve.Status) {
 	}
 }
 
-// acceptedNow gives the routes that Envoy has just accepted, as they are to be
+// acceptedNow returns the routes that Envoy has just accepted, as they are to be
 // kept, if they are what the route server offered last.
 func (r *relay) acceptedNow(acked string) (translate.Resource, bool) {
 	r.mu.Lock()

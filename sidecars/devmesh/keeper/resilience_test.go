@@ -15,7 +15,7 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// table tells what answers say about the table that decided.
+// table returns what answers say about the table that decided.
 func (r *rig) table() string {
 	r.t.Helper()
 	return r.expect("baseline", 8080, [2]string{"sd-explain", "1"}).Header.Get(translate.TableHeader)
@@ -99,7 +99,7 @@ func TestASidecarThatIsKilledComesBackWithItsLastRoutes(t *testing.T) {
 	}
 }
 
-// startAlone gives a rig whose sidecar had the routes that declare makes, and has started
+// startAlone returns a rig whose sidecar had the routes that declare makes, and has started
 // anew without a route server.
 func startAlone(t *testing.T, declare func(r *rig)) *rig {
 	t.Helper()

@@ -144,7 +144,7 @@ func (r *rig) asPod() sidecar.Pod {
 	return sidecar.Pod{Net: r.pod, Workload: customer, Name: "pod", XDS: xdsPort, Dir: r.run, Token: filepath.Join(r.run, "token"), LogLevel: "info"}
 }
 
-// sidecar starts the program in the pod and gives the process. It is killed at
+// sidecar starts the program in the pod and returns the process. It is killed at
 // the end of the test.
 func (r *rig) sidecar() *exec.Cmd {
 	r.t.Helper()

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/xds/xdstest"
 )
 
-// start gives a rig with a baseline on port 8080, an xDS server and a sidecar
+// start returns a rig with a baseline on port 8080, an xDS server and a sidecar
 // that is ready.
 func start(t *testing.T, forks ...xdstest.Fork) *rig {
 	t.Helper()

@@ -147,7 +147,7 @@ func (rec *recorder) crossings() (crossed, doubtful []string) {
 	return crossed, doubtful
 }
 
-// read gives the requests that are in the stream in a dialect, also one whose
+// read returns the requests that are in the stream in a dialect, also one whose
 // body did not come whole, and what comes after them and is no request.
 func (r *record) read(d dialect) (said []seen, rest string) {
 	for at := 0; at < len(r.stream); {
@@ -166,7 +166,7 @@ func (r *record) read(d dialect) (said []seen, rest string) {
 	return said, ""
 }
 
-// judge tells why a request should not have been seen here.
+// judge returns why a request should not have been seen here.
 func (r *record) judge(s seen) (wrong []string) {
 	k := s.key()
 	if r.fork != (k == r.key) {
@@ -181,7 +181,7 @@ func (r *record) judge(s seen) (wrong []string) {
 	return wrong
 }
 
-// smugglers gives a rig whose backends read in a dialect each: the first on port
+// smugglers returns a rig whose backends read in a dialect each: the first on port
 // 8080, with the key k0, and so on.
 func smugglers(t *testing.T) (*rig, *recorder) {
 	t.Helper()
@@ -210,7 +210,7 @@ type run struct {
 	late    bool // the connection is silent at first, and so goes by the keeper
 }
 
-// send gives the targets that were answered with 200, in order, and how many
+// send returns the targets that were answered with 200, in order, and how many
 // answers there were in all.
 func (r *rig) send(a run) (targets []string, answers int, err error) {
 	member := "sd-routing-key=" + smugglersKey(a.backend)
@@ -260,7 +260,7 @@ func (r *rig) send(a run) (targets []string, answers int, err error) {
 	}
 }
 
-// inOrder tells whether the answers are some of those that may be, in order.
+// inOrder reports whether the answers are some of those that may be, in order.
 func inOrder(got []string, may string) bool {
 	allowed := append(strings.Fields(may), "/end")
 	for _, target := range got {
@@ -353,7 +353,7 @@ func TestNoRequestIsSmuggledInHTTP2(t *testing.T) {
 	r.report("HTTP/2", n, append(wrong, doubtful...), crossed)
 }
 
-// request gives the fields on the wire. A name with a plus sign before is added
+// request returns the fields on the wire. A name with a plus sign before is added
 // where another would be replaced.
 func (a attack2) request(keyed bool) [][2]string {
 	member := "sd-routing-key=" + smugglersKey(0)

@@ -18,7 +18,7 @@ const (
 	maxProxyHeader = fixedPart + 512
 )
 
-// readProxyHeader reads a PROXY header and nothing after it; it gives the
+// readProxyHeader reads a PROXY header and nothing after it; it returns the
 // header's bytes and the address that the connection was made to.
 func readProxyHeader(r io.Reader) ([]byte, netip.AddrPort, error) {
 	header := make([]byte, fixedPart, maxProxyHeader)
@@ -76,7 +76,7 @@ var (
 // 1.0. The version may be the preface's, in what is no preface.
 var strangeVersion = regexp.MustCompile(`(?i)[ \t]HTTP/([0-9.]*)[ \t]*$`)
 
-// refusal gives the answer to a request line that HTTP/1 does not have; empty when
+// refusal returns the answer to a request line that HTTP/1 does not have; empty when
 // it may be one.
 func refusal(words []byte) string {
 	line, _, ended := bytes.Cut(bytes.TrimLeft(words, "\r\n"), []byte{'\n'})
@@ -106,7 +106,7 @@ var (
 	aVersion = regexp.MustCompile(`^[0-9]\.[0-9]$`)
 )
 
-// speaksHTTP tells from the first bytes of a connection whether it speaks HTTP:
+// speaksHTTP returns from the first bytes of a connection whether it speaks HTTP:
 // HTTP/2's preface, or a whole request line, after any empty ones. Not decided:
 // more is needed; what has been said so far may still be one, and likely is one
 // if it says HTTP.

@@ -37,7 +37,7 @@ func (s store) save(r translate.Resource) error {
 	return replace(s.path, append(sum[:], body...))
 }
 
-// load gives what was saved, if it is whole and has this name.
+// load returns what was saved, if it is whole and has this name.
 func (s store) load(name string) ([]translate.Resource, error) {
 	f, err := os.Open(s.path)
 	if err != nil {

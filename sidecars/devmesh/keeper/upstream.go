@@ -42,7 +42,7 @@ type upstream struct {
 	routes *assembly.Assembly
 }
 
-// newUpstream gives one with what an earlier container has left on disk.
+// newUpstream returns one with what an earlier container has left on disk.
 func newUpstream(c Config) (*upstream, error) {
 	trusts, err := newTrusted(c.Trust, filepath.Join(c.Proxy.RunPath, "trust.pem"), c.Logger)
 	if err != nil {
@@ -103,7 +103,7 @@ func (u *upstream) run(ctx context.Context) error {
 	}
 }
 
-// follow holds one stream until it ends, and tells whether anything came.
+// follow holds one stream until it ends, and reports whether anything came.
 func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bool, err error) {
 	token, err := os.ReadFile(u.tokenFile)
 	if err != nil {
@@ -182,7 +182,7 @@ func (u *upstream) takeLeave(stream grpc.BidiStreamingClient[discoveryv3.DeltaDi
 }
 
 // handOn takes in what the route server sent, gives Envoy the whole, waits for what
-// it says, and gives the answer. The route server sends nothing before it is
+// it says, and returns the answer. The route server sends nothing before it is
 // answered, and then the newest. What is wrong with the response itself is in the
 // answer too.
 func (u *upstream) handOn(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) (answer *discoveryv3.DeltaDiscoveryRequest, wrong, err error) {

@@ -41,7 +41,7 @@ func linesOfGet(path string, more ...[2]string) []byte {
 }
 
 // overHTTP1 sends requests one behind the other on one connection, without
-// waiting for answers, and gives the answers. They end early where the other
+// waiting for answers, and returns the answers. They end early where the other
 // side ends the connection.
 func overHTTP1(address string, requests [][]byte) ([]reply, error) {
 	c, err := net.Dial("tcp", address)
@@ -72,7 +72,7 @@ func overHTTP1(address string, requests [][]byte) ([]reply, error) {
 }
 
 // overHTTP2 sends requests, given by their fields, as streams of one connection
-// and gives the answers, in the order of the requests.
+// and returns the answers, in the order of the requests.
 func overHTTP2(address string, requests [][][2]string) ([]reply, error) {
 	return bodiesOverHTTP2(address, requests, make([]string, len(requests)))
 }

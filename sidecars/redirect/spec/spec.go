@@ -76,7 +76,7 @@ type Spec struct {
 	Mode Mode
 }
 
-// Validate says what is wrong with a Spec, or returns nil.
+// Validate returns what is wrong with a Spec, or returns nil.
 func (s Spec) Validate() error {
 	switch {
 	case s.To == 0:
@@ -98,7 +98,7 @@ func (s Spec) Validate() error {
 	return nil
 }
 
-// Env gives the variables that carry a Spec, name to value, for Parse to read.
+// Env returns the variables that carry a Spec, name to value, for Parse to read.
 func (s Spec) Env() map[string]string {
 	ports := All
 	if !s.All {

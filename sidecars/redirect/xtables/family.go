@@ -53,7 +53,7 @@ const (
 	byPort = 2
 )
 
-// IPv4 gives the layout of struct ipt_entry.
+// IPv4 returns the layout of struct ipt_entry.
 func IPv4() Family {
 	return Family{
 		Name: "IPv4", entry: 112, iface: 16, masks: 48, proto: 80, flags: 82, offsets: 88,
@@ -68,7 +68,7 @@ func IPv4() Family {
 	}
 }
 
-// IPv6 gives the layout of struct ip6t_entry.
+// IPv6 returns the layout of struct ip6t_entry.
 func IPv6() Family {
 	return Family{
 		Name: "IPv6", entry: 168, iface: 64, masks: 96, proto: 128, flags: 131, byProto: 1, offsets: 140,

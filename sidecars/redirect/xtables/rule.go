@@ -40,7 +40,7 @@ func (r Rule) String() string {
 	return text + fmt.Sprintf("-j REDIRECT --to-ports %d", r.To)
 }
 
-// raw gives the entry of a rule.
+// raw returns the entry of a rule.
 func (f Family) raw(r Rule, tagged bool) []byte {
 	var matches []byte
 	if r.Port != 0 || r.Opening {
@@ -67,7 +67,7 @@ func (f Family) raw(r Rule, tagged bool) []byte {
 	return raw
 }
 
-// blank gives an entry that every packet matches.
+// blank returns an entry that every packet matches.
 func (f Family) blank(matches, target []byte) []byte {
 	raw := append(append(make([]byte, f.entry), matches...), target...)
 	native.PutUint16(raw[f.offsets:], uint16(f.entry+len(matches)))
@@ -75,7 +75,7 @@ func (f Family) blank(matches, target []byte) []byte {
 	return raw
 }
 
-// jump gives an entry that leads elsewhere: where to is written with its table.
+// jump returns an entry that leads elsewhere: where to is written with its table.
 func (f Family) jump(tagged bool) []byte {
 	var matches []byte
 	if tagged {
@@ -84,7 +84,7 @@ func (f Family) jump(tagged bool) []byte {
 	return f.blank(matches, standard(0))
 }
 
-// part gives a match or target: its size, name, revision 0 and data.
+// part returns a match or target: its size, name, revision 0 and data.
 func part(name string, data []byte) []byte {
 	raw := make([]byte, headSize, headSize+len(data))
 	native.PutUint16(raw, uint16(headSize+len(data)))
@@ -92,7 +92,7 @@ func part(name string, data []byte) []byte {
 	return append(raw, data...)
 }
 
-// tcpMatch gives struct xt_tcp: ranges of ports, and of the flags FIN, SYN, RST
+// tcpMatch returns struct xt_tcp: ranges of ports, and of the flags FIN, SYN, RST
 // and ACK only SYN, for the first packet of a connection. The kernel takes any
 // packet of a connection that it has not followed so far for the first.
 func tcpMatch(r Rule) []byte {
@@ -111,14 +111,14 @@ func tcpMatch(r Rule) []byte {
 	return part("tcp", data)
 }
 
-// tag gives the comment.
+// tag returns the comment.
 func tag() []byte {
 	data := make([]byte, 256)
 	copy(data, Tag)
 	return part("comment", data)
 }
 
-// standard gives the target that ends in a verdict. One that leads elsewhere has
+// standard returns the target that ends in a verdict. One that leads elsewhere has
 // an offset there, from 0 on.
 func standard(verdict int32) []byte {
 	data := make([]byte, 8)
@@ -126,7 +126,7 @@ func standard(verdict int32) []byte {
 	return part("", data)
 }
 
-// mark gives the entry that begins a chain of a name, and ends the table with
+// mark returns the entry that begins a chain of a name, and ends the table with
 // the name ERROR.
 func (f Family) mark(chain string) []byte {
 	data := make([]byte, 32)

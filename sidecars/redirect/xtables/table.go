@@ -16,14 +16,14 @@ type Shape struct {
 	begins, underflowed [hooks]uint32
 }
 
-// AskShape gives room for the answer to InfoOption, with what is asked for.
+// AskShape returns room for the answer to InfoOption, with what is asked for.
 func AskShape() []byte {
 	room := make([]byte, ShapeSize)
 	copy(room, TableName)
 	return room
 }
 
-// AskEntries gives room for the answer to EntriesOption, with what is asked for.
+// AskEntries returns room for the answer to EntriesOption, with what is asked for.
 func AskEntries(s Shape) []byte {
 	room := make([]byte, EntriesHead+int(s.Size))
 	copy(room, TableName)
@@ -129,14 +129,14 @@ func (f Family) parse(raw []byte) (*entry, error) {
 	return e, nil
 }
 
-// target gives the name and the data of an entry's target.
+// target returns the name and the data of an entry's target.
 func (f Family) target(e *entry) (name string, data []byte) {
 	at := int(native.Uint16(e.raw[f.offsets:]))
 	size := int(native.Uint16(e.raw[at:]))
 	return text(e.raw[at+2 : at+2+maxName]), e.raw[at+headSize : at+size]
 }
 
-// verdict gives the offset that an entry jumps to.
+// verdict returns the offset that an entry jumps to.
 func (f Family) verdict(e *entry) (to int, jumps bool) {
 	name, data := f.target(e)
 	if name != "" || len(data) < 4 {
@@ -146,7 +146,7 @@ func (f Family) verdict(e *entry) (to int, jumps bool) {
 	return int(v), v >= 0
 }
 
-// chain gives the name of the chain that an entry is the mark of, or nothing.
+// chain returns the name of the chain that an entry is the mark of, or nothing.
 func (f Family) chain(e *entry) string {
 	name, data := f.target(e)
 	if name != targetError || len(data) < 30 {
@@ -160,7 +160,7 @@ func text(field []byte) string {
 	return string(name)
 }
 
-// find gives the entries of a chain, its mark first; nothing when it is not
+// find returns the entries of a chain, its mark first; nothing when it is not
 // there.
 func (t *Table) find(chain string) []*entry {
 	begin := slices.IndexFunc(t.entries, func(e *entry) bool { return t.family.chain(e) == chain })
@@ -217,7 +217,7 @@ func (t *Table) remove(chain string) {
 	}
 }
 
-// Chain gives the rules of a chain as the kernel has them, and says whether
+// Chain returns the rules of a chain as the kernel has them, and reports whether
 // every packet of PREROUTING is led there before all else. Nothing and no when
 // there is no such chain.
 func (t *Table) Chain(name string) (rules [][]byte, first bool) {
@@ -237,7 +237,7 @@ func (t *Table) Chain(name string) (rules [][]byte, first bool) {
 	return rules, bytes.Equal(bare, t.family.jump(true)) || bytes.Equal(bare, t.family.jump(false))
 }
 
-// Entries gives rules in the form of Chain.
+// Entries returns rules in the form of Chain.
 func (f Family) Entries(rules []Rule, tagged bool) [][]byte {
 	var raw [][]byte
 	for _, r := range rules {
@@ -254,7 +254,7 @@ func (f Family) lead(raw []byte, to uint32) {
 // Len is the number of entries.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Request gives the request that replaces the kernel's table, which has so many
+// Request returns the request that replaces the kernel's table, which has so many
 // entries now, with this one. counters is the address of room for as many
 // counters, CounterSize bytes each, where the kernel leaves those that end.
 func (t *Table) Request(entriesNow int, counters uint64) []byte {

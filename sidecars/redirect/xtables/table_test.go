@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// empty gives the table that the kernel begins with: a policy for each of nat's
+// empty returns the table that the kernel begins with: a policy for each of nat's
 // four hooks, and the end.
 func empty(f Family) *Table {
 	t := &Table{family: f, valid: 0b11011}
@@ -24,12 +24,12 @@ func empty(f Family) *Table {
 	return t
 }
 
-// answerFor gives what the kernel would answer to InfoOption after a request.
+// answerFor returns what the kernel would answer to InfoOption after a request.
 func answerFor(request []byte) []byte {
 	return slices.Concat(make([]byte, nameSize), request[32:36], request[44:84], request[36:44])
 }
 
-// again gives a table as it is read back once the kernel has taken it.
+// again returns a table as it is read back once the kernel has taken it.
 func again(t *rapid.T, f Family, table *Table) (*Table, []byte) {
 	request := table.Request(1, 0)
 	answer := answerFor(request)

@@ -100,7 +100,7 @@ func (r *rig) expires(ctx context.Context) (func() error, error) {
 	return manager.Close, nil
 }
 
-// isExpired says why the certificate at an address is not one that is over and
+// isExpired returns why the certificate at an address is not one that is over and
 // otherwise good.
 func isExpired(address string, bundle []byte) error {
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // It is looked at below.

@@ -83,7 +83,7 @@ func (s series) sum(name string) (sum float64) {
 	return sum
 }
 
-// since gives what was counted after an earlier reading.
+// since returns what was counted after an earlier reading.
 func (s series) since(before series) series {
 	out := series{}
 	for name, value := range s {
@@ -92,7 +92,7 @@ func (s series) since(before series) series {
 	return out
 }
 
-// upTo gives how many a histogram has counted up to each of its bounds.
+// upTo returns how many a histogram has counted up to each of its bounds.
 func (s series) upTo(histogram string) map[float64]float64 {
 	out := map[float64]float64{}
 	for labelled, value := range s {
@@ -108,7 +108,7 @@ func (s series) upTo(histogram string) map[float64]float64 {
 	return out
 }
 
-// quantile gives the value that a share q of a histogram's measurements did not
+// quantile returns the value that a share q of a histogram's measurements did not
 // exceed, with those of one bucket spread evenly over it.
 func (s series) quantile(histogram string, q float64) float64 {
 	counts := s.upTo(histogram)

@@ -92,7 +92,7 @@ func (r *rig) furnish(ctx context.Context) (err error) {
 	return err
 }
 
-// register gives the API server the chart's configuration, or takes it away.
+// register hands the API server the chart's configuration, or takes it away.
 func (r *rig) register(ctx context.Context, there bool) error {
 	hooks := r.client.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	if !there {
@@ -107,14 +107,14 @@ func (r *rig) orders() Orders {
 	return Orders{Access: r.server.Access(), Webhook: r.webhook, Health: r.health, Metrics: r.metrics}
 }
 
-// access gives a configuration with a connection of its own.
+// access returns a configuration with a connection of its own.
 func (r *rig) access() *rest.Config {
 	c := rest.CopyConfig(r.server.Config)
 	c.Dial = new(net.Dialer).DialContext
 	return c
 }
 
-// rendered gives the webhook configuration as the chart has it.
+// rendered returns the webhook configuration as the chart has it.
 func rendered(ctx context.Context) (*registrationv1.MutatingWebhookConfiguration, error) {
 	root, err := crd.Root()
 	if err != nil {

@@ -52,7 +52,7 @@ func (f *findings) weigh(ctx context.Context, n *node) error {
 	return nil
 }
 
-// perRule gives what each sandbox adds to a measure, in KiB: the most of them
+// perRule returns what each sandbox adds to a measure, in KiB: the most of them
 // compared with none.
 func (f *findings) perRule(sidecar bool, measure func(weight) float64) float64 {
 	none, most := 0.0, 0.0

@@ -87,7 +87,7 @@ func (l *load) wait() ([]unix.EpollEvent, error) {
 }
 
 // flood sends the next request over each connection as soon as the last one is
-// answered, and gives how many were answered and how long that took.
+// answered, and returns how many were answered and how long that took.
 func (l *load) flood(during time.Duration) (answered int, took time.Duration, err error) {
 	began := time.Now()
 	for _, c := range l.conns {
@@ -100,7 +100,7 @@ func (l *load) flood(during time.Duration) (answered int, took time.Duration, er
 }
 
 // answers takes the answer over each connection, and sends the next request until
-// the time has come. It gives the number of answers.
+// the time has come. It returns the number of answers.
 func (l *load) answers(until time.Time) (answered int, err error) {
 	for open := len(l.conns); open > 0; {
 		events, err := l.wait()
@@ -187,7 +187,7 @@ func (c *connection) send() error {
 	return err
 }
 
-// receive reads what there is, and tells whether the answer is whole.
+// receive reads what there is, and reports whether the answer is whole.
 func (c *connection) receive(want []byte) (bool, error) {
 	n, err := unix.Read(c.fd, c.answer[c.got:])
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) {

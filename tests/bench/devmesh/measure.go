@@ -160,7 +160,7 @@ func (p *place) program() (*program.Program, error) {
 	return program.Start("", "sidecar", as.Command(), p.pod.Do)
 }
 
-// pairs gives what is measured beside what.
+// pairs returns what is measured beside what.
 func (n *node) pairs() (all []*pair, err error) {
 	floors := map[string]*spot{}
 	for _, p := range n.places {
@@ -224,7 +224,7 @@ func (f *findings) latency() error {
 	return nil
 }
 
-// tooSlow tells whether a place is not up to twice the 1,000 requests for each
+// tooSlow reports whether a place is not up to twice the 1,000 requests for each
 // second that its latency would be measured with.
 func (p *pair) tooSlow() bool {
 	return figures.Median(each(p.floods, func(_ int, v flooded) float64 { return v.rate })) < 2_000

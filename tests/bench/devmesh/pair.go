@@ -22,7 +22,7 @@ const (
 
 func baggage(key string) string { return "userId=alice,sd-routing-key=" + key + ",region=eu" }
 
-// requests gives one for each connection. Those to a place without sandboxes are
+// requests returns one for each connection. Those to a place without sandboxes are
 // of the same length.
 func requests(k kind, sandboxes int) [][]byte {
 	var all [][]byte
@@ -40,7 +40,7 @@ func requests(k kind, sandboxes int) [][]byte {
 	return all
 }
 
-// answer gives the body with which requests of a kind must be answered.
+// answer returns the body with which requests of a kind must be answered.
 func (s shape) answer(k kind) []byte {
 	if s.away || k == known {
 		return forkBody
@@ -107,7 +107,7 @@ func (s *spot) computed() (time.Duration, error) {
 	return computed(s.envoy)
 }
 
-// pace sends 1,000 requests for each second, and gives how long each took.
+// pace sends 1,000 requests for each second, and returns how long each took.
 func (s *spot) pace(during time.Duration) ([]time.Duration, error) {
 	const interval = time.Millisecond
 	if _, err := s.load.pace(interval, settle, nil); err != nil {
@@ -163,7 +163,7 @@ func (p *pair) pace(turn int, during time.Duration) error {
 	return err
 }
 
-// each gives one number for each round.
+// each returns one number for each round.
 func each[T any](of []T, f func(i int, v T) float64) []float64 {
 	all := make([]float64, len(of))
 	for i, v := range of {

@@ -135,7 +135,7 @@ func (p part) begin(n *node, at *place) (*program.Program, error) {
 	return start(at.pod, n.measured, "Envoy", envoyWith(file))
 }
 
-// open gives the bootstrap of a sidecar with the routes of its workload in it.
+// open returns the bootstrap of a sidecar with the routes of its workload in it.
 func open(at *place) (*taken, error) {
 	w := workload(at.sandboxes)
 	b, err := devmesh.Bootstrap(devmesh.Config{Workload: w, RunPath: at.dir})

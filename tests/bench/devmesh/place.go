@@ -59,7 +59,7 @@ func pin(processor int) error {
 	return unix.SchedSetaffinity(0, &set)
 }
 
-// processors gives two that this program may use: the first for callers and
+// processors returns two that this program may use: the first for callers and
 // applications, the second for what is measured.
 func processors() (rest, measured int, err error) {
 	var set unix.CPUSet
@@ -78,7 +78,7 @@ func processors() (rest, measured int, err error) {
 	return found[0], found[1], nil
 }
 
-// computed gives the time for which all threads of a process have computed. What
+// computed returns the time for which all threads of a process have computed. What
 // the kernel adds when a thread stops is in it only when all have stopped.
 func computed(pid int) (time.Duration, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/schedstat", pid))
@@ -124,7 +124,7 @@ func (p *place) memory(ctx context.Context) (m memory, err error) {
 	return m, err
 }
 
-// resident gives the bytes of a process that are in memory.
+// resident returns the bytes of a process that are in memory.
 func resident(pid int) (float64, error) {
 	now, _, err := process.Memory(pid)
 	return now * (1 << 20), err

@@ -33,7 +33,7 @@ func (f *findings) restart(ctx context.Context, n *node) error {
 	return nil
 }
 
-// boot gives the time from the start of the program to the first answer of the
+// boot returns the time from the start of the program to the first answer of the
 // fork to a request with its key. It is killed then, as a container is that
 // crashes.
 func (p *place) boot(ctx context.Context) (time.Duration, error) {

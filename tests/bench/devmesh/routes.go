@@ -42,7 +42,7 @@ func service(i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96 + byte(i>>16), byte(i >> 8), byte(i)}), forkPort)
 }
 
-// used gives the sandboxes, of so many, that requests are for: spread evenly.
+// used returns the sandboxes, of so many, that requests are for: spread evenly.
 func used(sandboxes int) []int {
 	var all []int
 	for c := range min(sandboxes, connections) {
@@ -51,7 +51,7 @@ func used(sandboxes int) []int {
 	return all
 }
 
-// tableOf gives the routing table in which workload(n) has n sandboxes, for each
+// tableOf returns the routing table in which workload(n) has n sandboxes, for each
 // of the numbers.
 func tableOf(numbers ...int) table.Table {
 	var facts []event.Recorded

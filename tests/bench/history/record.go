@@ -31,7 +31,7 @@ type recorded struct {
 	tables      map[uint64]Print
 }
 
-// versions gives the versions that were noted.
+// versions returns the versions that were noted.
 func (r recorded) versions(n int) []uint64 { return r.asked[:n] }
 
 // record writes random events into a log and notes 100 random versions of the

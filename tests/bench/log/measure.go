@@ -18,7 +18,7 @@ import (
 const keys = 100
 
 // publish lets publishers append for a while, each one fact after the other, and
-// gives how long each took to be on disk. An error ends the measurement.
+// returns how long each took to be on disk. An error ends the measurement.
 func publish(ctx context.Context, log eventbus.Log, name string, publishers int, during time.Duration) ([]time.Duration, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

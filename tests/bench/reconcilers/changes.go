@@ -189,7 +189,7 @@ func note(n int) client.Patch {
 	return merge(map[string]any{"metadata": map[string]any{"annotations": map[string]string{"example.com/last-seen": fmt.Sprint(n)}}})
 }
 
-// some gives any workload of users, and how many forks it has.
+// some returns any workload of users, and how many forks it has.
 func (c *cluster) some() (w *workload, forks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +265,7 @@ func (w *workload) write(ctx context.Context, c *cluster, o client.Object, patch
 	return c.rig.client.Patch(ctx, o, p)
 }
 
-// notes gives a patch that leaves another note on a workload, or its Service.
+// notes returns a patch that leaves another note on a workload, or its Service.
 func (w *workload) notes() client.Patch {
 	w.noted++
 	return note(w.noted)

@@ -81,7 +81,7 @@ type cluster struct {
 	forked bool
 }
 
-// newCluster gives what is to be there at the beginning: a third of the workloads
+// newCluster returns what is to be there at the beginning: a third of the workloads
 // that are forked have one fork, and so on, as chance has it.
 func newCluster(r *rig, l load) *cluster {
 	c := &cluster{rig: r, random: rand.New(rand.NewPCG(l.seed, 6)), forks: map[types.UID]*workload{}, fast: true}

@@ -13,7 +13,7 @@ import (
 // "apply deployments" or "patch signadotsandboxes/status".
 type Asked struct{ Verb, Resource string }
 
-// writes says whether it changes something.
+// writes reports whether it changes something.
 func (a Asked) writes() bool {
 	switch a.Verb {
 	case "get", "list", "watch":
@@ -22,7 +22,7 @@ func (a Asked) writes() bool {
 	return true
 }
 
-// own says whether it is about the manager's own books: its lease, where its log is,
+// own reports whether it is about the manager's own books: its lease, where its log is,
 // and Events for people. None of them is an object that anybody asked for.
 func (a Asked) own() bool {
 	return a.Resource == "leases" || a.Resource == "configmaps" || a.Resource == "events"
@@ -44,7 +44,7 @@ func (c *counter) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// counts gives the counts as they are.
+// counts returns the counts as they are.
 func (c *counter) counts() map[Asked]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

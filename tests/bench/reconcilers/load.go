@@ -15,7 +15,7 @@ type load struct {
 	profiles                       string
 }
 
-// flags makes the flags, and gives what they are once they are parsed.
+// flags makes the flags, and returns what they are once they are parsed.
 func flags() *load {
 	l := &load{}
 	flag.IntVar(&l.objects, "objects", 10_000, "objects of the kinds that the manager watches")

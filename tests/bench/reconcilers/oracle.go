@@ -63,7 +63,7 @@ func keep[O client.Object](all map[string]O, o O) int {
 	return 0
 }
 
-// agree says what does not agree with what was asked for; nil when all does.
+// agree returns what does not agree with what was asked for; nil when all does.
 func (c *cluster) agree(ctx context.Context) error {
 	s, err := c.rig.lookAround(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *cluster) agree(ctx context.Context) error {
 	return nil
 }
 
-// sandbox says what of a sandbox is not as it was asked for.
+// sandbox returns what of a sandbox is not as it was asked for.
 func (s seen) sandbox(want *sandbox) error {
 	have := s.sandboxes[want.name]
 	if have == nil || have.UID != want.uid || have.Generation < want.generation {
@@ -109,7 +109,7 @@ func (s seen) sandbox(want *sandbox) error {
 	return nil
 }
 
-// fork says what of a fork is not as it was asked for.
+// fork returns what of a fork is not as it was asked for.
 func (s seen) fork(of *sandbox, want *forked) error {
 	b := want.baseline
 	w := s.forks[of.name+" "+b.namespace+"/"+b.name]
@@ -135,7 +135,7 @@ func (s seen) fork(of *sandbox, want *forked) error {
 	return s.reached(w, rule, services)
 }
 
-// reached says which port of a baseline's Services does not lead to the fork.
+// reached returns which port of a baseline's Services does not lead to the fork.
 func (s seen) reached(w *crdv1.ForkedWorkload, rule *table.Rule, of []*corev1.Service) error {
 	leads := map[string]bool{}
 	for _, m := range rule.Mappings {

@@ -251,7 +251,7 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 	}
 }
 
-// idle says whether nothing is under way.
+// idle reports whether nothing is under way.
 func (p *play) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

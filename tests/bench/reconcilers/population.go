@@ -157,7 +157,7 @@ func (s *sandbox) object() *crdv1.SignadotSandbox {
 	return o
 }
 
-// patch gives the fork another image, and a setting.
+// patch makes for the fork another image, and a setting.
 func (f *forked) patch() string {
 	return fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q,"env":[{"name":"FEATURE","value":"on"},{"name":"SETTING_1","value":"changed"}]}]}}}}`,
 		mainContainer, f.image())

@@ -287,6 +287,6 @@ func merge(content map[string]any) client.Patch {
 	return client.RawPatch(types.MergePatchType, b)
 }
 
-// overtaken says whether a change failed because what it was about is gone: the
+// overtaken reports whether a change failed because what it was about is gone: the
 // manager deletes Deployments of forks when it likes.
 func overtaken(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }

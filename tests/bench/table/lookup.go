@@ -79,7 +79,7 @@ func (q *requests) fill() {
 	}
 }
 
-// measure gives the nanoseconds of one lookup: the best of many runs, since this
+// measure returns the nanoseconds of one lookup: the best of many runs, since this
 // machine does other work too. It panics when a rule is not found: then there is
 // nothing to measure.
 func (q *requests) measure(lookup func(*identity) bool) float64 {

@@ -14,7 +14,7 @@ import (
 	"switchyard.dev/tests/bench/frame"
 )
 
-// spent gives what one of n runs of f costs in processor time, all threads of the
+// spent returns what one of n runs of f costs in processor time, all threads of the
 // process with the collection of garbage included: the smallest of five such
 // measurements. Other work on the machine counts only as far as it empties the
 // caches; on a quiet one the clock shows the same or less.

@@ -50,7 +50,7 @@ func (c cluster) facts() []event.Recorded {
 	return out
 }
 
-// read gives a message as it comes out of the log.
+// read returns a message as it comes out of the log.
 func read(m proto.Message) proto.Message {
 	b, err := proto.Marshal(m)
 	if err != nil {

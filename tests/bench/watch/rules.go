@@ -18,7 +18,7 @@ const shop = frame.Shop(frame.Workloads)
 // appears or disappears, so it can be told apart at the watcher.
 const stay = 500
 
-// changesInOrder gives the numbers of the changes as they are made.
+// changesInOrder returns the numbers of the changes as they are made.
 func changesInOrder(n int) []int {
 	var out []int
 	for sandbox := 0; len(out) < n; sandbox++ {
@@ -32,7 +32,7 @@ func changesInOrder(n int) []int {
 
 const changing = "change-"
 
-// factOf gives the fact of a change.
+// factOf returns the fact of a change.
 func factOf(change int) event.Fact {
 	key := changing + strconv.Itoa(change/2)
 	if change%2 == 0 {
@@ -41,7 +41,7 @@ func factOf(change int) event.Fact {
 	return frame.Withdrawn(key)
 }
 
-// changeOf gives the number of the change that an op tells of.
+// changeOf returns the number of the change that an op tells of.
 func changeOf(op *pb.WorkloadRoutingRuleOp) (int, bool) {
 	n, err := strconv.Atoi(strings.TrimPrefix(op.GetRoute().GetRoutingKey(), changing))
 	if err != nil {
@@ -53,7 +53,7 @@ func changeOf(op *pb.WorkloadRoutingRuleOp) (int, bool) {
 	return 2 * n, op.GetOp() == pb.WatchOp_ADD
 }
 
-// digestOf gives a number for a rule; that of a set of rules is all of them by
+// digestOf returns a number for a rule; that of a set of rules is all of them by
 // exclusive or.
 func digestOf(r *pb.WorkloadRoutingRule) uint64 {
 	h := fnv.New64a()

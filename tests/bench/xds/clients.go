@@ -48,7 +48,7 @@ type Connecting struct {
 	Served Served
 }
 
-// Connect opens all streams at once, and gives the time until each has had its
+// Connect opens all streams at once, and returns the time until each has had its
 // first routes.
 func (c *Clients) Connect(o Connecting, took *time.Duration) error {
 	c.load = o.Load

@@ -54,7 +54,7 @@ func (l Load) streamsOf(workload int) int {
 // shop is what the load is of.
 func (l Load) shop() frame.Shop { return frame.Shop(l.Workloads) }
 
-// names gives what a stream of a workload asks for: the type and the names.
+// names returns what a stream of a workload asks for: the type and the names.
 func (l Load) names(i int) (typeURL string, names []string) {
 	if l.Form == inParts {
 		return translate.PartType, translate.PartNames(l.shop().Workload(i))
@@ -65,7 +65,7 @@ func (l Load) names(i int) (typeURL string, names []string) {
 // stay is how many changes later a sandbox that came goes again.
 const stay = 50
 
-// change gives the fact of a change, and the workload whose routes it changes:
+// change returns the fact of a change, and the workload whose routes it changes:
 // sandboxes come, and from the time when some have, one goes for each that comes.
 func (l Load) change(n int) (event.Fact, int) {
 	sandbox := n

@@ -147,7 +147,7 @@ func (o *overheard) RecvMsg(m any) error {
 	return nil
 }
 
-// sentIn gives the nonce of a response, and the version of all routes that it
+// sentIn returns the nonce of a response, and the version of all routes that it
 // brings: that of the head, or of the whole.
 func sentIn(m any) (nonce, version string) {
 	switch r := m.(type) {

@@ -79,7 +79,7 @@ func (r *receipt) acknowledged(pod int, place uint64) {
 	}
 }
 
-// state tells how many streams have joined, and how many acknowledgements are
+// state returns how many streams have joined, and how many acknowledgements are
 // owed.
 func (r *receipt) state() (joined, owed int) {
 	r.mu.Lock()

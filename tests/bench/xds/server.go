@@ -35,7 +35,7 @@ type Server struct {
 type system interface {
 	// serve serves on a listener, for good.
 	serve(net.Listener) error
-	// due gives the version of every resource that follows from a table, by name,
+	// due returns the version of every resource that follows from a table, by name,
 	// once it is the one that is served.
 	due(context.Context, table.Table) (map[string]string, error)
 }
@@ -143,7 +143,7 @@ func (s *Server) Change(_ struct{}, o *Outcome) (err error) {
 	return err
 }
 
-// Heap gives the heap in use, in bytes, after a collection.
+// Heap returns the heap in use, in bytes, after a collection.
 func (s *Server) Heap(_ struct{}, bytes *uint64) error {
 	runtime.GC()
 	var m runtime.MemStats

@@ -136,7 +136,7 @@ func (s *snapshots) snapshotOf(t table.Table, w table.Workload) (*cache.Snapshot
 	return snap, nil
 }
 
-// wholeRoutes gives a workload's routes as one resource.
+// wholeRoutes returns a workload's routes as one resource.
 func wholeRoutes(t table.Table, w table.Workload) (*routev3.RouteConfiguration, error) {
 	resources, err := translate.Resources(t, w)
 	if err != nil {

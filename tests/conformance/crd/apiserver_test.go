@@ -63,7 +63,7 @@ func startServer(t *testing.T) *server {
 	return &server{config: running.Config, client: client, crds: renderAll(t, nil)}
 }
 
-// within gives a context that ends before the test would hang.
+// within returns a context that ends before the test would hang.
 func within(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -71,7 +71,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// of gives the place of the objects of a kind in a namespace ("" for kinds
+// of returns the place of the objects of a kind in a namespace ("" for kinds
 // without).
 func (s *server) of(kind, namespace string) dynamic.ResourceInterface {
 	resource := s.client.Resource(schema.GroupVersionResource{
@@ -84,7 +84,7 @@ func (s *server) of(kind, namespace string) dynamic.ResourceInterface {
 }
 
 // create creates the object and, when it has one, writes its status, as a
-// controller would. It gives what the API server keeps.
+// controller would. It returns what the API server keeps.
 func (s *server) create(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	ctx, place := within(t), s.of(object.GetKind(), object.GetNamespace())

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/tests/conformance/crd"
 )
 
-// renderAll gives the chart's CRDs by kind.
+// renderAll returns the chart's CRDs by kind.
 func renderAll(t *testing.T, values map[string]any) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	root, err := crd.Root()
@@ -34,7 +34,7 @@ func renderAll(t *testing.T, values map[string]any) map[string]*apiextensionsv1.
 // that no key of a schema can be overlooked.
 type node map[string]any
 
-// generated gives the schema of a CRD's only version as a table.
+// generated returns the schema of a CRD's only version as a table.
 func generated(t *testing.T, c *apiextensionsv1.CustomResourceDefinition) pathTable {
 	t.Helper()
 	written, err := json.Marshal(c.Spec.Versions[0].Schema.OpenAPIV3Schema)
@@ -75,7 +75,7 @@ func (s pathTable) flatten(path string, required bool, n node) {
 	}
 }
 
-// factsOf gives what a node says about itself, in the words of the transcript.
+// factsOf returns what a node says about itself, in the words of the transcript.
 // A key that the transcript has no word for is a fact too, so it is noticed.
 func factsOf(n node) []string {
 	var out []string
@@ -105,7 +105,7 @@ func factsOf(n node) []string {
 	return out
 }
 
-// texts gives the items of a list as texts.
+// texts returns the items of a list as texts.
 func texts(list any) []string {
 	var out []string
 	for _, item := range list.([]any) {

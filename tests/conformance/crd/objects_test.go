@@ -76,7 +76,7 @@ func TestTheFullObjectsHaveEveryPublishedField(t *testing.T) {
 	}
 }
 
-// mapKey gives the path with the values of maps named as in the examples,
+// mapKey returns the path with the values of maps named as in the examples,
 // where one key stands for all.
 func mapKey(path string) string {
 	return strings.NewReplacer(

@@ -61,7 +61,7 @@ func readAdditions(t *testing.T) map[string]string {
 	return out
 }
 
-// allowed says whether a path that is not published is a known addition, and
+// allowed reports whether a path that is not published is a known addition, and
 // notes that it is used.
 func allowed(additions map[string]string, used map[string]bool, path, facts string) bool {
 	for end, want := range additions {

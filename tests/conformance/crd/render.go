@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Render gives the chart's CRDs, sorted by file name. root is the root folder
+// Render returns the chart's CRDs, sorted by file name. root is the root folder
 // of the repository; values are the chart's values, and nil means none.
 func Render(root string, values map[string]any) ([]*apiextensionsv1.CustomResourceDefinition, error) {
 	paths, err := filepath.Glob(filepath.Join(root, "charts/operator/templates/crds/*.yaml"))

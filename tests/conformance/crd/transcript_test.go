@@ -108,7 +108,7 @@ func (s pathTable) put(path string, facts ...string) {
 	s[path] = strings.Join(facts, " ")
 }
 
-// published gives the published schema of a kind.
+// published returns the published schema of a kind.
 func (tr transcript) published(t *testing.T, kind *block) pathTable {
 	out := pathTable{}
 	for _, field := range kind.fields {

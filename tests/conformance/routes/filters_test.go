@@ -110,7 +110,7 @@ func randomFilters(rng *rand.Rand, rules []*pb.WorkloadRoutingRule, combination 
 	return f
 }
 
-// snapshotOf gives the rules that a watch begins with.
+// snapshotOf returns the rules that a watch begins with.
 func snapshotOf(t *testing.T, conn grpc.ClientConnInterface, request *pb.WorkloadRoutingRulesRequest) map[identity]*pb.WorkloadRoutingRule {
 	t.Helper()
 	c := newWatched(conn, request)

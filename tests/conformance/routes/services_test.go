@@ -109,7 +109,7 @@ func oneHost(of, hostname, address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// clusterServices gives each service in a line.
+// clusterServices returns each service in a line.
 func clusterServices(t *testing.T, conn grpc.ClientConnInterface) ([]string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -57,7 +57,7 @@ func (w *watched) run(ctx context.Context) {
 	}
 }
 
-// watch reads one stream to its end and tells whether it was synced.
+// watch reads one stream to its end and reports whether it was synced.
 func (w *watched) watch(ctx context.Context) bool {
 	w.mu.Lock()
 	w.opened++
@@ -96,7 +96,7 @@ func (w *watched) watch(ctx context.Context) bool {
 	}
 }
 
-// complete tells whether an op has all that clients read without looking.
+// complete reports whether an op has all that clients read without looking.
 func (w *watched) complete(op *pb.WorkloadRoutingRuleOp) bool {
 	r := op.GetRoute()
 	switch {
@@ -116,7 +116,7 @@ func (w *watched) complete(op *pb.WorkloadRoutingRuleOp) bool {
 	return false
 }
 
-// addressable tells whether clients can use the mappings: they keep a port of a
+// addressable reports whether clients can use the mappings: they keep a port of a
 // workload in 32 bits with a sign, and write host and port with a colon in
 // between, so a host is not an IPv6 address.
 func addressable(r *pb.WorkloadRoutingRule) bool {

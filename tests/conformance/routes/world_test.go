@@ -56,7 +56,7 @@ func serve(t *testing.T, log eventbus.Reader, address string) (m *server.Main, s
 
 const anyPort = served.AnyPort
 
-// dial gives a connection that connects again soon after each loss.
+// dial returns a connection that connects again soon after each loss.
 func dial(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
 	conn, err := grpc.NewClient("passthrough:"+address,

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/routeserver/server"
 )
 
-// infoOf gives the ErrorInfo of an error, or nil.
+// infoOf returns the ErrorInfo of an error, or nil.
 func infoOf(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok {
@@ -29,7 +29,7 @@ func infoOf(err error) *errdetails.ErrorInfo {
 
 func reason(err error) string { return infoOf(err).GetReason() }
 
-// field gives the field that an error finds fault with.
+// field returns the field that an error finds fault with.
 func field(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if bad, ok := d.(*errdetails.BadRequest); ok {

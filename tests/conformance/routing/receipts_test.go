@@ -74,7 +74,7 @@ func newReplica(t *testing.T, w *world, names *dns, ip, port string) *replica {
 	return &replica{asked: a, xds: xdstest.Dial(t, listener.Addr().String())}
 }
 
-// freePort gives a port that is free on some addresses.
+// freePort returns a port that is free on some addresses.
 func freePort(t *testing.T, ips ...string) string {
 	t.Helper()
 	for range 20 {

@@ -28,7 +28,7 @@ func identity(baseline *routingv1.Workload, key string) string {
 	return fmt.Sprintf("%s/%s/%s %s", baseline.GetKind(), baseline.GetNamespace(), baseline.GetName(), key)
 }
 
-// take folds a message in, and tells whether a version is reached.
+// take folds a message in, and reports whether a version is reached.
 func (f *folded) take(t *testing.T, m *routingv1.WatchResponse) bool {
 	t.Helper()
 	if m.GetReset_() {

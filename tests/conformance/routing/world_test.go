@@ -47,7 +47,7 @@ type world struct {
 	onDisk bool
 }
 
-// some gives how often to do something: n times, or fewer where it takes long.
+// some returns how often to do something: n times, or fewer where it takes long.
 func (w *world) some(n int) int {
 	if w.onDisk {
 		return n / 6
@@ -131,7 +131,7 @@ func (w *world) forget() (floor event.Pos) {
 	return floor
 }
 
-// newest gives the newest fact of each key.
+// newest returns the newest fact of each key.
 func (w *world) newest() []event.Recorded {
 	w.t.Helper()
 	all := w.events()
@@ -148,7 +148,7 @@ func (w *world) newest() []event.Recorded {
 	return out
 }
 
-// events gives all events that are kept.
+// events returns all events that are kept.
 func (w *world) events() []event.Recorded {
 	w.t.Helper()
 	var out []event.Recorded
@@ -195,7 +195,7 @@ func (w *world) tableAt(seq uint64) table.Table {
 	return t
 }
 
-// churn gives a random change to a small world, in which not every workload is ready.
+// churn returns a random change to a small world, in which not every workload is ready.
 func churn(rng *rand.Rand) proto.Message {
 	change := served.Churn(rng)
 	if o, ok := change.(*factv1.WorkloadObserved); ok {
@@ -243,7 +243,7 @@ func (w *world) settle(a *asked) {
 // url is where a path of the server is.
 func (a *asked) url(path string) string { return "http://" + a.main.RESTAddress() + path }
 
-// get asks over HTTP and gives the answer's status, headers and body.
+// get asks over HTTP and returns the answer's status, headers and body.
 func (a *asked) get(method, path, body string) (int, http.Header, string) {
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -264,7 +264,7 @@ func (a *asked) get(method, path, body string) (int, http.Header, string) {
 	return res.StatusCode, res.Header, string(got)
 }
 
-// within gives a context that ends with the test or its patience.
+// within returns a context that ends with the test or its patience.
 func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errors.New("the test has no more patience"))
 	t.Cleanup(cancel)

@@ -125,13 +125,13 @@ func changesAnswers(does node) bool {
 	return does.is("HeaderMutation") && len(does.fields()) == 2 && does.at("mutations").only("response_mutations") == nil
 }
 
-// refuses tells whether a filter answers every request itself.
+// refuses reports whether a filter answers every request itself.
 func refuses(does node) bool {
 	return does.is("HTTPFault") && does.only("@type", "abort") == nil && does.at("abort").only("http_status", "percentage") == nil &&
 		does.at("abort", "percentage", "numerator").number() == 100
 }
 
-// Key says which key the proxy takes out of a request, "" for none. Each place
+// Key returns which key the proxy takes out of a request, "" for none. Each place
 // that has one replaces what an earlier one had.
 func (r Reading) Key(lines func(name string) []string) (key string) {
 	if !r.passes(lines) {

@@ -56,7 +56,7 @@ func (n node) list() (all []node) {
 	return all
 }
 
-// fields gives the fields of an object, in no order.
+// fields returns the fields of an object, in no order.
 func (n node) fields() map[string]node {
 	all := map[string]node{}
 	object, _ := n.value.(map[string]any)
@@ -66,7 +66,7 @@ func (n node) fields() map[string]node {
 	return all
 }
 
-// is tells whether this is a message of a type, by the end of its name.
+// is reports whether this is a message of a type, by the end of its name.
 func (n node) is(typeName string) bool {
 	return strings.HasSuffix(n.at("@type").text(), "."+typeName)
 }

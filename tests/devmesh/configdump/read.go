@@ -103,7 +103,7 @@ func managersIn(n node) (all []node) {
 	return all
 }
 
-// Of says what becomes of a request to a port. lines gives the values of its
+// Of returns what becomes of a request to a port. lines gives the values of its
 // header lines of a name.
 func (r Reading) Of(port uint32, lines func(name string) []string) Decision {
 	if d, ok := r.Decisions[Match{port, r.Key(lines)}]; ok {

@@ -68,7 +68,7 @@ func TestADumpIsReadAsWhatTheProxyDoes(t *testing.T) {
 	}
 }
 
-// hostWith gives the virtual host of a dump a configuration of its own for a filter.
+// hostWith returns the virtual host of a dump a configuration of its own for a filter.
 func hostWith(t *testing.T, filter, config string) string {
 	t.Helper()
 	const host = `"name": "requests",`

@@ -47,12 +47,12 @@ func firstOf(a, b node) node {
 	return a
 }
 
-// takesKeys tells whether a request passes the filters that find its key.
+// takesKeys reports whether a request passes the filters that find its key.
 func (r *Reading) takesKeys(switched node) bool {
 	return r.on(switched, r.keyFilter) && r.on(switched, r.stateFilter)
 }
 
-// on tells whether a request passes a filter: it is not off, or the virtual host (which
+// on reports whether a request passes a filter: it is not off, or the virtual host (which
 // takes it out of off) or the route switches it on.
 func (r *Reading) on(switched node, filter string) bool {
 	if config := switched.at(filter); config.is("FilterConfig") {
@@ -77,7 +77,7 @@ func (r *Reading) heed(predicate node) {
 	}
 }
 
-// passes tells whether a request passes the filters that take keys.
+// passes reports whether a request passes the filters that take keys.
 func (r Reading) passes(lines func(name string) []string) bool {
 	if r.takesKeys(node{}) {
 		return true

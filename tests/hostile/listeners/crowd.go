@@ -19,7 +19,7 @@ const (
 
 func hostileAddress(n int) string { return fmt.Sprintf("198.18.0.%d", 1+n%hostileAddresses) }
 
-// addresses gives this machine the addresses of all callers, until the function it
+// addresses returns this machine the addresses of all callers, until the function it
 // returns is called.
 func addresses() (undo func(), err error) {
 	lo, err := netlink.LinkByName("lo")

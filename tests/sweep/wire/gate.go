@@ -76,7 +76,7 @@ type Gate struct {
 	calm   atomic.Bool
 }
 
-// NewGate gives the way of a process to which this happens. What it makes, deletes
+// NewGate returns the way of a process to which this happens. What it makes, deletes
 // and withdraws is written into the ledger.
 func NewGate(f Faults, ledger *Ledger) *Gate {
 	return &Gate{faults: f, ledger: ledger, filled: map[string]bool{}, dead: make(chan struct{})}
@@ -110,7 +110,7 @@ func (g *Gate) isDead() bool {
 	}
 }
 
-// first says whether this is the first time that the cache of a resource is filled.
+// first reports whether this is the first time that the cache of a resource is filled.
 func (g *Gate) first(resource string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

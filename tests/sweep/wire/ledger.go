@@ -48,7 +48,7 @@ func ownerOf(f event.Fact) string {
 	return f.Cause.UID
 }
 
-// String says what was stated.
+// String returns what was stated.
 func (s Statement) String() string {
 	what := "stated"
 	if s.Withdrawn {
@@ -57,7 +57,7 @@ func (s Statement) String() string {
 	return fmt.Sprintf("%s by manager %p for %s %s, generation %d of %s", what, s.Gate, s.Cause.Kind, s.Cause.Name, s.Cause.Generation, s.Cause.UID)
 }
 
-// NewLedger gives an empty one.
+// NewLedger returns an empty one.
 func NewLedger() *Ledger {
 	return &Ledger{objects: map[string]Lives{}, stated: map[event.Key][]Statement{}}
 }
@@ -69,7 +69,7 @@ func (l *Ledger) Forget() {
 	l.objects, l.stated = map[string]Lives{}, map[event.Key][]Statement{}
 }
 
-// Objects gives what became of every object, by the path of its URL.
+// Objects returns what became of every object, by the path of its URL.
 func (l *Ledger) Objects() map[string]Lives {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *Ledger) Objects() map[string]Lives {
 	return out
 }
 
-// Stated gives what was put on the log about each key, oldest first.
+// Stated returns what was put on the log about each key, oldest first.
 func (l *Ledger) Stated() map[event.Key][]Statement {
 	l.mu.Lock()
 	defer l.mu.Unlock()

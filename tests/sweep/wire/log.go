@@ -7,7 +7,7 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// Log gives the log as the process of this Gate can write it: until it is dead.
+// Log returns the log as the process of this Gate can write it: until it is dead.
 func (g *Gate) Log(l eventbus.Log) eventbus.Log { return fenced{l, g} }
 
 // fenced is a log whose writer may be dead.

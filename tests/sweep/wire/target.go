@@ -42,13 +42,13 @@ func Target(path string) (resource, name, subresource string) {
 	return parts[0], parts[1], parts[2]
 }
 
-// isWatch says whether the answer is a stream of events.
+// isWatch reports whether the answer is a stream of events.
 func isWatch(r *http.Request) bool {
 	watch := r.URL.Query().Get("watch")
 	return r.Method == http.MethodGet && (watch == "true" || watch == "1")
 }
 
-// fillsCache says whether a cache asks for everything of a kind. It takes what the
+// fillsCache reports whether a cache asks for everything of a kind. It takes what the
 // API server has at hand, or takes it in pages; a live read does neither, but for that of
 // pods without our label.
 func fillsCache(r *http.Request, t target) bool {
@@ -58,13 +58,13 @@ func fillsCache(r *http.Request, t target) bool {
 		(query.Get("resourceVersion") == "0" || query.Has("limit") || query.Has("continue"))
 }
 
-// isLive says whether an object or a collection is read past every cache. What the
+// isLive reports whether an object or a collection is read past every cache. What the
 // routing log keeps of itself in a ConfigMap is no copy that controllers hold.
 func isLive(r *http.Request, t target) bool {
 	return r.Method == http.MethodGet && t.resource != "" && t.resource != "configmaps" && !r.URL.Query().Has("resourceVersion") && !fillsCache(r, t)
 }
 
-// changes says whether a request changes the world. Events and leases are no part of
+// changes reports whether a request changes the world. Events and leases are no part of
 // what controllers bring about.
 func changes(r *http.Request, t target) bool {
 	return r.Method != http.MethodGet && t.resource != "" && t.resource != "events" && t.resource != "leases"

@@ -18,7 +18,7 @@ type App struct {
 	image, lifecycle string
 }
 
-// Apps gives all of them: podinfo, which serves for three seconds after SIGTERM and then
+// Apps returns all of them: podinfo, which serves for three seconds after SIGTERM and then
 // ends its connections in peace; podinfo that is killed, as one that stops at once; and
 // podinfo whose preStop hook sleeps for 30 seconds.
 func Apps() []App {
@@ -81,7 +81,7 @@ func (a App) sandboxReady(ctx context.Context) error {
 	return err
 }
 
-// fork gives the name of the sandbox's Deployment.
+// fork returns the name of the sandbox's Deployment.
 func (a App) fork(ctx context.Context) (string, error) {
 	out, err := demo.Kubectl(ctx, "", "get", "deployments", "-n", Namespace, "-l", "signadot.com/sandbox="+a.key(), "-o", "json")
 	if err != nil {

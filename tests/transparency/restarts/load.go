@@ -60,7 +60,7 @@ func judge(body []byte) (traffic.Side, error) {
 	return traffic.Side(said.Message), nil
 }
 
-// underLoad runs body while each kind of caller calls each address, and gives what became
+// underLoad runs body while each kind of caller calls each address, and returns what became
 // of their requests: by address and kind of caller.
 func underLoad(ctx context.Context, wants map[string]traffic.Want, body func() error) (map[string]map[string]*traffic.Ledger, error) {
 	stop := make(chan struct{})

@@ -66,7 +66,7 @@ func Restart(ctx context.Context, a App, keyed bool) ([]Outcome, error) {
 	return outcomes, a.sandboxReady(ctx)
 }
 
-// End takes the sandbox away under requests with its key, makes it anew, and gives what
+// End takes the sandbox away under requests with its key, makes it anew, and returns what
 // became of the requests by kind of caller: the fork answers them and then the baseline, so
 // all that counts is how many nobody answered. An error is as with Restart.
 func End(ctx context.Context, a App) (map[string]*traffic.Ledger, error) {
@@ -120,7 +120,7 @@ func rollout(ctx context.Context, names ...string) error {
 	}
 }
 
-// pods gives the names of the pods of Deployments: the Deployment's, a hash and a word,
+// pods returns the names of the pods of Deployments: the Deployment's, a hash and a word,
 // with dashes between.
 func pods(ctx context.Context, deployments []string) ([]string, error) {
 	out, err := demo.Kubectl(ctx, "", "get", "pods", "-n", Namespace, "-o", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`)

@@ -71,7 +71,7 @@ func (r *Rig) makePods() (err error) {
 	return sidecar.Redirect(r.pod)
 }
 
-// Ways gives the ways to an application.
+// Ways returns the ways to an application.
 func (r *Rig) Ways(a App) Ways {
 	at := func(pod *podnet.Pod, port uint16, key string) suite.Target {
 		return suite.Target{Address: net.JoinHostPort(pod.IP.String(), fmt.Sprint(port)), Key: key}
@@ -82,7 +82,7 @@ func (r *Rig) Ways(a App) Ways {
 	}
 }
 
-// SidecarLog gives what the sidecar has logged.
+// SidecarLog returns what the sidecar has logged.
 func (r *Rig) SidecarLog() (string, error) {
 	content, err := os.ReadFile(r.sidecarLog())
 	return string(content), err

@@ -61,7 +61,7 @@ func (r *rig) build(ctx context.Context, s Settings) error {
 	return nil
 }
 
-// furnish gives a place its pod, its line and its application.
+// furnish makes for a place its pod, its line and its application.
 func (r *rig) furnish(p *place, number byte, rtt time.Duration) (err error) {
 	if p.pod, err = podnet.NewPod(number); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 
 // stock writes the bootstrap of an Envoy that stands where the sidecar stands, does
 // nothing but pass requests on in the version of HTTP that they came in, and has
-// Envoy's own windows and buffers. It gives the file's path.
+// Envoy's own windows and buffers. It returns the file's path.
 func stock(dir string) (string, error) {
 	inbound := sidecar.Way{
 		Name: "inbound", Listen: netip.AddrPortFrom(netip.IPv4Unspecified(), devmesh.ListenerPort),

@@ -48,7 +48,7 @@ func transfers(bytes int64) (all []transfer) {
 	return all
 }
 
-// rate moves the bodies over new connections, and gives how many MB/s passed.
+// rate moves the bodies over new connections, and returns how many MB/s passed.
 func (p *place) rate(ctx context.Context, t transfer) (float64, error) {
 	transport := &http.Transport{
 		Protocols: protocols(!t.two, t.two), MaxConnsPerHost: t.atOnce,

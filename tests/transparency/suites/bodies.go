@@ -63,7 +63,7 @@ func (s Bodies) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	return seen, ctx.Err()
 }
 
-// told says what was answered.
+// told returns what was answered.
 func (c client) told(ctx context.Context, method, path string, body io.Reader, change func(*http.Request)) string {
 	answer, err := c.ask(ctx, method, path, body, change)
 	if err != nil {
@@ -85,7 +85,7 @@ func (c client) told(ctx context.Context, method, path string, body io.Reader, c
 	return said + fmt.Sprintf(", trailers %d", len(answer.Trailer))
 }
 
-// Noise gives so many bytes, the same each time.
+// Noise returns so many bytes, the same each time.
 func Noise(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.NewChaCha8([32]byte(slices.Repeat([]byte{7}, 32))).Read(b)

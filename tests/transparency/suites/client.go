@@ -89,12 +89,12 @@ func (c client) ask(ctx context.Context, method, path string, body io.Reader, ch
 	return c.http.Do(request)
 }
 
-// head says what an answer has before its body, but for its headers.
+// head returns what an answer has before its body, but for its headers.
 func head(r *http.Response) string {
 	return fmt.Sprintf("%s %s, length %d", r.Proto, r.Status, r.ContentLength)
 }
 
-// headers says what the headers of an answer are. Of those that the time changes it is
+// headers returns what the headers of an answer are. Of those that the time changes it is
 // that they are there.
 func headers(r *http.Response) string {
 	said := make([]string, 0, len(r.Header))
@@ -109,5 +109,5 @@ func headers(r *http.Response) string {
 	return strings.Join(said, " ")
 }
 
-// failure says why there was no answer, without addresses and ports.
+// failure returns why there was no answer, without addresses and ports.
 func failure(err error, to suite.Target) string { return "failed: " + stable(err.Error(), to) }

@@ -145,7 +145,7 @@ func (s H2Spec) one(ctx context.Context, to suite.Target, what string, patience 
 	return nil, fmt.Errorf("h2spec %s has written no report: %w: %s", what, ran, said)
 }
 
-// read gives what a report says, by the names that h2spec gives its cases.
+// read returns what a report says, by the names that h2spec gives its cases.
 func read(text []byte) (suite.Seen, error) {
 	// It quotes what it has read, which XML cannot hold.
 	text = bytes.Map(func(c rune) rune {
@@ -175,7 +175,7 @@ func read(text []byte) (suite.Seen, error) {
 	return seen, nil
 }
 
-// streams gives how many streams a server lets a connection have.
+// streams returns how many streams a server lets a connection have.
 func streams(ctx context.Context, address string) (limit uint32, err error) {
 	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", address)
 	if err != nil {

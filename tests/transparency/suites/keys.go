@@ -32,7 +32,7 @@ func (t Tally) Plus(o Tally) Tally {
 }
 
 // Alternate asks podinfo over one connection, with the target's key every second time,
-// until the context ends. Sure says whether there is a route for the key; where that
+// until the context ends. Sure reports whether there is a route for the key; where that
 // changes during a request, either side may answer it.
 func Alternate(ctx context.Context, protocol string, to suite.Target, who Sides, sure func() (number int64, open, sure bool)) (t Tally) {
 	plain := to

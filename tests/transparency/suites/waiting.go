@@ -42,7 +42,7 @@ func (s Waiting) Run(ctx context.Context, to suite.Target) (suite.Seen, error) {
 	return seen, ctx.Err()
 }
 
-// events counts server-sent events, and tells whether they came while they were made.
+// events counts server-sent events, and reports whether they came while they were made.
 func (c client) events(ctx context.Context, path string) string {
 	answer, err := c.ask(ctx, http.MethodGet, path, nil, nil)
 	if err != nil {

@@ -106,7 +106,7 @@ func (p prober) echo(size int) func(*websocket.Conn) string {
 	}
 }
 
-// heard says what the next message is.
+// heard returns what the next message is.
 func (p prober) heard(c *websocket.Conn) string {
 	kind, message, err := c.ReadMessage()
 	if err != nil {
@@ -118,7 +118,7 @@ func (p prober) heard(c *websocket.Conn) string {
 	return fmt.Sprintf("a message of kind %d, %d bytes %x", kind, len(message), sha256.Sum256(message))
 }
 
-// ended says how a connection has ended.
+// ended returns how a connection has ended.
 func (p prober) ended(err error) string {
 	if code, ok := errors.AsType[*websocket.CloseError](err); ok {
 		return fmt.Sprintf("closed with %d %q", code.Code, code.Text)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// with gives a case with fields: name, value, name, value.
+// with returns a case with fields: name, value, name, value.
 func with(pairs ...string) h2 {
 	c := h2{}
 	for i := 0; i+1 < len(pairs); i += 2 {

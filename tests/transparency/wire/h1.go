@@ -39,7 +39,7 @@ type h1 struct {
 	method string
 }
 
-// run tells what came back.
+// run returns what came back.
 func (c h1) run(ctx context.Context, to suite.Target) string {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *reader) end() {
 	r.say("%s", ending(err))
 }
 
-// ending says how a connection ended. That it was reset depends on what was on its
+// ending returns how a connection ended. That it was reset depends on what was on its
 // way at the moment, so it counts as closed.
 func ending(err error) string {
 	switch {

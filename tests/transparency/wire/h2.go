@@ -36,7 +36,7 @@ type h2 struct {
 
 const drop = "\x00drop"
 
-// run tells what came back.
+// run returns what came back.
 func (c h2) run(ctx context.Context, to suite.Target) string {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", to.Address)
 	if err != nil {
@@ -84,7 +84,7 @@ func (c h2) sendOn(s *session, stream uint32, to suite.Target) {
 	_ = s.out.Flush()
 }
 
-// request gives the fields on the wire.
+// request returns the fields on the wire.
 func (c h2) request(to suite.Target) [][2]string {
 	fields := [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "app"}, {":path", "/"}}
 	var more [][2]string

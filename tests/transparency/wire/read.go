@@ -76,7 +76,7 @@ func (r *reader) lines() ([]string, http.Header, error) {
 	}
 }
 
-// briefly says how many lines there are, where that is what matters.
+// briefly returns how many lines there are, where that is what matters.
 func briefly(lines []string, size int) []string {
 	if len(lines) > 100 {
 		return []string{fmt.Sprintf("  %d lines of %d bytes", len(lines), size)}

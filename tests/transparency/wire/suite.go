@@ -92,7 +92,7 @@ func speaksH2(ctx context.Context, to suite.Target) bool {
 	return words >= "200" && words < "500"
 }
 
-// cases gives all of them by name.
+// cases returns all of them by name.
 func cases() map[string]exchange {
 	all := map[string]exchange{}
 	for _, group := range []map[string]h1{

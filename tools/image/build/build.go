@@ -39,7 +39,7 @@ type Config struct {
 	Progress io.Writer
 }
 
-// Validate says what is missing or wrong, or returns nil.
+// Validate returns what is missing or wrong, or returns nil.
 func (c Config) Validate() error {
 	if c.Out == "" {
 		return errors.New("say where the archives go: --out DIR")
@@ -216,7 +216,7 @@ func (c Config) compile(ctx context.Context, image catalog.Image, binary string)
 	return nil
 }
 
-// envoy gives the Envoy binary and what it needs of the C library.
+// envoy returns the Envoy binary and what it needs of the C library.
 func (c Config) envoy(ctx context.Context) ([]pack.File, error) {
 	cmd := exec.CommandContext(ctx, "go", "run", "./tools/envoy/cmd/envoy-path")
 	var errs bytes.Buffer

@@ -31,7 +31,7 @@ const User = "65532:65532"
 // EnvoyPath is where images with Envoy have it.
 const EnvoyPath = "/envoy"
 
-// Images gives the table.
+// Images returns the table.
 func Images() []Image {
 	return []Image{
 		{Name: "controller-manager", Title: "Switchyard: controllers and injecting webhook",

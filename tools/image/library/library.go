@@ -24,7 +24,7 @@ var folders = map[elf.Machine]string{
 	elf.EM_AARCH64: "/lib/aarch64-linux-gnu",
 }
 
-// Needed gives the loader and the libraries of a program, sorted by path, and
+// Needed returns the loader and the libraries of a program, sorted by path, and
 // checks that they have the symbol versions it asks for. A static program needs
 // none. The error says what this machine lacks.
 func Needed(program string) ([]File, error) {

@@ -21,7 +21,7 @@ type Form struct {
 	Key string
 }
 
-// Forms gives header forms that parsers are known to read differently, each
+// Forms returns header forms that parsers are known to read differently, each
 // named by what is special about it.
 func Forms() map[string]Form {
 	all := map[string]Form{}

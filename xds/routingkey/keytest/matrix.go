@@ -143,7 +143,7 @@ type joint struct{ name, text string }
 
 var joints = []joint{{"commas", ","}, {"commas and white space", " ,\t"}, {"lines", ""}}
 
-// Matrix gives requests with one list header for every combination of how the
+// Matrix returns requests with one list header for every combination of how the
 // member's name and value are written, what is around it, how the list is
 // joined, and in which header it is; and Precedence's. In the short form strange
 // names meet a few values; in the long one, all.
@@ -209,7 +209,7 @@ func listCase(m member, l layout, j joint, header string) Case {
 	}
 }
 
-// write gives the member's text in a header, and the key that it is there.
+// write returns the member's text in a header, and the key that it is there.
 func (m *member) write(header string) (text, key string) {
 	if m == nothing {
 		return "", ""
@@ -230,7 +230,7 @@ type source struct {
 	key   string
 }
 
-// Precedence gives requests in which several headers may have a key: every
+// Precedence returns requests in which several headers may have a key: every
 // combination of what each of them says.
 func Precedence() []Case {
 	list := func(k string) []source {

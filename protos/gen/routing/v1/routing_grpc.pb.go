@@ -47,30 +47,30 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 type RoutingClient interface {
-	// Lookup gives the rule for requests to a baseline that carry a routing key.
+	// Lookup returns the rule for requests to a baseline that carry a routing key.
 	Lookup(ctx context.Context, in *LookupRequest, opts ...grpc.CallOption) (*LookupResponse, error)
-	// Explain says where a request goes, and why; for a route that is missing,
+	// Explain returns where a request goes, and why; for a route that is missing,
 	// what is missing and since when.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
-	// GetTable gives the rules of a version, sorted by baseline and routing key,
+	// GetTable returns the rules of a version, sorted by baseline and routing key,
 	// page by page. All pages are of the version that the first one names.
 	GetTable(ctx context.Context, in *GetTableRequest, opts ...grpc.CallOption) (*GetTableResponse, error)
-	// Diff gives the decisions that differ between two versions, each with the
+	// Diff returns the decisions that differ between two versions, each with the
 	// events that made the difference.
 	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (*DiffResponse, error)
-	// DryRun gives the decisions that would differ if these facts were stated.
+	// DryRun returns the decisions that would differ if these facts were stated.
 	// Nothing is recorded.
 	DryRun(ctx context.Context, in *DryRunRequest, opts ...grpc.CallOption) (*DryRunResponse, error)
-	// History gives the events of one key, oldest first.
+	// History returns the events of one key, oldest first.
 	History(ctx context.Context, in *HistoryRequest, opts ...grpc.CallOption) (*HistoryResponse, error)
-	// Kept says how far back the versions go that can be asked for.
+	// Kept returns how far back the versions go that can be asked for.
 	Kept(ctx context.Context, in *KeptRequest, opts ...grpc.CallOption) (*KeptResponse, error)
-	// Watch gives the decisions that change, from a position on: first what
+	// Watch returns the decisions that change, from a position on: first what
 	// changed between that position and now, then each change. Without a position
 	// it begins with the whole present. A reader that lost its stream goes on from
 	// the last position it was given.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
-	// ReadLog gives the events of the log as they were written, from a position
+	// ReadLog returns the events of the log as they were written, from a position
 	// on: to keep, to audit, to replay. It ends at the tip unless it is to follow.
 	ReadLog(ctx context.Context, in *ReadLogRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadLogResponse], error)
 	// Wait answers once every sidecar that can see a routing key (or any sidecar,
@@ -221,30 +221,30 @@ func (c *routingClient) Sidecars(ctx context.Context, in *SidecarsRequest, opts 
 // All implementations must embed UnimplementedRoutingServer
 // for forward compatibility.
 type RoutingServer interface {
-	// Lookup gives the rule for requests to a baseline that carry a routing key.
+	// Lookup returns the rule for requests to a baseline that carry a routing key.
 	Lookup(context.Context, *LookupRequest) (*LookupResponse, error)
-	// Explain says where a request goes, and why; for a route that is missing,
+	// Explain returns where a request goes, and why; for a route that is missing,
 	// what is missing and since when.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
-	// GetTable gives the rules of a version, sorted by baseline and routing key,
+	// GetTable returns the rules of a version, sorted by baseline and routing key,
 	// page by page. All pages are of the version that the first one names.
 	GetTable(context.Context, *GetTableRequest) (*GetTableResponse, error)
-	// Diff gives the decisions that differ between two versions, each with the
+	// Diff returns the decisions that differ between two versions, each with the
 	// events that made the difference.
 	Diff(context.Context, *DiffRequest) (*DiffResponse, error)
-	// DryRun gives the decisions that would differ if these facts were stated.
+	// DryRun returns the decisions that would differ if these facts were stated.
 	// Nothing is recorded.
 	DryRun(context.Context, *DryRunRequest) (*DryRunResponse, error)
-	// History gives the events of one key, oldest first.
+	// History returns the events of one key, oldest first.
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
-	// Kept says how far back the versions go that can be asked for.
+	// Kept returns how far back the versions go that can be asked for.
 	Kept(context.Context, *KeptRequest) (*KeptResponse, error)
-	// Watch gives the decisions that change, from a position on: first what
+	// Watch returns the decisions that change, from a position on: first what
 	// changed between that position and now, then each change. Without a position
 	// it begins with the whole present. A reader that lost its stream goes on from
 	// the last position it was given.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
-	// ReadLog gives the events of the log as they were written, from a position
+	// ReadLog returns the events of the log as they were written, from a position
 	// on: to keep, to audit, to replay. It ends at the tip unless it is to follow.
 	ReadLog(*ReadLogRequest, grpc.ServerStreamingServer[ReadLogResponse]) error
 	// Wait answers once every sidecar that can see a routing key (or any sidecar,

@@ -206,7 +206,7 @@ func (b Before) removeKubeletDefault() error {
 	return nil
 }
 
-// otherKubelet says whether a kubelet runs. The node's own has ended by then.
+// otherKubelet reports whether a kubelet runs. The node's own has ended by then.
 func otherKubelet() bool {
 	programs, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, p := range programs {

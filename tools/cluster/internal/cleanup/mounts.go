@@ -128,7 +128,7 @@ func CreateCgroup(name string) error {
 	return nil
 }
 
-// inheritCPUs gives a new cpuset group of version 1 the CPUs and memory of the
+// inheritCPUs hands a new cpuset group of version 1 the CPUs and memory of the
 // one above. Without them no process can enter it.
 func inheritCPUs(from, to string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {

@@ -58,13 +58,13 @@ func Processes(o Owner) ([]Process, error) {
 	return found, nil
 }
 
-// started says whether a process is one of the node's programs, by its
+// started reports whether a process is one of the node's programs, by its
 // executable file and its arguments.
 func (o Owner) started(program, arguments string) bool {
 	return strings.HasPrefix(program, o.Programs+"/") && strings.Contains(arguments, o.Dir+"/")
 }
 
-// below says whether a /proc/PID/cgroup names a group called name at the top.
+// below reports whether a /proc/PID/cgroup names a group called name at the top.
 func below(groups, name string) bool {
 	for line := range strings.Lines(groups) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)

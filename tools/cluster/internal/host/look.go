@@ -53,7 +53,7 @@ func library(name string) []string {
 	return places
 }
 
-// Look gathers the facts about this machine. It changes nothing. build says
+// Look gathers the facts about this machine. It changes nothing. build reports
 // whether programs must be compiled; dirs are the directories to be written to.
 func Look(ctx context.Context, build bool, dirs ...string) Facts {
 	f := Facts{System: runtime.GOOS, UID: os.Geteuid(), Build: build, Disk: map[string]uint64{}}
@@ -169,7 +169,7 @@ func kernelHas(file, word string) bool {
 	return false
 }
 
-// moduleLoads says whether the kernel would find the module when it is needed.
+// moduleLoads reports whether the kernel would find the module when it is needed.
 // It does not load it.
 func moduleLoads(ctx context.Context, name string) bool {
 	return exec.CommandContext(ctx, "modprobe", "--dry-run", "--quiet", name).Run() == nil

@@ -27,7 +27,7 @@ func planned(t *testing.T) layout.Node {
 	return n
 }
 
-// server answers every request with handle and gives a client for it.
+// server answers every request with handle and returns a client for it.
 func server(t *testing.T, handle http.HandlerFunc) *Client {
 	t.Helper()
 	s := httptest.NewServer(handle)

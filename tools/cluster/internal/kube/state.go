@@ -34,7 +34,7 @@ func (c *Client) NodeReady(ctx context.Context, name string) (version string, er
 	return node.Status.NodeInfo.KubeletVersion, nil
 }
 
-// ready says what keeps a node from running pods, or nil.
+// ready returns what keeps a node from running pods, or nil.
 func (n nodeObject) ready() error {
 	verdict := fmt.Errorf("kubelet has not told its condition yet")
 	for _, c := range n.Status.Conditions {

@@ -78,7 +78,7 @@ func release(f *os.File) {
 	f.Close()
 }
 
-// same says whether path still names the open file.
+// same reports whether path still names the open file.
 func same(f *os.File, path string) bool {
 	opened, err := f.Stat()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // ports, since not every kernel has the dummy driver.
 const Device = "node0"
 
-// Setup gives the namespace its loopback, the node's device with the address,
+// Setup makes for the namespace its loopback, the node's device with the address,
 // and a default route. The route leads nowhere: it is there so that the kernel
 // takes a packet for a Service as far as the rules that rewrite it. Setup
 // changes nothing that is right already.

@@ -1,0 +1,145 @@
+package arch
+
+import (
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxPackageLines is how many code lines a package may have. More are two packages.
+const maxPackageLines = 1500
+
+// largePackages are those that were larger when the rule was made, with their code lines then.
+// None may grow; one that fits is taken off.
+var largePackages = map[string]int{
+	"eventbus/embedded":               1721,
+	"reconcilers/forkedworkload/fork": 2553,
+	"reconcilers/sandbox":             1589,
+	"routeserver/api":                 1945,
+	"routeserver/cli":                 3061,
+	"sidecars/devmesh/keeper":         1802,
+	"tests/bench/devmesh":             1565,
+	"tests/bench/reconcilers":         1903,
+	"tests/devmesh":                   2006,
+	"tests/faults":                    1513,
+	"tests/sweep":                     1670,
+}
+
+// roomLines is how many code lines the hand-written Go of a room may have, tests not
+// counted. The commit that raises a figure says what the room got for it. A figure that is
+// more than slack above what there is fails as well: what was won is kept.
+var roomLines = map[string]int{
+	"eventbus":    9700,
+	"protos":      1082,
+	"reconcilers": 16736,
+	"routeserver": 11950,
+	"sidecars":    6127,
+	"tests":       24255,
+	"tools":       5766,
+	"xds":         4114,
+}
+
+const slack = 100
+
+// Counted is the code lines of a folder's files.
+type Counted struct {
+	// Product is hand-written Go without tests, Tests what is in _test.go files.
+	Product, Tests int
+}
+
+// Count returns the code lines by package, as a path relative to root. A code line holds at
+// least one token: neither blank lines nor comments count, nor do generated files.
+func Count(root string, files []File) (map[string]Counted, error) {
+	counted := map[string]Counted{}
+	for _, f := range files {
+		if f.Generated() {
+			continue
+		}
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(f.Path)))
+		if err != nil {
+			return nil, err
+		}
+		c := counted[f.Dir()]
+		if f.Test() {
+			c.Tests += codeLines(source)
+		} else {
+			c.Product += codeLines(source)
+		}
+		counted[f.Dir()] = c
+	}
+	return counted, nil
+}
+
+// codeLines returns how many lines of a source file hold a token. A literal over several
+// lines counts with each of them.
+func codeLines(source []byte) int {
+	fset := token.NewFileSet()
+	file := fset.AddFile("", -1, len(source))
+	var s scanner.Scanner
+	s.Init(file, source, nil, 0)
+	lines := map[int]bool{}
+	for {
+		pos, tok, literal := s.Scan()
+		if tok == token.EOF {
+			return len(lines)
+		}
+		if tok == token.SEMICOLON && literal == "\n" {
+			continue
+		}
+		first := file.Line(pos)
+		for i := range strings.Count(literal, "\n") + 1 {
+			lines[first+i] = true
+		}
+	}
+}
+
+// ByRoom adds up the packages of each room.
+func ByRoom(counted map[string]Counted) map[string]Counted {
+	rooms := map[string]Counted{}
+	for dir, c := range counted {
+		room := strings.SplitN(dir, "/", 2)[0]
+		sum := rooms[room]
+		sum.Product += c.Product
+		sum.Tests += c.Tests
+		rooms[room] = sum
+	}
+	return rooms
+}
+
+// Large reports packages with more code lines than one package may have, or than larger allows
+// it, and those of larger that fit by now.
+func Large(counted map[string]Counted, larger map[string]int) []string {
+	var broken []string
+	for _, dir := range slices.Sorted(maps.Keys(counted)) {
+		if n, limit := counted[dir].Product, max(maxPackageLines, larger[dir]); n > limit {
+			broken = append(broken, fmt.Sprintf("package %s has %d code lines; at most %d: make two of it", dir, n, limit))
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(larger)) {
+		if counted[dir].Product <= maxPackageLines {
+			broken = append(broken, fmt.Sprintf("package %s fits: take it off largePackages", dir))
+		}
+	}
+	return broken
+}
+
+// Grown reports rooms that have more code lines than limits allows them, or so many fewer that
+// the limit should follow.
+func Grown(counted map[string]Counted, limits map[string]int) []string {
+	var broken []string
+	rooms := ByRoom(counted)
+	for _, room := range slices.Sorted(maps.Keys(rooms)) {
+		switch n, limit := rooms[room].Product, limits[room]; {
+		case n > limit:
+			broken = append(broken, fmt.Sprintf("%s has %d code lines; at most %d: find what to take out, or raise roomLines and say why in the commit", room, n, limit))
+		case n < limit-slack:
+			broken = append(broken, fmt.Sprintf("%s has %d code lines, %d fewer than it may have: lower roomLines to %d", room, n, limit-n, n))
+		}
+	}
+	return broken
+}
