@@ -53,8 +53,7 @@ func (v *Verifier) check(s event.Stored) (event.Mark, error) {
 	return event.CheckFirst(s)
 }
 
-// Done reports whether the log that was taken is whole up to its tip, and gives
-// the tip's Mark. ErrDamaged when events are missing at its end: before tip,
+// Done returns the Mark of the tip when the log that was taken is whole up to it. ErrDamaged when events are missing at its end: before tip,
 // which is where the log says that it ends, or before the known place.
 func (v *Verifier) Done(tip event.Pos) (event.Mark, error) {
 	switch {

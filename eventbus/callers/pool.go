@@ -77,7 +77,7 @@ func (p *Pool) Enter(c Caller) (leave func(), err error) {
 			return nil, p.tooMany("%d %s of one caller are under way", p.bounds.Each)
 		}
 		if a.speed != nil && a.speed.TokensAt(p.clock()) < 1 {
-			return nil, p.tooMany("one caller may begin %g %s a second", p.bounds.Rate)
+			return nil, p.tooMany("one caller may begin %.3g %s a second", p.bounds.Rate)
 		}
 	}
 	most := [kinds]int{p.bounds.Strangers, p.bounds.Pods, p.bounds.Ours}[c.Kind]

@@ -22,7 +22,7 @@ const (
 	leap = 1 << 24
 )
 
-// leaps reports whether sequences in the block files leap where none can: when one
+// leaps returns an error when sequences in the block files leap where none can: when one
 // high bit of a sequence has flipped. The server takes the leap for that many
 // deleted events and notes down each of them, which takes it all the memory there
 // is. This is the only damage that must not reach it; all other is found by

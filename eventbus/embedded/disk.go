@@ -97,7 +97,7 @@ const (
 	probeSize  = 256 << 10
 )
 
-// probe reports whether the disk takes files and keeps them: it writes a few, of
+// probe returns nil when the disk takes files and keeps them: it writes a few, of
 // so many bytes each, syncs and removes them. The error is the disk's.
 func probe(dir string, size int) error {
 	var err error

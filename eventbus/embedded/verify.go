@@ -96,7 +96,7 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 	return nil
 }
 
-// there reports whether an event that has not come for so long can be expected to.
+// there returns nil when an event that has not come for so long can be expected to.
 func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) error {
 	if waited > patience {
 		return damageError{Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience)}
@@ -128,7 +128,7 @@ func (o *opened) unreadable(ctx context.Context, err error) error {
 	return damageError{Unreadable, err}
 }
 
-// verifyNone reports whether it is right that there is no log.
+// verifyNone returns nil when it is right that there is no log.
 func (o *opened) verifyNone(known event.Mark) error {
 	streams := filepath.Join(o.dir, storeName, factsAccount, "streams")
 	entries, err := os.ReadDir(streams)

@@ -98,7 +98,7 @@ func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
 // Before returns the Mark in front of the first event of an epoch.
 func Before(epoch string) Mark { return Mark{Pos: Pos{Epoch: epoch}, Chain: Genesis(epoch)} }
 
-// Check reports whether an event follows the one at last, and gives its Mark:
+// Check returns the Mark of an event that follows the one at last, and otherwise an error:
 // ErrAltered when its checksum does not come out, ErrUnsealed when it has none.
 // It looks at the checksum only; whether the places follow each other is for
 // the caller, who knows what may be missing.

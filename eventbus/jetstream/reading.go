@@ -275,7 +275,7 @@ func (r *reading) resume(ctx context.Context) error {
 	return r.consume(ctx)
 }
 
-// endedAt reports whether a look at the stream shows that the epoch has ended, or
+// endedAt returns an error when a look at the stream shows that the epoch has ended, or
 // that what comes next is gone.
 func (r *reading) endedAt(seen look, err error) error {
 	switch {

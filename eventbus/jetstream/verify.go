@@ -93,7 +93,7 @@ func (v *Verification) confirm(s event.Stored) {
 	}
 }
 
-// Done reports whether the log is right up to its tip, and returns the tip's Mark.
+// Done returns the Mark of the tip when the log is right up to it, and else what is wrong.
 func (v *Verification) Done(tip event.Pos) (event.Mark, error) {
 	if v.headless != nil && v.floor == 0 {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrDamaged, v.headless)

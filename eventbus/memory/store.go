@@ -103,7 +103,7 @@ func (s *Store) clear(tip event.Mark) {
 	s.changed.Send()
 }
 
-// present reports whether the epoch is the present one. The caller holds mu.
+// present returns nil when the epoch is the present one. The caller holds mu.
 func (s *Store) present(epoch string) error {
 	switch {
 	case s.tip.Epoch == "" || epoch == "":

@@ -139,7 +139,7 @@ func known(saved, seen event.Mark) event.Mark {
 	return saved
 }
 
-// rewound reports whether a log ends before a place that it had reached.
+// rewound returns an error when a log ends before a place that it had reached.
 func rewound(tip, saved event.Pos) error {
 	if tip.Epoch == saved.Epoch && tip.Seq < saved.Seq {
 		return fmt.Errorf("%w: it ends at %d and is known to have reached %d; its store was rewound", eventbus.ErrDamaged, tip.Seq, saved.Seq)

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"fmt"
 	"net"
 	"time"
 
@@ -20,7 +21,7 @@ func Dial(address, service string, r *Roots, options ...grpc.DialOption) (*grpc.
 	if host, _, err := net.SplitHostPort(service); err == nil {
 		service = host
 	}
-	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
+	conn, err := grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithTransportCredentials(ClientCredentials(r, service)),
 		grpc.WithNoProxy(), // pods reach each other
 		grpc.WithKeepaliveParams(keptAlive),
@@ -29,4 +30,8 @@ func Dial(address, service string, r *Roots, options ...grpc.DialOption) (*grpc.
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 2, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 		}),
 	}, options...)...)
+	if err != nil {
+		return nil, fmt.Errorf("reach %s: %w", address, err)
+	}
+	return conn, nil
 }

@@ -164,7 +164,7 @@ func (f *Folder) check(c content) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// usable reports whether a certificate counts now.
+// usable returns nil when a certificate counts now.
 func (f *Folder) usable(leaf *x509.Certificate) error {
 	if now := f.cfg.Now(); !now.Before(leaf.NotAfter) {
 		return fmt.Errorf("TLS: the certificate in %s expired at %s: the controller manager renews it; is that running?",

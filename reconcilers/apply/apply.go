@@ -23,7 +23,7 @@ type Writer struct {
 	Client client.Client
 	// Live reads past every cache. It is asked only where an object is made,
 	// so that an old cache makes us neither adopt nor double anything, nor make
-	// anything for an owner that is gone or at rest.
+	// anything for an owner that is gone or at rest, which the Live of package atrest shows.
 	Live client.Reader
 	// Events takes what people are told about objects; nil: they are told nothing.
 	Events events.EventRecorder
@@ -77,7 +77,8 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 	if err == nil && byPeople {
 		// It may have been put to rest while this was written. Then it stays, and nobody
 		// collects what was made for it. Who puts it to rest marks it and then looks what
-		// there is of it, and we look for the mark once this is there: one of us sees both.
+		// there is of it, and we look for the mark once this is there: one of us sees both. When it cannot be
+		// found out, what was just made goes as well, and is made again with the next try.
 		if _, gone := w.lives(ctx, want, owner); gone != nil {
 			return nil, errors.Join(gone, w.Delete(ctx, out))
 		}
@@ -121,7 +122,7 @@ func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.Own
 	}
 	gvk := want.GetObjectKind().GroupVersionKind()
 	return false, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
-		fmt.Errorf("%s %s, which would own it, is gone or being deleted", owner.Kind, owner.Name))
+		fmt.Errorf("%s %s, which would own it, is gone, being deleted or at rest", owner.Kind, owner.Name))
 }
 
 // write applies the document and returns the answer in its type.

@@ -57,8 +57,9 @@ func Shown(o metav1.Object) bool {
 	return marked && o.GetDeletionTimestamp() != nil && o.GetDeletionTimestamp().Equal(&metav1.Time{Time: since})
 }
 
-// Live returns a reader past every cache that shows an object as the caches do: who looks
-// past an old one to see whether an object is going sees that it was put to rest.
+// Live returns a reader past every cache whose Get shows an object as the caches do: who
+// looks past an old one to see whether an object is going sees that it was put to rest.
+// Lists are shown as they are.
 func Live(beneath client.Reader, installation types.UID) client.Reader {
 	return live{beneath, ShowAsDeleted(installation)}
 }

@@ -63,7 +63,7 @@ func (l Limits) Exceeded(o runtime.Object) string {
 // name: each is a question to the API server.
 const mostReferences = mostWants
 
-// references reports whether an object names too many others.
+// references returns what is wrong when an object names too many others.
 func (Limits) references(n int) string {
 	if n <= mostReferences {
 		return ""
@@ -86,7 +86,7 @@ func (l Limits) ofSandbox(s *crdv1.SignadotSandbox) string {
 	return l.patches(patches)
 }
 
-// patches reports whether there are too many patches.
+// patches returns what is wrong when there are too many patches.
 func (l Limits) patches(n int) string {
 	if n <= l.Patches {
 		return ""
@@ -94,7 +94,7 @@ func (l Limits) patches(n int) string {
 	return fmt.Sprintf("it has %d patches, and at most %d are possible (%s.patches): put what is for one workload into one patch", n, l.Patches, SettingLimits)
 }
 
-// replicas reports whether forks ask for too many pods.
+// replicas returns what is wrong when forks ask for too many pods.
 func (l Limits) replicas(n int64) string {
 	if n <= int64(l.Replicas) {
 		return ""

@@ -97,7 +97,7 @@ func portsOn(s *corev1.Service, all []*discoveryv1.EndpointSlice, pods []*corev1
 }
 
 // portIn returns the number that a slice gives for a port of its Service; false when it
-// returns none.
+// gives none.
 func portIn(s *discoveryv1.EndpointSlice, p corev1.ServicePort) (int32, bool) {
 	for _, e := range s.Ports {
 		name, protocol := "", corev1.ProtocolTCP

@@ -48,7 +48,7 @@ import (
 // Kinds are those that may have finalizers of ours, or make something that is to be
 // gone: what is left of any of them is waited for.
 func Kinds() []string {
-	return crdv1.Names(slices.DeleteFunc(crdv1.Kinds(), func(k crdv1.Kind) bool { return !k.Supported && !k.Part }))
+	return crdv1.Names(slices.DeleteFunc(crdv1.Kinds(), func(k crdv1.Kind) bool { return !k.Supported && !k.Made }))
 }
 
 // How often is looked, how often is told what is waited for, and how many objects a

@@ -61,7 +61,7 @@ func notEmpty(value string) []string {
 	return []string{value}
 }
 
-// refusedLabels reports whether a ForkedWorkload is refused for the labels of its pods.
+// refusedLabels returns "true" when a ForkedWorkload is refused for the labels of its pods.
 func refusedLabels(o client.Object) []string {
 	w, ok := o.(*crdv1.ForkedWorkload)
 	if !ok {

@@ -25,7 +25,7 @@ import (
 // the UID of their owner, and when that is gone by its name.
 func owned() []client.Object {
 	out := []client.Object{&corev1.Service{}, &appsv1.Deployment{}, &discoveryv1.EndpointSlice{}}
-	for _, kind := range crdv1.PartKinds() {
+	for _, kind := range crdv1.MadeKinds() {
 		out = append(out, kind.New())
 	}
 	return out
@@ -41,7 +41,11 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
 			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))
 	}
-	errs = append(errs, baseline.Index(ctx, indexer), externalworkload.Index(ctx, indexer), forkedworkload.Index(ctx, indexer), routingkey.Index(ctx, indexer), routegroup.Index(ctx, indexer), routingconfig.Index(ctx, indexer))
+	for _, index := range []func(context.Context, client.FieldIndexer) error{
+		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index,
+	} {
+		errs = append(errs, index(ctx, indexer))
+	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("make the indexes of the cache: %w", err)
 	}

@@ -61,6 +61,9 @@ func Controllers(c Config) (map[string]Controller, error) {
 	out := map[string]Controller{}
 	var errs []error
 	add := func(kind string, made Controller, err error) {
+		if _, twice := out[kind]; twice {
+			err = errors.Join(err, fmt.Errorf("%s has two controllers", kind))
+		}
 		out[kind] = made
 		errs = append(errs, err)
 	}
@@ -85,6 +88,11 @@ func Controllers(c Config) (map[string]Controller, error) {
 	for _, kind := range unsupported.Kinds() {
 		standIn, err := unsupported.New(c.Access, kind)
 		add(kind.Name, standIn, err)
+	}
+	for _, kind := range crdv1.Kinds() {
+		if out[kind.Name] == nil {
+			errs = append(errs, fmt.Errorf("%s has no controller", kind.Name))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("make the controllers: %w", err)

@@ -41,7 +41,7 @@ func deleteOrphans(ctx context.Context, c client.Reader, w apply.Writer, name st
 // partsOf returns the parts, in the cache, whose controller is a sandbox of this name.
 func partsOf(ctx context.Context, c client.Reader, name string) ([]client.Object, error) {
 	var out []client.Object
-	for _, kind := range crdv1.PartKinds() {
+	for _, kind := range crdv1.MadeKinds() {
 		list := kind.NewList()
 		labels := client.MatchingLabels{crdv1.LabelSandbox: crdv1.LabelValue(name)}
 		if err := c.List(ctx, list, labels, client.UnsafeDisableDeepCopy); err != nil {

@@ -41,15 +41,6 @@ func Kinds() []Kind {
 	}
 }
 
-// Names returns the names of Kinds.
-func Names() []string {
-	var out []string
-	for _, k := range Kinds() {
-		out = append(out, k.Name)
-	}
-	return out
-}
-
 // kind makes a Kind: lacks is what this version does not do, advice a sentence that says
 // what that means for the author of an object, and observed the place of its
 // status.observedGeneration.

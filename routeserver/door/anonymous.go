@@ -123,8 +123,11 @@ func (d *Door) place(ctx context.Context, address string) (scope, error) {
 	if none := (*podaddr.None)(nil); errors.As(err, &none) {
 		return scope{}, refused(ownOnly+"which that is cannot be told, for %v", none)
 	}
-	if err != nil || s.namespace == "" {
+	if err != nil {
 		return scope{}, status.Errorf(codes.Unavailable, "try again: %v", err)
+	}
+	if s.namespace == "" {
+		return scope{}, refused(ownOnly + "which that is cannot be told")
 	}
 	return s, nil
 }

@@ -43,6 +43,9 @@ const (
 	maxKept = 16 << 10
 	// readRate and readBurst bound how many pods are read again in a second.
 	readRate, readBurst = 200, 400
+	// eachWaiting and maxWaiting bound the calls that wait for an answer, of one stranger and
+	// of all.
+	eachWaiting, maxWaiting = 256, 2048
 )
 
 // ErrUnasked says that it could not be found out which pod has an address: ask again.
@@ -64,9 +67,11 @@ type Config struct {
 
 // Finder finds pods by their addresses. It is safe for concurrent use.
 type Finder struct {
-	cfg     Config
-	reads   *rate.Limiter
-	search  search
+	cfg    Config
+	reads  *rate.Limiter
+	search search
+	// waiting are the callers that wait for an answer.
+	waiting *callers.Pool
 	flights singleflight.Group
 
 	mu   sync.Mutex
@@ -90,7 +95,10 @@ func New(cfg Config) (*Finder, error) {
 	case cfg.Keep == 0:
 		cfg.Keep = keepPod
 	}
-	return &Finder{cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: map[netip.Addr]answer{}}, nil
+	return &Finder{
+		cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: map[netip.Addr]answer{},
+		waiting: callers.NewPool("calls whose pod is looked for", callers.Bounds{Each: eachWaiting, Strangers: maxWaiting}),
+	}, nil
 }
 
 // Namespace returns the namespace of the pod that has an address. The error is a *None when
@@ -104,7 +112,14 @@ func (f *Finder) Namespace(ctx context.Context, address netip.Addr) (string, err
 	if none := unfit(address); none != nil {
 		return "", none
 	}
-	// All callers at an address share a question, which none of them ends by going.
+	// Callers share the question of their address, and each of them holds memory while it
+	// waits.
+	leave, err := f.waiting.Enter(callers.At(address.String()))
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrUnasked, err)
+	}
+	defer leave()
+	// None of those who share a question ends it by going.
 	asked := f.flights.DoChan(address.String(), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 		defer cancel()
@@ -144,11 +159,12 @@ func unfit(address netip.Addr) *None {
 // find finds out which pod has an address. before is the one that had it, if any.
 func (f *Finder) find(ctx context.Context, address netip.Addr, before types.NamespacedName) (answer, error) {
 	if before.Name != "" {
-		still, err := f.has(ctx, before, address)
+		is, err := f.read(ctx, before)
 		if err != nil {
 			return answer{}, err
 		}
-		if still {
+		// The address of one that is being deleted may be another's by now: that takes a search.
+		if has(is, address) && is.DeletionTimestamp == nil {
 			return f.remember(address, answer{pod: before}, f.cfg.Keep), nil
 		}
 	}
@@ -165,29 +181,31 @@ func (f *Finder) find(ctx context.Context, address netip.Addr, before types.Name
 		return answer{}, err
 	}
 	// The search may have been answered from a cache that lags; this is not.
-	still, err := f.has(ctx, found, address)
+	is, err := f.read(ctx, found)
 	switch {
 	case err != nil:
 		return answer{}, err
-	case !still:
+	case !has(is, address):
 		return answer{}, fmt.Errorf("pod %s had the address %s until just now", found, address)
 	}
 	return f.remember(address, answer{pod: found}, f.cfg.Keep), nil
 }
 
-// has reports whether a pod runs and has an address, by the newest that the API server knows.
-func (f *Finder) has(ctx context.Context, p types.NamespacedName, address netip.Addr) (bool, error) {
+// read returns the newest of a pod that the API server knows, and nil when it is gone.
+func (f *Finder) read(ctx context.Context, p types.NamespacedName) (*corev1.Pod, error) {
 	if err := f.reads.Wait(ctx); err != nil {
-		return false, err
+		return nil, err
 	}
 	is, err := f.cfg.Pods.Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		return nil, nil
 	}
-	if err != nil {
-		return false, err
-	}
-	return runs(is) && hasAddress(is, address), nil
+	return is, err
+}
+
+// has reports whether a pod, nil when it is gone, runs and has an address.
+func has(p *corev1.Pod, address netip.Addr) bool {
+	return p != nil && runs(p) && hasAddress(p, address)
 }
 
 // runs reports whether a pod has not ended: what has ended has its address no more, though

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/podaddr"
 	"switchyard.dev/tests/apiserver"
 )
@@ -182,6 +183,40 @@ func TestAPodIsNotTakenForTheOneThatHadItsName(t *testing.T) {
 	w.running(w.b, "db-0", "10.3.0.3")
 	time.Sleep(keep)
 	w.is("10.3.0.1", "no running pod")
+}
+
+// One that is being deleted, and stays for a while, has lost its address to the next.
+func TestThePodThatIsBeingDeletedIsNotTakenForTheNext(t *testing.T) {
+	const keep = time.Second
+	w := newWorld(t, keep)
+	before := w.running(w.a, "lingers", "10.8.0.1")
+	before.Finalizers = []string{"example.com/lingers"}
+	before, err := w.client.CoreV1().Pods(w.a).Update(t.Context(), before, metav1.UpdateOptions{})
+	w.must(err)
+	w.is("10.8.0.1", w.a)
+	w.delete(before)
+	w.running(w.b, "after", "10.8.0.1")
+	time.Sleep(keep)
+	w.is("10.8.0.1", "several")
+}
+
+// Whoever calls from an address that no pod has waits until that is known.
+func TestFewCallsOfOneStrangerWait(t *testing.T) {
+	w := newWorld(t, 0)
+	var all sync.WaitGroup
+	var refused atomic.Int64
+	for range 1000 {
+		all.Go(func() {
+			var many *callers.TooMany
+			if _, err := w.Namespace(t.Context(), netip.MustParseAddr("10.8.0.99")); errors.As(err, &many) {
+				refused.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if refused.Load() < 700 {
+		t.Errorf("%d of 1,000 calls did not wait", refused.Load())
+	}
 }
 
 func TestAPodThatEndsHasNoAddress(t *testing.T) {

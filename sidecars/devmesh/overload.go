@@ -51,7 +51,8 @@ const (
 	refreshOverload = 20 * time.Millisecond
 )
 
-// The monitor of connections has no pressure, in Envoy 1.40, unless there is another.
+// The monitor of connections has no pressure, in Envoy 1.40, unless another monitor runs
+// beside it, such as that of the heap.
 const (
 	heapMonitor        = "envoy.resource_monitors.fixed_heap"
 	connectionsMonitor = "envoy.resource_monitors.global_downstream_max_connections"

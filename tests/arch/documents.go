@@ -59,6 +59,9 @@ func Idiom(f File) []string {
 			continue
 		}
 		text := strings.Join(strings.Fields(d.Doc.Text()), " ")
+		if strings.HasPrefix(text, d.Name.Name+" reports whether ") && onlyErrors(d) {
+			broken = append(broken, fmt.Sprintf("%s:%d %s returns an error: write when it is nil", f.Path, f.Line(d.Pos()), d.Name.Name))
+		}
 		for _, u := range unidiomatic {
 			if strings.HasPrefix(text, d.Name.Name+" "+u.says+" ") {
 				broken = append(broken, fmt.Sprintf("%s:%d %s: write %q instead of %q", f.Path, f.Line(d.Pos()), d.Name.Name, u.idiom, u.says))
@@ -66,6 +69,13 @@ func Idiom(f File) []string {
 		}
 	}
 	return broken
+}
+
+// onlyErrors reports whether a function has no result but an error.
+func onlyErrors(d *ast.FuncDecl) bool {
+	results := d.Type.Results.List
+	t, ok := results[0].Type.(*ast.Ident)
+	return len(results) == 1 && ok && t.Name == "error"
 }
 
 // exportedReceiver reports whether a function is reachable from outside: a plain

@@ -147,7 +147,7 @@ func (s apiServer) eventually(t *testing.T, what string, holds func() error) {
 	wait.Eventually(t, patience, what, holds)
 }
 
-// expectCount reports whether namespace shop, or the cluster for a kind that has no
+// expectCount returns nil when namespace shop, or the cluster for a kind that has no
 // namespace, holds that many objects of a kind.
 func (s apiServer) expectCount(apiVersion, kind string, want int) error {
 	items, err := s.list(apiVersion, kind)
@@ -157,7 +157,7 @@ func (s apiServer) expectCount(apiVersion, kind string, want int) error {
 	return err
 }
 
-// expectConditions reports whether every object of a kind of ours has conditions.
+// expectConditions returns nil when every object of a kind of ours has conditions.
 func (s apiServer) expectConditions(kind string) error {
 	items, err := s.list("signadot.com/v1", kind)
 	for _, o := range items {

@@ -95,7 +95,7 @@ func (w *world) declare(key, sandbox string) {
 	w.removeAfter("routingconfig", key)
 }
 
-// serves reports whether a request with the key is served by that side.
+// serves returns nil when a request with the key is served by that side.
 func (w *world) serves(key string, want traffic.Side) error {
 	side, err := w.customer.Send(w.t.Context(), key)
 	if err == nil && side != want {

@@ -124,7 +124,7 @@ func readyOnceTheProxyKnows(t *testing.T, w *world) {
 	}
 }
 
-// failsVisibly reports whether the key is answered with 503 and a reason. The
+// failsVisibly returns nil when the key is answered with 503 and a reason. The
 // baseline must never answer it.
 func failsVisibly(w *world, key string) error {
 	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.sender.URL, nil)

@@ -262,7 +262,7 @@ func (w *world) get(o client.Object, name string) {
 	}
 }
 
-// serves reports whether a request with the key is served by that side.
+// serves returns nil when a request with the key is served by that side.
 func (w *world) serves(key string, want traffic.Side) error {
 	side, err := w.sender.Send(w.ctx, key)
 	if err == nil && side != want {

@@ -208,7 +208,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 		w.kubectl("set image %s main=mine:1", w.fork)
 		said := w.condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
 		w.says(said, `.spec.template.spec.containers[name="main"].image (by "kubectl-set" using apps/v1`)
-		w.ends(said, "or undo it: ", "shop:1")
+		w.ends(said, "or undo them: ", "shop:1")
 	})
 	t.Run("another number of pods than a patch asks for is a conflict that ends", func(t *testing.T) {
 		w := c.work(t, kind, "sized", `{"spec":{"replicas":2}}`)
@@ -216,7 +216,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 		w.kubectl("scale %s --replicas=3", w.fork)
 		said := w.condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
 		w.says(said, `.spec.replicas (by "kubectl" with subresource "scale" using apps/v1`)
-		w.ends(said, "or undo it: ", "shop:1")
+		w.ends(said, "or undo them: ", "shop:1")
 		if fork := w.read(w.fork); replicasOf(fork) != 2 || fork.GetUID() != uid {
 			t.Errorf("%d replicas, and it was made anew: %t", replicasOf(fork), fork.GetUID() != uid)
 		}

@@ -74,7 +74,7 @@ func download(ctx context.Context, dir string) (string, error) {
 	return wheels[0], nil
 }
 
-// verify reports whether the file has the SHA-256 that was pinned.
+// verify returns nil when the file has the SHA-256 that was pinned.
 func verify(path, want string) error {
 	f, err := os.Open(path)
 	if err != nil {

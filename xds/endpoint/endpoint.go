@@ -123,7 +123,8 @@ func New(c Config) (*Endpoint, error) {
 // questionsEach is how many tokens that are not known yet may wait to be checked of those
 // that come from one address: few enough that others have their turn within the patience of
 // a check, and enough for the sidecars of a node that masquerades, which all come at once
-// when a route server starts.
+// when a route server starts. Where a node masquerades, one pod of it can keep the others of
+// that node waiting; they have their last routes meanwhile.
 const questionsEach = 64
 
 // strangerIn returns the stranger that has opened a stream.

@@ -48,8 +48,8 @@ func switchOn(host *routev3.VirtualHost, custom []string) error {
 }
 
 // carriers returns a condition for each header that KeyFilter reads, first in precedence
-// first: where most keys are, so that the others are seldom looked at. A request that meets none of them has no key: they may be wider than a key, and
-// never narrower.
+// first: where most keys are, so that the others are seldom looked at. A request that meets
+// none of them has no key: they may be wider than a key, and never narrower.
 func carriers(custom []string) []*predicate {
 	var all []*predicate
 	for _, e := range routingkey.Extractions(custom) {

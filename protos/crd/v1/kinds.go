@@ -48,8 +48,8 @@ type Kind struct {
 	// Supported reports whether this version has a controller that acts on the kind.
 	// Others have one that says in their status that nothing does.
 	Supported bool
-	// Part reports whether sandboxes have objects of the kind made for them.
-	Part bool
+	// Made reports whether sandboxes have objects of the kind made for them.
+	Made bool
 	// New returns an empty object, NewList an empty list.
 	New     func() Object
 	NewList func() ObjectList
@@ -60,7 +60,7 @@ type Kind struct {
 // What can be said of a kind.
 const (
 	supported = 1 << iota
-	part
+	made
 )
 
 // Kinds returns every kind. Whatever has to know all of them, or those of one sort, reads
@@ -69,11 +69,11 @@ func Kinds() []Kind {
 	return []Kind{
 		kind[SignadotSandbox, SignadotSandboxList](KindSandbox, supported, "sandbox", "sds"),
 		kind[SignadotRouteGroup, SignadotRouteGroupList](KindRouteGroup, supported, "routegroup", "sdrg"),
-		kind[RoutingConfig, RoutingConfigList](KindRoutingConfig, supported|part, "sdrc"),
-		kind[ForkedWorkload, ForkedWorkloadList](KindForkedWorkload, supported|part, "sdfw"),
-		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|part, "externalworkload", "sdxw"),
-		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|part, "sdvw"),
-		kind[Resource, ResourceList](KindResource, part, "sdmr"),
+		kind[RoutingConfig, RoutingConfigList](KindRoutingConfig, supported|made, "sdrc"),
+		kind[ForkedWorkload, ForkedWorkloadList](KindForkedWorkload, supported|made, "sdfw"),
+		kind[SignadotExternalWorkload, SignadotExternalWorkloadList](KindExternalWorkload, supported|made, "externalworkload", "sdxw"),
+		kind[VirtualWorkload, VirtualWorkloadList](KindVirtualWorkload, supported|made, "sdvw"),
+		kind[Resource, ResourceList](KindResource, made, "sdmr"),
 		kind[Job, JobList](KindJob, 0, "sdjb"),
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, 0, "solm"),
@@ -89,7 +89,7 @@ func kind[T, L any, P interface {
 	ObjectList
 }](name string, sorts int, short ...string) Kind {
 	return Kind{
-		Name: name, Supported: sorts&supported != 0, Part: sorts&part != 0, short: short,
+		Name: name, Supported: sorts&supported != 0, Made: sorts&made != 0, short: short,
 		New:     func() Object { return P(new(T)) },
 		NewList: func() ObjectList { return Q(new(L)) },
 	}
@@ -100,9 +100,9 @@ func SupportedKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Supported })
 }
 
-// PartKinds returns the kinds of what is made for sandboxes.
-func PartKinds() []Kind {
-	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Part })
+// MadeKinds returns the kinds of what is made for sandboxes.
+func MadeKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Made })
 }
 
 // MemberKinds returns the kinds of sandboxed workloads, whose objects are Members.

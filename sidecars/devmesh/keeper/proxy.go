@@ -144,7 +144,7 @@ func envoyLevel(l slog.Level) string {
 	return "error"
 }
 
-// ready reports whether Envoy takes connections.
+// ready returns nil when Envoy takes connections.
 func (p *proxy) ready(ctx context.Context) error {
 	_, err := p.ask(ctx, http.MethodGet, "/ready")
 	return err

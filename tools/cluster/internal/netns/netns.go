@@ -67,7 +67,7 @@ func Create(path string) error {
 	})
 }
 
-// Try reports whether this process may make network namespaces. The one that it
+// Try returns nil when this process may make network namespaces. The one that it
 // makes for that has no name and is gone at once.
 func Try() error {
 	return onThread(func() error { return unix.Unshare(unix.CLONE_NEWNET) })
