@@ -236,7 +236,7 @@ func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile
 
 // bySlice leads from an EndpointSlice to the members of those baselines whose pods it
 // names. An endpoint that is no pod in memory may be a pod of any baseline that has more
-// pods than are in memory, and of no other.
+// pods than those with the label, and of no other.
 func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok || madeForMember(o) {
@@ -263,11 +263,13 @@ type maker struct {
 	rollout bool
 }
 
-// heldOf counts the pods of each workload as the workload counts them in its status.
+// heldOf counts the pods of each workload as the workload counts them in its status. Only
+// those with the injector's label count, of which memory is always the newest: one without it
+// may have got its address since it was asked about.
 func heldOf(pods []corev1.Pod) map[maker]int64 {
 	out := map[maker]int64{}
 	for i := range pods {
-		if p := &pods[i]; p.DeletionTimestamp == nil && takesRequests(p) {
+		if p := &pods[i]; p.Labels[crdv1.LabelInjected] != "" && p.DeletionTimestamp == nil && takesRequests(p) {
 			out[maker{workloadOf(p), p.Labels[inject.RolloutHash] != ""}]++
 		}
 	}

@@ -107,7 +107,7 @@ func (h holding) PodsOf(context.Context, *Workload, labels.Selector) ([]corev1.P
 // PodsHeld implements PodSource.
 func (h holding) PodsHeld(ctx context.Context, namespace string) ([]corev1.Pod, error) {
 	var pods corev1.PodList
-	err := h.List(ctx, &pods, client.InNamespace(namespace), client.HasLabels{crdv1.LabelInjected})
+	err := h.List(ctx, &pods, client.InNamespace(namespace))
 	return pods.Items, err
 }
 
@@ -148,14 +148,18 @@ func TestWhichMembersAnEndpointIsAboutThatIsNotInMemory(t *testing.T) {
 	twin := held("twin", "1", "10.0.0.6")
 	delete(twin.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
 	twin.Labels[inject.RolloutHash] = "h"
+	baseline("asked", 1) // Its pod was asked about before it had its address.
+	asked := held("asked", "1", "")
+	asked.Status.PodIPs = nil
+	delete(asked.Labels, crdv1.LabelInjected)
 	unknown := discoveryv1.Endpoint{Addresses: []string{"192.0.2.1"}}
 	for name, c := range map[string]struct {
 		slice *discoveryv1.EndpointSlice
 		want  []string
 	}{
 		"a pod in memory":          {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}}), []string{"of-all"}},
-		"one that is not":          {sliceOf("s", unknown), []string{"of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
-		"one that is, and one not": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}}, unknown), []string{"of-all", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
+		"one that is not":          {sliceOf("s", unknown), []string{"of-asked", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
+		"one that is, and one not": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}}, unknown), []string{"of-all", "of-asked", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
 		"none":                     {sliceOf("s"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
