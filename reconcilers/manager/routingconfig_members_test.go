@@ -67,7 +67,7 @@ func TestMembersThatAnOldAgentHasWritten(t *testing.T) {
 		good+", sandboxName: another", `kind: SignadotExternalWorkload, namespace: `+ns+`, name: ""`)
 	c.settled(r)
 	c.says(c.condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonInvalidSpec), "sandboxedWorkloads[1] lacks kind, namespace or name, and is left out")
-	c.says(c.condition(r, crdv1.ConditionWorkloadsFound, "False", routingconfig.ReasonWorkloadsNotFound), "no VirtualWorkload nowhere/v")
+	c.says(c.condition(r, crdv1.ConditionWorkloadsFound, "False", routingconfig.ReasonWorkloadsNotFound), "VirtualWorkload nowhere/v")
 	c.condition(r, crdv1.ConditionPublished, "True", "Published")
 	declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared)
 	if len(declared.GetMembers()) != 2 || declared.GetMembers()[0].GetSandbox() != "f" {
