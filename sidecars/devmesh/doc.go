@@ -20,7 +20,7 @@
 // A connection is looked at for what it speaks. HTTP/1.0, 1.1 and 2 without TLS
 // are routed, request by request; TLS and all else pass as bytes. One that says
 // nothing at first is not taken for something else: whoever speaks first decides
-// (package keeper).
+// (package sniff).
 //
 // # Who waits, and for how long
 //

@@ -22,7 +22,6 @@ var largePackages = map[string]int{
 	"reconcilers/sandbox":             1589,
 	"routeserver/api":                 1945,
 	"routeserver/cli":                 3061,
-	"sidecars/devmesh/keeper":         1802,
 	"tests/bench/devmesh":             1565,
 	"tests/bench/reconcilers":         1903,
 	"tests/devmesh":                   2006,
@@ -34,12 +33,12 @@ var largePackages = map[string]int{
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9700,
+	"eventbus":    9705,
 	"protos":      1082,
-	"reconcilers": 16736,
-	"routeserver": 11950,
-	"sidecars":    6127,
-	"tests":       24255,
+	"reconcilers": 16741,
+	"routeserver": 11963,
+	"sidecars":    6191,
+	"tests":       24263,
 	"tools":       5766,
 	"xds":         4114,
 }

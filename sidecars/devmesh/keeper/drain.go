@@ -151,7 +151,7 @@ func (p *proxy) traffic(ctx context.Context) (traffic, error) {
 	if err != nil {
 		return traffic{}, err
 	}
-	t := traffic{underWay: int(p.late.plain.Load())}
+	t := traffic{underWay: p.sniffer.Passed()}
 	for line := range strings.Lines(text) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		n, err := strconv.Atoi(value)

@@ -49,7 +49,7 @@ func Run(ctx context.Context, c Config) error {
 	group, life := errgroup.WithContext(life)
 	group.Go(func() error { return g.Serve(s.xds) })
 	group.Go(func() error { <-life.Done(); g.Stop(); return nil })
-	group.Go(func() error { return p.late.serve(life, s.late) })
+	group.Go(func() error { return p.sniffer.Serve(life, s.late) })
 	group.Go(func() error { return serveReadiness(life, ctx, c, p) })
 	group.Go(func() error { return serveControl(life, s.control, p) })
 	group.Go(func() error { return p.watchApplication(life) })

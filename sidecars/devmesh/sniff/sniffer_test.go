@@ -1,4 +1,4 @@
-package keeper
+package sniff
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func TestTooManyConnectionsAreWaitedOut(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	listener := &full{Listener: l, again: make(chan struct{})}
 	served := make(chan error, 1)
-	go func() { served <- (&late{logger: slog.New(slog.DiscardHandler)}).serve(ctx, listener) }()
+	go func() { served <- (&Sniffer{Logger: slog.New(slog.DiscardHandler)}).Serve(ctx, listener) }()
 	select {
 	case <-listener.again:
 	case err := <-served:
@@ -64,7 +64,7 @@ func TestAConnectionThatWantedToGoToEnvoyItselfIsNotPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = (&late{ownPort: own.Port(), logger: slog.New(slog.DiscardHandler)}).serve(t.Context(), server)
+		_ = (&Sniffer{OwnPort: own.Port(), Logger: slog.New(slog.DiscardHandler)}).Serve(t.Context(), server)
 	}()
 	client, err := net.Dial("unix", path)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestAConnectionThatWantedToGoToEnvoyItselfIsNotPassedOn(t *testing.T) {
 	if _, err := io.WriteString(client, header+"hello\n"); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.SetReadDeadline(time.Now().Add(lateSetup)); err != nil {
+	if err := client.SetReadDeadline(time.Now().Add(setup)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := client.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) || err == nil {

@@ -1,7 +1,6 @@
-package keeper
+package sniff
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,27 +13,27 @@ import (
 	"time"
 )
 
-// late finds out what connections speak that have not shown it to Envoy in time.
-// It waits for whichever side speaks first. If that is the client and it speaks
-// HTTP, the connection goes back to Envoy to be routed, however late; anything
-// else is passed on to the application as it is.
-type late struct {
-	// httpSocket is where Envoy takes connections that speak HTTP.
-	httpSocket string
-	// ownPort is Envoy's: a connection to it would come back for ever.
-	ownPort uint16
-	logger  *slog.Logger
-	// most is how many connections may be open on which nobody has spoken yet; mostSilent
-	// when it is 0.
-	most   int
+// Sniffer takes connections from Envoy and waits for whichever side speaks first.
+type Sniffer struct {
+	// HTTPSocket is where Envoy takes connections that speak HTTP.
+	HTTPSocket string
+	// OwnPort is Envoy's: a connection to it would come back for ever.
+	OwnPort uint16
+	Logger  *slog.Logger
+	// MostSilent is how many connections may be open on which nobody has spoken yet. When
+	// there are more the oldest is closed.
+	MostSilent int
+
 	silent silent
-	// plain counts the connections that were passed on and are open.
-	plain atomic.Int64
+	passed atomic.Int64
 }
 
+// Passed returns how many connections are open that went to the application as they are.
+func (s *Sniffer) Passed() int { return int(s.passed.Load()) }
+
 const (
-	// lateSetup bounds what happens between machines of this pod.
-	lateSetup = 5 * time.Second
+	// setup bounds what happens between the programs of this pod.
+	setup = 5 * time.Second
 	// hesitation is how long a client may pause within its first line, before what
 	// it has said so far must do: an application may be waiting for just that.
 	hesitation = 100 * time.Millisecond
@@ -55,8 +54,8 @@ type spoken struct {
 	err   error
 }
 
-// serve takes connections from Envoy until ctx ends.
-func (l *late) serve(ctx context.Context, listener net.Listener) error {
+// Serve takes connections from a listener, from Envoy with PROXY headers, until ctx ends.
+func (s *Sniffer) Serve(ctx context.Context, listener net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = listener.Close() })
 	defer stop()
 	for {
@@ -66,7 +65,7 @@ func (l *late) serve(ctx context.Context, listener net.Listener) error {
 			return nil
 		case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 			// Those that there are go on; the others wait until some have ended.
-			l.logger.Warn("too many open connections; new ones that are silent at first wait", "error", err)
+			s.Logger.Warn("too many open connections; new ones that are silent at first wait", "error", err)
 			select {
 			case <-time.After(untilRoom):
 			case <-ctx.Done():
@@ -78,22 +77,26 @@ func (l *late) serve(ctx context.Context, listener net.Listener) error {
 		go func() {
 			defer c.Close()
 			defer context.AfterFunc(ctx, func() { _ = c.Close() })()
-			if err := l.handle(ctx, c.(*net.UnixConn)); err != nil && ctx.Err() == nil {
-				l.logger.Debug("a connection that was silent at first ended", "error", err)
+			if err := s.handle(ctx, c.(*net.UnixConn)); err != nil && ctx.Err() == nil {
+				s.Logger.Debug("a connection that was silent at first ended", "error", err)
 			}
 		}()
 	}
 }
 
-func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
-	if err := client.SetDeadline(time.Now().Add(lateSetup)); err != nil {
+func (s *Sniffer) handle(ctx context.Context, taken *net.UnixConn) error {
+	client, err := leaveUnread(taken)
+	if err != nil {
+		return err
+	}
+	if err := client.SetDeadline(time.Now().Add(setup)); err != nil {
 		return err
 	}
 	header, destination, err := readProxyHeader(client)
 	if err != nil {
 		return err
 	}
-	if destination.Port() == l.ownPort {
+	if destination.Port() == s.OwnPort {
 		return fmt.Errorf("it wanted to go to %s, which is Envoy's own", destination)
 	}
 	if err := client.SetDeadline(time.Time{}); err != nil {
@@ -101,13 +104,13 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	}
 	said := saidAlready(client)
 	if http, decided := speaksHTTP(said); http && decided {
-		return l.route(ctx, client, header, said)
+		return s.route(ctx, client, header, said)
 	}
-	leave := l.silent.add(client, cmp.Or(l.most, mostSilent))
+	leave := s.silent.add(client, s.MostSilent)
 	defer leave()
 	clientSays, appSays := make(chan spoken, 1), make(chan spoken, 1)
 	go func() { clientSays <- listenToClient(client, said) }()
-	app, dialled := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "tcp", destination.String())
+	app, dialled := (&net.Dialer{Timeout: setup}).DialContext(ctx, "tcp", destination.String())
 	if dialled == nil {
 		defer app.Close()
 		go func() { appSays <- listenToApp(app) }()
@@ -116,15 +119,15 @@ func (l *late) handle(ctx context.Context, client *net.UnixConn) error {
 	case words := <-clientSays:
 		leave()
 		if words.http {
-			return l.route(ctx, client, header, words.words)
+			return s.route(ctx, client, header, words.words)
 		}
 		if dialled != nil {
 			return dialled
 		}
-		return l.pass(client, app.(*net.TCPConn), words, interrupt(app, appSays))
+		return s.pass(client, app.(*net.TCPConn), words, interrupt(app, appSays))
 	case words := <-appSays:
 		leave()
-		return l.pass(client, app.(*net.TCPConn), interrupt(client, clientSays), words)
+		return s.pass(client, app.(*net.TCPConn), interrupt(client, clientSays), words)
 	}
 }
 
@@ -181,11 +184,15 @@ func interrupt(c net.Conn, says <-chan spoken) spoken {
 
 // route hands a connection that speaks HTTP back to Envoy, unless it speaks a version
 // that Envoy would take for another one.
-func (l *late) route(ctx context.Context, client *net.UnixConn, header, words []byte) error {
+func (s *Sniffer) route(ctx context.Context, looked *unread, header, words []byte) error {
+	client, err := looked.take()
+	if err != nil {
+		return err
+	}
 	if answer := refusal(words); answer != "" {
 		return refuse(client, answer)
 	}
-	envoy, err := (&net.Dialer{Timeout: lateSetup}).DialContext(ctx, "unix", l.httpSocket)
+	envoy, err := (&net.Dialer{Timeout: setup}).DialContext(ctx, "unix", s.HTTPSocket)
 	if err != nil {
 		return err
 	}
@@ -213,13 +220,17 @@ func refuse(client *net.UnixConn, answer string) error {
 }
 
 // pass gives each side what the other has said, and joins them.
-func (l *late) pass(client *net.UnixConn, app *net.TCPConn, clientSaid, appSaid spoken) error {
-	l.plain.Add(1)
-	defer l.plain.Add(-1)
+func (s *Sniffer) pass(looked *unread, app *net.TCPConn, clientSaid, appSaid spoken) error {
+	s.passed.Add(1)
+	defer s.passed.Add(-1)
 	for _, said := range []spoken{clientSaid, appSaid} {
 		if said.err != nil && !errors.Is(said.err, io.EOF) {
 			return said.err
 		}
+	}
+	client, err := looked.take()
+	if err != nil {
+		return err
 	}
 	if _, err := app.Write(clientSaid.words); err != nil {
 		return err

@@ -1,15 +1,10 @@
-package keeper
+package sniff
 
 import (
 	"container/list"
 	"io"
 	"sync"
 )
-
-// mostSilent is how many connections may be open on which nobody has spoken yet. Each
-// takes some 20 KiB here and 32 KiB in Envoy, and costs who opens it nothing. They are half
-// of all connections at most.
-const mostSilent = 4096
 
 // silent are connections on which nobody has spoken yet, the oldest first. When there
 // are too many the oldest is closed, as servers close what is idle.
