@@ -32,6 +32,10 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 	@$(GO) build -o $(CACHE)/tools/demo ./tools/demo/cmd/demo
 	@$(CACHE)/tools/demo --cluster $(CLUSTER)
 
+# Packages whose tests take minutes: they begin first, so that no processor waits for one
+# that began last.
+SLOW := ./reconcilers/manager ./tests/sweep ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
+
 # What make test runs, in this order: what needs no minutes of preparation first.
 TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
 
@@ -52,7 +56,7 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 .PHONY: test-packages
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
-	$(GO) test -p 2 -timeout 15m $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/upgrade')
+	$(GO) test -p 2 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
