@@ -63,25 +63,26 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 		return f, err
 	}
 	f.Before, f.Most, f.Limit = before.memory, before.memory, before.limit
-	f.Alone = measure(ctx, honest, o.For)
 	crowd, err := process.Start(Role)
 	if err != nil {
 		return f, err
 	}
 	defer func() { err = errors.Join(err, crowd.Close()) }()
-	if err := w.send(crowd, l, o.Attackers, l.attacks...); err != nil {
-		return f, err
-	}
+	// Both measurements are watched: to look takes time of its own.
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { err = w.watch(watching, l, &f, crowd) })
-	sleep(ctx, o.Within)
-	f.Beside = measure(ctx, honest, o.For)
+	f.Alone = measure(ctx, honest, o.For)
+	sent := w.send(crowd, l, o.Attackers, l.attacks...)
+	if sent == nil {
+		sleep(ctx, o.Within)
+		f.Beside = measure(ctx, honest, o.For)
+	}
 	stop()
 	watch.Wait()
 	after, wrong := w.look(ctx, l.Program)
 	f.Restarts = after.restarts - before.restarts
-	return f, errors.Join(err, wrong)
+	return f, errors.Join(err, sent, wrong)
 }
 
 // send sends attackers to all pods of a listener's program, as many to each.
