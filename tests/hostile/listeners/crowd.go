@@ -3,6 +3,7 @@ package listeners
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"time"
@@ -79,7 +80,8 @@ type Counts struct {
 	Opened, Ended, Refused, There int64
 }
 
-// pause is how long an attacker waits after its connection has ended.
+// pause is how long an attacker waits after its connection has ended, on average: they do
+// not come back all in one instant.
 const pause = 5 * time.Second
 
 // Begin sends attackers to an address, each with one connection at a time that it makes
@@ -102,7 +104,7 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 		go func() {
 			dialer := from(hostileAddress(i), 10*time.Second)
 			// Not all in one instant: a flood of openings is the kernel's to bear.
-			for wait := time.Duration(i) * time.Millisecond; sleep(ctx, wait); wait = pause {
+			for wait := time.Duration(i) * time.Millisecond; sleep(ctx, wait); wait = pause/2 + rand.N(pause) {
 				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])
 			}
 		}()
