@@ -15,7 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/authors"
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 var update = flag.Bool("update", false, "write the document anew")

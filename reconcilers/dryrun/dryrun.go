@@ -20,8 +20,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/routegroup"
 )
 
@@ -151,7 +150,7 @@ type Finding struct {
 // findings are remarks, or what shows only once it is tried: sandboxes that are to be
 // ready, and what a fork waits for.
 func (f Finding) InTheWay() bool {
-	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != forkedworkload.ReasonWaitsFor
+	return f.Status == string(metav1.ConditionFalse) && f.Reason != routegroup.ReasonSandboxesNotReady && f.Reason != crdv1.ReasonWaitsFor
 }
 
 // Scheme knows the kinds that a dry run reads, and asks the API server with.

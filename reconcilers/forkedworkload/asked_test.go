@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 )
 
 // Where nobody asks authors, reading what the baseline does not is a power; a fork that

@@ -11,7 +11,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -21,11 +21,8 @@ const (
 	ReasonForkProgressing = "ForkProgressing"
 	ReasonForkMissing     = "ForkMissing"
 	ReasonForkFailed      = "ForkFailed"
-	ReasonScaledToZero    = "ScaledToZero"
 	ReasonForkPaused      = "ForkPaused"
 	ReasonServicesMissing = "ServicesMissing"
-	// ReasonWaitsFor: the fork may not be started yet, as crdv1.AnnotationWaitsFor says.
-	ReasonWaitsFor = "WaitsFor"
 	// ReasonPatchAddsContainer: all is well, and a patch adds a container, which may be
 	// meant or a slip of the pen.
 	ReasonPatchAddsContainer = "PatchAddsContainer"

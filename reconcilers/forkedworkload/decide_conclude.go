@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -73,7 +73,7 @@ func readyCondition(in Input, d Decision, all condition.Set) condition.Condition
 	}
 	ready := all.Ready(message, types...)
 	if d.Held != "" && !all[crdv1.ConditionAccepted].IsFalse() && !all[crdv1.ConditionServicesReady].IsFalse() {
-		return condition.False(ReasonWaitsFor, d.Held)
+		return condition.False(crdv1.ReasonWaitsFor, d.Held)
 	}
 	return ready
 }
@@ -95,7 +95,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 		return condition.False(r.Reason, r.Message)
 	}
 	if made.Fork == nil && d.Held != "" {
-		return condition.False(ReasonWaitsFor, d.Held)
+		return condition.False(crdv1.ReasonWaitsFor, d.Held)
 	}
 	if made.Fork == nil {
 		return condition.False(ReasonForkMissing, "The workload of the fork has not been made.")
@@ -104,7 +104,7 @@ func forkCondition(in Input, d Decision, made Made) condition.Condition {
 	why, troubled := troubleOf(newest(in.ForkPods))
 	switch {
 	case p.wanted == 0:
-		return condition.False(ReasonScaledToZero, scaledToZero(d, made, p))
+		return condition.False(crdv1.ReasonScaledToZero, scaledToZero(d, made, p))
 	case !p.seen:
 		// Its pods are of a former form; in the same words as right after, when its
 		// controller has seen it, so that this is not written twice.

@@ -17,8 +17,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/tests/fields"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/member"
 
 	crdv1 "switchyard.dev/protos/crd/v1"

@@ -13,7 +13,7 @@ import (
 
 	"switchyard.dev/reconcilers/baseline"
 
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // progress is how far the workload of a fork is, whatever its kind. Two that are the

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // waitsFor returns what has to come before the fork may be started or changed; empty when
@@ -38,7 +38,7 @@ func (in Input) held(clone *fork.Fork) string {
 // may be what a fork that is held waits for.
 func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
-		return condition.Unknown(ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
+		return condition.Unknown(crdv1.ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
 	}
 	return condition.False(p.Reason, p.Message+in.stillRunning())
 }

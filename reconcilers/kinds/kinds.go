@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/externalworkload"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routegroup"
@@ -67,9 +67,12 @@ func Controllers(c Config) (map[string]Controller, error) {
 		out[kind] = made
 		errs = append(errs, err)
 	}
-	sandboxes, err := sandbox.New(sandbox.Config{Access: c.Access, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace})
+	headers := publish.HeadersOf(c.KeyHeaders)
+	sandboxes, err := sandbox.New(sandbox.Config{
+		Access: c.Access, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, KeyHeaders: headers,
+	})
 	add(crdv1.KindSandbox, sandboxes, err)
-	groups, err := routegroup.New(routegroup.Config{Access: c.Access})
+	groups, err := routegroup.New(routegroup.Config{Access: c.Access, KeyHeaders: headers})
 	add(crdv1.KindRouteGroup, groups, err)
 	forks, err := forkedworkload.New(forkedworkload.Config{
 		Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,

@@ -12,7 +12,7 @@ import (
 
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/xds/routingkey"
 )

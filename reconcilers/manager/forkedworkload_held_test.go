@@ -11,7 +11,6 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -48,8 +47,8 @@ func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
 	if err := c.client.Create(c.ctx, w); err != nil {
 		t.Fatal(err)
 	}
-	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonWaitsFor), "Resource db")
-	c.condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonWaitsFor)
+	c.says(c.condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource db")
+	c.condition(w, crdv1.ConditionForkAvailable, "False", crdv1.ReasonWaitsFor)
 	c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady")
 	if n, serves := c.mapped(ns, "mine"); n != 1 || serves {
 		t.Errorf("stated: %d Services, ready %t", n, serves)
@@ -72,7 +71,7 @@ func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
 	edit(c, w, func(w *crdv1.ForkedWorkload) {
 		w.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":2}}`)}}}
 	})
-	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonWaitsFor), "Resource cache", "keeps running as it is")
+	c.says(c.condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource cache", "keeps running as it is")
 	c.condition(w, crdv1.ConditionForkAvailable, "True", "ForkAvailable")
 	c.quiet()
 	replicas := func() error {

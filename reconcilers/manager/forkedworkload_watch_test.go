@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
 	"switchyard.dev/sidecars/inject"
 )
 

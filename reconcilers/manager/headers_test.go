@@ -7,8 +7,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
 )
 
 // `helm upgrade --set 'routing.customHeaders={x-key}'` begins with another manager. A
@@ -31,8 +31,8 @@ func TestASandboxIsReadyOnceProxiesKnowTheCustomHeaders(t *testing.T) {
 		b.Hold()
 		stop()
 		stop = c.manage(manager.Config{RouteServer: routes.address, KeyHeaders: names})
-		c.condition(namedConfig("headers-key"), routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
-		c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady)
+		c.condition(namedConfig("headers-key"), routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
+		c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
 		b.Release()
 		c.condition(s, crdv1.ConditionReady, "True", "Ready")
 		newest, _, err := c.log.Newest(c.ctx, event.KeyHeaders)

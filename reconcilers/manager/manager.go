@@ -28,7 +28,7 @@ import (
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"

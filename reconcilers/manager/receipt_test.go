@@ -15,8 +15,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
-	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -49,10 +49,10 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	_, fork := c.fork(ns)
 	c.available(fork)
 	config := &crdv1.RoutingConfig{ObjectMeta: named("gated-key")}
-	c.condition(config, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
-	message := c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady)
+	c.condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
+	message := c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
 	c.says(message, "1 of 2 proxies", `"gated-key"`, ns+"/b (behind)", "kubectl logs -n "+ns+" b")
-	c.condition(s, crdv1.ConditionRoutingReady, "False", sandbox.ReasonRoutingNotReady)
+	c.condition(s, crdv1.ConditionRoutingReady, "False", routing.ReasonNotReady)
 	c.condition(s, crdv1.ConditionWorkloadsReady, "True", "WorkloadsReady")
 
 	// It refuses; and then takes what it gets next.
@@ -63,7 +63,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 		return errors.New("it has nothing to refuse")
 	})
 	c.eventually("the message says why", func() error {
-		if m := c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady); !contains(m, "it refused: no such cluster") {
+		if m := c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady); !contains(m, "it refused: no such cluster") {
 			return errors.New(m)
 		}
 		return nil
@@ -74,7 +74,7 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	other := c.sandbox("other", forkOf("other-key", ns, "customer")) // other rules, so that b gets something new
 	b.Release()
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
+	c.says(c.condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
 	c.remove(other)
 	c.gone(other)
 
@@ -116,7 +116,7 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 	s := c.sandbox("disconnected", forkOf("disconnected-key", ns, "customer"))
 	_, fork := c.fork(ns)
 	c.available(fork)
-	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady),
+	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady),
 		"1 of 2 proxies", ns+"/b (not connected to a route server)")
 	routes.proxy(ns, "b", "customer")
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
@@ -149,7 +149,7 @@ func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
 	// A pod that takes requests without a sidecar does.
 	c.remove(starting)
 	c.pod(live, "d")
-	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), "absent", "(d)")
+	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "absent", "(d)")
 }
 
 func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
@@ -169,9 +169,9 @@ func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
 	b.Hold()
 	members := config.Spec.SandboxedWorkloads
 	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = nil })
-	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
+	c.says(c.condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
 	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = members })
-	c.says(c.condition(config, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
+	c.says(c.condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
 	b.Release()
 	c.condition(config, crdv1.ConditionReady, "True", "Ready")
 }
@@ -198,7 +198,7 @@ func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
 	_, fork := c.fork(ns)
 	c.available(fork)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.condition(&crdv1.RoutingConfig{ObjectMeta: named("waived-key")}, routingconfig.ConditionProxiesCurrent, "True", routingconfig.ReasonNotAwaited)
+	c.condition(&crdv1.RoutingConfig{ObjectMeta: named("waived-key")}, routing.ConditionProxiesCurrent, "True", routing.ReasonNotAwaited)
 }
 
 // everReady tells, of the time until it is called, whether a sandbox was ever ready.

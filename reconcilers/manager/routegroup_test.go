@@ -17,9 +17,8 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/routegroup"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
-	"switchyard.dev/reconcilers/sandbox"
 	"switchyard.dev/sidecars/devmesh"
 )
 
@@ -140,7 +139,7 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 
 	// Now two of them fork one baseline: the older one has it, and the other is told.
 	c.available(c.forkFor(ns, "group-a-key"))
-	c.says(c.condition(g, crdv1.ConditionReady, "False", routingconfig.ReasonRoutingConflict),
+	c.says(c.condition(g, crdv1.ConditionReady, "False", routing.ReasonRoutingConflict),
 		"Deployment "+ns+"/two", `sandbox "group-a"`, `that of sandbox "group-b", gets the requests`)
 	c.condition(g, crdv1.ConditionRoutingReady, "True", "RoutingReady")
 
@@ -355,7 +354,7 @@ func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")
 	b.Hold()
 	g := c.group("group-receipt", "group-receipt-key", s.Name)
-	c.says(c.condition(g, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), ns+"/b (behind)", `"group-receipt-key"`)
+	c.says(c.condition(g, crdv1.ConditionReady, "False", routing.ReasonNotReady), ns+"/b (behind)", `"group-receipt-key"`)
 	b.Release()
 	c.condition(g, crdv1.ConditionReady, "True", "Ready")
 }

@@ -16,14 +16,15 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/routeserver/table"
 )
 
-// routing returns the conditions that every RoutingConfig has at all times.
-func routing() []string {
+// conditionsOfConfigs returns the conditions that every RoutingConfig has at all times.
+func conditionsOfConfigs() []string {
 	return append((&crdv1.RoutingConfig{}).ConditionTypes(), baseline.ConditionSidecarsReady,
-		routingconfig.ConditionProxiesCurrent, routingconfig.ConditionNoConflicts, routingconfig.ConditionMiddlewaresApplied)
+		routing.ConditionProxiesCurrent, routing.ConditionNoConflicts, routing.ConditionMiddlewaresApplied)
 }
 
 // settled waits until everything that is said of a RoutingConfig is about its spec.
@@ -36,7 +37,7 @@ func (c *cluster) settled(r *crdv1.RoutingConfig) {
 		if r.Status.ObservedGeneration != r.Generation {
 			return fmt.Errorf("observedGeneration is %d of %d", r.Status.ObservedGeneration, r.Generation)
 		}
-		for _, t := range routing() {
+		for _, t := range conditionsOfConfigs() {
 			have := crdv1.FindCondition(r.Status.Conditions, t)
 			if have == nil || have.ObservedGeneration != r.Generation {
 				return fmt.Errorf("condition %s is %+v", t, have)

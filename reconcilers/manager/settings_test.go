@@ -19,7 +19,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // environment is what the chart sets.

@@ -7,7 +7,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/redirect/spec"
 )
@@ -35,7 +35,7 @@ func TestASandboxWhoseRequestsNoSidecarReadsIsNotReady(t *testing.T) {
 	c.available(fork)
 	const restart = "kubectl rollout restart -n unread deployment/customer"
 	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080", restart)
-	c.says(c.condition(s, crdv1.ConditionReady, "False", sandbox.ReasonRoutingNotReady), "whatever key they carry", "8080", restart)
+	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "whatever key they carry", "8080", restart)
 
 	excluded := c.podAs(base, "excluded", reading("none", "8080,15006"), readySidecar)
 	c.remove(plain)

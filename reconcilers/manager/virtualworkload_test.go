@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
@@ -166,7 +167,7 @@ func TestAKeyThatIsKeptWaitsForItsProxiesToo(t *testing.T) {
 	b.Hold()
 	c.virtual(ns, "watch", "customer")
 	r := c.leading("virtual-receipt-key", ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
-	c.says(c.condition(r, routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), "1 of 2 proxies", ns+"/b (behind)")
+	c.says(c.condition(r, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), "1 of 2 proxies", ns+"/b (behind)")
 	b.Release()
 	c.condition(r, crdv1.ConditionReady, "True", "Ready")
 }
@@ -183,7 +184,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	third := c.forkedWorkload(ns, "c-fork", "mail")
 	r := c.leading(key, ns, [2]string{crdv1.KindForkedWorkload, "b-fork"}, [2]string{crdv1.KindVirtualWorkload, "a-watch"},
 		[2]string{crdv1.KindForkedWorkload, "c-fork"})
-	c.says(c.condition(r, routingconfig.ConditionNoConflicts, "False", routingconfig.ReasonRoutingConflict),
+	c.says(c.condition(r, routing.ConditionNoConflicts, "False", routing.ReasonRoutingConflict),
 		`VirtualWorkload `+ns+`/a-watch of sandbox "watcher" and ForkedWorkload `+ns+`/b-fork of sandbox "b-fork" both stand for Deployment `+ns+`/customer`,
 		`that of sandbox "watcher", gets the requests`)
 	c.says(c.condition(r, crdv1.ConditionReady, "True", "Ready"), "both stand for")
@@ -206,7 +207,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	edit(c, r, func(r *crdv1.RoutingConfig) {
 		r.Spec.SandboxedWorkloads = append(r.Spec.SandboxedWorkloads[:1], r.Spec.SandboxedWorkloads[2:]...)
 	})
-	c.condition(r, routingconfig.ConditionNoConflicts, "True", routingconfig.ConditionNoConflicts)
+	c.condition(r, routing.ConditionNoConflicts, "True", routing.ConditionNoConflicts)
 	c.eventually("the fork has them", func() error {
 		if rule, ok := c.table().Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: "customer"}, key); !ok || rule.Member.Name != fork.Name {
 			return errors.New("it has not")

@@ -41,3 +41,17 @@ func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.Signa
 	}
 	return list.Items, nil
 }
+
+// IndexNamed is the name of an index that finds RoutingConfigs by the names of the members
+// that they name (Name.String).
+const IndexNamed = "spec.sandboxedWorkloads"
+
+// NamedBy returns the RoutingConfigs that name a member, whoever made them. They are shared
+// with the cache.
+func NamedBy(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
+	var list crdv1.RoutingConfigList
+	if err := c.List(ctx, &list, client.MatchingFields{IndexNamed: NameOf(m).String()}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the RoutingConfigs that name %s: %w", NameOf(m), err)
+	}
+	return list.Items, nil
+}

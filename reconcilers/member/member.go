@@ -10,8 +10,9 @@
 //
 //	Get, OwnedBy        members, by name or by who made them           member.go
 //	Observed, Recorded  their facts, and whether the log has them      member.go
-//	TellsOfBaseline     whether a status is of the spec's baseline     told.go
-//	Groups              the route groups that lead to a sandbox        groups.go
+//	Name                what a member is called                        name.go
+//	StatusIsCurrent     whether a status is of the spec's baseline     current.go
+//	Groups, NamedBy     who leads to a sandbox, or to a member         groups.go
 //	Ending              what a member leaves behind, and its old form  ending.go
 //	State               what a member says on the log                  state.go
 //	Mapping, Made       the Services that stand for a baseline's       services.go

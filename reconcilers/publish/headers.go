@@ -18,3 +18,9 @@ func KeyHeaders(names []string, namespace string) event.Fact {
 		Data:  &factv1.KeyHeadersDeclared{Names: names},
 	}
 }
+
+// HeadersOf returns the headers that the fact of KeyHeaders names; none of the zero Fact.
+func HeadersOf(f event.Fact) []string {
+	declared, _ := f.Data.(*factv1.KeyHeadersDeclared)
+	return declared.GetNames()
+}

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routegroup"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
@@ -98,7 +99,7 @@ func TestWhatIsSaidOfAGroup(t *testing.T) {
 			m.Config.Status.Conditions[1] = is(crdv1.ConditionPublished, "False", routingconfig.ReasonLogUnavailable, "No.")
 		}, "Ready=F LogUnavailable, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=F LogUnavailable, NoConflicts=T NoConflicts", "1/1", nil},
 		{"a proxy does not know the rules yet", of(group("a"), a), func(m *routegroup.Made) {
-			m.Config.Status.Conditions[2] = is(routingconfig.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind, "It is behind.")
+			m.Config.Status.Conditions[2] = is(routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind, "It is behind.")
 		}, "Ready=F RoutingNotReady, Accepted=T Accepted, SandboxesReady=T SandboxesReady, RoutingReady=F RoutingNotReady, NoConflicts=T NoConflicts",
 			"1/1", []string{"It is behind."}},
 		{"a baseline has no sidecar", of(group("a"), sandboxOf("a", bare)), nil,

@@ -11,8 +11,8 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
-	"switchyard.dev/reconcilers/sandbox"
 )
 
 // Decision is which RoutingConfig there should be.
@@ -104,10 +104,8 @@ func members(in Input) (all []crdv1.Member, listed []crdv1.SandboxedWorkload) {
 			}
 			all = append(all, m)
 			listed = append(listed, crdv1.SandboxedWorkload{
-				SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
-					Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), SandboxName: s.Object.DisplayName(),
-				},
-				Middlewares: middlewares(in, s.Object, m),
+				SandboxedWorkloadRef: routing.Ref(m, s.Object.DisplayName()),
+				Middlewares:          middlewares(in, s.Object, m),
 			})
 		}
 	}
@@ -123,7 +121,7 @@ func middlewares(in Input, s *crdv1.SignadotSandbox, m crdv1.Member) []crdv1.Mid
 	}
 	// A member without a baseline is none that a match could name; those for all count.
 	ref, _ := m.BaselineRef()
-	return sandbox.MiddlewaresFor(matches, ref)
+	return routing.MiddlewaresFor(matches, ref)
 }
 
 // configFor makes the RoutingConfig of the group.

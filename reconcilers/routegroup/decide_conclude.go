@@ -10,9 +10,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
-	"switchyard.dev/reconcilers/sandbox"
 )
 
 // Reasons of conditions of a SignadotRouteGroup, beside those of its parts and of a
@@ -48,10 +47,10 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotR
 	g.Status.ObservedGeneration = g.Generation
 	g.Status.TotalSandboxes, g.Status.ReadySandboxes = int32(len(in.names())), int32(ready)
 	conditions := condition.Set{
-		crdv1.ConditionAccepted:            d.Accepted,
-		crdv1.ConditionSandboxesReady:      sandboxes(in),
-		crdv1.ConditionRoutingReady:        routing(d, made),
-		routingconfig.ConditionNoConflicts: routingconfig.NoConflicts(routingconfig.Conflicts(d.Members)),
+		crdv1.ConditionAccepted:       d.Accepted,
+		crdv1.ConditionSandboxesReady: sandboxes(in),
+		crdv1.ConditionRoutingReady:   routingReady(in, d, made),
+		routing.ConditionNoConflicts:  routing.Of(d.Config, d.Members, in.KeyHeaders).NoConflicts(),
 	}
 	if r := made.Refusal; r != nil && r.Reason == apply.ReasonRejected && d.Accepted.IsTrue() {
 		conditions[crdv1.ConditionAccepted] = condition.False(r.Reason, r.Message)
@@ -71,7 +70,7 @@ func isReady(in Input, f condition.Set) condition.Condition {
 	if warning := routingkey.Warning(in.Group.Spec.RoutingKey); warning != "" {
 		well += " " + warning
 	}
-	types := []string{crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady, routingconfig.ConditionNoConflicts, crdv1.ConditionRoutingReady}
+	types := []string{crdv1.ConditionAccepted, crdv1.ConditionSandboxesReady, routing.ConditionNoConflicts, crdv1.ConditionRoutingReady}
 	ready := f.Ready(well, types...)
 	told := []string{ready.Message}
 	for _, t := range types {
@@ -93,7 +92,7 @@ const nothing = "The group names no sandboxes, so requests with its routing key 
 func ConcludeDeletion(g *crdv1.SignadotRouteGroup, left int, now metav1.Time) *crdv1.SignadotRouteGroup {
 	g = g.DeepCopy()
 	g.Status.ObservedGeneration = g.Generation
-	gone := condition.False(sandbox.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
+	gone := condition.False(crdv1.ReasonDeleting, fmt.Sprintf("The route group is being deleted. RoutingConfigs left: %d.", left))
 	condition.Write(g, condition.Set{crdv1.ConditionReady: gone, crdv1.ConditionRoutingReady: gone}, now)
 	return g
 }
@@ -142,33 +141,16 @@ func why(s *crdv1.SignadotSandbox) string {
 	return c.Reason + ": " + c.Message
 }
 
-// routing reports whether the data plane knows the key, and requests for every member's
+// routingReady reports whether the data plane knows the key, and requests for every member's
 // baseline meet a sidecar that acts on it.
-func routing(d Decision, made Made) condition.Condition {
+func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {
 	case made.Refusal != nil:
 		return condition.False(made.Refusal.Reason, made.Refusal.Message)
 	case d.Config == nil:
 		return condition.False(d.Accepted.Reason, d.Accepted.Message)
-	case made.Config == nil:
-		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
-	if f := routingconfig.IsPublished(made.Config); !f.IsTrue() {
-		return f
-	}
-	met := routingconfig.SidecarsReady(made.Config, d.Members)
-	known := routingconfig.ProxiesCurrent(made.Config, d.Members)
-	for _, f := range []condition.Condition{met, known} {
-		if f.IsFalse() {
-			return condition.False(sandbox.ReasonRoutingNotReady, f.Message)
-		} else if !f.IsTrue() {
-			return f
-		}
-	}
-	if len(d.Members) == 0 {
-		return condition.True("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
-	}
-	return condition.True("RoutingReady", "The rules of the routing key are on the routing log. "+met.Message+" "+known.Message)
+	return routing.Of(made.Config, d.Members, in.KeyHeaders).Ready()
 }
 
 // some names the first of many.

@@ -13,12 +13,13 @@ import (
 	"switchyard.dev/reconcilers/routingkey"
 )
 
-// gather reads all that counts for a route group from the cache, and past it, with live,
+// gather reads all that counts for a route group from the cache, and past it
 // where that says that its key is lost.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs;signadotsandboxes,verbs=get;list;watch
-func gather(ctx context.Context, c, live client.Reader, g *crdv1.SignadotRouteGroup) (Input, error) {
-	in := Input{Group: g, Sandboxes: map[string]Sandbox{}}
+func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (Input, error) {
+	c := config.Client
+	in := Input{Group: g, Sandboxes: map[string]Sandbox{}, KeyHeaders: config.KeyHeaders}
 	var configs crdv1.RoutingConfigList
 	if err := c.List(ctx, &configs, client.MatchingFields{apply.IndexOwner: string(g.UID)}, client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list RoutingConfigs of SignadotRouteGroup %s: %w", g.Name, err)
@@ -40,6 +41,6 @@ func gather(ctx context.Context, c, live client.Reader, g *crdv1.SignadotRouteGr
 		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
 	}
 	var err error
-	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, live, g.Spec.RoutingKey, routingkey.OfGroup(g))
+	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, g.Spec.RoutingKey, routingkey.OfGroup(g))
 	return in, err
 }

@@ -19,6 +19,8 @@ type Input struct {
 	KeyConfig *crdv1.RoutingConfig
 	// Sandboxes are those that the group names and that exist, by name.
 	Sandboxes map[string]Sandbox
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 }
 
 // Sandbox is a sandbox that exists, and all that it has made of members.

@@ -17,6 +17,8 @@ import (
 // Config is what a Reconciler needs.
 type Config struct {
 	apply.Access
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 }
 
 // Reconciler keeps the RoutingConfigs of route groups. Make one with New.
@@ -48,7 +50,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := deleteOrphans(ctx, r.config.Client, r.writer, g.Name, g.UID); err != nil {
 		return apply.Again(err)
 	}
-	in, err := gather(ctx, r.config.Client, r.config.Live, g)
+	in, err := gather(ctx, r.config, g)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routegroup"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -93,7 +93,7 @@ func published(d routegroup.Decision) *crdv1.RoutingConfig {
 	c.Status.Conditions = []crdv1.StatusCondition{
 		is(crdv1.ConditionAccepted, "True", "Accepted", "It is."),
 		is(crdv1.ConditionPublished, "True", "Published", "It is."),
-		is(routingconfig.ConditionProxiesCurrent, "True", routingconfig.ReasonNotAwaited, "Nobody waits."),
+		is(routing.ConditionProxiesCurrent, "True", routing.ReasonNotAwaited, "Nobody waits."),
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestAStatusHasABoundHoweverManyMembers(t *testing.T) {
 	const many = 4000
 	c := config("c", "k", 0)
-	in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Members: members()}
+	in := routingconfig.Input{Routing: routing.Of(&c, nil, nil), SameKey: []crdv1.RoutingConfig{c}}
 	for i := range many {
 		var w crdv1.Member = virtual(fmt.Sprint("v", i), fmt.Sprint("base", i))
 		if i%2 == 0 {
@@ -68,7 +69,7 @@ func TestWhatToDoAboutADeclarationThatIsTooLarge(t *testing.T) {
 		if tt.kind != "" {
 			c.OwnerReferences = []metav1.OwnerReference{{Kind: tt.kind, Name: "a", UID: "a", Controller: &yes}}
 		}
-		in := routingconfig.Input{Config: &c, Members: members()}
+		in := routingconfig.Input{Routing: routing.Of(&c, nil, nil)}
 		add(fork("f", true))(&in)
 		after := routingconfig.Conclude(in, routingconfig.Decide(in), refused, routingconfig.Receipt{}, now)
 		ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -39,18 +40,18 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		c.Status.RouteServer = &crdv1.RouteServerStatus{Routes: led[:min(len(led), listed)]}
 	}
 	conditions := condition.Set{
-		crdv1.ConditionPublished: published(in, d, p),
-		ConditionProxiesCurrent:  proxies(in, d, p, r),
+		crdv1.ConditionPublished:        published(in, d, p),
+		routing.ConditionProxiesCurrent: proxies(in, d, p, r),
 	}
 	for t, f := range d.Conditions {
 		conditions[t] = f
 	}
 	conditions[crdv1.ConditionWorkloadsFound] = unlisted(conditions[crdv1.ConditionWorkloadsFound], len(all), len(led))
 	standing := maps.Clone(conditions)
-	standing[baseline.ConditionSidecarsReady] = sidecarsReady(in, conditions[ConditionProxiesCurrent])
+	standing[baseline.ConditionSidecarsReady] = in.SidecarsReady(conditions[routing.ConditionProxiesCurrent])
 	conditions[crdv1.ConditionReady] = standing.Ready(isReady(c, conditions),
 		crdv1.ConditionAccepted, crdv1.ConditionWorkloadsFound, crdv1.ConditionPublished, baseline.ConditionSidecarsReady,
-		ConditionProxiesCurrent, ConditionMiddlewaresApplied)
+		routing.ConditionProxiesCurrent, routing.ConditionMiddlewaresApplied)
 	condition.Write(c, conditions, now)
 	return c
 }
@@ -78,7 +79,7 @@ func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	}
 	message := fmt.Sprintf(
 		"Requests with routing key %q are routed to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
-	if contested := f[ConditionNoConflicts]; contested.IsFalse() {
+	if contested := f[routing.ConditionNoConflicts]; contested.IsFalse() {
 		message += " " + contested.Message
 	}
 	if f[crdv1.ConditionAccepted].Reason == routingkey.ReasonWarning {
@@ -109,7 +110,7 @@ func published(in Input, d Decision, p Published) condition.Condition {
 
 // askedIn returns where people say what the members are.
 func askedIn(in Input) string {
-	switch by := owner(in.Config); by.GetKind() {
+	switch by := routing.Owner(in.Config); by.GetKind() {
 	case crdv1.KindRouteGroup:
 		return "spec.sandboxNames of " + by.GetKind() + " " + by.GetName()
 	case crdv1.KindSandbox:
@@ -121,8 +122,8 @@ func askedIn(in Input) string {
 // processed returns the members whose baseline is known.
 func processed(in Input) []crdv1.ProcessedWorkload {
 	var out []crdv1.ProcessedWorkload
-	for _, m := range members(in) {
-		have := in.member(m)
+	for _, m := range in.Named() {
+		have := in.Member(m)
 		if have == nil || have.ObservedBaseline() == nil {
 			continue
 		}
@@ -149,7 +150,7 @@ func processed(in Input) []crdv1.ProcessedWorkload {
 // ref names a member with its sandbox.
 func ref(in Input, m crdv1.SandboxedWorkload) crdv1.SandboxedWorkloadRef {
 	r := m.SandboxedWorkloadRef
-	r.SandboxName = sandboxName(in, m)
+	r.SandboxName = in.SandboxName(m)
 	return r
 }
 
@@ -157,8 +158,8 @@ func ref(in Input, m crdv1.SandboxedWorkload) crdv1.SandboxedWorkloadRef {
 // Service in the sandbox. A virtual workload has none: its requests stay.
 func routes(in Input) []crdv1.RouteServerRoute {
 	var out []crdv1.RouteServerRoute
-	for _, m := range members(in) {
-		have := in.member(m)
+	for _, m := range in.Named() {
+		have := in.Member(m)
 		if have == nil || have.RoutingInfo() == nil || m.Kind == crdv1.KindVirtualWorkload {
 			continue
 		}
@@ -169,7 +170,7 @@ func routes(in Input) []crdv1.RouteServerRoute {
 				}
 				out = append(out, crdv1.RouteServerRoute{
 					Baseline:    have.ObservedBaseline().DeepCopy(),
-					SandboxName: sandboxName(in, m),
+					SandboxName: in.SandboxName(m),
 					From:        location(s.From, m.Namespace, p),
 					To:          location(s.To, m.Namespace, p),
 				})

@@ -10,8 +10,10 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // keyed is a RoutingConfig with key k and one member, and that member, which can
@@ -82,17 +84,17 @@ func TestWhoKnowsTheKey(t *testing.T) {
 		{"there is only a tunnel without baseline, for which no request comes", func(in *Input) {
 			x := &crdv1.SignadotExternalWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "f"}}
 			in.Config.Spec.SandboxedWorkloads[0].Kind = crdv1.KindExternalWorkload
-			in.Members = map[MemberName]crdv1.Member{NameOf(x): x}
+			in.Members = map[member.Name]crdv1.Member{member.NameOf(x): x}
 		}, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c, w := keyed()
-			in := Input{Config: c, Members: map[MemberName]crdv1.Member{NameOf(w): w}}
+			in := Input{Routing: routing.Of(c, []crdv1.Member{w}, nil)}
 			if tt.change != nil {
 				tt.change(&in)
 			}
 			after := Conclude(in, Decide(in), tt.published, tt.receipt, metav1.Now())
-			got := crdv1.FindCondition(after.Status.Conditions, ConditionProxiesCurrent)
+			got := crdv1.FindCondition(after.Status.Conditions, routing.ConditionProxiesCurrent)
 			if got.Status != tt.status || got.Reason != tt.reason || !strings.Contains(got.Message, tt.says) ||
 				tt.saysNot != "" && strings.Contains(got.Message, tt.saysNot) || got.ObservedGeneration != 3 {
 				t.Errorf("it is %+v", *got)
@@ -104,96 +106,9 @@ func TestWhoKnowsTheKey(t *testing.T) {
 	}
 }
 
-func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
-	c, w := keyed()
-	same := digest(inputOf(c, []crdv1.Member{w}))
-	for _, tt := range []struct {
-		name    string
-		change  func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload)
-		differs bool
-	}{
-		{"nothing", func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {}, false},
-		{"notes and conditions of the RoutingConfig", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
-			c.Annotations = map[string]string{AnnotationAcknowledged: "x", AnnotationDeclaredKey: "k"}
-			c.Generation, c.ResourceVersion = 4, "9"
-			c.Status.Conditions = []crdv1.StatusCondition{{Type: ConditionProxiesCurrent}}
-		}, false},
-		{"a baseline that is rolled out, with pods that have no sidecar yet", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
-			w.Status.Baseline.Generation = 2
-			w.Status.RoutingConfig.DevMeshSidecarPresent = false
-			w.Status.Conditions[0].Status = "False"
-		}, false},
-		{"another key", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
-			c.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "other"}
-		}, true},
-		{"another member", func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
-			m := c.Spec.SandboxedWorkloads[0]
-			m.Name = "g"
-			c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, m)
-		}, true},
-		{"a fork that can no longer serve", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.Conditions[1].Status = "False" }, true},
-		{"another Service", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.RoutingConfig.Services[0].To = "other" }, true},
-		{"another port", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
-			w.Status.RoutingConfig.Services[0].Ports[0].TargetPort = 9
-		}, true},
-		{"a fork that was made anew", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.UID = "again" }, true},
-		{"a baseline that was made anew", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.Baseline.WorkloadID = "again" }, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c, w := keyed()
-			tt.change(c, w)
-			if got := digest(inputOf(c, []crdv1.Member{nil, w})); (got != same) != tt.differs {
-				t.Errorf("it is %s, and was %s", got, same)
-			}
-		})
-	}
-}
-
-func TestWhatTheOwnerOfARoutingConfigIsTold(t *testing.T) {
-	says := func(status, reason string) func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
-		return func(c *crdv1.RoutingConfig, _ *crdv1.ForkedWorkload) {
-			c.Status.Conditions = []crdv1.StatusCondition{{Type: ConditionProxiesCurrent, Status: status, Reason: reason, Message: "told"}}
-		}
-	}
-	for _, tt := range []struct {
-		name           string
-		change         func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload)
-		noted          bool
-		status, reason string
-	}{
-		{"nothing is known yet", func(*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {}, false, "Unknown", "Pending"},
-		{"all know it", says("True", "ProxiesCurrent"), true, "True", "ProxiesCurrent"},
-		{"all know it, and the condition is about to say so", says("Unknown", "Pending"), true, "True", "Pending"},
-		{"all knew what it was before", says("True", "ProxiesCurrent"), false, "Unknown", "Pending"},
-		{"some are behind", says("False", "ProxiesBehind"), false, "False", "ProxiesBehind"},
-		{"the route server is away", says("Unknown", "RouteServerUnavailable"), false, "Unknown", "RouteServerUnavailable"},
-		{"nobody asks", says("True", "NotAwaited"), false, "True", "NotAwaited"},
-		{"there is nothing to reach", func(c *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) {
-			says("True", "ProxiesCurrent")(c, w)
-			c.Spec.SandboxedWorkloads = nil
-		}, false, "True", "ProxiesCurrent"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			c, w := keyed()
-			tt.change(c, w)
-			if tt.noted {
-				c.Annotations = map[string]string{AnnotationAcknowledged: digest(inputOf(c, []crdv1.Member{w}))}
-			}
-			got := ProxiesCurrent(c, []crdv1.Member{w})
-			if string(got.Status) != tt.status || got.Reason != tt.reason || got.Message == "" {
-				t.Errorf("it is %+v", got)
-			}
-			w.Status.Conditions[1].Status = "False"
-			if changed := ProxiesCurrent(c, []crdv1.Member{w}); tt.noted && changed.IsTrue() {
-				t.Errorf("once the fork cannot serve: %+v", changed)
-			}
-		})
-	}
-}
-
 func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
 	c, w := keyed()
-	in := inputOf(c, []crdv1.Member{w})
+	in := Input{Routing: routing.Of(c, []crdv1.Member{w}, nil)}
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
 	if !toAsk(in, Decide(in), put) {
 		t.Error("nobody is asked although all is on the log")

@@ -15,7 +15,9 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	memberpkg "switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/tests/fields"
 )
@@ -79,6 +81,12 @@ func told(m crdv1.Member, status, reason, message string) crdv1.Member {
 	return m
 }
 
+// silent takes what a member says from it.
+func silent(m crdv1.Member) crdv1.Member {
+	*m.StatusConditions() = nil
+	return m
+}
+
 // unled makes a ForkedWorkload to whose baseline no Service leads.
 func unled(name string) *crdv1.ForkedWorkload {
 	w := fork(name, false)
@@ -87,9 +95,18 @@ func unled(name string) *crdv1.ForkedWorkload {
 	return w
 }
 
+// standing is the metadata of a member that stands for a baseline.
+func standing(kind, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: "ns", Name: name, UID: types.UID(kind + name), CreationTimestamp: metav1.Unix(1, 0),
+		Annotations: map[string]string{crdv1.AnnotationSandboxName: "told"},
+	}
+}
+
 // virtual makes a VirtualWorkload that says what it stands before.
 func virtual(name, base string) *crdv1.VirtualWorkload {
-	v, _ := standing(crdv1.KindVirtualWorkload, "ns", name, "told", base, 1).(*crdv1.VirtualWorkload)
+	v := &crdv1.VirtualWorkload{ObjectMeta: standing(crdv1.KindVirtualWorkload, name)}
+	v.Spec.Baseline, v.Status.Baseline = crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: base}, &crdv1.WorkloadBaseline{WorkloadID: base}
 	v.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
 		{From: base, To: "written-by-somebody", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
 	}}
@@ -99,7 +116,9 @@ func virtual(name, base string) *crdv1.VirtualWorkload {
 
 // external makes a SignadotExternalWorkload that says how it is reached.
 func external(name, base string) *crdv1.SignadotExternalWorkload {
-	x, _ := standing(crdv1.KindExternalWorkload, "ns", name, "told", base, 1).(*crdv1.SignadotExternalWorkload)
+	x := &crdv1.SignadotExternalWorkload{ObjectMeta: standing(crdv1.KindExternalWorkload, name)}
+	x.Spec.Baseline = &crdv1.ExternalBaseline{ObjectRef: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: base}}
+	x.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: base}
 	x.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
 		{From: base, To: name + "-" + base, Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
 	}}
@@ -117,7 +136,7 @@ func add(all ...crdv1.Member) func(in *routingconfig.Input) {
 	return func(in *routingconfig.Input) {
 		for _, m := range all {
 			in.Config.Spec.SandboxedWorkloads = append(in.Config.Spec.SandboxedWorkloads, member(m.MemberKind(), m.GetName(), ""))
-			in.Members[routingconfig.NameOf(m)] = m
+			in.Members[memberpkg.NameOf(m)] = m
 		}
 	}
 }
@@ -146,10 +165,10 @@ func noted(t *testing.T, in routingconfig.Input, p routingconfig.Published, r ro
 	return c
 }
 
-func members(list ...crdv1.Member) map[routingconfig.MemberName]crdv1.Member {
-	out := map[routingconfig.MemberName]crdv1.Member{}
+func members(list ...crdv1.Member) map[memberpkg.Name]crdv1.Member {
+	out := map[memberpkg.Name]crdv1.Member{}
 	for _, m := range list {
-		out[routingconfig.NameOf(m)] = m
+		out[memberpkg.NameOf(m)] = m
 	}
 	return out
 }
@@ -239,14 +258,14 @@ func TestConditions(t *testing.T) {
 		}, published, crdv1.ConditionReady, "False", "NamespaceNotAllowed", "ForkedWorkload ns/f is in a namespace where the operator may not work"},
 		{"a member is named twice, and counts once", add(fork("f", true)), published,
 			crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound", "Workloads reachable under the key: 1"},
-		{"one that is named twice is in no conflict", add(fork("f", true)), published, routingconfig.ConditionNoConflicts, "True", "NoConflicts", ""},
+		{"one that is named twice is in no conflict", add(fork("f", true)), published, routing.ConditionNoConflicts, "True", "NoConflicts", ""},
 		{"two members of one baseline, of which the older has it", with(add(virtual("v", "base")), func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[1].SandboxName = "given"
-		}), published, routingconfig.ConditionNoConflicts, "False", "RoutingConflict",
+		}), published, routing.ConditionNoConflicts, "False", "RoutingConflict",
 			`ForkedWorkload ns/f of sandbox "sb" and VirtualWorkload ns/v of sandbox "given" both stand for Deployment ns/base. The older one, that of sandbox "sb", gets the requests`},
 		{"a conflict takes the routing of others from nobody, and is said", add(virtual("v", "base")), published,
 			crdv1.ConditionReady, "True", "Ready", "both stand for Deployment ns/base"},
-		{"no middlewares", nil, published, routingconfig.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
+		{"no middlewares", nil, published, routing.ConditionMiddlewaresApplied, "True", "NoMiddlewares", ""},
 		{"middlewares, which nothing applies", func(in *routingconfig.Input) {
 			in.Config.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "m", Args: []crdv1.MiddlewareArg{{Name: "a", Value: "b"}}}}
 		}, published, crdv1.ConditionReady, "False", "NotSupportedYet", `Middlewares are not supported yet and are skipped: "m" before ForkedWorkload ns/f`},
@@ -287,7 +306,7 @@ func TestConditions(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config("c", "k", 0)
 			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Members: members(fork("f", true))}
+			in := routingconfig.Input{Routing: routing.Routing{Config: &c, Members: members(fork("f", true))}, SameKey: []crdv1.RoutingConfig{c}}
 			if tt.in != nil {
 				tt.in(&in)
 			}
@@ -304,8 +323,8 @@ func TestConditions(t *testing.T) {
 // complete fails the test unless each condition is there and about this generation.
 func complete(t *testing.T, c *crdv1.RoutingConfig) {
 	t.Helper()
-	for _, known := range append(c.ConditionTypes(), baseline.ConditionSidecarsReady, routingconfig.ConditionProxiesCurrent,
-		routingconfig.ConditionNoConflicts, routingconfig.ConditionMiddlewaresApplied) {
+	for _, known := range append(c.ConditionTypes(), baseline.ConditionSidecarsReady, routing.ConditionProxiesCurrent,
+		routing.ConditionNoConflicts, routing.ConditionMiddlewaresApplied) {
 		have := crdv1.FindCondition(c.Status.Conditions, known)
 		if have == nil || have.ObservedGeneration != c.Generation || have.Reason == "" || have.Message == "" || have.LastTransitionTime.IsZero() {
 			t.Errorf("condition %s is %+v", known, have)
@@ -339,7 +358,7 @@ func TestASidecarThatStartsTakesNothingBack(t *testing.T) {
 		{"a pod that has none, to which requests come, is another matter", of(baseline.ReasonSidecarAbsent), had, "False", "SidecarAbsent"},
 		{"so is a port that no sidecar reads", of(baseline.ReasonPortsUnread), had, "False", "PortsUnread"},
 		{"one starts, and another member's is absent", with(of(baseline.ReasonSidecarNotReady),
-			add(told(standing(crdv1.KindVirtualWorkload, "ns", "v", "sb", "other", 1), "False", baseline.ReasonSidecarAbsent, "ns/other-1")),
+			add(told(silent(virtual("v", "other")), "False", baseline.ReasonSidecarAbsent, "ns/other-1")),
 			func(in *routingconfig.Input) {
 				for _, m := range in.Members {
 					if v, ok := m.(*crdv1.VirtualWorkload); ok {
@@ -351,7 +370,7 @@ func TestASidecarThatStartsTakesNothingBack(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config("c", "k", 0)
 			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}}
+			in := routingconfig.Input{Routing: routing.Routing{Config: &c}, SameKey: []crdv1.RoutingConfig{c}}
 			tt.in(&in)
 			after := noted(t, in, published, tt.receipt)
 			complete(t, after)
@@ -378,7 +397,7 @@ func TestDeclaration(t *testing.T) {
 		Name: "a", Value: "v", ValueFrom: &crdv1.MiddlewareArgSource{Forward: "fw"},
 	}}}}
 	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{named, untold, named, unknown, member(crdv1.KindForkedWorkload, "", "")}
-	d := routingconfig.Decide(routingconfig.Input{Config: &c, Members: members(fork("f2", true))}).Declaration
+	d := routingconfig.Decide(routingconfig.Input{Routing: routing.Routing{Config: &c, Members: members(fork("f2", true))}}).Declaration
 	if d.RoutingKey != "name-is-key" || d.Owner.Kind != crdv1.KindSandbox || d.Owner.Uid != "sb-uid" || !d.Since.AsTime().Equal(now.Time) {
 		t.Errorf("%v", d)
 	}
@@ -395,12 +414,12 @@ func TestDeclaration(t *testing.T) {
 	}
 
 	c.OwnerReferences = nil
-	byHand := routingconfig.Decide(routingconfig.Input{Config: &c}).Declaration
+	byHand := routingconfig.Decide(routingconfig.Input{Routing: routing.Routing{Config: &c}}).Declaration
 	if byHand.Owner.Kind != crdv1.KindRoutingConfig || byHand.Owner.Uid != "uid-name-is-key" {
 		t.Errorf("owner: %v", byHand.Owner)
 	}
 	late := config("late", "name-is-key", 1)
-	if d := routingconfig.Decide(routingconfig.Input{Config: &late, SameKey: []crdv1.RoutingConfig{c}}); d.Declaration != nil {
+	if d := routingconfig.Decide(routingconfig.Input{Routing: routing.Routing{Config: &late}, SameKey: []crdv1.RoutingConfig{c}}); d.Declaration != nil {
 		t.Errorf("who does not hold the key declares %v", d.Declaration)
 	}
 }
@@ -481,7 +500,7 @@ func TestStatusTellsRoutesAndBaselines(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := config("c", "k", 0)
 			c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{member(crdv1.KindForkedWorkload, "f", "sb")}
-			in := routingconfig.Input{Config: &c, SameKey: []crdv1.RoutingConfig{c}, Members: members(fork("f", true))}
+			in := routingconfig.Input{Routing: routing.Routing{Config: &c, Members: members(fork("f", true))}, SameKey: []crdv1.RoutingConfig{c}}
 			if tt.in != nil {
 				tt.in(&in)
 			}

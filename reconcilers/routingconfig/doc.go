@@ -42,18 +42,6 @@
 //
 // Ready waits for the condition ProxiesCurrent: every proxy that can see the key, and
 // the one of each pod of a baseline that has one, has acknowledged what the log says
-// of the key (package receipt asks). What was acknowledged is noted as a digest, in
-// the annotation signadot.com/acknowledged, and holds until the digest changes: with
-// the declaration, with the members and their Services, and when a fork becomes able
-// to serve or unable. Neither pods that come later nor a route server that is away
-// take it back. Whoever owns the RoutingConfig asks Known, which compares with the
-// members as they are, because the condition may be older than they.
-//
-// # Ready lasts
-//
-// SidecarsReady says how it is now: False as long as one pod of a baseline has a sidecar
-// that is not ready. Ready, and that of the owner, who asks Met, pass over that once the
-// receipt is there: the pod is not ready either, and its sidecar gets all rules before it
-// is. So a baseline that is scaled up or restarted turns nothing. A pod that has no
-// sidecar, or a port that none reads, is another matter: there requests do go astray.
+// of the key (package receipt asks). What that is, and how long an acknowledgement holds,
+// package routing decides, for this controller and for whoever owns the RoutingConfig.
 package routingconfig

@@ -8,11 +8,14 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // gather reads all that counts for a RoutingConfig from the cache.
-func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, namespaces []string) (Input, error) {
-	in := Input{Config: config, Members: map[MemberName]crdv1.Member{}, Namespaces: namespaces}
+func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (Input, error) {
+	c := r.config.Client
+	in := Input{Routing: routing.Of(config, nil, publish.HeadersOf(r.config.KeyHeaders)), Namespaces: r.config.Namespaces}
 	var err error
 	if in.SameKey, err = withKey(ctx, c, config.RoutingKey()); err != nil {
 		return in, err
@@ -22,7 +25,7 @@ func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, n
 			return in, err
 		}
 	}
-	for _, m := range members(in) {
+	for _, m := range in.Named() {
 		if !in.mayRead(m.Namespace) {
 			continue
 		}
@@ -31,7 +34,7 @@ func gather(ctx context.Context, c client.Reader, config *crdv1.RoutingConfig, n
 			return in, err
 		}
 		if found != nil {
-			in.Members[NameOf(found)] = found
+			in.Members[member.NameOf(found)] = found
 		}
 	}
 	return in, nil

@@ -40,7 +40,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 	if live.UID != heir.UID || live.DeletionTimestamp != nil || live.RoutingKey() != heir.RoutingKey() {
 		return overtaken(heir.Name, "it no longer waits for the routing key")
 	}
-	in, err := gather(ctx, r.config.Client, live, r.config.Namespaces)
+	in, err := r.gather(ctx, live)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 		return err
 	}
 	r.declared.Store(live.Name, live.RoutingKey())
-	_, err = r.declare(ctx, live, declaration(in))
+	_, err = r.declare(ctx, live, in.Declaration())
 	return err
 }
 

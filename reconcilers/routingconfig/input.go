@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -14,39 +15,21 @@ const AnnotationDeclaredKey = "signadot.com/declared-key"
 
 // Input is what counts for one RoutingConfig. Nothing in it may be changed.
 type Input struct {
-	// Config is the RoutingConfig.
-	Config *crdv1.RoutingConfig
+	// Routing is the RoutingConfig with its members.
+	routing.Routing
 	// SameKey are all RoutingConfigs with its key, itself among them or not.
 	SameKey []crdv1.RoutingConfig
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
-	// Members are those that exist, of all kinds; nil is not among them.
-	Members map[MemberName]crdv1.Member
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
-	// KeyHeaders are the custom headers that carry routing keys. Who owns a
-	// RoutingConfig does not know them.
-	KeyHeaders []string
 }
 
 // mayRead reports whether the operator may work in a namespace. Of others the cache
 // knows nothing.
 func (in Input) mayRead(namespace string) bool {
 	return len(in.Namespaces) == 0 || slices.Contains(in.Namespaces, namespace)
-}
-
-// MemberName names a member.
-type MemberName struct{ Kind, Namespace, Name string }
-
-// NameOf names a member that is there.
-func NameOf(m crdv1.Member) MemberName {
-	return MemberName{m.MemberKind(), m.GetNamespace(), m.GetName()}
-}
-
-// member returns the object of a member that the spec names; nil when there is none.
-func (in Input) member(m crdv1.SandboxedWorkload) crdv1.Member {
-	return in.Members[MemberName{m.Kind, m.Namespace, m.Name}]
 }
 
 // holder returns the RoutingConfig that has the key: the one that declares it, which keeps

@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // receipt returns what is known of who has acknowledged the declaration, and sees to
@@ -16,7 +17,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	if r.config.Receipts == nil {
 		return Receipt{Waived: true}, nil
 	}
-	had := d.Declaration != nil && acknowledged(in)
+	had := d.Declaration != nil && in.Acknowledged()
 	if had || !toAsk(in, d, p) {
 		r.forget(in.Config.Name)
 		if had {
@@ -24,9 +25,9 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 		}
 		return Receipt{}, r.outdate(ctx, in)
 	}
-	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: toAcknowledge(in)}
-	for _, m := range members(in) {
-		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, in.member(m))
+	ask := receipt.Ask{Key: in.Config.RoutingKey(), Digest: in.ToAcknowledge()}
+	for _, m := range in.Named() {
+		pods, err := baseline.PodsWithSidecar(ctx, r.config.Client, in.Member(m))
 		if err != nil {
 			return Receipt{}, fmt.Errorf("find the proxies that can see routing key %q: %w", ask.Key, err)
 		}
@@ -36,7 +37,7 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 	if !a.Had {
 		return Receipt{Answer: a}, r.outdate(ctx, in)
 	}
-	note := map[string]string{AnnotationAcknowledged: ask.Digest}
+	note := map[string]string{routing.AnnotationAcknowledged: ask.Digest}
 	return Receipt{Answer: a}, r.writer.AddFinalizer(ctx, in.Config, note)
 }
 
@@ -44,10 +45,10 @@ func (r *Reconciler) receipt(ctx context.Context, in Input, d Decision, p Publis
 // now: what comes back has to be acknowledged again, for proxies may have got what was
 // in between.
 func (r *Reconciler) outdate(ctx context.Context, in Input) error {
-	if in.Config.Annotations[AnnotationAcknowledged] == "" {
+	if in.Config.Annotations[routing.AnnotationAcknowledged] == "" {
 		return nil
 	}
-	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationAcknowledged: ""})
+	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{routing.AnnotationAcknowledged: ""})
 }
 
 // forget ends what is asked for an object.

@@ -83,11 +83,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	in, err := gather(ctx, r.config.Client, c, r.config.Namespaces)
+	in, err := r.gather(ctx, c)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	in.KeyHeaders = r.keyHeaders()
 	if c.DeletionTimestamp != nil {
 		r.forget(c.Name)
 		return apply.Again(r.delete(ctx, in))
@@ -149,12 +148,6 @@ func (r *Reconciler) settle(in Input) {
 	if !in.carried() {
 		r.config.Publisher.Settle(event.RoutingKey(in.Config.RoutingKey()))
 	}
-}
-
-// keyHeaders returns the custom headers that carry routing keys.
-func (r *Reconciler) keyHeaders() []string {
-	declared, _ := r.config.KeyHeaders.Data.(*factv1.KeyHeadersDeclared)
-	return declared.GetNames()
 }
 
 // delete withdraws what the object has declared, or hands it over, and lets it go.

@@ -14,16 +14,13 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 )
 
-// Indexes of RoutingConfigs.
-const (
-	// indexKey finds them by routing key.
-	indexKey = "routingKey"
-	// indexMember finds them by kind/namespace/name of a member.
-	indexMember = "spec.sandboxedWorkloads"
-)
+// indexKey finds RoutingConfigs by routing key.
+const indexKey = "routingKey"
 
 // Setup makes the controller part of the manager. again brings objects that are
 // to be looked at although they have not changed.
@@ -44,7 +41,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.O
 
 // Index makes the indexes that a Reconciler reads by.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, indexMember: byMember} {
+	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, member.IndexNamed: byMember} {
 		if err := indexer.IndexField(ctx, &crdv1.RoutingConfig{}, name, index); err != nil {
 			return fmt.Errorf("index RoutingConfigs by %s: %w", name, err)
 		}
@@ -68,8 +65,8 @@ func byMember(o client.Object) []string {
 		return nil
 	}
 	var out []string
-	for _, m := range members(Input{Config: c}) {
-		out = append(out, indexed(MemberName{m.Kind, m.Namespace, m.Name}))
+	for _, m := range routing.Named(c) {
+		out = append(out, routing.NameIn(m).String())
 	}
 	return out
 }
@@ -90,26 +87,13 @@ func (r *Reconciler) rivals(ctx context.Context, o client.Object) []reconcile.Re
 	return out
 }
 
-// indexed is the name of a member as the index has it.
-func indexed(n MemberName) string { return n.Kind + "/" + n.Namespace + "/" + n.Name }
-
 // ofMember leads from a member to the RoutingConfigs that name it.
 func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.Request {
 	m, ok := o.(crdv1.Member)
 	if !ok {
 		return nil
 	}
-	return r.list(ctx, client.MatchingFields{indexMember: indexed(NameOf(m))})
-}
-
-// Naming returns the RoutingConfigs that name a member, whoever made them. They are shared
-// with the cache.
-func Naming(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
-	var list crdv1.RoutingConfigList
-	if err := c.List(ctx, &list, client.MatchingFields{indexMember: indexed(NameOf(m))}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the RoutingConfigs that name %s %s/%s: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)
-	}
-	return list.Items, nil
+	return r.list(ctx, client.MatchingFields{member.IndexNamed: member.NameOf(m).String()})
 }
 
 // list returns requests for the RoutingConfigs that the options select.

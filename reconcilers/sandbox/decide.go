@@ -11,16 +11,16 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
 const (
-	ReasonRoutingNotReady   = "RoutingNotReady"
 	ReasonResourcesNotReady = "ResourcesNotReady"
 	// ReasonResourceFailed: a resource failed for good. Clients stop to wait.
 	ReasonResourceFailed = "ResourceFailed"
-	ReasonDeleting       = "Deleting"
 )
 
 // Decision is which parts there should be.
@@ -115,7 +115,7 @@ func started(m crdv1.Member) bool {
 // surplus finds the members and RoutingConfigs that exist and are not wanted.
 func (d *Decision) surplus(in Input) {
 	for _, m := range in.Members {
-		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return same(m, w.Object) }) {
+		if !slices.ContainsFunc(d.Members, func(w Wanted) bool { return member.NameOf(m) == member.NameOf(w.Object) }) {
 			d.SurplusMembers = append(d.SurplusMembers, m)
 		}
 	}
@@ -192,7 +192,7 @@ func idle(in Input, all []entry) []string {
 	for i, m := range in.Sandbox.Spec.RequestMiddlewares {
 		if m.Workload == nil || slices.ContainsFunc(all, func(e entry) bool {
 			ref, _ := e.object.BaselineRef()
-			return names(*m.Workload, ref)
+			return routing.Names(*m.Workload, ref)
 		}) {
 			continue
 		}

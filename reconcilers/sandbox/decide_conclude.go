@@ -9,8 +9,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -36,7 +35,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 		crdv1.ConditionAccepted:       d.Conditions[crdv1.ConditionAccepted],
 		crdv1.ConditionResourcesReady: d.Conditions[crdv1.ConditionResourcesReady],
 		crdv1.ConditionWorkloadsReady: workloads(d, made),
-		crdv1.ConditionRoutingReady:   routing(d, made),
+		crdv1.ConditionRoutingReady:   routingReady(in, d, made),
 	}
 	if conditions[crdv1.ConditionAccepted].IsTrue() {
 		conditions[crdv1.ConditionAccepted] = acceptedByParts(d, made)
@@ -66,7 +65,7 @@ func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.Signadot
 			count(st, w)
 		}
 	}
-	gone := condition.False(ReasonDeleting, message)
+	gone := condition.False(crdv1.ReasonDeleting, message)
 	condition.Write(s, condition.Set{
 		crdv1.ConditionReady: gone, crdv1.ConditionWorkloadsReady: gone, crdv1.ConditionResourcesReady: gone, crdv1.ConditionRoutingReady: gone,
 	}, now)
@@ -128,7 +127,7 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) conditi
 	}
 	f := reported(have)
 	f.Message = want.here(f.Message)
-	if want.WaitsFor == "" || f.IsFalse() && f.Reason != forkedworkload.ReasonWaitsFor {
+	if want.WaitsFor == "" || f.IsFalse() && f.Reason != crdv1.ReasonWaitsFor {
 		return f
 	}
 	if want.Stays {
@@ -144,7 +143,7 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) conditi
 func reported(have crdv1.Member) condition.Condition {
 	c := crdv1.FindCondition(*have.StatusConditions(), crdv1.ConditionReady)
 	switch {
-	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == forkedworkload.ReasonWaitsFor && !held(have):
+	case c == nil || c.ObservedGeneration < have.GetGeneration(), c.Reason == crdv1.ReasonWaitsFor && !held(have):
 		return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("%s %s/%s was written and is not reconciled yet.",
 			have.MemberKind(), have.GetNamespace(), have.GetName()))
 	case c.Status == string(metav1.ConditionFalse):
@@ -165,57 +164,36 @@ func refused(want Wanted, r *apply.Refusal) condition.Condition {
 	return condition.False(r.Reason, want.Field+": "+r.Message)
 }
 
-// routing reports whether the data plane knows the key, and requests for every
+// routingReady reports whether the data plane knows the key, and requests for every
 // member's baseline meet a sidecar that acts on it.
-func routing(d Decision, made Made) condition.Condition {
+func routingReady(in Input, d Decision, made Made) condition.Condition {
 	switch {
 	case made.ConfigRefusal != nil:
 		return condition.False(made.ConfigRefusal.Reason, made.ConfigRefusal.Message)
 	case d.Config == nil:
 		a := d.Conditions[crdv1.ConditionAccepted]
 		return condition.False(a.Reason, a.Message)
-	case made.Config == nil:
-		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
 	}
-	if f := routingconfig.IsPublished(made.Config); !f.IsTrue() {
-		return f
-	}
-	there := present(made)
-	for _, f := range []condition.Condition{routingconfig.SidecarsReady(made.Config, there), routingconfig.ProxiesCurrent(made.Config, there)} {
-		if f.IsFalse() {
-			return condition.False(ReasonRoutingNotReady, f.Message)
-		}
-		if !f.IsTrue() {
-			return f
-		}
+	ready := routing.Of(made.Config, made.Members, in.KeyHeaders).Ready()
+	if !ready.IsTrue() {
+		return ready
 	}
 	if d.LeftOut.IsFalse() {
 		return condition.False(d.LeftOut.Reason, "Not routed, so that requests reach the baseline: "+d.LeftOut.Message)
 	}
-	if f := routingconfig.MiddlewaresApplied(made.Config); !f.IsTrue() {
+	if f := routing.MiddlewaresApplied(made.Config); !f.IsTrue() {
 		return f
 	}
-	return condition.True("RoutingReady", routed(made))
-}
-
-// present returns the members that exist.
-func present(made Made) []crdv1.Member {
-	var out []crdv1.Member
-	for _, m := range made.Members {
-		if m != nil {
-			out = append(out, m)
-		}
+	if len(made.Members) > 0 {
+		ready.Message = routed(made)
 	}
-	return out
+	return ready
 }
 
 // routed says that the key is routed, and what of it is not.
 func routed(made Made) string {
-	if len(made.Members) == 0 {
-		return "The routing key is on the routing log, and has no rules: requests with it reach the baselines."
-	}
 	message := "The rules of the routing key are on the routing log, every baseline has the sidecars it needs, and every proxy knows them."
-	if c := crdv1.FindCondition(made.Config.Status.Conditions, routingconfig.ConditionProxiesCurrent); c != nil && c.Reason == routingconfig.ReasonNotAwaited {
+	if c := crdv1.FindCondition(made.Config.Status.Conditions, routing.ConditionProxiesCurrent); c != nil && c.Reason == routing.ReasonNotAwaited {
 		message = "The rules of the routing key are on the routing log, and every baseline has the sidecars it needs."
 	}
 	for _, m := range made.Members {

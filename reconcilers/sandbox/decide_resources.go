@@ -10,7 +10,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
-	"switchyard.dev/reconcilers/forkedworkload"
 )
 
 // Provide returns which Resources there should be, before anything is decided about
@@ -226,7 +225,7 @@ func settled(w *crdv1.ForkedWorkload) bool {
 		return false
 	case held(w) && w.Status.Fork != nil: // It runs in its former form.
 		return false
-	case w.Status.Fork == nil, available.Reason == forkedworkload.ReasonScaledToZero:
+	case w.Status.Fork == nil, available.Reason == crdv1.ReasonScaledToZero:
 		return true
 	}
 	return crdv1.IsTrue(w.Status.Conditions, crdv1.ConditionAccepted, w.Generation) &&

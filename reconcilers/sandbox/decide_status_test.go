@@ -158,7 +158,7 @@ func TestTheEndSpeaksOfThePresentGeneration(t *testing.T) {
 			t.Errorf("%+v", after.Status)
 		}
 		for _, c := range after.Status.Conditions {
-			want := crdv1.StatusCondition{Type: c.Type, Status: "False", Reason: sandbox.ReasonDeleting, Message: "It waits.", ObservedGeneration: 2, LastTransitionTime: then}
+			want := crdv1.StatusCondition{Type: c.Type, Status: "False", Reason: crdv1.ReasonDeleting, Message: "It waits.", ObservedGeneration: 2, LastTransitionTime: then}
 			if diff := cmp.Diff(want, c); diff != "" && c.Type != crdv1.ConditionAccepted {
 				t.Error(diff)
 			}

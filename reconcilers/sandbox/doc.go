@@ -54,7 +54,7 @@
 // # Ready
 //
 // A sandbox is ready when every resource is made, every member is available and every
-// proxy that can see its key knows the rules that lead there (routingconfig.Known): so
+// proxy that can see its key knows the rules that lead there (package routing): so
 // Ready comes after the last acknowledgement of the last change, and goes while a new
 // generation of the spec changes what proxies have to know. A pod of a baseline whose
 // sidecar is not ready takes it back no more than one that is added: neither gets
@@ -75,7 +75,7 @@
 // # The end
 //
 // The RoutingConfig goes first, so that the key is withdrawn while its members
-// still serve; then the members, once the route groups have let go of them (letgo.go);
+// still serve; then the members, once the route groups have let go of them (release.go);
 // then the Resources, whose delete workflows run before they are gone; then the finalizer. What it waits for is in the condition Ready. A
 // part is ours when the UID of its controller is that of the sandbox: what a former
 // life of the same name made is not adopted, and has to go first.

@@ -17,7 +17,7 @@ import (
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=resources;routingconfigs,verbs=get;list;watch
 func gather(ctx context.Context, c client.Reader, s *crdv1.SignadotSandbox, config Config) (Input, error) {
-	in := Input{Sandbox: s, Namespaces: config.Namespaces, OperatorNamespace: config.OperatorNamespace}
+	in := Input{Sandbox: s, Namespaces: config.Namespaces, OperatorNamespace: config.OperatorNamespace, KeyHeaders: config.KeyHeaders}
 	owned := client.MatchingFields{apply.IndexOwner: string(s.UID)}
 
 	var err error

@@ -24,6 +24,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
@@ -150,7 +151,6 @@ func play(t *testing.T, w world) []byte {
 	}
 	d := sandbox.Decide(in)
 	made := acted(in, d)
-	members := map[routingconfig.MemberName]crdv1.Member{}
 	for i, m := range made.Members {
 		if m == nil {
 			continue
@@ -163,11 +163,10 @@ func play(t *testing.T, w world) []byte {
 			m = running(sandbox.Input{Members: []crdv1.Member{m}}).Members[0]
 		}
 		made.Members[i] = m
-		members[routingconfig.NameOf(m)] = m
 	}
 	if d.Config != nil {
 		d.Config.UID, d.Config.CreationTimestamp, d.Config.Generation = "uid-of-config", then, 1
-		ri := routingconfig.Input{Config: d.Config, Members: members}
+		ri := routingconfig.Input{Routing: routing.Of(d.Config, made.Members, nil)}
 		rd := routingconfig.Decide(ri)
 		made.Config = routingconfig.Conclude(ri, rd, routingconfig.Published{Pos: event.Pos{Epoch: "epoch", Seq: 7}}, routingconfig.Receipt{Waived: true}, then)
 		out.object(t, made.Config)

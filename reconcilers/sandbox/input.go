@@ -6,6 +6,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -34,6 +35,8 @@ type Input struct {
 	// OperatorNamespace is where members are made that belong to no namespace:
 	// external workloads without a baseline.
 	OperatorNamespace string
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 }
 
 // ordered returns the input with its parts in an order of their own: a cache gives them in
@@ -56,16 +59,11 @@ func (in Input) holder() routingkey.Claim {
 // member returns the member of ours of the same kind, namespace and name, or nil.
 func (in Input) member(like crdv1.Member) crdv1.Member {
 	for _, m := range in.Members {
-		if same(m, like) {
+		if member.NameOf(m) == member.NameOf(like) {
 			return m
 		}
 	}
 	return nil
-}
-
-// same reports whether two members are of one kind, namespace and name.
-func same(a, b crdv1.Member) bool {
-	return a.MemberKind() == b.MemberKind() && a.GetNamespace() == b.GetNamespace() && a.GetName() == b.GetName()
 }
 
 // resource returns the Resource of ours with this name, or nil.

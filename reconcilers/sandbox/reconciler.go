@@ -21,6 +21,8 @@ type Config struct {
 	// OperatorNamespace is where external workloads without a baseline are made.
 	// Required.
 	OperatorNamespace string
+	// KeyHeaders are the custom headers that carry routing keys.
+	KeyHeaders []string
 }
 
 // Validate names what is missing.

@@ -14,7 +14,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -76,7 +76,7 @@ func routedByGroups(ctx context.Context, c client.Reader, in Input) ([]groupRout
 		out = append(out, groupRouting{groups[i].Name, config})
 	}
 	for _, m := range in.Members {
-		all, err := routingconfig.Naming(ctx, c, m)
+		all, err := member.NamedBy(ctx, c, m)
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func heldBy(in Input, all []groupRouting, now time.Time) string {
 	for _, r := range all {
 		names := slices.ContainsFunc(r.config.Spec.SandboxedWorkloads, func(m crdv1.SandboxedWorkload) bool {
 			return slices.ContainsFunc(in.Members, func(own crdv1.Member) bool {
-				return own.MemberKind() == m.Kind && own.GetNamespace() == m.Namespace && own.GetName() == m.Name
+				return member.NameOf(own) == routing.NameIn(m)
 			})
 		})
 		if names || !crdv1.IsTrue(r.config.Status.Conditions, crdv1.ConditionPublished, r.config.Generation) {

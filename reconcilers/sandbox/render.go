@@ -9,6 +9,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 )
 
@@ -89,31 +90,11 @@ func configFor(in Input, members []Wanted) *crdv1.RoutingConfig {
 		m := w.Object
 		ref, _ := m.BaselineRef() // The zero one is named by nobody.
 		c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
-			SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
-				Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), SandboxName: in.Sandbox.DisplayName(),
-			},
-			Middlewares: MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
+			SandboxedWorkloadRef: routing.Ref(m, in.Sandbox.DisplayName()),
+			Middlewares:          routing.MiddlewaresFor(in.Sandbox.Spec.RequestMiddlewares, ref),
 		})
 	}
 	return c
-}
-
-// MiddlewaresFor returns the middlewares that are asked for before a workload, in the
-// order in which they are asked for: those for it, and those for all.
-func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
-	var out []crdv1.MiddlewareInstance
-	for _, m := range matches {
-		if m.Workload == nil || names(*m.Workload, ref) {
-			out = append(out, *m.Instance.DeepCopy())
-		}
-	}
-	return out
-}
-
-// names reports whether w names the workload, whose kind may be written as the routes API
-// does.
-func names(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
-	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
 }
 
 // resourceFor makes the Resource of a resource, whose outputs go to these namespaces.

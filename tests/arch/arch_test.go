@@ -1,6 +1,8 @@
 package arch
 
 import (
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,6 +34,7 @@ func TestTheHouseKeepsItsRules(t *testing.T) {
 		}
 	}
 	findings = append(findings, PackagesWithoutDocument(files)...)
+	findings = append(findings, KindsApart(files)...)
 	counted := count(t, root, files)
 	findings = append(findings, Large(counted, largePackages)...)
 	findings = append(findings, Grown(counted, roomLines)...)
@@ -93,6 +96,27 @@ func TestTheRatchetsSeeWhatGrows(t *testing.T) {
 		if (want == "") != (len(got) == 0) || !strings.Contains(strings.Join(got, "\n"), want) {
 			t.Errorf("with %v: %q, not %q", limits, got, want)
 		}
+	}
+}
+
+func TestNoKindImportsAKind(t *testing.T) {
+	parsed := func(path, source string) File {
+		t.Helper()
+		fset := token.NewFileSet()
+		syntax, err := parser.ParseFile(fset, path, source, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return File{Path: path, Syntax: syntax, fset: fset}
+	}
+	files := []File{
+		parsed("reconcilers/a/reconciler.go", "package a"), parsed("reconcilers/b/reconciler.go", "package b"), parsed("reconcilers/c/c.go", "package c"),
+		parsed("reconcilers/a/decide.go", "package a\n\nimport (\n_ \"switchyard.dev/reconcilers/b\"\n_ \"switchyard.dev/reconcilers/c\"\n)\n"),
+		parsed("reconcilers/a/a_test.go", "package a_test\n\nimport (\n_ \"switchyard.dev/reconcilers/a\"\n_ \"switchyard.dev/reconcilers/b\"\n)\n"),
+		parsed("reconcilers/c/all.go", "package c\n\nimport _ \"switchyard.dev/reconcilers/a\"\n"),
+	}
+	if got := KindsApart(files); len(got) != 1 || !strings.HasPrefix(got[0], "reconcilers/a/decide.go imports switchyard.dev/reconcilers/b;") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -17,16 +17,16 @@ const maxPackageLines = 1500
 // largePackages are those that were larger when the rule was made, with their code lines then.
 // None may grow; one that fits is taken off.
 var largePackages = map[string]int{
-	"eventbus/embedded":               1721,
-	"reconcilers/forkedworkload/fork": 2553,
-	"reconcilers/sandbox":             1589,
-	"routeserver/api":                 1945,
-	"routeserver/cli":                 3061,
-	"tests/bench/devmesh":             1565,
-	"tests/bench/reconcilers":         1903,
-	"tests/devmesh":                   2006,
-	"tests/faults":                    1513,
-	"tests/sweep":                     1670,
+	"eventbus/embedded":       1721,
+	"reconcilers/fork":        2553,
+	"reconcilers/sandbox":     1589,
+	"routeserver/api":         1945,
+	"routeserver/cli":         3061,
+	"tests/bench/devmesh":     1565,
+	"tests/bench/reconcilers": 1903,
+	"tests/devmesh":           2006,
+	"tests/faults":            1513,
+	"tests/sweep":             1670,
 }
 
 // roomLines is how many code lines the hand-written Go of a room may have, tests not
@@ -34,11 +34,11 @@ var largePackages = map[string]int{
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9705,
-	"protos":      1082,
-	"reconcilers": 16741,
+	"protos":      1087,
+	"reconcilers": 16733,
 	"routeserver": 11963,
 	"sidecars":    6191,
-	"tests":       24263,
+	"tests":       24282,
 	"tools":       5766,
 	"xds":         4114,
 }

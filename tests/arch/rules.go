@@ -45,7 +45,8 @@ var (
 		"sidecars/redirect/spec",
 		"sidecars/redirect/xtables",
 		"reconcilers/condition",
-		"reconcilers/forkedworkload/fork",
+		"reconcilers/fork",
+		"reconcilers/routing",
 		"workflows/engine",
 	}
 	pureFiles = regexp.MustCompile(`^reconcilers/[^/]+/(decide|render)[a-z_]*\.go$`)
@@ -101,6 +102,27 @@ func Direction(f File) []string {
 		if room != f.Room() && !slices.Contains(allowed, room) && !slices.Contains(allowed, rest) {
 			broken = append(broken, fmt.Sprintf("%s imports %s; %s may import only %s",
 				f.Path, imported, f.Room(), strings.Join(allowed, ", ")))
+		}
+	}
+	return broken
+}
+
+// KindsApart reports packages of a kind that import that of another. A package of a kind is
+// one of the controllers' with a reconciler.go; what two of them need is a package below both.
+func KindsApart(files []File) []string {
+	kinds := map[string]bool{}
+	for _, f := range files {
+		if f.Room() == "reconcilers" && path.Base(f.Path) == "reconciler.go" {
+			kinds[f.Dir()] = true
+		}
+	}
+	var broken []string
+	for _, f := range files {
+		for _, imported := range f.Imports() {
+			other := strings.TrimPrefix(imported, module+"/")
+			if kinds[f.Dir()] && kinds[other] && other != f.Dir() && !f.Test() {
+				broken = append(broken, fmt.Sprintf("%s imports %s; no kind imports a kind", f.Path, imported))
+			}
 		}
 	}
 	return broken

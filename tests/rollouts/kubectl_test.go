@@ -231,7 +231,7 @@ func (c *cluster) scales(t *testing.T, w *workload) {
 		t.Errorf("scaled to 2, and then to %d", n)
 	}
 	w.kubectl("scale %s --replicas=0", w.fork)
-	said := w.condition(w.forked, crdv1.ConditionReady, "False", forkedworkload.ReasonScaledToZero)
+	said := w.condition(w.forked, crdv1.ConditionReady, "False", crdv1.ReasonScaledToZero)
 	w.eventually("requests are told that there is no pod", func() error {
 		if fact, ok := w.log.fact(w.forked).(*factv1.WorkloadObserved); !ok || fact.Ready {
 			return fmt.Errorf("stated: %v", fact)

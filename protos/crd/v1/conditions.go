@@ -23,6 +23,16 @@ const ReasonPending = "Pending"
 // and whose Service does not answer yet: a stage that every fork passes.
 const ReasonServiceSilent = "ServiceSilent"
 
+// Reasons that more than one controller knows.
+const (
+	// ReasonDeleting: the object is being deleted, so that none of it can be relied on.
+	ReasonDeleting = "Deleting"
+	// ReasonWaitsFor: the fork may not be started yet, as AnnotationWaitsFor says.
+	ReasonWaitsFor = "WaitsFor"
+	// ReasonScaledToZero: the fork is asked to have no pods.
+	ReasonScaledToZero = "ScaledToZero"
+)
+
 // Conditioned is an object with conditions: every kind of this package.
 //
 // +kubebuilder:object:generate=false

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 const patchImage = `[{strategic: {spec: {template: {spec: {containers: [{name: main, image: "customer:2"}]}}}}}]`

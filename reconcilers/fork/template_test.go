@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // resources are those of a sandbox.

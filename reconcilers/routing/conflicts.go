@@ -1,4 +1,4 @@
-package routingconfig
+package routing
 
 import (
 	"cmp"
@@ -42,11 +42,6 @@ func whose(r crdv1.SandboxedWorkloadRef) string {
 	return fmt.Sprintf("%s %s/%s of sandbox %q", r.Kind, r.Namespace, r.Name, r.SandboxName)
 }
 
-// Conflicts returns every conflict among the members of one routing key, by baseline and
-// loser. A member whose baseline was never seen is in none: the routing table does not
-// know it either. nil among the members is passed over.
-func Conflicts(members []crdv1.Member) []Conflict { return conflicts(members, sandboxOf) }
-
 // claim is a member that stands for a baseline.
 type claim struct {
 	claimant table.Claimant
@@ -64,21 +59,19 @@ func (c claim) compare(other claim) int {
 	)
 }
 
-// conflicts is Conflicts with the sandbox of each member as sandbox gives it.
-func conflicts(members []crdv1.Member, sandbox func(crdv1.Member) string) []Conflict {
-	claims := make([]claim, 0, len(members))
-	for _, m := range members {
-		if m == nil {
+// Conflicts returns every conflict among the members, by baseline and loser. A member whose
+// baseline was never seen is in none: the routing table does not know it either.
+func (r Routing) Conflicts() []Conflict {
+	var claims []claim
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil {
 			continue
 		}
-		seen, ok := member.Observed(m)
-		if !ok {
-			continue
+		if seen, ok := member.Observed(have); ok {
+			ref, _ := have.BaselineRef()
+			claims = append(claims, claim{table.ClaimantOf(seen), ref, Ref(have, r.SandboxName(m))})
 		}
-		ref, _ := m.BaselineRef()
-		claims = append(claims, claim{table.ClaimantOf(seen), ref, crdv1.SandboxedWorkloadRef{
-			Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), SandboxName: sandbox(m),
-		}})
 	}
 	slices.SortFunc(claims, claim.compare)
 	var out []Conflict
@@ -88,24 +81,23 @@ func conflicts(members []crdv1.Member, sandbox func(crdv1.Member) string) []Conf
 			holder = c
 			continue
 		}
-		if c.ref != holder.ref { // One that is named twice is no rival of itself.
-			out = append(out, Conflict{Baseline: c.baseline, Holder: holder.ref, Loser: c.ref})
-		}
+		out = append(out, Conflict{Baseline: c.baseline, Holder: holder.ref, Loser: c.ref})
 	}
 	return out
 }
 
-// NoConflicts is the condition for ConditionNoConflicts.
-func NoConflicts(conflicts []Conflict) condition.Condition {
+// NoConflicts returns the condition for ConditionNoConflicts.
+func (r Routing) NoConflicts() condition.Condition {
+	conflicts := r.Conflicts()
 	if len(conflicts) == 0 {
 		return condition.True(ConditionNoConflicts, "No two members stand for one baseline.")
 	}
 	var all []string
-	for _, c := range conflicts[:min(len(conflicts), shownMembers)] {
+	for _, c := range conflicts[:min(len(conflicts), shown)] {
 		all = append(all, c.String())
 	}
 	more := ""
-	if n := len(conflicts) - shownMembers; n > 0 {
+	if n := len(conflicts) - shown; n > 0 {
 		more = fmt.Sprintf(" And %d more.", n)
 	}
 	return condition.False(ReasonRoutingConflict, strings.Join(all, ". ")+"."+more)

@@ -13,7 +13,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // rolloutYAML is a Rollout as the API server gives it, with everything in it that

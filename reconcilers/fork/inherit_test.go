@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // hotrod returns a Deployment of the demonstration, all of whose containers are confined.
 func hotrod(t *testing.T, name string) *livebaseline.Workload {
 	t.Helper()
-	text, err := os.ReadFile("../../../tools/demo/manifests/hotrod.yaml")
+	text, err := os.ReadFile("../../tools/demo/manifests/hotrod.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

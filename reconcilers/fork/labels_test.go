@@ -7,7 +7,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // budget reads a PodDisruptionBudget.

@@ -1,4 +1,4 @@
-package routingconfig_test
+package routing_test
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	memberpkg "switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -38,6 +38,17 @@ func standing(kind, namespace, name, sandbox, base string, created int64) crdv1.
 		ObjectMeta: meta, Status: crdv1.SignadotExternalWorkloadStatus{Baseline: seen},
 		Spec: crdv1.SignadotExternalWorkloadSpec{Baseline: &crdv1.ExternalBaseline{ObjectRef: ref}},
 	}
+}
+
+// of is the Routing of a RoutingConfig that names these members, and not their sandboxes.
+func of(members []crdv1.Member) routing.Routing {
+	c := &crdv1.RoutingConfig{}
+	for _, m := range members {
+		if m != nil {
+			c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{SandboxedWorkloadRef: routing.Ref(m, "")})
+		}
+	}
+	return routing.Of(c, members, nil)
 }
 
 func TestConflicts(t *testing.T) {
@@ -69,7 +80,7 @@ func TestConflicts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			for _, c := range routingconfig.Conflicts(tt.members) {
+			for _, c := range of(tt.members).Conflicts() {
 				got = append(got, c.Holder.Name+" > "+c.Loser.Name)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -84,7 +95,7 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 	for i := range 6 {
 		many = append(many, standing(crdv1.KindForkedWorkload, "ns", fmt.Sprint("f", i), fmt.Sprint("sb", i), "base", int64(i)))
 	}
-	f := routingconfig.NoConflicts(routingconfig.Conflicts(many))
+	f := of(many).NoConflicts()
 	if !f.IsFalse() || f.Reason != "RoutingConflict" {
 		t.Errorf("%+v", f)
 	}
@@ -96,7 +107,7 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 			t.Errorf("%q does not say %q", f.Message, part)
 		}
 	}
-	if f := routingconfig.NoConflicts(nil); !f.IsTrue() {
+	if f := of(nil).NoConflicts(); !f.IsTrue() {
 		t.Errorf("%+v", f)
 	}
 }
@@ -116,7 +127,7 @@ func TestConditionsAndTheTableNameTheSameLosers(t *testing.T) {
 				rapid.SampledFrom([]string{"x", "y"}).Draw(t, "baseline"),
 				rapid.Int64Range(1, 3).Draw(t, "created"),
 			)
-			name := fmt.Sprint(routingconfig.NameOf(m))
+			name := fmt.Sprint(member.NameOf(m))
 			if seen[name] {
 				continue
 			}
@@ -125,7 +136,7 @@ func TestConditionsAndTheTableNameTheSameLosers(t *testing.T) {
 			declared.Members = append(declared.Members, &factv1.Member{
 				Kind: m.MemberKind(), Namespace: m.GetNamespace(), Name: m.GetName(), Sandbox: m.GetAnnotations()[crdv1.AnnotationSandboxName],
 			})
-			fact, _ := memberpkg.Observed(m)
+			fact, _ := member.Observed(m)
 			facts = append(facts, event.Recorded{Pos: event.Pos{Epoch: "e", Seq: uint64(len(facts) + 1)}, Fact: event.Fact{Data: fact}})
 		}
 		facts = append(facts, event.Recorded{Pos: event.Pos{Epoch: "e", Seq: uint64(len(facts) + 1)}, Fact: event.Fact{Data: declared}})
@@ -133,7 +144,7 @@ func TestConditionsAndTheTableNameTheSameLosers(t *testing.T) {
 		for _, c := range (table.Table{}).Apply(facts...).Conflicts() {
 			want = append(want, fmt.Sprint(c.Baseline, c.Holder.Kind, c.Holder.Namespace, c.Holder.Name, c.HolderSandbox, c.Loser.Kind, c.Loser.Namespace, c.Loser.Name, c.LoserSandbox))
 		}
-		for _, c := range routingconfig.Conflicts(members) {
+		for _, c := range of(members).Conflicts() {
 			w := table.Workload{Kind: c.Baseline.Kind, Namespace: c.Baseline.Namespace, Name: c.Baseline.Name}
 			got = append(got, fmt.Sprint(w, c.Holder.Kind, c.Holder.Namespace, c.Holder.Name, c.Holder.SandboxName, c.Loser.Kind, c.Loser.Namespace, c.Loser.Name, c.Loser.SandboxName))
 		}

@@ -12,7 +12,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/forkedworkload/fork"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // wayToPower is one way in which a pod comes to power, on top of podWithEverything.

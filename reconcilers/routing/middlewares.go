@@ -1,0 +1,47 @@
+package routing
+
+import (
+	"fmt"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+)
+
+// ConditionMiddlewaresApplied is a condition that we add to those of a RoutingConfig:
+// requests pass the middlewares that its members ask for.
+const ConditionMiddlewaresApplied = "MiddlewaresApplied"
+
+// MiddlewaresApplied reports whether requests pass the middlewares that the RoutingConfig
+// asks for. This version has nothing that would apply one, and says so.
+func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
+	var names []string
+	for _, m := range c.Spec.SandboxedWorkloads {
+		for _, mw := range m.Middlewares {
+			names = append(names, fmt.Sprintf("%q before %s", mw.Middleware, NameIn(m)))
+		}
+	}
+	if len(names) == 0 {
+		return condition.True("NoMiddlewares", "No member has middlewares.")
+	}
+	return condition.False(baseline.ReasonNotSupportedYet, "Middlewares are not supported yet and are skipped: "+
+		Some(names)+". Remove them from the spec to clear this condition")
+}
+
+// MiddlewaresFor returns the middlewares that are asked for before a workload, in the
+// order in which they are asked for: those for it, and those for all.
+func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
+	var out []crdv1.MiddlewareInstance
+	for _, m := range matches {
+		if m.Workload == nil || Names(*m.Workload, ref) {
+			out = append(out, *m.Instance.DeepCopy())
+		}
+	}
+	return out
+}
+
+// Names reports whether w names the workload, whose kind may be written as the routes API
+// does.
+func Names(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
+	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
+}

@@ -1,0 +1,118 @@
+package routing
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+)
+
+// ReasonNotReady is the reason of RoutingReady of an owner some of whose requests would not
+// go where they should.
+const ReasonNotReady = "RoutingNotReady"
+
+// Ready returns the condition RoutingReady of whoever owns the RoutingConfig: it is on the
+// routing log, requests for the baseline of each member meet a sidecar, and every proxy
+// knows the key.
+func (r Routing) Ready() condition.Condition {
+	if r.Config == nil {
+		return condition.Unknown(crdv1.ReasonPending, "The RoutingConfig is not written yet; retrying.")
+	}
+	if f := r.published(); !f.IsTrue() {
+		return f
+	}
+	proxies := r.ProxiesCurrent()
+	sidecars := r.SidecarsReady(proxies)
+	for _, f := range []condition.Condition{sidecars, proxies} {
+		if f.IsFalse() {
+			return condition.False(ReasonNotReady, f.Message)
+		}
+		if !f.IsTrue() {
+			return f
+		}
+	}
+	if len(r.Named()) == 0 {
+		return condition.True("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
+	}
+	return condition.True("RoutingReady", "The rules of the routing key are on the routing log. "+sidecars.Message+" "+proxies.Message)
+}
+
+// published reports whether what the spec says was accepted and is on the routing log.
+func (r Routing) published() condition.Condition {
+	for _, t := range []string{crdv1.ConditionAccepted, crdv1.ConditionPublished} {
+		have := crdv1.FindCondition(r.Config.Status.Conditions, t)
+		switch {
+		case have == nil || have.ObservedGeneration < r.Config.Generation:
+			return condition.Unknown(crdv1.ReasonPending, "The declaration is not on the routing log yet.")
+		case have.Status != string(metav1.ConditionTrue):
+			return condition.False(have.Reason, have.Message)
+		}
+	}
+	return condition.True(crdv1.ConditionPublished, "")
+}
+
+// SidecarsReady returns what Sidecars does, or True where that counts for nothing any more:
+// once every proxy knows the key (proxies), a sidecar that is not ready takes nothing back.
+// Its pod is not ready either, so no request meets it before it has all rules; pods start
+// and go all day. It counts for Ready, here and at the owner.
+func (r Routing) SidecarsReady(proxies condition.Condition) condition.Condition {
+	lasting := proxies.IsTrue() && proxies.Reason != ReasonNotAwaited
+	return r.overMembers(func(c *crdv1.StatusCondition) bool {
+		return lasting && c.Reason == baseline.ReasonSidecarNotReady
+	})
+}
+
+// Sidecars reports whether requests for every member's baseline meet a ready sidecar in
+// every pod.
+func (r Routing) Sidecars() condition.Condition {
+	return r.overMembers(func(*crdv1.StatusCondition) bool { return false })
+}
+
+// overMembers repeats the first SidecarsReady of a member that is not True, unless it
+// is passed over.
+func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition.Condition {
+	var remarks []string
+	led, unled := 0, 0
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil || !TakesRequests(have) {
+			continue
+		}
+		c := crdv1.FindCondition(*have.StatusConditions(), baseline.ConditionSidecarsReady)
+		if baseline.NeedsNone(have) {
+			unled++
+		} else {
+			led++
+		}
+		switch {
+		case c == nil:
+			return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("Waiting to know whether the baseline of %s has sidecars.", NameIn(m)))
+		case c.Status == string(metav1.ConditionTrue):
+			if but := baseline.Caveat(have); but != "" {
+				remarks = append(remarks, but)
+			}
+		case passed(c):
+			remarks = append(remarks, "Except now: "+c.Message)
+		default:
+			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+		}
+	}
+	var message string
+	switch {
+	case unled == 0:
+		message = "Every pod of every baseline has a ready DevMesh Sidecar."
+	case led > 0:
+		message = "Every pod of every baseline that a Service leads to has a ready DevMesh Sidecar."
+	}
+	for _, remark := range remarks[:min(len(remarks), shown)] {
+		message += " " + remark
+	}
+	if n := len(remarks) - shown; n > 0 {
+		message += fmt.Sprintf(" And %d more of this kind.", n)
+	}
+	return condition.True("SidecarsReady", strings.TrimSpace(message))
+}
