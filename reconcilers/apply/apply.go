@@ -88,14 +88,10 @@ func Apply[T any, P Object[T]](ctx context.Context, w Writer, want, have P, left
 
 // find returns the UID of the object of this name, or none when there is none.
 func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (types.UID, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(want.GetObjectKind().GroupVersionKind())
-	err := w.Live.Get(ctx, client.ObjectKeyFromObject(want), live)
+	live, err := w.live(ctx, want.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(want))
 	switch {
-	case apierrors.IsNotFound(err):
-		return "", nil
-	case err != nil:
-		return "", fmt.Errorf("read %s: %w", Describe(want), err)
+	case err != nil || live == nil:
+		return "", err
 	case !IsOwned(live, owner):
 		return "", taken(want)
 	}
@@ -107,22 +103,19 @@ func (w Writer) find(ctx context.Context, want client.Object, owner types.UID) (
 // would run until somebody found it. byPeople says that no object of ours is the
 // controller of the owner, so that somebody may put it to rest.
 func (w Writer) lives(ctx context.Context, want client.Object, owner *metav1.OwnerReference) (byPeople bool, err error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind))
 	key := client.ObjectKey{Name: owner.Name}
 	if crdv1.IsMember(owner.Kind) {
 		key.Namespace = want.GetNamespace()
 	}
-	err = w.Live.Get(ctx, key, live)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("see whether the owner of %s is there: %w", Describe(want), err)
+	live, err := w.live(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind), key)
+	if err != nil {
+		return false, err
 	}
-	if err == nil && live.GetUID() == owner.UID && live.GetDeletionTimestamp() == nil {
+	if live != nil && live.GetUID() == owner.UID && live.GetDeletionTimestamp() == nil {
 		return !isPart(live), nil
 	}
-	gvk := want.GetObjectKind().GroupVersionKind()
-	return false, apierrors.NewConflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, want.GetName(),
-		fmt.Errorf("%s %s, which would own it, is gone, being deleted or at rest", owner.Kind, owner.Name))
+	return false, Overtaken(want.GetObjectKind().GroupVersionKind().Kind, want.GetName(),
+		fmt.Sprintf("%s %s, which would own it, is gone, being deleted or at rest", owner.Kind, owner.Name))
 }
 
 // write applies the document and returns the answer in its type.
@@ -157,13 +150,17 @@ func IsOwned(o metav1.Object, owner types.UID) bool {
 }
 
 // Delete asks for the deletion of this very object, by UID, unless it is being
-// deleted already. It is no error when it is gone.
+// deleted already. It is no error when it is gone. o may be shared with a cache.
 func (w Writer) Delete(ctx context.Context, o client.Object) error {
 	if o.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	uid := o.GetUID()
-	err := w.Client.Delete(ctx, o,
+	own, ok := o.DeepCopyObject().(client.Object)
+	if !ok {
+		return fmt.Errorf("delete %s: %T is not an object", Describe(o), o)
+	}
+	err := w.Client.Delete(ctx, own,
 		client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil

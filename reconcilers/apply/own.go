@@ -2,18 +2,14 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
@@ -96,29 +92,3 @@ func (w Writer) Status(ctx context.Context, before, o client.Object) error {
 	w.tell(ctx, before, o)
 	return nil
 }
-
-// Again turns the error of a reconciliation into what the controller is told. A
-// version that was overtaken is no fault: where nothing else went wrong it is looked at
-// again at once and not logged. Nor is the end of the process, after which somebody else looks again.
-func Again(err error) (reconcile.Result, error) {
-	switch {
-	case errors.Is(err, context.Canceled):
-		return reconcile.Result{}, nil
-	case isOvertaken(err):
-		return reconcile.Result{RequeueAfter: afterConflict}, nil
-	}
-	return reconcile.Result{}, err
-}
-
-// isOvertaken reports whether all that went wrong are conflicts. One beside something else
-// is tried again no sooner than that.
-func isOvertaken(err error) bool {
-	var several interface{ Unwrap() []error }
-	if errors.As(err, &several) {
-		return !slices.ContainsFunc(several.Unwrap(), func(err error) bool { return !isOvertaken(err) })
-	}
-	return apierrors.IsConflict(err)
-}
-
-// afterConflict gives the cache time to hear of the newer version.
-const afterConflict = 20 * time.Millisecond

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -56,8 +55,7 @@ func refusalOf(o *unstructured.Unstructured, err error) error {
 	switch {
 	case hasCause(err, isOtherObject):
 		// The copy that we held was of an object that is gone.
-		return apierrors.NewConflict(schema.GroupResource{Resource: Describe(o)}, o.GetName(),
-			errors.New("it was replaced by another object of the same name"))
+		return Overtaken(o.GetKind(), o.GetName(), "it was replaced by another object of the same name")
 	case apierrors.IsConflict(err) && hasCause(err, isFieldConflict):
 		return &Refusal{ReasonFieldConflict, conflictMessage(o, conflictsOf(err))}
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err), isUntyped(err):

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -24,21 +21,25 @@ func (w Writer) DeleteSurplus(ctx context.Context, of client.Object, surplus ...
 	if err != nil {
 		return fmt.Errorf("find the kind of %s: %w", Describe(of), err)
 	}
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(kind)
-	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(of), live); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("read %s %s: %w", kind.Kind, client.ObjectKeyFromObject(of), err)
+	live, err := w.live(ctx, kind, client.ObjectKeyFromObject(of))
+	if err != nil {
+		return err
 	}
-	if live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
-		return apierrors.NewConflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, of.GetName(),
-			errors.New("it changed since it was read, so it is not deleted"))
+	if live == nil || live.UID != of.GetUID() || live.ResourceVersion != of.GetResourceVersion() {
+		return Overtaken(kind.Kind, of.GetName(), "it changed since it was read, so what it does not ask for is not deleted")
 	}
 	var errs []error
 	for _, o := range surplus {
-		own, ok := o.DeepCopyObject().(client.Object)
-		if ok {
-			errs = append(errs, w.Delete(ctx, own))
-		}
+		errs = append(errs, w.Delete(ctx, o))
 	}
 	return errors.Join(errs...)
+}
+
+// Objects returns the objects of a list of one kind.
+func Objects[O client.Object](list []O) []client.Object {
+	out := make([]client.Object, 0, len(list))
+	for _, o := range list {
+		out = append(out, o)
+	}
+	return out
 }

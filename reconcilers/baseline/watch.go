@@ -3,7 +3,6 @@ package baseline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -51,10 +50,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for _, kind := range crdv1.MemberKinds() {
 		errs = append(errs, indexer.IndexField(ctx, kind.New(), indexBaseline, byName), indexer.IndexField(ctx, kind.New(), indexKind, byKind))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("make the indexes of baselines: %w", err)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // byName returns the name of the baseline of a member.
@@ -119,17 +115,17 @@ type RolloutSource interface {
 // nobody here reads lead to none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
-		b = b.WatchesRawSource(rollouts.Source(guard.Enqueue(m.byRollout), guard.Updates(workloadChanged)))
+		b = b.WatchesRawSource(rollouts.Source(controller.Enqueue(m.byRollout), controller.Updates(workloadChanged)))
 	}
 	if pods, ok := m.Client.(PodSource); ok {
-		b = b.WatchesRawSource(pods.PodEvents(guard.Enqueue(m.byPod), guard.Updates(podChanged)))
+		b = b.WatchesRawSource(pods.PodEvents(controller.Enqueue(m.byPod), controller.Updates(podChanged)))
 	} else {
-		b = b.Watches(&corev1.Pod{}, guard.Enqueue(m.byPod), builder.WithPredicates(guard.Updates(podChanged)))
+		b = b.Watches(&corev1.Pod{}, controller.Enqueue(m.byPod), builder.WithPredicates(controller.Updates(podChanged)))
 	}
 	return b.
-		Watches(&appsv1.Deployment{}, guard.Enqueue(m.byDeployment), builder.WithPredicates(guard.Updates(workloadChanged))).
-		Watches(&corev1.Service{}, guard.Enqueue(m.byService), builder.WithPredicates(guard.Updates(serviceChanged))).
-		Watches(&discoveryv1.EndpointSlice{}, guard.Enqueue(m.bySlice), builder.WithPredicates(guard.Updates(sliceChanged)))
+		Watches(&appsv1.Deployment{}, controller.Enqueue(m.byDeployment), builder.WithPredicates(controller.Updates(workloadChanged))).
+		Watches(&corev1.Service{}, controller.Enqueue(m.byService), builder.WithPredicates(controller.Updates(serviceChanged))).
+		Watches(&discoveryv1.EndpointSlice{}, controller.Enqueue(m.bySlice), builder.WithPredicates(controller.Updates(sliceChanged)))
 }
 
 // byDeployment leads from a baseline to its members, also from one that Rollouts take
@@ -346,7 +342,7 @@ func (m Members) list(ctx context.Context, list client.ObjectList, options ...cl
 
 // find returns requests for the members that the options select.
 func (m Members) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	return guard.Requests(ctx, m.Client, m.List(), options...)
+	return controller.Requests(ctx, m.Client, m.List(), options...)
 }
 
 // workloadChanged passes over changes of a baseline that no fork has: of its status,

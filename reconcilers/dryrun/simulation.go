@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
@@ -36,7 +37,7 @@ type simulation struct {
 	config      Config
 	world       *world
 	statements  *statements
-	controllers map[string]kinds.Controller
+	controllers map[string]controller.Controller
 	// queue are the objects to look at, each once; looked are all that were, in
 	// order.
 	queue  []identity

@@ -34,13 +34,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 		_, err := apply.Apply(ctx, w, e, find(in.Endpoints, e.Name))
 		errs = append(errs, made.refused(err))
 	}
-	var surplus []client.Object
-	for _, s := range d.SurplusSlices {
-		surplus = append(surplus, s)
-	}
-	for _, e := range d.SurplusEndpoints {
-		surplus = append(surplus, e)
-	}
+	surplus := append(apply.Objects(d.SurplusSlices), apply.Objects(d.SurplusEndpoints)...)
 	errs = append(errs, w.DeleteSurplus(ctx, in.Workload, surplus...))
 	return made, errors.Join(errs...)
 }
@@ -62,16 +56,6 @@ func (m *Made) refused(err error) error {
 		return nil
 	}
 	return err
-}
-
-// prune deletes Services that are not wanted any more. It comes after the fact that
-// does not name them: until then requests are sent there.
-func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
-	var surplus []client.Object
-	for _, s := range d.Surplus {
-		surplus = append(surplus, s)
-	}
-	return w.DeleteSurplus(ctx, in.Workload, surplus...)
 }
 
 // forget deletes an external workload as it was seen: one whose tunnel has come back

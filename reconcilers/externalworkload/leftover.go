@@ -53,7 +53,7 @@ func (r *Reconciler) deleteEndpoints(ctx context.Context) error {
 			o := &left.Items[i]
 			o.SetGroupVersionKind(oldEndpointsKind())
 			if maker := metav1.GetControllerOfNoCopy(o); maker != nil && maker.APIVersion == crdv1.APIVersion && maker.Kind == crdv1.KindExternalWorkload {
-				errs = append(errs, r.writer.Delete(ctx, o))
+				errs = append(errs, r.Writer.Delete(ctx, o))
 			}
 		}
 	}

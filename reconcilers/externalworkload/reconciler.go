@@ -2,15 +2,12 @@ package externalworkload
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -33,58 +30,46 @@ type Config struct {
 // Reconciler keeps what leads to external workloads. Make one with New.
 type Reconciler struct {
 	config Config
-	writer apply.Writer
-	ending member.Ending
+	member.Ending
 }
 
-// New returns a Reconciler, or what is wrong with the configuration.
-func New(c Config) (*Reconciler, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("externalworkload: %w", err)
-	}
+// New returns a Reconciler.
+func New(c Config) *Reconciler {
 	c.Limits = c.Limits.withDefaults()
 	makes := []client.ObjectList{&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}}
 	if c.Limits.WriteEndpoints {
 		makes = append(makes, &oldEndpointsList{})
 	}
-	return &Reconciler{config: c, writer: c.Writer(), ending: c.Ending(makes...)}, nil
+	return &Reconciler{config: c, Ending: c.Ending(crdv1.KindExternalWorkload, makes...)}
 }
 
 // Reconcile brings one external workload into line.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotexternalworkloads/status,verbs=patch
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	w := &crdv1.SignadotExternalWorkload{}
-	if goOn, err := r.ending.Begin(ctx, req.NamespacedName, w); err != nil || !goOn {
-		return apply.Again(err)
+func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.SignadotExternalWorkload) (time.Duration, error) {
+	if goOn, err := r.Begin(ctx, w); err != nil || !goOn {
+		return 0, err
 	}
 	in, err := r.gather(ctx, w)
 	if err != nil {
-		return apply.Again(err)
+		return 0, err
 	}
 	decision := Decide(in)
 	if decision.Delete {
-		return apply.Again(forget(ctx, r.writer, w))
+		return 0, forget(ctx, r.Writer, w)
 	}
 	return r.carryOut(ctx, in, decision)
 }
 
 // carryOut acts on a decision, and puts on the log and into the status what is true
 // then.
-func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (reconcile.Result, error) {
-	now := metav1.NewTime(in.Now)
-	made, acted := act(ctx, r.writer, in, d)
-	after := Conclude(in, d, made, now)
+func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.Duration, error) {
+	made, acted := act(ctx, r.Writer, in, d)
+	after := Conclude(in, d, made, metav1.NewTime(in.Now))
 	fact, ok := Fact(after, d, made)
-	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, r.config.Now())
-	if stated && acted == nil {
-		acted = prune(ctx, r.writer, in, d)
-	}
-	if err := errors.Join(acted, err, r.writer.Status(ctx, in.Workload, after)); err != nil {
-		return apply.Again(err)
-	}
-	return reconcile.Result{RequeueAfter: lookAgain(in, d, made, r.config.Now())}, nil
+	err := r.Conclude(ctx, in.Workload, after, fact, ok, acted, apply.Objects(d.Surplus))
+	return lookAgain(in, d, made, r.config.Now()), err
 }
 
 // holderAgain is when the pod at the end of a tunnel is looked at again that is not of the

@@ -11,16 +11,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/guard"
-	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/reconcilers/controller"
 )
 
 // indexHolder finds external workloads by the pod that their status names as the end of
@@ -29,11 +25,7 @@ const indexHolder = "status.tunnel.info.tunnelProxyPodName"
 
 // Index makes the index that this package finds external workloads by.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	err := indexer.IndexField(ctx, &crdv1.SignadotExternalWorkload{}, indexHolder, byHolderName)
-	if err != nil {
-		return fmt.Errorf("make the index of pods that hold tunnels: %w", err)
-	}
-	return nil
+	return indexer.IndexField(ctx, &crdv1.SignadotExternalWorkload{}, indexHolder, byHolderName)
 }
 
 // byHolderName returns the name of the pod that holds the tunnel of an external workload.
@@ -52,7 +44,7 @@ func (r *Reconciler) byHolder(ctx context.Context, pod client.Object) []reconcil
 	if pod.GetNamespace() != r.proxies() {
 		options = append(options, client.InNamespace(pod.GetNamespace()))
 	}
-	return guard.Requests(ctx, r.config.Client, &crdv1.SignadotExternalWorkloadList{}, options...)
+	return controller.Requests(ctx, r.config.Client, &crdv1.SignadotExternalWorkloadList{}, options...)
 }
 
 // holderChanged passes over changes of a pod that do not touch whether it may hold a
@@ -64,25 +56,17 @@ func holderChanged(before, after client.Object) bool {
 		!slices.Equal(b.Status.PodIPs, a.Status.PodIPs) || !maps.Equal(b.Labels, a.Labels)
 }
 
-// Setup makes the controller part of the manager. again brings objects that are to be
-// looked at although they have not changed.
-func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	members := baseline.Members{
-		Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} },
-	}
-	b := baseline.Watch(ctrl.NewControllerManagedBy(mgr), members).
-		Named("externalworkload").
-		WithOptions(o).
-		// Its status, too: that is where we are told of the tunnel.
-		For(&crdv1.SignadotExternalWorkload{}).
+// Watch adds what becomes of the baselines, of what leads into tunnels, and of the pods at
+// their ends.
+func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
+	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.SignadotExternalWorkloadList{} }}).
 		Owns(&corev1.Service{}).
 		Owns(&discoveryv1.EndpointSlice{}).
-		Watches(&corev1.Pod{}, guard.Enqueue(r.byHolder), builder.WithPredicates(guard.Updates(holderChanged))).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
+		Watches(&corev1.Pod{}, controller.Enqueue(r.byHolder), builder.WithPredicates(controller.Updates(holderChanged)))
 	if r.config.Limits.WriteEndpoints {
-		b = b.Owns(&oldEndpoints{})
+		b.Owns(&oldEndpoints{})
 	} else if err := mgr.Add(manager.RunnableFunc(r.clearEndpoints)); err != nil {
 		return fmt.Errorf("add what deletes former endpoints: %w", err)
 	}
-	return b.Complete(r)
+	return nil
 }

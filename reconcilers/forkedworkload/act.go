@@ -30,19 +30,6 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	return made, errors.Join(err, made.applyFork(ctx, w, in, d))
 }
 
-// prune deletes what is not wanted any more. It comes after the fact that does
-// not name it: until then requests are sent there.
-func prune(ctx context.Context, w apply.Writer, in Input, d Decision) error {
-	surplus := make([]client.Object, 0, len(d.SurplusForks)+len(d.Surplus))
-	for _, f := range d.SurplusForks {
-		surplus = append(surplus, f)
-	}
-	for _, s := range d.Surplus {
-		surplus = append(surplus, s)
-	}
-	return w.DeleteSurplus(ctx, in.Workload, surplus...)
-}
-
 // applyFork writes the workload of the fork. Where none is wanted, or it
 // fails, the one that is there stays, unless it is to go.
 func (m *Made) applyFork(ctx context.Context, w apply.Writer, in Input, d Decision) error {

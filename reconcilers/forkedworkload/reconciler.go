@@ -2,14 +2,11 @@ package forkedworkload
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -36,50 +33,38 @@ type Config struct {
 // Reconciler keeps the forks of ForkedWorkloads. Make one with New.
 type Reconciler struct {
 	config Config
-	writer apply.Writer
-	ending member.Ending
+	member.Ending
 }
 
-// New returns a Reconciler, or what is wrong with the configuration.
-func New(c Config) (*Reconciler, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("forkedworkload: %w", err)
-	}
+// New returns a Reconciler.
+func New(c Config) *Reconciler {
 	if c.Dial == nil {
 		c.Dial = DialTCP
 	}
-	ending := c.Ending(&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{})
-	return &Reconciler{config: c, writer: c.Writer(), ending: ending}, nil
+	return &Reconciler{config: c, Ending: c.Ending(crdv1.KindForkedWorkload,
+		&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{})}
 }
 
 // Reconcile brings one ForkedWorkload into line.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=forkedworkloads/status,verbs=patch
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	w := &crdv1.ForkedWorkload{}
-	if goOn, err := r.ending.Begin(ctx, req.NamespacedName, w); err != nil || !goOn {
-		return apply.Again(err)
+func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (time.Duration, error) {
+	if goOn, err := r.Begin(ctx, w); err != nil || !goOn {
+		return 0, err
 	}
 	in, err := gather(ctx, r.config.Client, w, r.config.OperatorNamespace)
 	if err != nil {
-		return apply.Again(err)
+		return 0, err
 	}
 	in.Injected, in.Powers, in.AuthorsAsked = r.config.Injected, r.config.Powers, r.config.AuthorsAsked
 	decision := Decide(in)
-	made, acted := act(ctx, r.writer, in, decision)
+	made, acted := act(ctx, r.Writer, in, decision)
 	made.Silent = r.silent(ctx, w, made)
-	now := r.config.Now()
-	after := Conclude(in, decision, made, metav1.NewTime(now))
+	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	fact, ok := Fact(after, decision, made)
-	stated, err := member.State(ctx, r.config.Publisher, after, fact, ok, now)
-	if stated && acted == nil {
-		acted = prune(ctx, r.writer, in, decision)
-	}
-	if err := errors.Join(acted, err, r.writer.Status(ctx, w, after)); err != nil {
-		return apply.Again(err)
-	}
-	return reconcile.Result{RequeueAfter: lookAgain(made)}, nil
+	surplus := append(apply.Objects(decision.SurplusForks), apply.Objects(decision.Surplus)...)
+	return lookAgain(made), r.Conclude(ctx, w, after, fact, ok, acted, surplus)
 }
 
 // lookAgain returns after what time to look again although nothing has changed

@@ -3,7 +3,6 @@ package forkedworkload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,16 +15,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/fork"
-	"switchyard.dev/reconcilers/guard"
-	"switchyard.dev/reconcilers/publish"
 )
 
 const (
@@ -40,7 +36,7 @@ const (
 // Index makes the indexes of the cache that a Reconciler reads by, beside those of the
 // packages apply, baseline and member.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	err := errors.Join(
+	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Pod{}, indexFork, func(o client.Object) []string {
 			return notEmpty(o.GetLabels()[crdv1.LabelForkedWorkload])
 		}),
@@ -48,10 +44,6 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 			return []string{crdv1.LabelValue(o.GetName())}
 		}),
 		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexRefused, refusedLabels))
-	if err != nil {
-		return fmt.Errorf("make the indexes of forks: %w", err)
-	}
-	return nil
 }
 
 func notEmpty(value string) []string {
@@ -74,27 +66,20 @@ func refusedLabels(o client.Object) []string {
 	return []string{"true"}
 }
 
-// Setup makes the controller part of the manager. again brings objects that are
-// to be looked at although they have not changed.
-func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	members := baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}
-	b := baseline.Watch(ctrl.NewControllerManagedBy(mgr), members).
-		Named("forkedworkload").
-		WithOptions(o).
-		// Its status, too: what was decided while our last write was not yet in the cache
-		// may have found nothing to write, and is decided again when it is there.
-		For(&crdv1.ForkedWorkload{}).
-		Owns(&appsv1.Deployment{}, builder.WithPredicates(guard.Updates(forkChanged))).
-		Owns(&corev1.Service{}, builder.WithPredicates(guard.Updates(forkServiceChanged))).
-		Watches(&corev1.Pod{}, guard.Enqueue(r.byForkPod), builder.WithPredicates(guard.Updates(troubleChanged))).
-		Watches(&corev1.Service{}, guard.Enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
-		Watches(&policyv1.PodDisruptionBudget{}, guard.Enqueue(r.bySelector), builder.WithPredicates(guard.Updates(selectorChanged))).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
+// Watch adds what becomes of the baselines, of what was made for forks, and of what may
+// take a fork for its baseline.
+func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
+	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}).
+		Owns(&appsv1.Deployment{}, builder.WithPredicates(controller.Updates(forkChanged))).
+		Owns(&corev1.Service{}, builder.WithPredicates(controller.Updates(forkServiceChanged))).
+		Watches(&corev1.Pod{}, controller.Enqueue(r.byForkPod), builder.WithPredicates(controller.Updates(troubleChanged))).
+		Watches(&corev1.Service{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged))).
+		Watches(&policyv1.PodDisruptionBudget{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged)))
 	if rollouts, ok := mgr.GetClient().(baseline.RolloutSource); ok {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &crdv1.ForkedWorkload{}, handler.OnlyControllerOwner())
-		b = b.WatchesRawSource(rollouts.Source(owner, guard.Updates(forkChanged)))
+		b.WatchesRawSource(rollouts.Source(owner, controller.Updates(forkChanged)))
 	}
-	return b.Complete(r)
+	return nil
 }
 
 // byForkPod leads from a pod of a fork that is in trouble to the ForkedWorkload. Of
@@ -159,7 +144,7 @@ func selectorOf(o client.Object) labels.Selector {
 
 // find returns requests for the ForkedWorkloads that the options select.
 func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	return guard.Requests(ctx, r.config.Client, &crdv1.ForkedWorkloadList{}, options...)
+	return controller.Requests(ctx, r.config.Client, &crdv1.ForkedWorkloadList{}, options...)
 }
 
 // forkChanged passes over changes of the workload of a fork that nobody here reads:
@@ -170,7 +155,7 @@ func forkChanged(before, after client.Object) bool {
 
 // forkMetadataChanged reports whether somebody changed what we wrote, or the owner.
 func forkMetadataChanged(before, after client.Object) bool {
-	return guard.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
+	return controller.SpecChanged(before, after) || !equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
 // forkServiceChanged passes over changes of the status of a Service of a fork. Its

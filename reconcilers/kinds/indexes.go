@@ -15,7 +15,6 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/forkedworkload"
-	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
@@ -39,7 +38,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 	for _, kind := range append(owned(), also...) {
 		errs = append(errs,
 			indexer.IndexField(ctx, kind, apply.IndexOwner, apply.OwnerOf),
-			indexer.IndexField(ctx, kind, member.IndexMaker, member.MakerOf))
+			indexer.IndexField(ctx, kind, apply.IndexMaker, apply.MakerOf))
 	}
 	for _, index := range []func(context.Context, client.FieldIndexer) error{
 		baseline.Index, externalworkload.Index, forkedworkload.Index, routingkey.Index, routegroup.Index, routingconfig.Index,
@@ -56,6 +55,6 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, also ...client
 // name.
 func RolloutIndexes() map[string]client.IndexerFunc {
 	return map[string]client.IndexerFunc{
-		apply.IndexOwner: apply.OwnerOf, member.IndexMaker: member.MakerOf, baseline.IndexReferred: baseline.ByReferred,
+		apply.IndexOwner: apply.OwnerOf, apply.IndexMaker: apply.MakerOf, baseline.IndexReferred: baseline.ByReferred,
 	}
 }

@@ -6,13 +6,11 @@ package kinds
 import (
 	"errors"
 	"fmt"
-
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"strings"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
@@ -24,14 +22,6 @@ import (
 	"switchyard.dev/reconcilers/unsupported"
 	"switchyard.dev/reconcilers/virtualworkload"
 )
-
-// Controller looks at the objects of one kind.
-type Controller interface {
-	reconcile.Reconciler
-	// Setup makes it part of a manager. again brings objects that are to be looked at
-	// although they have not changed; kinds without facts of their own have none.
-	Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error
-}
 
 // Config is what the controllers need.
 type Config struct {
@@ -57,48 +47,51 @@ type Config struct {
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
-func Controllers(c Config) (map[string]Controller, error) {
-	out := map[string]Controller{}
-	var errs []error
-	add := func(kind string, made Controller, err error) {
-		if _, twice := out[kind]; twice {
-			err = errors.Join(err, fmt.Errorf("%s has two controllers", kind))
-		}
-		out[kind] = made
-		errs = append(errs, err)
+func Controllers(c Config) (map[string]controller.Controller, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("make the controllers: %w", err)
 	}
 	headers := publish.HeadersOf(c.KeyHeaders)
-	sandboxes, err := sandbox.New(sandbox.Config{
-		Access: c.Access, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, KeyHeaders: headers,
-	})
-	add(crdv1.KindSandbox, sandboxes, err)
-	groups, err := routegroup.New(routegroup.Config{Access: c.Access, KeyHeaders: headers})
-	add(crdv1.KindRouteGroup, groups, err)
-	forks, err := forkedworkload.New(forkedworkload.Config{
-		Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
-	})
-	add(crdv1.KindForkedWorkload, forks, err)
-	externals, err := externalworkload.New(externalworkload.Config{
-		Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace,
-	})
-	add(crdv1.KindExternalWorkload, externals, err)
-	virtuals, err := virtualworkload.New(virtualworkload.Config{Needs: c.Needs})
-	add(crdv1.KindVirtualWorkload, virtuals, err)
-	routes, err := routingconfig.New(routingconfig.Config{
-		Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders,
-	})
-	add(crdv1.KindRoutingConfig, routes, err)
+	out := map[string]controller.Controller{
+		crdv1.KindSandbox: controller.Of(c.Client, sandbox.New(sandbox.Config{
+			Access: c.Access, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace, KeyHeaders: headers,
+		})),
+		crdv1.KindRouteGroup: controller.Of(c.Client, routegroup.New(routegroup.Config{Access: c.Access, KeyHeaders: headers})),
+		crdv1.KindForkedWorkload: controller.Of(c.Client, forkedworkload.New(forkedworkload.Config{
+			Needs: c.Needs, Powers: c.PatchPowers, AuthorsAsked: c.AuthorsAsked, OperatorNamespace: c.OperatorNamespace, Dial: c.Dial,
+		})),
+		crdv1.KindExternalWorkload: controller.Of(c.Client, externalworkload.New(externalworkload.Config{
+			Needs: c.Needs, Limits: c.ExternalWorkloads, Namespaces: c.Namespaces, OperatorNamespace: c.OperatorNamespace,
+		})),
+		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
+		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
+			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders,
+		})),
+	}
 	for _, kind := range unsupported.Kinds() {
-		standIn, err := unsupported.New(c.Access, kind)
-		add(kind.Name, standIn, err)
+		out[kind.Name] = unsupported.New(c.Access, kind)
 	}
 	for _, kind := range crdv1.Kinds() {
 		if out[kind.Name] == nil {
-			errs = append(errs, fmt.Errorf("%s has no controller", kind.Name))
+			return nil, fmt.Errorf("make the controllers: %s has none", kind.Name)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("make the controllers: %w", err)
-	}
 	return out, nil
+}
+
+// validate returns what is missing.
+func (c Config) validate() error {
+	if c.OperatorNamespace == "" {
+		return errors.New("an OperatorNamespace is required")
+	}
+	return c.Needs.Validate()
+}
+
+// ControllerName names the controller of a kind in logs and metrics.
+func ControllerName(kind crdv1.Kind) string {
+	name := strings.ToLower(kind.Name)
+	if !kind.Supported {
+		return "unsupported-" + name
+	}
+	return strings.TrimPrefix(name, "signadot")
 }

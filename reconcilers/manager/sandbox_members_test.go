@@ -209,7 +209,7 @@ func TestTheEndAsksPastTheCacheForItsOwnOnly(t *testing.T) {
 metadata:
   name: sb-end-of-another
   labels: {signadot.com/sandbox: sb-end}
-  ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-other, uid: another, controller: true}]
+  ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotRouteGroup, name: sb-other, uid: another, controller: true}]
 spec: {name: db, pluginName: p, olm: {}}`)
 	s := c.sandbox("sb-end", `{id: sb-end-key}`)
 	c.condition(s, crdv1.ConditionReady, "True", "Ready")

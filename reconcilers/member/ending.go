@@ -2,15 +2,9 @@ package member
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,26 +13,6 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
 )
-
-// IndexMaker is the name of an index that finds what members made by the kind and
-// name of the member; MakerOf is what it is made with, and Maker gives its values.
-// A name alone never makes something ours: see Ending.
-const IndexMaker = "metadata.controller.member"
-
-// Maker returns the value of IndexMaker for the member of this kind and name.
-func Maker(kind, name string) string { return kind + "/" + name }
-
-// MakerOf returns the member that is the controller of an object, if one is.
-func MakerOf(o client.Object) []string {
-	ref := metav1.GetControllerOfNoCopy(o)
-	if ref == nil || ref.APIVersion != crdv1.APIVersion {
-		return nil
-	}
-	if !crdv1.IsMember(ref.Kind) {
-		return nil
-	}
-	return []string{Maker(ref.Kind, ref.Name)}
-}
 
 // Ending ends what members leave behind. They have no finalizer, so the first that
 // a controller hears of the end of one may be that it is not there any more: then
@@ -57,6 +31,8 @@ func MakerOf(o client.Object) []string {
 // Until the withdrawal is on the log requests go to what the member made. As that
 // goes they fail; none goes to the baseline before.
 type Ending struct {
+	// Kind is the kind of the members.
+	Kind string
 	// Writer deletes, and asks the API server past the cache.
 	Writer apply.Writer
 	// Publisher puts the withdrawal on the log.
@@ -64,7 +40,7 @@ type Ending struct {
 	// Now gives the time of facts.
 	Now func() time.Time
 	// Makes are empty lists of the kinds of objects that the controller makes for its
-	// members, each with the index IndexMaker. They are read from the cache.
+	// members, each with the index apply.IndexMaker. They are read from the cache.
 	Makes []client.ObjectList
 }
 
@@ -73,17 +49,17 @@ type Ending struct {
 // name, which the cache will soon have too, it is not withdrawn: until it states
 // how it is reached, requests go to what the former one made, and fail. An error
 // means that it should be tried again.
-func (e Ending) Gone(ctx context.Context, kind, namespace, name string) error {
-	live, err := e.live(ctx, kind, namespace, name)
+func (e Ending) Gone(ctx context.Context, name types.NamespacedName) error {
+	live, err := e.live(ctx, name)
 	if err != nil {
 		return err
 	}
 	if live == "" {
-		if err := e.withdraw(ctx, withdrawnByName(kind, namespace, name)); err != nil {
+		if err := e.withdraw(ctx, withdrawnByName(e.Kind, name.Namespace, name.Name)); err != nil {
 			return err
 		}
 	}
-	_, err = e.sweep(ctx, kind, namespace, name, func(maker types.UID) (bool, error) { return maker != live, nil })
+	_, err = e.Writer.DeleteMade(ctx, e.maker(name), e.Makes, func(maker types.UID) (bool, error) { return maker != live, nil })
 	return err
 }
 
@@ -92,21 +68,7 @@ func (e Ending) Gone(ctx context.Context, kind, namespace, name string) error {
 // names are taken; the end of what was deleted leads back to the member. It reads
 // from the cache alone as long as nothing is left.
 func (e Ending) Clear(ctx context.Context, m crdv1.Member) (left bool, err error) {
-	kind, namespace, name := m.MemberKind(), m.GetNamespace(), m.GetName()
-	var live types.UID
-	return e.sweep(ctx, kind, namespace, name, func(maker types.UID) (bool, error) {
-		if maker == m.GetUID() {
-			return false, nil
-		}
-		if live == "" {
-			if live, err = e.live(ctx, kind, namespace, name); err != nil {
-				return false, err
-			}
-		}
-		// When the live one is another, the cache is behind, and what was made for it
-		// may not be touched; what was made for this one goes when it is heard of.
-		return live == m.GetUID(), nil
-	})
+	return e.Writer.DeleteOrphans(ctx, e.maker(client.ObjectKeyFromObject(m)), m.GetUID(), e.Makes...)
 }
 
 // Deleted ends a member that is being deleted and still there: it is withdrawn, what
@@ -115,19 +77,18 @@ func (e Ending) Clear(ctx context.Context, m crdv1.Member) (left bool, err error
 // the cache is behind and the API server has another member of that name, which may have
 // been stated already. It is not taken back; the cache will hear of it.
 func (e Ending) Deleted(ctx context.Context, m crdv1.Member) error {
-	live, err := e.live(ctx, m.MemberKind(), m.GetNamespace(), m.GetName())
+	live, err := e.live(ctx, client.ObjectKeyFromObject(m))
 	if err != nil {
 		return err
 	}
 	if live != "" && live != m.GetUID() {
-		return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: m.MemberKind()}, m.GetName(),
-			errors.New("it was replaced by another object of the same name"))
+		return apply.Overtaken(e.Kind, m.GetName(), "it was replaced by another object of the same name")
 	}
 	if err := e.withdraw(ctx, Withdrawn(m)); err != nil {
 		return err
 	}
 	own := func(maker types.UID) (bool, error) { return maker == m.GetUID(), nil }
-	if _, err := e.sweep(ctx, m.MemberKind(), m.GetNamespace(), m.GetName(), own); err != nil {
+	if _, err := e.Writer.DeleteMade(ctx, e.maker(client.ObjectKeyFromObject(m)), e.Makes, own); err != nil {
 		return err
 	}
 	return e.Release(ctx, m)
@@ -153,49 +114,11 @@ func (e Ending) withdraw(ctx context.Context, f event.Fact) error {
 
 // live returns the UID of the member of this name, past the cache; empty when there
 // is none.
-func (e Ending) live(ctx context.Context, kind, namespace, name string) (types.UID, error) {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind))
-	err := e.Writer.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
-	if apierrors.IsNotFound(err) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("ask whether %s %s/%s is still there: %w", kind, namespace, name, err)
-	}
-	return o.UID, nil
+func (e Ending) live(ctx context.Context, name types.NamespacedName) (types.UID, error) {
+	return e.Writer.LiveUID(ctx, crdv1.GroupVersion().WithKind(e.Kind), name)
 }
 
-// sweep deletes what members of this kind and name made, where condemned says so of
-// the UID of the member that made it, and reports whether it said so of any. What is
-// being deleted already counts as well.
-func (e Ending) sweep(ctx context.Context, kind, namespace, name string, condemned func(maker types.UID) (bool, error)) (left bool, err error) {
-	for _, list := range e.Makes {
-		fresh, ok := list.DeepCopyObject().(client.ObjectList)
-		if !ok {
-			return left, fmt.Errorf("%T is not a list", list)
-		}
-		err := e.Writer.Client.List(ctx, fresh, client.InNamespace(namespace),
-			client.MatchingFields{IndexMaker: Maker(kind, name)}, client.UnsafeDisableDeepCopy)
-		if err != nil {
-			return left, fmt.Errorf("look for what %s %s/%s has left: %w", kind, namespace, name, err)
-		}
-		err = meta.EachListItem(fresh, func(item runtime.Object) error {
-			o, ok := item.(client.Object)
-			if !ok {
-				return fmt.Errorf("%T is not an object", item)
-			}
-			yes, err := condemned(metav1.GetControllerOfNoCopy(o).UID)
-			if err != nil || !yes {
-				return err
-			}
-			left = true
-			own, _ := o.DeepCopyObject().(client.Object) // It is shared with the cache.
-			return e.Writer.Delete(ctx, own)
-		})
-		if err != nil {
-			return left, err
-		}
-	}
-	return left, nil
+// maker names the member of this name as one that made something.
+func (e Ending) maker(name types.NamespacedName) apply.Maker {
+	return apply.Maker{Kind: e.Kind, Namespace: name.Namespace, Name: name.Name}
 }

@@ -3,10 +3,7 @@ package member
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -34,25 +31,16 @@ func (n Needs) Validate() error {
 	return n.Access.Validate()
 }
 
-// Ending returns what ends the members of a controller that makes objects of these kinds
-// for them: empty lists, each with the index IndexMaker.
-func (n Needs) Ending(makes ...client.ObjectList) Ending {
-	return Ending{Writer: n.Writer(), Publisher: n.Publisher, Now: n.Now, Makes: makes}
+// Ending returns what ends members of a kind, for which a controller makes objects of these
+// kinds: empty lists, each with the index apply.IndexMaker.
+func (n Needs) Ending(kind string, makes ...client.ObjectList) Ending {
+	return Ending{Kind: kind, Writer: n.Writer(), Publisher: n.Publisher, Now: n.Now, Makes: makes}
 }
 
-// Begin begins each look at a member: it reads the one of this name into m, and reports
-// whether to go on. When it says no, the member is gone or is being deleted, which is
-// done here; or what a former one of its name left is in the way, whose end leads back
-// to it. An error means that it should be tried again.
-func (e Ending) Begin(ctx context.Context, name types.NamespacedName, m interface {
-	crdv1.Member
-	client.Object
-}) (bool, error) {
-	if err := e.Writer.Client.Get(ctx, name, m); apierrors.IsNotFound(err) {
-		return false, e.Gone(ctx, m.MemberKind(), name.Namespace, name.Name)
-	} else if err != nil {
-		return false, fmt.Errorf("read %s %s: %w", m.MemberKind(), name, err)
-	}
+// Begin begins each look at a member, and reports whether to go on. When it says no, the
+// member is being deleted, which is done here; or what a former one of its name left is in
+// the way, whose end leads back to it. An error means that it should be tried again.
+func (e Ending) Begin(ctx context.Context, m crdv1.Member) (bool, error) {
 	if m.GetDeletionTimestamp() != nil {
 		return false, e.Deleted(ctx, m)
 	}

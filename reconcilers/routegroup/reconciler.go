@@ -3,11 +3,10 @@ package routegroup
 import (
 	"context"
 	"errors"
-	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -27,57 +26,55 @@ type Reconciler struct {
 	writer apply.Writer
 }
 
-// New returns a Reconciler, or what is wrong with the configuration.
-func New(c Config) (*Reconciler, error) {
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("routegroup: %w", err)
-	}
-	return &Reconciler{config: c, writer: c.Writer()}, nil
-}
+// New returns a Reconciler.
+func New(c Config) *Reconciler { return &Reconciler{config: c, writer: c.Writer()} }
 
 // Reconcile brings one route group into line.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotroutegroups/status,verbs=patch
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	g := &crdv1.SignadotRouteGroup{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, g); err != nil {
-		if client.IgnoreNotFound(err) != nil {
-			return reconcile.Result{}, err
-		}
-		return apply.Again(deleteOrphans(ctx, r.config.Client, r.writer, req.Name, ""))
-	}
-	if err := deleteOrphans(ctx, r.config.Client, r.writer, g.Name, g.UID); err != nil {
-		return apply.Again(err)
+func (r *Reconciler) Reconcile(ctx context.Context, g *crdv1.SignadotRouteGroup) (time.Duration, error) {
+	if err := r.deleteOrphans(ctx, g.Name, g.UID); err != nil {
+		return 0, err
 	}
 	in, err := gather(ctx, r.config, g)
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	if g.DeletionTimestamp != nil {
-		return r.delete(ctx, in)
+		return 0, r.delete(ctx, in)
 	}
 	decision := Decide(in)
 	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
-	if err := errors.Join(acted, r.writer.Status(ctx, g, after)); err != nil {
-		return apply.Again(err)
-	}
+	err = errors.Join(acted, r.writer.Status(ctx, g, after))
 	if made.Refusal != nil || !mayRoute(in) {
-		return reconcile.Result{RequeueAfter: apply.RefusedAgain}, nil
+		return apply.RefusedAgain, err
 	}
-	return reconcile.Result{}, nil
+	return 0, err
+}
+
+// Gone deletes what a group has left that the cache does not have.
+func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
+	return r.deleteOrphans(ctx, name.Name, "")
+}
+
+// deleteOrphans deletes what former lives of the group of this name have left, where nothing
+// collects garbage, or is slow to. now is the UID of the group as the cache has it.
+func (r *Reconciler) deleteOrphans(ctx context.Context, name string, now types.UID) error {
+	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRouteGroup, Name: name}, now, &crdv1.RoutingConfigList{})
+	return err
 }
 
 // delete removes what a group has made that somebody else keeps from going.
-func (r *Reconciler) delete(ctx context.Context, in Input) (reconcile.Result, error) {
-	var all []*crdv1.RoutingConfig
+func (r *Reconciler) delete(ctx context.Context, in Input) error {
+	var errs []error
 	for i := range in.Configs {
-		all = append(all, &in.Configs[i])
+		errs = append(errs, r.writer.Delete(ctx, &in.Configs[i]))
 	}
-	if atrest.Shown(in.Group) && len(all) == 0 {
-		return reconcile.Result{}, nil // What its status says then, it was put to rest with.
+	if atrest.Shown(in.Group) && len(in.Configs) == 0 {
+		return nil // What its status says then, it was put to rest with.
 	}
-	after := ConcludeDeletion(in.Group, len(all), metav1.NewTime(r.config.Now()))
-	return apply.Again(errors.Join(remove(ctx, r.writer, all), r.writer.Status(ctx, in.Group, after)))
+	after := ConcludeDeletion(in.Group, len(in.Configs), metav1.NewTime(r.config.Now()))
+	return errors.Join(append(errs, r.writer.Status(ctx, in.Group, after))...)
 }

@@ -2,14 +2,12 @@ package routingconfig
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/publish"
 )
 
@@ -38,7 +36,7 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 		return err
 	}
 	if live.UID != heir.UID || live.DeletionTimestamp != nil || live.RoutingKey() != heir.RoutingKey() {
-		return overtaken(heir.Name, "it no longer waits for the routing key")
+		return apply.Overtaken(crdv1.KindRoutingConfig, heir.Name, "it no longer waits for the routing key")
 	}
 	in, err := r.gather(ctx, live)
 	if err != nil {
@@ -75,7 +73,7 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 		}
 	}
 	if len(others) > 0 {
-		return overtaken(in.Config.Name, "nobody has routing key "+former+" any more of those that the cache shows")
+		return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "nobody has routing key "+former+" any more of those that the cache shows")
 	}
 	_, err := r.put(ctx, Withdrawn(in.Config, former))
 	return err
@@ -108,7 +106,7 @@ func (r *Reconciler) untaken(ctx context.Context, in Input) error {
 			return err
 		}
 		if live.UID == other.UID && live.RoutingKey() == in.Config.RoutingKey() && compare(live, in.Config) < 0 {
-			return overtaken(in.Config.Name, "RoutingConfig "+live.Name+" has its routing key")
+			return apply.Overtaken(crdv1.KindRoutingConfig, in.Config.Name, "RoutingConfig "+live.Name+" has its routing key")
 		}
 	}
 	return nil
@@ -119,14 +117,9 @@ func (r *Reconciler) untaken(ctx context.Context, in Input) error {
 func (r *Reconciler) overtaken(ctx context.Context, c *crdv1.RoutingConfig) error {
 	live, err := r.live(ctx, c.Name)
 	if err == nil && live.UID != "" && live.UID != c.UID {
-		return overtaken(c.Name, "it was replaced by another object of the same name")
+		return apply.Overtaken(crdv1.KindRoutingConfig, c.Name, "it was replaced by another object of the same name")
 	}
 	return err
-}
-
-// overtaken is a conflict: what was read is old, and it should be tried again.
-func overtaken(name, why string) error {
-	return apierrors.NewConflict(schema.GroupResource{Group: crdv1.GroupVersion().Group, Resource: "routingconfigs"}, name, errors.New(why))
 }
 
 // live reads a RoutingConfig past the cache. One that has no UID is gone.

@@ -18,6 +18,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -87,12 +88,9 @@ func reconciled(t *testing.T, api client.Client, live client.Reader, log *facts,
 // reconciler returns what looks at RoutingConfigs one after the other, all in one process.
 func reconciler(t *testing.T, api client.Client, live client.Reader, log *facts) func(names ...string) {
 	t.Helper()
-	r, err := routingconfig.New(routingconfig.Config{
+	r := controller.Of(api, routingconfig.New(routingconfig.Config{
 		Access: apply.Access{Client: api, Live: live, Now: func() time.Time { return now.Time }}, Publisher: log,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return func(names ...string) {
 		t.Helper()
 		for _, name := range names {

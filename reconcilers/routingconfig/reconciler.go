@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -44,17 +44,6 @@ type Receipts interface {
 	Forget(name string)
 }
 
-// Validate names what is missing.
-func (c Config) Validate() error {
-	if c.Publisher == nil {
-		return errors.New("routingconfig: a Publisher is required")
-	}
-	if err := c.Access.Validate(); err != nil {
-		return fmt.Errorf("routingconfig: %w", err)
-	}
-	return nil
-}
-
 // Reconciler keeps the declarations of RoutingConfigs. Make one with New.
 type Reconciler struct {
 	config Config
@@ -63,49 +52,37 @@ type Reconciler struct {
 	declared sync.Map
 }
 
-// New returns a Reconciler, or what is wrong with the configuration.
-func New(c Config) (*Reconciler, error) {
-	if err := c.Validate(); err != nil {
-		return nil, err
-	}
-	return &Reconciler{config: c, writer: c.Writer()}, nil
-}
+// New returns a Reconciler.
+func New(c Config) *Reconciler { return &Reconciler{config: c, writer: c.Writer()} }
 
 // Reconcile brings one RoutingConfig into line.
 //
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=routingconfigs/status,verbs=patch
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	c := &crdv1.RoutingConfig{}
-	if err := r.config.Client.Get(ctx, req.NamespacedName, c); apierrors.IsNotFound(err) {
-		r.forget(req.Name)
-		return apply.Again(r.gone(ctx, req.Name))
-	} else if err != nil {
-		return reconcile.Result{}, err
-	}
+func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (time.Duration, error) {
 	in, err := r.gather(ctx, c)
 	if err != nil {
-		return reconcile.Result{}, err
+		return 0, err
 	}
 	if c.DeletionTimestamp != nil {
 		r.forget(c.Name)
-		return apply.Again(r.delete(ctx, in))
+		return 0, r.delete(ctx, in)
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
 	if apierrors.IsConflict(p.Err) { // What was read is old, so nothing can be said of it.
-		return apply.Again(p.Err)
+		return 0, p.Err
 	}
 	acknowledged, err := r.receipt(ctx, in, d, p)
 	if err != nil {
-		return apply.Again(errors.Join(p.Err, err))
+		return 0, errors.Join(p.Err, err)
 	}
 	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
 	err = r.writer.Status(ctx, c, after)
 	if !p.Refused {
 		err = errors.Join(p.Err, err)
 	}
-	return apply.Again(err)
+	return 0, err
 }
 
 // publish puts the declaration on the log, having noted first, on the object,

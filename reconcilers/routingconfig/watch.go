@@ -2,51 +2,36 @@ package routingconfig
 
 import (
 	"context"
-	"fmt"
+	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routing"
 )
 
 // indexKey finds RoutingConfigs by routing key.
 const indexKey = "routingKey"
 
-// Setup makes the controller part of the manager. again brings objects that are
-// to be looked at although they have not changed.
-func (r *Reconciler) Setup(mgr ctrl.Manager, again publish.Again, o controller.Options) error {
-	b := ctrl.NewControllerManagedBy(mgr).
-		Named("routingconfig").
-		WithOptions(o).
-		// Its status, too: what was decided while our last write was not yet in the cache
-		// may have found nothing to write, and is decided again when it is there.
-		For(&crdv1.RoutingConfig{}).
-		Watches(&crdv1.RoutingConfig{}, guard.Enqueue(r.rivals), builder.WithPredicates(guard.Updates(guard.SpecChanged))).
-		WatchesRawSource(source.Channel(again, &handler.EnqueueRequestForObject{}))
+// Watch adds what leads to RoutingConfigs: others with their keys, and their members.
+func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
+	b.Watches(&crdv1.RoutingConfig{}, controller.Enqueue(r.rivals), builder.WithPredicates(controller.Updates(controller.SpecChanged)))
 	for _, kind := range crdv1.MemberKinds() {
-		b = b.Watches(kind.New(), guard.Enqueue(r.ofMember))
+		b.Watches(kind.New(), controller.Enqueue(r.ofMember))
 	}
-	return b.Complete(r)
+	return nil
 }
 
 // Index makes the indexes that a Reconciler reads by.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
-	for name, index := range map[string]client.IndexerFunc{indexKey: byKey, member.IndexNamed: byMember} {
-		if err := indexer.IndexField(ctx, &crdv1.RoutingConfig{}, name, index); err != nil {
-			return fmt.Errorf("index RoutingConfigs by %s: %w", name, err)
-		}
-	}
-	return nil
+	return errors.Join(
+		indexer.IndexField(ctx, &crdv1.RoutingConfig{}, indexKey, byKey),
+		indexer.IndexField(ctx, &crdv1.RoutingConfig{}, member.IndexNamed, byMember))
 }
 
 // byKey returns the routing key of a RoutingConfig.
@@ -98,5 +83,5 @@ func (r *Reconciler) ofMember(ctx context.Context, o client.Object) []reconcile.
 
 // list returns requests for the RoutingConfigs that the options select.
 func (r *Reconciler) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
-	return guard.Requests(ctx, r.config.Client, &crdv1.RoutingConfigList{}, options...)
+	return controller.Requests(ctx, r.config.Client, &crdv1.RoutingConfigList{}, options...)
 }

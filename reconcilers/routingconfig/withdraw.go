@@ -3,14 +3,18 @@ package routingconfig
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"switchyard.dev/eventbus/event"
 )
 
-// gone ends a RoutingConfig that the cache does not have. Its key was withdrawn before
+// Gone ends a RoutingConfig that the cache does not have. Its key was withdrawn before
 // it went; but a leader whose cache lagged behind may have declared it again after
 // that. So what this process has declared for it is withdrawn, unless another object
 // has the key, or one of that name is there and the cache has only not heard of it.
-func (r *Reconciler) gone(ctx context.Context, name string) error {
+func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
+	name := req.Name
+	r.forget(name)
 	declared, ok := r.declared.Load(name)
 	if !ok {
 		return nil

@@ -18,6 +18,7 @@ package routingkey
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -180,11 +181,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		}
 		return nil
 	}
-	if err := indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, IndexSandbox, byKey); err != nil {
-		return fmt.Errorf("index sandboxes by routing key: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, IndexGroup, byKey); err != nil {
-		return fmt.Errorf("index route groups by routing key: %w", err)
-	}
-	return nil
+	return errors.Join(
+		indexer.IndexField(ctx, &crdv1.SignadotSandbox{}, IndexSandbox, byKey),
+		indexer.IndexField(ctx, &crdv1.SignadotRouteGroup{}, IndexGroup, byKey))
 }

@@ -8,14 +8,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/controller"
 )
 
 // Claimants returns a handler that leads from whoever claims a key (see Of) to the
 // others of a kind that do, so that one takes over when another lets go. kind is
 // crdv1.KindSandbox or crdv1.KindRouteGroup.
 func Claimants(c client.Reader, kind string) handler.EventHandler {
-	return guard.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
+	return controller.Enqueue(func(ctx context.Context, o client.Object) []reconcile.Request {
 		claims, err := Claims(ctx, c, Of(o))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "Cannot find who else claims a routing key", "key", Of(o))

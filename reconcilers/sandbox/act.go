@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -73,17 +74,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 
 // condemned returns all that is not wanted any more, in the order in which it goes.
 func (d Decision) condemned() []client.Object {
-	var out []client.Object
-	for _, c := range d.SurplusConfigs {
-		out = append(out, c)
-	}
-	for _, m := range d.SurplusMembers {
-		out = append(out, copied(m))
-	}
-	for _, r := range d.SurplusResources {
-		out = append(out, r)
-	}
-	return out
+	return slices.Concat(apply.Objects(d.SurplusConfigs), apply.Objects(d.SurplusMembers), apply.Objects(d.SurplusResources))
 }
 
 // write writes one part. have is the one that is there; it returns what is there then,

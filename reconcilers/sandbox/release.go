@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -36,24 +35,24 @@ type groupRouting struct {
 
 // letGo waits until no route group leads to a member of the sandbox. done says that it
 // need not any more.
-func (r *Reconciler) letGo(ctx context.Context, in Input) (result reconcile.Result, done bool, err error) {
+func (r *Reconciler) letGo(ctx context.Context, in Input) (after time.Duration, done bool, err error) {
 	if len(in.Configs) > 0 || len(in.Members) == 0 {
-		return reconcile.Result{}, true, nil
+		return 0, true, nil
 	}
 	all, err := routedByGroups(ctx, r.config.Client, in)
 	if err != nil {
-		return reconcile.Result{}, false, err
+		return 0, false, err
 	}
 	held := heldBy(in, all, r.config.Now())
 	if held == "" {
-		return reconcile.Result{}, true, nil
+		return 0, true, nil
 	}
-	after := ConcludeDeletion(in, fmt.Sprintf(
+	waits := ConcludeDeletion(in, fmt.Sprintf(
 		"The sandbox is being deleted. Its members go once SignadotRouteGroup %s no longer routes to them.", held), metav1.NewTime(r.config.Now()))
-	if err := r.writer.Status(ctx, in.Sandbox, after); err != nil {
-		return reconcile.Result{}, false, err
+	if err := r.writer.Status(ctx, in.Sandbox, waits); err != nil {
+		return 0, false, err
 	}
-	return reconcile.Result{RequeueAfter: letGoAgain}, false, nil
+	return letGoAgain, false, nil
 }
 
 // routedByGroups reads what route groups declare: those that name the sandbox, and those

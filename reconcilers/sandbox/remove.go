@@ -41,7 +41,7 @@ func remove(ctx context.Context, w apply.Writer, c *census, in Input) (waitsFor 
 			}
 		}
 		for _, o := range left {
-			if err := w.Delete(ctx, copied(o)); err != nil {
+			if err := w.Delete(ctx, o); err != nil {
 				return "", false, err
 			}
 		}
@@ -82,12 +82,4 @@ func describe(in Input, kinds []string, left []client.Object) string {
 			name, strings.Join(keep, ", "), len(left))
 	}
 	return fmt.Sprintf("%s is going. Resources left: %d.", name, len(left))
-}
-
-// copied returns a copy of an object that is shared with the cache.
-func copied(o client.Object) client.Object {
-	if c, ok := o.DeepCopyObject().(client.Object); ok {
-		return c
-	}
-	return o
 }

@@ -14,7 +14,7 @@ import (
 // Conclude returns a copy of the object whose conditions are all Unknown and say that
 // nothing acts on it. It returns the object itself when it is being deleted, or when
 // another program writes its status. now is taken as the time of conditions that changed.
-func (k Kind) Conclude(o Object, now metav1.Time) Object {
+func (k Kind) Conclude(o crdv1.Object, now metav1.Time) crdv1.Object {
 	if o.GetDeletionTimestamp() != nil || othersWriteStatus(o) {
 		return o
 	}
@@ -23,14 +23,14 @@ func (k Kind) Conclude(o Object, now metav1.Time) Object {
 
 // othersWriteStatus reports whether a program other than this one has written to the
 // status of the object.
-func othersWriteStatus(o Object) bool {
+func othersWriteStatus(o crdv1.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return e.Subresource == "status" && e.Manager != crdv1.FieldManager
 	})
 }
 
 // write makes every condition of the object Unknown, with the message.
-func write(o Object, message string, now metav1.Time) {
+func write(o crdv1.Object, message string, now metav1.Time) {
 	all := condition.Set{}
 	for _, t := range o.ConditionTypes() {
 		all[t] = condition.Unknown(baseline.ReasonNotSupportedYet, message)
@@ -39,6 +39,6 @@ func write(o Object, message string, now metav1.Time) {
 }
 
 // place returns the name of an object with its namespace, if it has one.
-func place(o Object) string {
+func place(o crdv1.Object) string {
 	return strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }

@@ -26,13 +26,13 @@ func TestEveryConditionIsUnknownUnlessSomebodyElseWritesTheStatus(t *testing.T) 
 	for _, k := range unsupported.Kinds() {
 		for _, tt := range []struct {
 			name   string
-			change func(o unsupported.Object)
+			change func(o crdv1.Object)
 			writes bool
 		}{
-			{"a new object", func(unsupported.Object) {}, true},
-			{"an object whose status we wrote", func(o unsupported.Object) { o.SetManagedFields(status(crdv1.FieldManager)) }, true},
-			{"an object whose status another program wrote", func(o unsupported.Object) { o.SetManagedFields(status("plugin-engine")) }, false},
-			{"an object that is being deleted", func(o unsupported.Object) { o.SetDeletionTimestamp(&now) }, false},
+			{"a new object", func(crdv1.Object) {}, true},
+			{"an object whose status we wrote", func(o crdv1.Object) { o.SetManagedFields(status(crdv1.FieldManager)) }, true},
+			{"an object whose status another program wrote", func(o crdv1.Object) { o.SetManagedFields(status("plugin-engine")) }, false},
+			{"an object that is being deleted", func(o crdv1.Object) { o.SetDeletionTimestamp(&now) }, false},
 		} {
 			t.Run(k.Name+"/"+tt.name, func(t *testing.T) {
 				o := k.New()

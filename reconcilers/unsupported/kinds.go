@@ -2,16 +2,9 @@ package unsupported
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
-
-// Object is a custom resource with conditions.
-type Object interface {
-	crdv1.Conditioned
-	runtime.Object
-}
 
 // Kind is a kind of objects that this version does not act on. Its values come from
 // Kinds.
@@ -19,9 +12,9 @@ type Kind struct {
 	// Name is the kind as objects give it.
 	Name string
 	// New returns an empty object of the kind.
-	New func() Object
+	New func() crdv1.Object
 	// conclude returns the object with its status.
-	conclude func(o Object, now metav1.Time) Object
+	conclude func(o crdv1.Object, now metav1.Time) crdv1.Object
 }
 
 // Kinds returns the kinds that this version does not act on.
@@ -46,13 +39,13 @@ func Kinds() []Kind {
 // status.observedGeneration.
 func kind[T any, P interface {
 	*T
-	Object
+	crdv1.Object
 	DeepCopy() *T
 }](name, lacks, advice string, observed func(*T) *int64) Kind {
 	return Kind{
 		Name: name,
-		New:  func() Object { return P(new(T)) },
-		conclude: func(o Object, now metav1.Time) Object {
+		New:  func() crdv1.Object { return P(new(T)) },
+		conclude: func(o crdv1.Object, now metav1.Time) crdv1.Object {
 			have, ok := o.(P)
 			if !ok {
 				return o

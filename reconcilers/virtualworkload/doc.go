@@ -30,6 +30,6 @@
 //
 // # What users owe
 //
-// There is no finalizer, as with all members: see package member. Setup needs the
+// There is no finalizer, as with all members: see package member. Watch needs the
 // indexes of packages baseline and apply.
 package virtualworkload

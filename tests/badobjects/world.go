@@ -24,6 +24,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
@@ -58,7 +59,7 @@ func documents(world []byte) ([]document, error) {
 // world is a cluster in memory, with every controller.
 type world struct {
 	client      client.Client
-	controllers map[string]kinds.Controller
+	controllers map[string]controller.Controller
 }
 
 // fakeIndexer makes the indexes of a fake client.

@@ -1,16 +1,4 @@
-// Package settle lets what happens to one object within a moment be looked at once.
-//
-// What a controller makes for an object comes back as events, one for each part and
-// for each of its states, and a look at each would write a status that the next look
-// writes again. So an object that was looked at a moment ago is looked at again only
-// when that moment is over, whatever has come together until then. An object at which
-// nobody looked for longer is looked at at once: the way from what a user writes to
-// the routing log, and from a pod that gets ready to the condition that says so, is
-// no longer for it.
-//
-// Only events wait. When to try again after an error, and when a reconciler wants to
-// look again by itself, is theirs to say.
-package settle
+package controller
 
 import (
 	"sync"
@@ -21,9 +9,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Queue returns what controller.Options.NewQueue makes queues with, in which events
+// queueWith returns what controller.Options.NewQueue makes queues with, in which events
 // about one object wait for the given moment after each look at it.
-func Queue(moment time.Duration) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+//
+// What a controller makes for an object comes back as events, one for each part and
+// for each of its states, and a look at each would write a status that the next look
+// writes again. So an object that was looked at a moment ago is looked at again only
+// when that moment is over, whatever has come together until then. An object at which
+// nobody looked for longer is looked at at once: the way from what a user writes to
+// the routing log, and from a pod that gets ready to the condition that says so, is
+// no longer for it.
+//
+// Only events wait. When to try again after an error, and when a kind wants to look
+// again by itself, is theirs to say.
+func queueWith(moment time.Duration) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return over(priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }), moment, time.Now)
 	}

@@ -1,10 +1,4 @@
-// Package guard keeps a fault in a map function or a predicate from ending the
-// whole process: controller-runtime recovers from a panic in Reconcile, but not
-// in what runs inside an informer. A panic is logged with the object and
-// counted as "nothing to do" for a map function and "let it pass" for a
-// predicate, so that at worst an object is looked at once more. Nor does such a function
-// end anything when it cannot read: Requests logs that.
-package guard
+package controller
 
 import (
 	"context"
@@ -12,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -19,6 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
+
+// Functions over events run inside an informer, where controller-runtime does not recover: a
+// panic would end the whole process. It is logged with the object, and counts as "nothing to
+// do" of a map function and as "let it pass" of a predicate, so that at worst an object is
+// looked at once more.
 
 // MapFunc returns f without its panics.
 func MapFunc(f handler.MapFunc) handler.MapFunc {
@@ -66,4 +67,30 @@ func SpecChanged(before, after client.Object) bool {
 		!maps.Equal(before.GetLabels(), after.GetLabels()) ||
 		!maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 		!slices.Equal(before.GetFinalizers(), after.GetFinalizers())
+}
+
+// Enqueue returns a handler of events that asks for what f gives; f may panic.
+func Enqueue(f handler.MapFunc) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(MapFunc(f))
+}
+
+// Requests returns a request for each object that the options select, of the kind of the
+// list, which is empty. c is a cache, of which only a fault in this program makes that
+// fail: it is logged, and there are none.
+func Requests(ctx context.Context, c client.Reader, list client.ObjectList, options ...client.ListOption) []reconcile.Request {
+	var out []reconcile.Request
+	err := c.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...)
+	if err == nil {
+		err = meta.EachListItem(list, func(item runtime.Object) error {
+			o, err := meta.Accessor(item)
+			if err == nil {
+				out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: o.GetNamespace(), Name: o.GetName()}})
+			}
+			return err
+		})
+	}
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Cannot find what an event is about")
+	}
+	return out
 }

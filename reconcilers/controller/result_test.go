@@ -1,15 +1,14 @@
-package apply_test
+package controller
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"switchyard.dev/reconcilers/apply"
 )
 
 func TestWhatIsTriedAgainAndHow(t *testing.T) {
@@ -31,8 +30,8 @@ func TestWhatIsTriedAgainAndHow(t *testing.T) {
 		{"the process ends", fmt.Errorf("put: %w", context.Canceled), false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			result, err := apply.Again(tt.err)
-			if (result.RequeueAfter > 0) != tt.soon || (err != nil) != tt.reported {
+			result, err := result(time.Hour, tt.err)
+			if tt.err == nil != (result.RequeueAfter == time.Hour) || tt.err != nil && (result.RequeueAfter > 0) != tt.soon || (err != nil) != tt.reported {
 				t.Errorf("%+v, %v", result, err)
 			}
 		})

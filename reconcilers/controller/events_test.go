@@ -1,4 +1,4 @@
-package guard_test
+package controller_test
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"switchyard.dev/reconcilers/guard"
+	"switchyard.dev/reconcilers/controller"
 )
 
 func TestAPanicInAMapFunctionMeansNothingToDo(t *testing.T) {
-	f := guard.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+	f := controller.MapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if o.GetName() == "bad" {
 			panic("a fault")
 		}
@@ -45,18 +45,18 @@ func TestRequestsAreForWhatTheOptionsSelect(t *testing.T) {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(pod("a", "one"), pod("a", "two"), pod("b", "three")).Build()
-	got := guard.Requests(t.Context(), c, &corev1.PodList{}, client.InNamespace("a"))
+	got := controller.Requests(t.Context(), c, &corev1.PodList{}, client.InNamespace("a"))
 	want := []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: "a", Name: "one"}}, {NamespacedName: types.NamespacedName{Namespace: "a", Name: "two"}}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
-	if got := guard.Requests(t.Context(), c, &appsv1.DeploymentList{}); got != nil {
+	if got := controller.Requests(t.Context(), c, &appsv1.DeploymentList{}); got != nil {
 		t.Errorf("of a kind that cannot be read: %v", got)
 	}
 }
 
 func TestAPanicInAPredicateLetsTheEventPass(t *testing.T) {
-	p := guard.Updates(func(before, _ client.Object) bool {
+	p := controller.Updates(func(before, _ client.Object) bool {
 		if before.GetName() == "bad" {
 			panic("a fault")
 		}
@@ -92,7 +92,7 @@ func TestSpecChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after := &corev1.Pod{}
 			tt.change(after)
-			if got := guard.SpecChanged(&corev1.Pod{}, after); got != tt.want {
+			if got := controller.SpecChanged(&corev1.Pod{}, after); got != tt.want {
 				t.Errorf("%t", got)
 			}
 		})

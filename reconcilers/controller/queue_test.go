@@ -1,4 +1,4 @@
-package settle
+package controller
 
 import (
 	"fmt"
@@ -32,12 +32,12 @@ func named(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
 }
 
-const moment = 250 * time.Millisecond
+const pause = 250 * time.Millisecond
 
 func TestAnEventWaitsForTheMomentAfterALook(t *testing.T) {
 	var clock time.Time
 	in := &inner{next: named("looked-at")}
-	q := over(in, moment, func() time.Time { return clock })
+	q := over(in, pause, func() time.Time { return clock })
 	const ms = time.Millisecond
 	for _, step := range []struct {
 		what string
@@ -45,8 +45,8 @@ func TestAnEventWaitsForTheMomentAfterALook(t *testing.T) {
 		want []time.Duration
 	}{
 		{"an object at which nobody has looked is looked at at once", func() { q.Add(in.next) }, []time.Duration{0}},
-		{"while it is looked at, what happens waits", func() { _, _ = q.Get(); q.Add(in.next) }, []time.Duration{moment}},
-		{"the moment begins when the look ends", func() { clock = clock.Add(100 * ms); q.Done(in.next); q.Add(in.next) }, []time.Duration{moment}},
+		{"while it is looked at, what happens waits", func() { _, _ = q.Get(); q.Add(in.next) }, []time.Duration{pause}},
+		{"the moment begins when the look ends", func() { clock = clock.Add(100 * ms); q.Done(in.next); q.Add(in.next) }, []time.Duration{pause}},
 		{"what comes later waits for the rest of it", func() { clock = clock.Add(100 * ms); q.Add(in.next) }, []time.Duration{150 * ms}},
 		{"another object does not wait for it", func() { q.Add(named("another")) }, []time.Duration{0}},
 		{"each of several waits for its own moment", func() { q.AddWithOpts(priorityqueue.AddOpts{}, named("another"), in.next) }, []time.Duration{0, 150 * ms}},
@@ -64,21 +64,21 @@ func TestAnEventWaitsForTheMomentAfterALook(t *testing.T) {
 
 func TestNoMoreIsRememberedThanAMomentNeeds(t *testing.T) {
 	var clock time.Time
-	q := over(&inner{}, moment, func() time.Time { return clock })
+	q := over(&inner{}, pause, func() time.Time { return clock })
 	for i := range 100_000 {
 		clock = clock.Add(time.Millisecond)
 		q.Done(named(fmt.Sprint(i)))
-		if len(q.looked) > 4*int(moment/time.Millisecond) {
+		if len(q.looked) > 4*int(pause/time.Millisecond) {
 			t.Fatalf("after %d looks, %d are remembered", i, len(q.looked))
 		}
 	}
-	if wait := q.wait(named("99999")); wait != moment {
+	if wait := q.wait(named("99999")); wait != pause {
 		t.Errorf("the last one is forgotten: it would wait for %s", wait)
 	}
 }
 
 func TestEverythingComesOnceOutOfARealQueue(t *testing.T) {
-	q := Queue(time.Millisecond)("settle-test", nil)
+	q := queueWith(time.Millisecond)("settle-test", nil)
 	defer q.ShutDown()
 	const objects, events = 20, 10
 	for range events {

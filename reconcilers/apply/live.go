@@ -1,0 +1,43 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Overtaken returns a conflict: what the cache has of an object is old, as that of a leader
+// that starts may be. It means that the object is looked at again, once the cache has heard
+// of what was found past it.
+func Overtaken(kind, name, why string) error {
+	return apierrors.NewConflict(schema.GroupResource{Resource: kind}, name, errors.New(why))
+}
+
+// LiveUID returns the UID of an object past every cache; empty when there is none.
+func (w Writer) LiveUID(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (types.UID, error) {
+	live, err := w.live(ctx, kind, key)
+	if err != nil || live == nil {
+		return "", err
+	}
+	return live.UID, nil
+}
+
+// live reads the metadata of an object past every cache; nil when there is none.
+func (w Writer) live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(kind)
+	err := w.Live.Get(ctx, key, live)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s past the cache: %w", kind.Kind, key, err)
+	}
+	return live, nil
+}
