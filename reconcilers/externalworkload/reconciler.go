@@ -30,7 +30,7 @@ type Config struct {
 // Reconciler keeps what leads to external workloads. Make one with New.
 type Reconciler struct {
 	config Config
-	member.Ending
+	member.Lifecycle
 }
 
 // New returns a Reconciler.
@@ -40,7 +40,7 @@ func New(c Config) *Reconciler {
 	if c.Limits.WriteEndpoints {
 		makes = append(makes, &oldEndpointsList{})
 	}
-	return &Reconciler{config: c, Ending: c.Ending(crdv1.KindExternalWorkload, makes...)}
+	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindExternalWorkload, makes...)}
 }
 
 // Reconcile brings one external workload into line.

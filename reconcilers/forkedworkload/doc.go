@@ -23,7 +23,7 @@
 // stated. When an object
 // is gone, WorkloadWithdrawn is on the log before anything of it is removed, and
 // what a former one of its name has left goes before anything is made: see
-// member.Ending.
+// member.Lifecycle.
 //
 // # Sidecars
 //

@@ -33,7 +33,7 @@ type Config struct {
 // Reconciler keeps the forks of ForkedWorkloads. Make one with New.
 type Reconciler struct {
 	config Config
-	member.Ending
+	member.Lifecycle
 }
 
 // New returns a Reconciler.
@@ -41,7 +41,7 @@ func New(c Config) *Reconciler {
 	if c.Dial == nil {
 		c.Dial = DialTCP
 	}
-	return &Reconciler{config: c, Ending: c.Ending(crdv1.KindForkedWorkload,
+	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindForkedWorkload,
 		&appsv1.DeploymentList{}, baseline.NewRolloutList(), &corev1.ServiceList{})}
 }
 

@@ -13,8 +13,8 @@
 //	Name                what a member is called                        name.go
 //	StatusIsCurrent     whether a status is of the spec's baseline     current.go
 //	Groups, NamedBy     who leads to a sandbox, or to a member         groups.go
-//	Ending              what a member leaves behind, and its old form  ending.go
-//	State, Conclude     what a member says on the log, and its status  state.go
+//	Lifecycle           how members begin, are concluded and end       lifecycle.go
+//	State               what a member says on the log                  state.go
 //	Mapping, Made       the Services that stand for a baseline's       services.go
 //	Needs               what the controllers of members need           needs.go
 package member

@@ -2,12 +2,10 @@ package member
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -42,16 +40,4 @@ func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.
 	}
 	condition.Write(m, condition.Set{crdv1.ConditionReady: ready}, metav1.NewTime(now))
 	return false, err
-}
-
-// Conclude puts the fact of a member on the log, then deletes what is surplus, to which
-// requests are sent as long as the log names it, then writes the status: after is before with
-// what was concluded. acted is what went wrong when that was acted on; then nothing is
-// deleted. The error is all that should be tried again.
-func (e Ending) Conclude(ctx context.Context, before, after crdv1.Member, fact event.Fact, ok bool, acted error, surplus []client.Object) error {
-	stated, err := State(ctx, e.Publisher, after, fact, ok, e.Now())
-	if stated && acted == nil {
-		acted = e.Writer.DeleteSurplus(ctx, before, surplus...)
-	}
-	return errors.Join(acted, err, e.Writer.Status(ctx, before, after))
 }

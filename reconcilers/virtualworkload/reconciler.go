@@ -18,13 +18,13 @@ type Config struct {
 // Reconciler keeps virtual workloads. Make one with New.
 type Reconciler struct {
 	config Config
-	member.Ending
+	member.Lifecycle
 }
 
 // New returns a Reconciler.
 func New(c Config) *Reconciler {
 	// It makes nothing, so nothing is left of one but its fact.
-	return &Reconciler{config: c, Ending: c.Ending(crdv1.KindVirtualWorkload)}
+	return &Reconciler{config: c, Lifecycle: c.Lifecycle(crdv1.KindVirtualWorkload)}
 }
 
 // Reconcile brings one VirtualWorkload into line.

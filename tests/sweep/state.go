@@ -29,11 +29,8 @@ func kinds() []schema.GroupVersionKind {
 		{Version: "v1", Kind: "Endpoints"},
 		{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"},
 	}
-	for _, kind := range []string{
-		crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindForkedWorkload, crdv1.KindExternalWorkload,
-		crdv1.KindVirtualWorkload, crdv1.KindRoutingConfig, crdv1.KindIstioRoute, crdv1.KindResource,
-	} {
-		out = append(out, crdv1.GroupVersion().WithKind(kind))
+	for _, kind := range crdv1.Kinds() {
+		out = append(out, crdv1.GroupVersion().WithKind(kind.Name))
 	}
 	return out
 }

@@ -42,7 +42,7 @@ func TestTheEndOfAMemberWhoseNameLivesAgain(t *testing.T) {
 				api.WithObjects(live)
 			}
 			built, log := api.Build(), &publisher{}
-			e := member.Ending{Kind: crdv1.KindVirtualWorkload, Writer: apply.Writer{Client: built, Live: built}, Publisher: log, Now: time.Now}
+			e := member.Lifecycle{Kind: crdv1.KindVirtualWorkload, Writer: apply.Writer{Client: built, Live: built}, Publisher: log, Now: time.Now}
 			err := e.Deleted(t.Context(), shown)
 			if tt.withdrawn != (err == nil) || err != nil && !apierrors.IsConflict(err) {
 				t.Errorf("it gives %v", err)
