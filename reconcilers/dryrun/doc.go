@@ -9,7 +9,9 @@
 // the Reader of the caller, with the caller's rights, and what is written stays
 // in memory, on top of what was read. So a plan is what they would do, for the
 // same reasons, in the same words. The statements of a plan, given to the routing
-// API's DryRun, give the decisions of the table that would change.
+// API's DryRun, give the decisions of the table that would change. What a patch or an apply makes of
+// an object is worked out by controller-runtime's client in memory (package inmemory), so that
+// conflicts over fields are seen as well.
 //
 //	Apply, Delete  what is asked                                      dryrun.go
 //	controllers    who is at work                                     controllers.go
@@ -41,8 +43,8 @@
 //
 // # What callers owe
 //
-// A Reader whose scheme knows what Scheme knows, and that reads past caches or
-// from one; it needs no index. It needs the right to get and list all kinds of
+// A Reader whose scheme knows what Scheme knows, and that gives objects with their
+// managedFields; it needs no index. It needs the right to get and list all kinds of
 // signadot.com that Scheme knows of in the whole cluster, and Deployments, Services,
 // EndpointSlices, pods and PodDisruptionBudgets in the namespaces of the workloads, and Rollouts
 // where one is forked. An error means that there is no plan: what is wrong with the

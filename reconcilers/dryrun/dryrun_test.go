@@ -18,11 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/reconcilers/fork"
 )
@@ -496,4 +498,81 @@ func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
 	if len(p.Refusals) > 0 || len(p.Changes) != 5 || len(p.Unknown) != 2 || !strings.Contains(p.Unknown[0], "you may not patch signadotsandboxes.signadot.com") {
 		t.Errorf("%+v", p)
 	}
+}
+
+// The operator takes nothing back that others have set on a fork, and a dry run says so.
+func TestAConflictOverAForkIsSaid(t *testing.T) {
+	c := start(t, "dry-others")
+	for name, others := range map[string]struct{ set, field string }{
+		"replicas": {`{"replicas":3}`, ".spec.replicas"},
+		"image":    {`{"template":{"spec":{"containers":[{"name":"main","image":"theirs"}]}}}`, `.spec.template.spec.containers[name="main"].image`},
+	} {
+		c.baseline(name)
+		s := c.sandbox("dry-others-"+name, "dry-others-"+name, name)
+		s.Spec.Customization.Patches[0].Strategic.Raw = []byte(`{"spec":{"replicas":2,"template":{"spec":{"containers":[{"name":"main","image":"ours"}]}}}}`)
+		p := c.tried(s)
+		at := slices.IndexFunc(p.Changes, func(c dryrun.Change) bool { return c.Object.Kind == "Deployment" })
+		fork := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: p.Changes[at].Object.Name}}
+		patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":`+others.set+`}`))
+		if err := c.client.Patch(t.Context(), fork, patch, client.FieldOwner("somebody")); err != nil {
+			t.Fatal(err)
+		}
+		p, err := dryrun.Apply(t.Context(), c.config(), s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.expect(p, nil, []string{"SignadotSandbox WorkloadsReady=False FieldConflict", "ForkedWorkload ServicesReady=True ServicesReady"})
+		if message := p.Findings[0].Message; !strings.Contains(message, others.field+` (by "somebody"`) {
+			t.Errorf("%q does not name %s", message, others.field)
+		}
+	}
+}
+
+func TestAForkOfARolloutIsSaid(t *testing.T) {
+	c := start(t, "dry-rollout")
+	c.create(&unstructured.Unstructured{}, `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: rollouts.argoproj.io}
+spec:
+  group: argoproj.io
+  names: {kind: Rollout, plural: rollouts}
+  scope: Namespaced
+  versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]`)
+	rollout := baseline.NewRollout()
+	c.read(rollout, `
+apiVersion: argoproj.io/v1alpha1
+kind: Rollout
+metadata: {name: a, namespace: dry-rollout}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}, annotations: {sidecar.signadot.com/inject: "true"}}
+    spec: {containers: [{name: main, image: "a:1", ports: [{name: http, containerPort: 8080}]}]}`)
+	c.eventually("Rollouts are served", func() error { return c.client.Create(t.Context(), rollout) })
+	c.create(&corev1.Service{}, `{metadata: {name: a, namespace: dry-rollout}, spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: http}]}}`)
+	s := c.sandbox("dry-rollout", "dry-rollout-key", "a")
+	s.Spec.Customization.Patches[0].Target.APIVersion, s.Spec.Customization.Patches[0].Target.Kind = "argoproj.io/v1alpha1", "Rollout"
+	p, err := dryrun.Apply(t.Context(), c.config(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.expect(p, []string{"create ForkedWorkload", "create Rollout", "create RoutingConfig", "create Service", "create SignadotSandbox"}, nil)
+}
+
+// Somebody applies what kubectl get has written.
+func TestWhatTheClusterSaysOfAnObjectMayBeInTheFile(t *testing.T) {
+	c := start(t, "dry-file")
+	c.baseline("a")
+	s := c.sandbox("dry-file", "dry-file-key", "a")
+	s.UID, s.ResourceVersion, s.Generation, s.ManagedFields = "theirs", "7", 7, []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	s.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True"}}
+	p, err := dryrun.Apply(t.Context(), c.config(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.expect(p, []string{
+		"create Deployment", "create ForkedWorkload", "create RoutingConfig", "create Service", "create SignadotSandbox",
+	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
 }

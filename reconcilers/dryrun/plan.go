@@ -59,7 +59,7 @@ func (s *simulation) findings(subjects []identity) []Finding {
 	}
 	var wholes []client.Object
 	for _, id := range subjects {
-		if o := s.now(id); o != nil {
+		if o := s.world.current(id); o != nil {
 			wholes = append(wholes, o)
 			about(id, o)
 		}
@@ -68,7 +68,7 @@ func (s *simulation) findings(subjects []identity) []Finding {
 		return slices.ContainsFunc(wholes, func(whole client.Object) bool { return apply.IsOwned(o, whole.GetUID()) })
 	}
 	for _, id := range s.looked {
-		o := s.now(id)
+		o := s.world.current(id)
 		if o == nil {
 			continue
 		}
@@ -108,14 +108,6 @@ func saidOnce(all []told, f Finding) []told {
 		}
 	}
 	return append(all, told{f, f.Message})
-}
-
-// now returns an object as it is in the end; nil when it does not exist.
-func (s *simulation) now(id identity) client.Object {
-	if o, ok := s.world.written[id]; ok {
-		return o
-	}
-	return s.world.read[id]
 }
 
 // findingsOf returns the conditions of an object that people should know: what is

@@ -16,9 +16,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
-	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -53,23 +51,20 @@ func newSimulation(ctx context.Context, c Config, scheme *runtime.Scheme, now ti
 	if err != nil {
 		return nil, err
 	}
-	s := &simulation{config: c, world: newWorld(c, scheme, now), statements: facts}
-	s.world.changed = s.notify
-	if s.controllers, err = controllersOn(s.world, facts, c, now); err != nil {
+	s := &simulation{config: c, statements: facts}
+	if s.world, err = newWorld(ctx, c, scheme, now); err != nil {
 		return nil, err
 	}
-	errs := []error{kinds.AddIndexes(ctx, s.world)}
-	for name, index := range kinds.RolloutIndexes() {
-		errs = append(errs, s.world.IndexField(ctx, baseline.NewRollout(), name, index))
-	}
-	return s, errors.Join(errs...)
+	s.world.changed = s.notify
+	s.controllers, err = controllersOn(s.world, facts, c, now)
+	return s, err
 }
 
 // begin has the object looked at, and its parts, also when nothing was changed: a
 // plan is whole, and not the rest of what the controllers are at already.
 func (s *simulation) begin(ctx context.Context, subject identity) error {
 	s.enqueue(subject)
-	o := s.now(subject)
+	o := s.world.current(subject)
 	if o == nil {
 		return nil
 	}
@@ -161,7 +156,7 @@ func (s *simulation) concerned(ctx context.Context, o client.Object) error {
 	key := routingkey.Of(o)
 	for _, kind := range []string{crdv1.KindSandbox, crdv1.KindRouteGroup, crdv1.KindRoutingConfig} {
 		// Not copied: there may be many, and each write leads here.
-		all, err := s.world.all(ctx, crdv1.GroupVersion().WithKind(kind), client.ListOptions{})
+		all, err := s.world.all(ctx, crdv1.GroupVersion().WithKind(kind))
 		if err != nil {
 			return err
 		}

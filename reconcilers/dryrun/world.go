@@ -4,23 +4,29 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	applyconfigurations "k8s.io/client-go/applyconfigurations"
+	kubernetes "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	structured "sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/inmemory"
 )
 
 // identity names one object of the world.
@@ -36,16 +42,18 @@ func (id identity) object() Object {
 // world is a cluster as a controller's client sees it: what the caller's reader
 // gives, and on top of it, in memory, what was written. One goroutine uses it.
 type world struct {
+	// Client is what controllers work with. It reads and writes the store, into which
+	// what is asked for is read first.
+	client.Client
+	store      testing.ObjectTracker
 	reader     client.Reader
 	scheme     *runtime.Scheme
 	namespaces []string
 	now        time.Time
 
-	// indexes gives the values by which objects of a kind are found.
-	indexes map[schema.GroupKind]map[string]client.IndexerFunc
-	// read is what the reader gave: objects (nil: there is none) and lists.
+	// read is what the reader gave (nil: there is none), listed which lists.
 	read   map[identity]client.Object
-	listed map[string][]client.Object
+	listed map[string]bool
 	// written are the objects that were written, as they are then; nil when they
 	// were deleted. wrote has them in order.
 	written map[identity]client.Object
@@ -62,86 +70,116 @@ type world struct {
 	changed func(id identity, before, after client.Object)
 }
 
-var (
-	_ client.Client       = (*world)(nil)
-	_ client.FieldIndexer = (*world)(nil)
-)
-
-func newWorld(c Config, scheme *runtime.Scheme, now time.Time) *world {
-	return &world{
+func newWorld(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Time) (*world, error) {
+	w := &world{
 		reader: c.Reader, scheme: scheme, namespaces: c.Namespaces, now: now,
-		indexes: map[schema.GroupKind]map[string]client.IndexerFunc{},
-		read:    map[identity]client.Object{}, listed: map[string][]client.Object{},
-		written: map[identity]client.Object{},
-		asking:  asking{c.Client, crdv1.FieldManager}, answers: map[string]error{},
+		read: map[identity]client.Object{}, listed: map[string]bool{}, written: map[identity]client.Object{},
+		asking: asking{c.Client, crdv1.FieldManager}, answers: map[string]error{},
 		changed: func(identity, client.Object, client.Object) {},
+		store: testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(),
+			schemas{managedfields.NewDeducedTypeConverter(), applyconfigurations.NewTypeConverter(kubernetes.Scheme)}),
 	}
-}
-
-// IndexField implements client.FieldIndexer.
-func (w *world) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
-	gvk, err := apiutil.GVKForObject(o, w.scheme)
-	if err != nil {
-		return err
-	}
-	if w.indexes[gvk.GroupKind()] == nil {
-		w.indexes[gvk.GroupKind()] = map[string]client.IndexerFunc{}
-	}
-	w.indexes[gvk.GroupKind()][field] = extract
-	return nil
-}
-
-// Get implements client.Reader.
-func (w *world) Get(ctx context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	gvk, err := apiutil.GVKForObject(into, w.scheme)
-	if err != nil {
-		return err
-	}
-	o, err := w.find(ctx, gvk, key)
-	if err != nil {
-		return err
-	}
-	return assign(into, o)
-}
-
-// find returns the object as it is in this world, which nobody may change, or a
-// NotFound error.
-func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (client.Object, error) {
-	id := identity{gvk.GroupKind(), key}
-	o, ok := w.written[id]
-	if !ok {
-		var err error
-		if o, err = w.base(ctx, gvk, id); err != nil {
-			return nil, err
-		}
-	}
-	if o == nil {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, key.Name)
-	}
-	return o, nil
-}
-
-// base returns an object as the reader gives it; nil when there is none.
-func (w *world) base(ctx context.Context, gvk schema.GroupVersionKind, id identity) (client.Object, error) {
-	if o, ok := w.read[id]; ok {
-		return o, nil
-	}
-	o, err := blank(w.scheme, gvk)
+	b, err := inmemory.NewBuilder(ctx, scheme)
 	if err != nil {
 		return nil, err
 	}
-	switch err := w.reader.Get(ctx, id.ObjectKey, o); {
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-		o = nil
-	case err != nil:
-		return nil, fmt.Errorf("read %s: %w", id.object(), err)
-	}
-	w.read[id] = o
-	return o, nil
+	w.Client = b.WithObjectTracker(w.store).WithReturnManagedFields().WithInterceptorFuncs(interceptor.Funcs{
+		Get: w.get, List: w.list, Create: w.create, Update: w.update, Apply: w.apply,
+		Patch: w.patch, SubResourcePatch: w.patchStatus, Delete: w.delete,
+	}).Build()
+	return w, nil
 }
 
-// List implements client.Reader.
-func (w *world) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+// schemas know the fields of Kubernetes' own kinds, so that each has its manager, and guess
+// those of others.
+type schemas struct {
+	managedfields.TypeConverter
+	known managedfields.TypeConverter
+}
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (s schemas) ObjectToTyped(o runtime.Object, options ...structured.ValidationOptions) (*structured.TypedValue, error) {
+	if v, err := s.known.ObjectToTyped(o, options...); err == nil {
+		return v, nil
+	}
+	return s.TypeConverter.ObjectToTyped(o, options...)
+}
+
+// get reads an object into the store, and from there.
+func (w *world) get(ctx context.Context, store client.WithWatch, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	gvk, err := apiutil.GVKForObject(into, w.scheme)
+	if err == nil {
+		err = w.fetch(ctx, gvk, identity{gvk.GroupKind(), key})
+	}
+	if err != nil {
+		return err
+	}
+	return store.Get(ctx, key, into)
+}
+
+// find returns the object as it is in this world; nil when there is none.
+func (w *world) find(ctx context.Context, gvk schema.GroupVersionKind, key client.ObjectKey) (client.Object, error) {
+	if err := w.fetch(ctx, gvk, identity{gvk.GroupKind(), key}); err != nil {
+		return nil, err
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	o, err := w.store.Get(resource, key.Namespace, key.Name)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	out, ok := o.(client.Object)
+	if !ok {
+		return nil, fmt.Errorf("%T is not an object", o)
+	}
+	return out, nil
+}
+
+// current returns an object as it is now, as far as anybody has asked for it; nil when there is
+// none. Nobody may change it.
+func (w *world) current(id identity) client.Object {
+	if o, ok := w.written[id]; ok {
+		return o
+	}
+	return w.read[id]
+}
+
+// all returns the objects of a kind without a namespace, by name. Nobody may change them.
+func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind) ([]client.Object, error) {
+	if err := w.fetchList(ctx, gvk, "", nil); err != nil {
+		return nil, err
+	}
+	var all []client.Object
+	for id := range w.read { // What was written was read before.
+		if o := w.current(id); o != nil && id.GroupKind == gvk.GroupKind() {
+			all = append(all, o)
+		}
+	}
+	slices.SortFunc(all, func(a, b client.Object) int { return cmp.Compare(a.GetName(), b.GetName()) })
+	return all, nil
+}
+
+// fetch reads an object into the store, once.
+func (w *world) fetch(ctx context.Context, gvk schema.GroupVersionKind, id identity) error {
+	if _, ok := w.read[id]; ok {
+		return nil
+	}
+	o, err := blank(w.scheme, gvk)
+	if err != nil {
+		return err
+	}
+	switch err := w.reader.Get(ctx, id.ObjectKey, o); {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		w.read[id] = nil
+		return nil
+	case err != nil:
+		return fmt.Errorf("read %s: %w", id.object(), err)
+	}
+	w.read[id] = o
+	return w.store.Add(o)
+}
+
+// list lists from the store what was read into it.
+func (w *world) list(ctx context.Context, store client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(options)
 	gvk, err := apiutil.GVKForObject(list, w.scheme)
@@ -149,45 +187,12 @@ func (w *world) List(ctx context.Context, list client.ObjectList, options ...cli
 		return err
 	}
 	gvk.Kind = strings.TrimSuffix(gvk.Kind, "List")
-	all, err := w.all(ctx, gvk, o)
-	if err != nil {
-		return err
-	}
-	out := make([]runtime.Object, 0, len(all))
-	for _, item := range all {
-		if ok, err := w.selects(gvk, item, o); err != nil {
-			return err
-		} else if ok {
-			out = append(out, itemFor(list, item))
-		}
-	}
-	return meta.SetList(list, out)
-}
-
-// all returns the objects of a kind in a namespace, by name: those that the reader
-// gives and that were not written, and those that were.
-func (w *world) all(ctx context.Context, gvk schema.GroupVersionKind, o client.ListOptions) ([]client.Object, error) {
-	var all []client.Object
 	for _, namespace := range w.within(gvk, o.Namespace) {
-		items, err := w.list(ctx, gvk, namespace, o.LabelSelector)
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range items {
-			if _, ok := w.written[identity{gvk.GroupKind(), client.ObjectKeyFromObject(item)}]; !ok {
-				all = append(all, item)
-			}
+		if err := w.fetchList(ctx, gvk, namespace, o.LabelSelector); err != nil {
+			return err
 		}
 	}
-	for id, item := range w.written {
-		if item != nil && id.GroupKind == gvk.GroupKind() && (o.Namespace == "" || o.Namespace == id.Namespace) {
-			all = append(all, item)
-		}
-	}
-	slices.SortFunc(all, func(a, b client.Object) int {
-		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
-	})
-	return all, nil
+	return store.List(ctx, list, options...)
 }
 
 // within returns the namespaces to list: where the operator sees some only, a list
@@ -199,60 +204,41 @@ func (w *world) within(gvk schema.GroupVersionKind, namespace string) []string {
 	return w.namespaces
 }
 
-// list returns what the reader lists, each list once.
-func (w *world) list(ctx context.Context, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]client.Object, error) {
+// fetchList reads into the store what the reader lists, each list once.
+func (w *world) fetchList(ctx context.Context, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) error {
 	options := []client.ListOption{client.InNamespace(namespace)}
 	key := gvk.Kind + "/" + namespace
 	if selector != nil {
 		options = append(options, client.MatchingLabelsSelector{Selector: selector})
 		key += "/" + selector.String()
 	}
-	if items, ok := w.listed[key]; ok {
-		return items, nil
+	if w.listed[key] {
+		return nil
 	}
 	list, err := blankList(w.scheme, gvk)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.reader.List(ctx, list, options...); isRollout(gvk) && (meta.IsNoMatchError(err) || apierrors.IsForbidden(err)) {
 		// Most clusters have none. Who may not list them may still ask about forks of
 		// Deployments; a Rollout that is a baseline is read by its name.
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("list objects of kind %s: %w", strings.TrimSuffix(key, "/"), err)
-	}
-	var items []client.Object
-	err = meta.EachListItem(list, func(o runtime.Object) error {
-		item, ok := o.(client.Object)
-		if !ok {
-			return fmt.Errorf("%T is not an object", o)
-		}
-		items = append(items, item)
 		return nil
-	})
-	w.listed[key] = items
-	return items, err
-}
-
-// selects reports whether labels and indexes of an object are those that are asked
-// for.
-func (w *world) selects(gvk schema.GroupVersionKind, item client.Object, o client.ListOptions) (bool, error) {
-	if o.LabelSelector != nil && !o.LabelSelector.Matches(labels.Set(item.GetLabels())) {
-		return false, nil
+	} else if err != nil {
+		return fmt.Errorf("list objects of kind %s: %w", strings.TrimSuffix(key, "/"), err)
 	}
-	if o.FieldSelector == nil {
-		return true, nil
-	}
-	for _, r := range o.FieldSelector.Requirements() {
-		extract, ok := w.indexes[gvk.GroupKind()][r.Field]
+	w.listed[key] = true
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		o, ok := item.(client.Object)
 		if !ok {
-			return false, fmt.Errorf("there is no index %s of %s", r.Field, gvk.Kind)
+			return fmt.Errorf("%T is not an object", item)
 		}
-		if !slices.Contains(extract(item), r.Value) {
-			return false, nil
+		id := identity{gvk.GroupKind(), client.ObjectKeyFromObject(o)}
+		if _, ok := w.read[id]; ok {
+			return nil
 		}
-	}
-	return true, nil
+		w.read[id] = o
+		return w.store.Add(o)
+	})
 }
 
 // name names an object for messages.
@@ -296,41 +282,6 @@ func empty[T any](scheme *runtime.Scheme, gvk schema.GroupVersionKind) (T, error
 		return out, fmt.Errorf("%T is no %T", made, new(T))
 	}
 	return out, nil
-}
-
-// assign makes into a copy of an object, or of its metadata when that is all
-// that into can hold.
-func assign(into, o client.Object) error {
-	if m, ok := into.(*metav1.PartialObjectMetadata); ok {
-		itemMetadata(o).DeepCopyInto(m)
-		return nil
-	}
-	to, from := reflect.ValueOf(into).Elem(), reflect.ValueOf(o.DeepCopyObject()).Elem()
-	if to.Type() != from.Type() {
-		return fmt.Errorf("a %T was asked for, and it is a %T", into, o)
-	}
-	to.Set(from)
-	return nil
-}
-
-// itemFor returns a copy of an object as an item of the list.
-func itemFor(list client.ObjectList, o client.Object) runtime.Object {
-	if _, ok := list.(*metav1.PartialObjectMetadataList); ok {
-		return itemMetadata(o).DeepCopy()
-	}
-	return o.DeepCopyObject()
-}
-
-// itemMetadata returns the metadata of an object, which are not copied.
-func itemMetadata(o client.Object) *metav1.PartialObjectMetadata {
-	m := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		Name: o.GetName(), Namespace: o.GetNamespace(), UID: o.GetUID(), Generation: o.GetGeneration(),
-		ResourceVersion: o.GetResourceVersion(), CreationTimestamp: o.GetCreationTimestamp(),
-		DeletionTimestamp: o.GetDeletionTimestamp(), Labels: o.GetLabels(), Annotations: o.GetAnnotations(),
-		OwnerReferences: o.GetOwnerReferences(), Finalizers: o.GetFinalizers(), ManagedFields: o.GetManagedFields(),
-	}}
-	m.SetGroupVersionKind(o.GetObjectKind().GroupVersionKind())
-	return m
 }
 
 // kindOf returns the kind of an object, or why it cannot be asked about.

@@ -17,14 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/inmemory"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
@@ -62,15 +61,6 @@ type world struct {
 	controllers map[string]controller.Controller
 }
 
-// fakeIndexer makes the indexes of a fake client.
-type fakeIndexer struct{ builder *fake.ClientBuilder }
-
-// IndexField implements client.FieldIndexer.
-func (f fakeIndexer) IndexField(_ context.Context, o client.Object, field string, extract client.IndexerFunc) error {
-	f.builder.WithIndex(o, field, extract)
-	return nil
-}
-
 // newWorld returns a world with these objects; those that no decoder takes are left
 // out, which is what the API server does with them.
 func newWorld(objects []document) (*world, error) {
@@ -78,15 +68,9 @@ func newWorld(objects []document) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme)
-	if err := kinds.AddIndexes(context.Background(), fakeIndexer{builder}); err != nil {
+	builder, err := inmemory.NewBuilder(context.Background(), scheme)
+	if err != nil {
 		return nil, err
-	}
-	for name, extract := range kinds.RolloutIndexes() {
-		builder.WithIndex(baseline.NewRollout(), name, extract)
-	}
-	for _, kind := range crdv1.Kinds() {
-		builder.WithStatusSubresource(kind.New())
 	}
 	for _, d := range objects {
 		if o, ok := decode(scheme, d); ok {
