@@ -10,7 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/sandbox"
 )
 
@@ -44,7 +44,7 @@ type Input struct {
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
 	// Powers are those that patches of everybody may add.
-	Powers fork.Powers
+	Powers power.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
 	// GivenUp reports whether nobody waits for the Decision any more, which is worth nothing

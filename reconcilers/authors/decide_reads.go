@@ -7,6 +7,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // reads looks at what the patches of a fork have it read, and how many pods they ask for.
@@ -27,7 +28,7 @@ func (d *deciding) reads(w *crdv1.ForkedWorkload, ref crdv1.ObjectRef, ofSandbox
 		return
 	}
 	d.pods += int64(max(wishes.Replicas, 0))
-	own := map[fork.Read]bool{}
+	own := map[power.Read]bool{}
 	if ofSandbox {
 		own = plan.Outputs()
 	}
@@ -50,7 +51,7 @@ func (d *deciding) readsAnything(ref crdv1.ObjectRef, ofSandbox bool, why string
 	if d.anybodyReads() {
 		return
 	}
-	for _, kind := range []string{fork.KindSecret, fork.KindConfigMap, fork.KindClaim} {
+	for _, kind := range []string{power.KindSecret, power.KindConfigMap, power.KindClaim} {
 		d.want(Want{
 			Access:  Access{Verb: "get", Resource: plural(kind), Namespace: ref.Namespace},
 			Purpose: fmt.Sprintf("fork %s with patches of which nobody can say what they will read (%.300s)", baseline.Describe(ref), why),
@@ -61,7 +62,7 @@ func (d *deciding) readsAnything(ref crdv1.ObjectRef, ofSandbox bool, why string
 }
 
 // anybodyReads reports whether the operator's configuration lets everybody's patches read.
-func (d *deciding) anybodyReads() bool { return slices.Contains(d.Powers, fork.PowerSecrets) }
+func (d *deciding) anybodyReads() bool { return slices.Contains(d.Powers, power.Secrets) }
 
 // patchesOf names the field with the patches.
 func patchesOf(ofSandbox bool) string {

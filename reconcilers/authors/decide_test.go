@@ -15,7 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/authors"
 	livebaseline "switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 var update = flag.Bool("update", false, "write the document anew")
@@ -179,7 +179,7 @@ func TestWhatARefusalSays(t *testing.T) {
 func TestWhatEverybodysPatchesMayRead(t *testing.T) {
 	for _, r := range []row{forkOf("", "", volume("secret: {secretName: other}")), unsure()[0], unsure()[2]} {
 		in := inputOf(t, r.object(t, "x"))
-		in.Powers = fork.Powers{fork.PowerSecrets}
+		in.Powers = power.Powers{power.Secrets}
 		if d := authors.Decide(in); len(d.Wants) != 1 || d.Wants[0].Verb != "create" {
 			t.Errorf("it takes %v", d.Wants)
 		}

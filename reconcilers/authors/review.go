@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // Path is where the API server asks.
@@ -53,7 +53,7 @@ type Config struct {
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 	// Powers are those that patches of everybody may add.
-	Powers fork.Powers
+	Powers power.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
 	// Logger takes what goes wrong; slog.Default() when it is nil.

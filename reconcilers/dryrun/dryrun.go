@@ -20,7 +20,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/routegroup"
 )
 
@@ -54,7 +54,7 @@ type Config struct {
 	OperatorNamespace string
 	// Powers are those that patches may add, as the operator's configuration says; none
 	// when it is empty.
-	Powers fork.Powers
+	Powers power.Powers
 	// Now gives the time of facts and of objects that would be new; time.Now when
 	// it is nil.
 	Now func() time.Time

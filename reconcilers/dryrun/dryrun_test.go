@@ -26,7 +26,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // known returns the fact as text, without what a dry run cannot know: whether pods
@@ -359,7 +359,7 @@ func TestAPlanGoesByThePowersThatPatchesMayAdd(t *testing.T) {
 	c.baseline("a")
 	s := c.sandbox("dry-powers", "dry-powers-key", "a")
 	s.Spec.Customization.Patches[0].Patch = crdv1.Patch{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"spec":{"hostPID":true}}}}`)}}
-	for _, allowed := range []fork.Powers{nil, {fork.PowerHostNamespaces}} {
+	for _, allowed := range []power.Powers{nil, {power.HostNamespaces}} {
 		config := c.config()
 		config.Powers = allowed
 		p, err := dryrun.Apply(t.Context(), config, s)

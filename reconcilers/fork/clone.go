@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // Environment variables by which a fork knows for whom it runs.
@@ -29,7 +30,7 @@ type Plan struct {
 	// the name of the resource.
 	Resources map[string]crdv1.ResourceTemplateData
 	// Powers are those that patches may add. None when it is empty.
-	Powers Powers
+	Powers power.Powers
 	// AuthorAsked: the API server asks, when patches are written, whether their author may
 	// read what they name (package authors), so that reading needs no power.
 	AuthorAsked bool
@@ -219,8 +220,8 @@ func containerNames(kind string, of []corev1.Container) string {
 // added returns the names of the containers of a pod that the baseline's has not.
 func added(live, pod corev1.PodSpec) []string {
 	var out []string
-	for _, c := range containers(pod) {
-		if _, had := containerNamed(live, c.Name); !had {
+	for _, c := range power.Containers(pod) {
+		if _, had := power.ContainerNamed(live, c.Name); !had {
 			out = append(out, c.Name)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 func TestClone(t *testing.T) {
@@ -164,7 +165,7 @@ func TestTheServiceAccountIsNamedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := clone(t, fork.Plan{
-				Patches: patches(t, `[{merge: {spec: {template: {spec: `+text+`}}}}]`), Powers: fork.Powers{fork.PowerServiceAccount},
+				Patches: patches(t, `[{merge: {spec: {template: {spec: `+text+`}}}}]`), Powers: power.Powers{power.ServiceAccount},
 			}).Spec.Template.Spec
 			if got.ServiceAccountName != "b" || got.DeprecatedServiceAccount != "" {
 				t.Errorf("%q and %q", got.ServiceAccountName, got.DeprecatedServiceAccount)

@@ -4,13 +4,16 @@
 //
 //	Clone       the fork, or what is wrong with what was asked for   clone.go
 //	            what one kind does in its own way                    kind.go, deployment.go, rollout.go
-//	            patches, their variables, who may do what by them    patch.go, template.go, power*.go
+//	            patches, and who may do what by them                 patch.go, guard.go
 //	            containers that a patch misspells or adds            misspelt.go, inherit.go
 //	            what is the fork's own, and who may not know it      finish.go, labels.go, ports.go
 //	            what is left to whoever else sets it in the fork     open.go
 //	WithNotesOf what is noted on the baseline, and no change of it   notes.go
 //	Writable    the fork as server-side apply takes it               writable.go
 //	Services    the Services beside the baseline's                   service.go
+//
+// What a pod may do more than another is in package power, the variables of patches are in
+// package variables.
 //
 // # The clone
 //
@@ -52,9 +55,7 @@
 // Patches are applied with rights that their author may not have. So what comes out of
 // all of them must not have more power over nodes and accounts than the baseline has,
 // unless Plan.Powers names it: host namespaces, privileges, another service account,
-// directories of the node and the like (Power). Containers are compared by name, and
-// one that is new with one in which nothing is set; but what confines every container of
-// the baseline has to confine that one as well. What the baseline has stays.
+// directories of the node and the like (package power). What the baseline has stays.
 //
 // # Containers that a patch adds
 //
@@ -81,5 +82,5 @@
 // Everything that can be wrong here is the input of a person, so it is given
 // back as a Problem, a reason for programs and a message that says what to
 // change, and never as an error: trying again would not help. A message names fields, and
-// does not quote what stands in a patch (said.go).
+// does not quote what stands in a patch (redact.go).
 package fork

@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // annotationRestarted on a pod template is when kubectl rollout restart was last asked to
@@ -82,17 +83,9 @@ func finish(last, first *draft, live *baseline.Workload, id Identity, keep keyFi
 // the newer one would never seem to be done.
 func nameAccountOnce(fields map[string]any, pod corev1.PodSpec) {
 	delete(fields, "serviceAccount")
-	if name := account(pod); name != "" {
+	if name := power.Account(pod); name != "" {
 		fields["serviceAccountName"] = name
 	}
-}
-
-// account returns the service account of a pod; empty when it names none.
-func account(pod corev1.PodSpec) string {
-	if pod.ServiceAccountName != "" {
-		return pod.ServiceAccountName
-	}
-	return pod.DeprecatedServiceAccount
 }
 
 // ownLabels returns the labels without those of the baseline. A label that a

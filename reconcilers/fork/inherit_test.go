@@ -11,6 +11,7 @@ import (
 
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // hotrod returns a Deployment of the demonstration, all of whose containers are confined.
@@ -155,13 +156,13 @@ func TestAnAddedContainerDoesNotInheritWhatItMayLeaveOut(t *testing.T) {
 	privileges.SeccompProfile, privileges.SELinuxOptions, privileges.AppArmorProfile = nil, nil, nil
 	tests := []struct {
 		name   string
-		powers fork.Powers
+		powers power.Powers
 		want   *corev1.SecurityContext
 	}{
-		{"another power is allowed", fork.Powers{fork.PowerHostPath}, &hard},
-		{"confinement is", fork.Powers{fork.PowerConfinement}, profiles},
-		{"profiles are", fork.Powers{fork.PowerSecurityProfiles}, privileges},
-		{"both are", fork.Powers{fork.PowerSecurityProfiles, fork.PowerConfinement}, nil},
+		{"another power is allowed", power.Powers{power.HostPath}, &hard},
+		{"confinement is", power.Powers{power.Confinement}, profiles},
+		{"profiles are", power.Powers{power.SecurityProfiles}, privileges},
+		{"both are", power.Powers{power.SecurityProfiles, power.Confinement}, nil},
 	}
 	for _, s := range subjects() {
 		live := s.live(t, func(p *corev1.PodTemplateSpec) {

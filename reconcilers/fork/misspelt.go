@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/routeserver/spelling"
 )
 
@@ -29,15 +30,15 @@ const (
 // or JSON patch adds one on purpose.
 func checkNames(form string, before, next corev1.PodSpec, here patchPlace) *Problem {
 	var names []string
-	for _, c := range containers(before) {
+	for _, c := range power.Containers(before) {
 		names = append(names, c.Name)
 	}
-	for _, c := range containers(next) {
+	for _, c := range power.Containers(next) {
 		if slices.Contains(names, c.Name) || c.Image != "" && form != formStrategic {
 			continue
 		}
 		meant := slices.IndexFunc(names, func(name string) bool {
-			_, stays := containerNamed(next, name)
+			_, stays := power.ContainerNamed(next, name)
 			return stays && isMisspelt(c.Name, name)
 		})
 		switch {

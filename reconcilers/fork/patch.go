@@ -2,13 +2,16 @@ package fork
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork/variables"
 )
 
 // maxDocument is the size in bytes up to which a patched workload, and a patch with
@@ -42,7 +45,7 @@ func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	if !patch.Template || form.name == "" {
 		return form, nil
 	}
-	if form.content, err = substitute(form, variablesOf(plan)); err != nil {
+	if form.content, err = variablesOf(plan).Substitute(form.content, form.name == formJSON, maxDocument); err != nil {
 		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is a template, and %v", here, form.name, err)
 	}
 	return form, nil
@@ -149,3 +152,21 @@ func isObject(content []byte) error {
 
 // encode returns a workload as the document that patches are applied to.
 func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields) }
+
+// defaultOutputKind is the kind of the object with a resource's outputs when the
+// resource does not say.
+const defaultOutputKind = "Secret"
+
+// variablesOf returns what templates of a plan may name. What is empty is not known.
+func variablesOf(plan Plan) variables.Values {
+	known := variables.Values{
+		".sandbox.name":       plan.Identity.SandboxName,
+		".sandbox.routingKey": plan.Identity.RoutingKey,
+	}
+	for name, r := range plan.Resources {
+		prefix := ".resources." + name
+		known[prefix+".name"], known[prefix+".objectName"], known[prefix+".outputKind"] = r.Name, r.ObjectName, cmp.Or(r.OutputKind, defaultOutputKind)
+	}
+	maps.DeleteFunc(known, func(_, text string) bool { return text == "" })
+	return known
+}

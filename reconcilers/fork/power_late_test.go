@@ -10,11 +10,12 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // waysToRead are all fields of a pod by which it gets the content of an object.
 func waysToRead() []wayToPower {
-	const power = fork.PowerSecrets
+	const secrets = power.Secrets
 	named := corev1.LocalObjectReference{Name: "other"}
 	projected := func(s corev1.VolumeProjection) func(*corev1.PodTemplateSpec) {
 		return volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{s}}})
@@ -25,28 +26,28 @@ func waysToRead() []wayToPower {
 		}
 	}
 	return []wayToPower{
-		{"a Secret as volume", power, "volumes[v] (Secret other)", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}})},
-		{"a ConfigMap as volume", power, "volumes[v] (ConfigMap other)", volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named}})},
-		{"a claim", power, "(PersistentVolumeClaim other)", volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "other"}})},
-		{"a projected Secret", power, "projected (Secret other)", projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named}})},
-		{"a projected ConfigMap", power, "projected (ConfigMap other)", projected(corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named}})},
-		{"a variable of a Secret", power, "env[V] (Secret other)", variable(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named, Key: "k", Optional: ref(true)}})},
-		{"a variable of a ConfigMap", power, "env[V] (ConfigMap other)", variable(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named, Key: "k"}})},
-		{"all variables of a Secret", power, "envFrom (Secret other)", func(p *corev1.PodTemplateSpec) {
+		{"a Secret as volume", secrets, "volumes[v] (Secret other)", volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "other"}})},
+		{"a ConfigMap as volume", secrets, "volumes[v] (ConfigMap other)", volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: named}})},
+		{"a claim", secrets, "(PersistentVolumeClaim other)", volume(corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "other"}})},
+		{"a projected Secret", secrets, "projected (Secret other)", projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named}})},
+		{"a projected ConfigMap", secrets, "projected (ConfigMap other)", projected(corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named}})},
+		{"a variable of a Secret", secrets, "env[V] (Secret other)", variable(corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: named, Key: "k", Optional: ref(true)}})},
+		{"a variable of a ConfigMap", secrets, "env[V] (ConfigMap other)", variable(corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named, Key: "k"}})},
+		{"all variables of a Secret", secrets, "envFrom (Secret other)", func(p *corev1.PodTemplateSpec) {
 			main(p).EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: named}}}
 		}},
-		{"all variables of a ConfigMap for an init container", power, "initContainers[init].envFrom (ConfigMap other)", func(p *corev1.PodTemplateSpec) {
+		{"all variables of a ConfigMap for an init container", secrets, "initContainers[init].envFrom (ConfigMap other)", func(p *corev1.PodTemplateSpec) {
 			p.Spec.InitContainers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named}}}
 		}},
-		{"a Secret to pull images with", power, "imagePullSecrets (Secret other)", func(p *corev1.PodTemplateSpec) {
+		{"a Secret to pull images with", secrets, "imagePullSecrets (Secret other)", func(p *corev1.PodTemplateSpec) {
 			p.Spec.ImagePullSecrets = append(p.Spec.ImagePullSecrets, named)
 		}},
-		{"a copy of a claim", power, "dataSource (PersistentVolumeClaim other)", volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
+		{"a copy of a claim", secrets, "dataSource (PersistentVolumeClaim other)", volume(corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{
 			VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{Spec: corev1.PersistentVolumeClaimSpec{
 				DataSource: &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"},
 			}},
 		}})},
-		{"a device", fork.PowerResourceClaims, "resourceClaims[gpu]", func(p *corev1.PodTemplateSpec) {
+		{"a device", power.ResourceClaims, "resourceClaims[gpu]", func(p *corev1.PodTemplateSpec) {
 			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ref("theirs")}}
 		}},
 	}
@@ -58,7 +59,7 @@ type latePatch struct {
 	name   string
 	base   func(*corev1.PodTemplateSpec)
 	patch  string
-	power  fork.Power // Empty: it is allowed.
+	power  power.Power // Empty: it is allowed.
 	naming string
 }
 
@@ -76,7 +77,7 @@ func latePatches() []latePatch {
 	user := func(id int64) func(*corev1.PodTemplateSpec) {
 		return func(p *corev1.PodTemplateSpec) { podContext(p).RunAsUser = ref(id) }
 	}
-	const programs, root = fork.PowerNodePrograms, fork.PowerRoot
+	const programs, root = power.NodePrograms, power.Root
 	return []latePatch{
 		{"another image where nothing of the node is in reach", func(*corev1.PodTemplateSpec) {}, to(`{name: main, image: "evil:1"}`), "", ""},
 		{"another image of a privileged container", privilegedMain, to(`{name: main, image: "evil:1"}`), programs, "containers[main] (its image or commands)"},
@@ -116,7 +117,7 @@ func TestWhatRunsWithTheNodeInReachAndAsRoot(t *testing.T) {
 				t.Fatalf("not refused: %+v", got)
 			}
 			mustContain(t, problem.Message, tt.naming, "sandboxes.patches.allow: ["+string(tt.power)+"]")
-			plan.Powers = fork.Powers{tt.power}
+			plan.Powers = power.Powers{tt.power}
 			made, problem := fork.Clone(live, plan)
 			if problem != nil {
 				t.Fatal(problem.Message)
@@ -126,7 +127,7 @@ func TestWhatRunsWithTheNodeInReachAndAsRoot(t *testing.T) {
 			if _, problem := fork.Clone(live, plan); problem != nil {
 				t.Errorf("a fork that runs does not go on: %s", problem.Message)
 			}
-			if tt.power == fork.PowerNodePrograms {
+			if tt.power == power.NodePrograms {
 				plan.Patches = append(plan.Patches, patches(t, `[{strategic: {spec: {template: {spec: {containers: [{name: main, image: "worse:1"}, {name: new, image: "worse:1"}]}}}}}]`)...)
 				if _, problem := fork.Clone(live, plan); problem == nil {
 					t.Error("a fork that runs may run something else now")
@@ -158,11 +159,11 @@ func TestWhatAResourceGivesIsNotBelieved(t *testing.T) {
 	mustContain(t, refusal(t, plan).Message, "(Secret sb-db)", "[secrets]")
 	plan.AuthorAsked = true
 	clone(t, plan)
-	if !plan.Outputs()[fork.Read{Kind: fork.KindSecret, Name: "sb-db"}] {
+	if !plan.Outputs()[power.Read{Kind: power.KindSecret, Name: "sb-db"}] {
 		t.Errorf("the resources give %v", plan.Outputs())
 	}
 	plan.Resources["db"] = crdv1.ResourceTemplateData{Name: "db", ObjectName: "sb-db", OutputKind: "ConfigMap"}
-	if got := plan.Outputs(); len(got) != 1 || !got[fork.Read{Kind: fork.KindConfigMap, Name: "sb-db"}] {
+	if got := plan.Outputs(); len(got) != 1 || !got[power.Read{Kind: power.KindConfigMap, Name: "sb-db"}] {
 		t.Errorf("the resources give %v", got)
 	}
 }
@@ -182,10 +183,10 @@ func TestWishes(t *testing.T) {
 		{"what the baseline has", `[{strategic: {spec: {template: {spec: {containers: [{name: main, envFrom: [{secretRef: {name: own}}]}]}}}}}]`, fork.Wishes{Replicas: 1}},
 		{"privileges, which are for others to refuse", `[{merge: {spec: {replicas: 3, template: {spec: {hostPID: true}}}}}]`, fork.Wishes{Replicas: 3}},
 		{"one object in two places", `[{merge: {spec: {template: {spec: {imagePullSecrets: [{name: a}], volumes: [{name: v, secret: {secretName: a}}, {name: w, configMap: {name: a}}]}}}}}]`,
-			fork.Wishes{Replicas: 1, Reads: []fork.Read{{Kind: "Secret", Name: "a"}, {Kind: "ConfigMap", Name: "a"}}}},
+			fork.Wishes{Replicas: 1, Reads: []power.Read{{Kind: "Secret", Name: "a"}, {Kind: "ConfigMap", Name: "a"}}}},
 		{"what a later patch takes away", `[{merge: {spec: {template: {spec: {imagePullSecrets: [{name: a}]}}}}}, {merge: {spec: {template: {spec: {imagePullSecrets: [{name: b}]}}}}},
 			{json: [{op: remove, path: /spec/template/spec/imagePullSecrets/0}]}]`,
-			fork.Wishes{Replicas: 1, Reads: []fork.Read{{Kind: "Secret", Name: "a"}, {Kind: "Secret", Name: "b"}}}},
+			fork.Wishes{Replicas: 1, Reads: []power.Read{{Kind: "Secret", Name: "a"}, {Kind: "Secret", Name: "b"}}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,10 +216,10 @@ func TestWishesAreWhatIsRefused(t *testing.T) {
 			if problem != nil {
 				t.Fatal(problem.Message)
 			}
-			plan.Powers = fork.AllPowers()[:len(fork.AllPowers())-4]
+			plan.Powers = power.All()[:len(power.All())-4]
 			_, refused := fork.Clone(without, plan)
-			reads := refused != nil && strings.Contains(refused.Message, string(fork.PowerSecrets))
-			if (len(wishes.Reads) > 0) != reads || (way.power == fork.PowerSecrets) && !reads {
+			reads := refused != nil && strings.Contains(refused.Message, string(power.Secrets))
+			if (len(wishes.Reads) > 0) != reads || (way.power == power.Secrets) && !reads {
 				t.Errorf("%s by a %s patch wishes for %v, and is refused for that: %t", way.name, form, wishes.Reads, reads)
 			}
 		}

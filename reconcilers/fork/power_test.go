@@ -13,12 +13,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // wayToPower is one way in which a pod comes to power, on top of podWithEverything.
 type wayToPower struct {
 	name  string
-	power fork.Power
+	power power.Power
 	path  string // A part of the path that the refusal names.
 	give  func(*corev1.PodTemplateSpec)
 }
@@ -54,61 +55,61 @@ func ref[T any](v T) *T { return &v }
 // waysToPower are all that we know of, in pods and in containers of all kinds.
 func waysToPower() []wayToPower {
 	ways := []wayToPower{
-		{"the network of the node", fork.PowerHostNamespaces, "hostNetwork", func(p *corev1.PodTemplateSpec) { p.Spec.HostNetwork = true }},
-		{"the processes of the node", fork.PowerHostNamespaces, "hostPID", func(p *corev1.PodTemplateSpec) { p.Spec.HostPID = true }},
-		{"the IPC of the node", fork.PowerHostNamespaces, "hostIPC", func(p *corev1.PodTemplateSpec) { p.Spec.HostIPC = true }},
-		{"the users of the node", fork.PowerHostNamespaces, "hostUsers", func(p *corev1.PodTemplateSpec) { p.Spec.HostUsers = ref(true) }},
-		{"another service account", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "admin" }},
-		{"another service account by the older field", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) {
+		{"the network of the node", power.HostNamespaces, "hostNetwork", func(p *corev1.PodTemplateSpec) { p.Spec.HostNetwork = true }},
+		{"the processes of the node", power.HostNamespaces, "hostPID", func(p *corev1.PodTemplateSpec) { p.Spec.HostPID = true }},
+		{"the IPC of the node", power.HostNamespaces, "hostIPC", func(p *corev1.PodTemplateSpec) { p.Spec.HostIPC = true }},
+		{"the users of the node", power.HostNamespaces, "hostUsers", func(p *corev1.PodTemplateSpec) { p.Spec.HostUsers = ref(true) }},
+		{"another service account", power.ServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "admin" }},
+		{"another service account by the older field", power.ServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) {
 			p.Spec.ServiceAccountName, p.Spec.DeprecatedServiceAccount = "", "admin"
 		}},
-		{"the service account that all have who name none", fork.PowerServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "" }},
-		{"the token of its service account", fork.PowerServiceAccount, "automountServiceAccountToken", func(p *corev1.PodTemplateSpec) {
+		{"the service account that all have who name none", power.ServiceAccount, "serviceAccountName", func(p *corev1.PodTemplateSpec) { p.Spec.ServiceAccountName = "" }},
+		{"the token of its service account", power.ServiceAccount, "automountServiceAccountToken", func(p *corev1.PodTemplateSpec) {
 			p.Spec.AutomountServiceAccountToken = ref(true)
 		}},
-		{"a token for somebody else", fork.PowerServiceAccount, "serviceAccountToken", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		{"a token for somebody else", power.ServiceAccount, "serviceAccountToken", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: "vault", Path: "t"}}},
 		}})},
-		{"a certificate of its service account", fork.PowerServiceAccount, "podCertificate", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		{"a certificate of its service account", power.ServiceAccount, "podCertificate", volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: "a.b/c", KeyType: "ED25519"}}},
 		}})},
-		{"a Windows account", fork.PowerServiceAccount, "gmsaCredentialSpecName", func(p *corev1.PodTemplateSpec) {
+		{"a Windows account", power.ServiceAccount, "gmsaCredentialSpecName", func(p *corev1.PodTemplateSpec) {
 			podContext(p).WindowsOptions = &corev1.WindowsSecurityContextOptions{GMSACredentialSpecName: ref("admin")}
 		}},
-		{"a node", fork.PowerNodeName, "nodeName", func(p *corev1.PodTemplateSpec) { p.Spec.NodeName = "control-plane" }},
-		{"another runtime", fork.PowerRuntimeClass, "runtimeClassName", func(p *corev1.PodTemplateSpec) { p.Spec.RuntimeClassName = ref("runc") }},
-		{"the priority of the cluster by name", fork.PowerPriority, "priorityClassName", func(p *corev1.PodTemplateSpec) {
+		{"a node", power.NodeName, "nodeName", func(p *corev1.PodTemplateSpec) { p.Spec.NodeName = "control-plane" }},
+		{"another runtime", power.RuntimeClass, "runtimeClassName", func(p *corev1.PodTemplateSpec) { p.Spec.RuntimeClassName = ref("runc") }},
+		{"the priority of the cluster by name", power.Priority, "priorityClassName", func(p *corev1.PodTemplateSpec) {
 			p.Spec.PriorityClassName = "system-node-critical"
 		}},
-		{"the priority of the cluster by number", fork.PowerPriority, "priority", func(p *corev1.PodTemplateSpec) { p.Spec.Priority = ref(int32(2000001000)) }},
-		{"a setting of the kernel", fork.PowerSysctls, "sysctls[kernel.msgmax]", func(p *corev1.PodTemplateSpec) {
+		{"the priority of the cluster by number", power.Priority, "priority", func(p *corev1.PodTemplateSpec) { p.Spec.Priority = ref(int32(2000001000)) }},
+		{"a setting of the kernel", power.Sysctls, "sysctls[kernel.msgmax]", func(p *corev1.PodTemplateSpec) {
 			podContext(p).Sysctls = []corev1.Sysctl{{Name: "kernel.msgmax", Value: "65536"}}
 		}},
-		{"a setting of the kernel by annotation", fork.PowerSysctls, "unsafe-sysctls", func(p *corev1.PodTemplateSpec) {
+		{"a setting of the kernel by annotation", power.Sysctls, "unsafe-sysctls", func(p *corev1.PodTemplateSpec) {
 			p.Annotations["security.alpha.kubernetes.io/unsafe-sysctls"] = "kernel.msgmax=1"
 		}},
-		{"no seccomp for the pod", fork.PowerSecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
+		{"no seccomp for the pod", power.SecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
 			podContext(p).SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 		}},
-		{"no word about seccomp where the baseline has one", fork.PowerSecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
+		{"no word about seccomp where the baseline has one", power.SecurityProfiles, "securityContext.seccompProfile", func(p *corev1.PodTemplateSpec) {
 			podContext(p).SeccompProfile = nil
 		}},
-		{"no AppArmor for the pod", fork.PowerSecurityProfiles, "securityContext.appArmorProfile", func(p *corev1.PodTemplateSpec) {
+		{"no AppArmor for the pod", power.SecurityProfiles, "securityContext.appArmorProfile", func(p *corev1.PodTemplateSpec) {
 			podContext(p).AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 		}},
-		{"no AppArmor by annotation", fork.PowerSecurityProfiles, "container.apparmor", func(p *corev1.PodTemplateSpec) {
+		{"no AppArmor by annotation", power.SecurityProfiles, "container.apparmor", func(p *corev1.PodTemplateSpec) {
 			p.Annotations["container.apparmor.security.beta.kubernetes.io/main"] = "unconfined"
 		}},
-		{"no seccomp by annotation", fork.PowerSecurityProfiles, "seccomp.security.alpha", func(p *corev1.PodTemplateSpec) {
+		{"no seccomp by annotation", power.SecurityProfiles, "seccomp.security.alpha", func(p *corev1.PodTemplateSpec) {
 			p.Annotations["seccomp.security.alpha.kubernetes.io/pod"] = "unconfined"
 		}},
-		{"another SELinux type for the pod", fork.PowerSecurityProfiles, "securityContext.seLinuxOptions", func(p *corev1.PodTemplateSpec) {
+		{"another SELinux type for the pod", power.SecurityProfiles, "securityContext.seLinuxOptions", func(p *corev1.PodTemplateSpec) {
 			podContext(p).SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
 		}},
-		{"processes of a Windows node for the pod", fork.PowerPrivileged, "windowsOptions.hostProcess", func(p *corev1.PodTemplateSpec) {
+		{"processes of a Windows node for the pod", power.Privileged, "windowsOptions.hostProcess", func(p *corev1.PodTemplateSpec) {
 			podContext(p).WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: ref(true)}
 		}},
-		{"a directory of the node", fork.PowerHostPath, "volumes[v]", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
+		{"a directory of the node", power.HostPath, "volumes[v]", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}})},
 	}
 	ways = append(ways, waysByVolumes()...)
 	ways = append(ways, waysByMounts()...)
@@ -152,7 +153,7 @@ func waysByVolumes() []wayToPower {
 		"scaleIO":              {ScaleIO: &corev1.ScaleIOVolumeSource{Gateway: "g", System: "s", SecretRef: &corev1.LocalObjectReference{Name: "s"}, VolumeName: "v"}},
 		"storageos":            {StorageOS: &corev1.StorageOSVolumeSource{VolumeName: "v"}},
 	} {
-		ways = append(ways, wayToPower{"a volume of kind " + name, fork.PowerVolumes, "volumes[v]", volume(source)})
+		ways = append(ways, wayToPower{"a volume of kind " + name, power.Volumes, "volumes[v]", volume(source)})
 	}
 	return ways
 }
@@ -166,13 +167,13 @@ func waysByMounts() []wayToPower {
 		}
 	}
 	return []wayToPower{
-		{"to write what was only read", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{SubPath: "app"})},
-		{"to read another part", fork.PowerHostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{ReadOnly: true})},
-		{"to read it as root", fork.PowerHostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) { context(p).RunAsUser = ref(int64(0)) }},
-		{"to read it with the group of others", fork.PowerHostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) {
+		{"to write what was only read", power.HostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{SubPath: "app"})},
+		{"to read another part", power.HostPath, "containers[cache].volumeMounts[/more]", mount(corev1.VolumeMount{ReadOnly: true})},
+		{"to read it as root", power.HostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) { context(p).RunAsUser = ref(int64(0)) }},
+		{"to read it with the group of others", power.HostPath, "(the user at volume logs)", func(p *corev1.PodTemplateSpec) {
 			podContext(p).SupplementalGroups = []int64{999}
 		}},
-		{"to see what is mounted later", fork.PowerHostPath, "containers[cache].volumeMounts[/more]",
+		{"to see what is mounted later", power.HostPath, "containers[cache].volumeMounts[/more]",
 			mount(corev1.VolumeMount{ReadOnly: true, SubPath: "app", MountPropagation: ref(corev1.MountPropagationHostToContainer)})},
 	}
 }
@@ -184,15 +185,15 @@ func waysOutOfConfinement() []wayToPower {
 		return func(p *corev1.PodTemplateSpec) { give(contextOf(&p.Spec.Containers[2])) }
 	}
 	return []wayToPower{
-		{"no word about the escalation of privileges", fork.PowerConfinement, "leaving out spec.template.spec.containers[strict].securityContext.allowPrivilegeEscalation",
+		{"no word about the escalation of privileges", power.Confinement, "leaving out spec.template.spec.containers[strict].securityContext.allowPrivilegeEscalation",
 			strict(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = nil })},
-		{"the capabilities that were dropped", fork.PowerConfinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) { s.Capabilities = nil })},
-		{"all capabilities but some that are dropped", fork.PowerConfinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) {
+		{"the capabilities that were dropped", power.Confinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) { s.Capabilities = nil })},
+		{"all capabilities but some that are dropped", power.Confinement, "capabilities.drop[ALL]", strict(func(s *corev1.SecurityContext) {
 			s.Capabilities = &corev1.Capabilities{Drop: []corev1.Capability{"NET_RAW"}}
 		})},
-		{"the users that it had not", fork.PowerConfinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot = nil })},
-		{"root by its number", fork.PowerConfinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot, s.RunAsUser = ref(false), ref(int64(0)) })},
-		{"nothing of what confines it", fork.PowerConfinement, "containers[strict]", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[2].SecurityContext = nil }},
+		{"the users that it had not", power.Confinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot = nil })},
+		{"root by its number", power.Confinement, "runAsNonRoot", strict(func(s *corev1.SecurityContext) { s.RunAsNonRoot, s.RunAsUser = ref(false), ref(int64(0)) })},
+		{"nothing of what confines it", power.Confinement, "containers[strict]", func(p *corev1.PodTemplateSpec) { p.Spec.Containers[2].SecurityContext = nil }},
 	}
 }
 
@@ -202,47 +203,47 @@ func waysOfContainers(path string, of func(*corev1.PodTemplateSpec) *corev1.Cont
 		return func(p *corev1.PodTemplateSpec) { give(contextOf(of(p))) }
 	}
 	ways := []wayToPower{
-		{"privileged", fork.PowerPrivileged, ".privileged", set(func(s *corev1.SecurityContext) { s.Privileged = ref(true) })},
-		{"allowPrivilegeEscalation", fork.PowerPrivileged, ".allowPrivilegeEscalation", set(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = ref(true) })},
-		{"an unmasked /proc", fork.PowerPrivileged, ".procMount", set(func(s *corev1.SecurityContext) { s.ProcMount = ref(corev1.UnmaskedProcMount) })},
-		{"processes of a Windows node", fork.PowerPrivileged, ".hostProcess", set(func(s *corev1.SecurityContext) {
+		{"privileged", power.Privileged, ".privileged", set(func(s *corev1.SecurityContext) { s.Privileged = ref(true) })},
+		{"allowPrivilegeEscalation", power.Privileged, ".allowPrivilegeEscalation", set(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = ref(true) })},
+		{"an unmasked /proc", power.Privileged, ".procMount", set(func(s *corev1.SecurityContext) { s.ProcMount = ref(corev1.UnmaskedProcMount) })},
+		{"processes of a Windows node", power.Privileged, ".hostProcess", set(func(s *corev1.SecurityContext) {
 			s.WindowsOptions = &corev1.WindowsSecurityContextOptions{HostProcess: ref(true)}
 		})},
-		{"a Windows account written out", fork.PowerServiceAccount, ".gmsaCredentialSpec", set(func(s *corev1.SecurityContext) {
+		{"a Windows account written out", power.ServiceAccount, ".gmsaCredentialSpec", set(func(s *corev1.SecurityContext) {
 			s.WindowsOptions = &corev1.WindowsSecurityContextOptions{GMSACredentialSpec: ref("{}")}
 		})},
-		{"a capability", fork.PowerCapabilities, "capabilities.add[SYS_ADMIN]", set(func(s *corev1.SecurityContext) {
+		{"a capability", power.Capabilities, "capabilities.add[SYS_ADMIN]", set(func(s *corev1.SecurityContext) {
 			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}
 		})},
-		{"a capability as the kernel writes it", fork.PowerCapabilities, "capabilities.add[NET_ADMIN]", set(func(s *corev1.SecurityContext) {
+		{"a capability as the kernel writes it", power.Capabilities, "capabilities.add[NET_ADMIN]", set(func(s *corev1.SecurityContext) {
 			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"cap_net_admin"}}
 		})},
-		{"all capabilities", fork.PowerCapabilities, "capabilities.add[ALL]", set(func(s *corev1.SecurityContext) {
+		{"all capabilities", power.Capabilities, "capabilities.add[ALL]", set(func(s *corev1.SecurityContext) {
 			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"ALL"}}
 		})},
-		{"no seccomp", fork.PowerSecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
+		{"no seccomp", power.SecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
 			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeUnconfined}
 		})},
-		{"a seccomp profile of the node", fork.PowerSecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
+		{"a seccomp profile of the node", power.SecurityProfiles, ".seccompProfile", set(func(s *corev1.SecurityContext) {
 			s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost, LocalhostProfile: ref("all.json")}
 		})},
-		{"no AppArmor", fork.PowerSecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
+		{"no AppArmor", power.SecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
 			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 		})},
-		{"an AppArmor profile of the node", fork.PowerSecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
+		{"an AppArmor profile of the node", power.SecurityProfiles, ".appArmorProfile", set(func(s *corev1.SecurityContext) {
 			s.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeLocalhost, LocalhostProfile: ref("all")}
 		})},
-		{"another SELinux label", fork.PowerSecurityProfiles, ".seLinuxOptions", set(func(s *corev1.SecurityContext) {
+		{"another SELinux label", power.SecurityProfiles, ".seLinuxOptions", set(func(s *corev1.SecurityContext) {
 			s.SELinuxOptions = &corev1.SELinuxOptions{User: "system_u"}
 		})},
-		{"a port of the node", fork.PowerHostPorts, ".ports.hostPort", func(p *corev1.PodTemplateSpec) {
+		{"a port of the node", power.HostPorts, ".ports.hostPort", func(p *corev1.PodTemplateSpec) {
 			c := of(p)
 			c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: 7070, HostPort: 7070})
 		}},
-		{"a probe of another host", fork.PowerProbeHosts, "host 169.254.169.254", func(p *corev1.PodTemplateSpec) {
+		{"a probe of another host", power.ProbeHosts, "host 169.254.169.254", func(p *corev1.PodTemplateSpec) {
 			of(p).LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Host: "169.254.169.254"}}}
 		}},
-		{"a hook to another host", fork.PowerProbeHosts, "host 10.0.0.1", func(p *corev1.PodTemplateSpec) {
+		{"a hook to another host", power.ProbeHosts, "host 10.0.0.1", func(p *corev1.PodTemplateSpec) {
 			of(p).Lifecycle = &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{TCPSocket: &corev1.TCPSocketAction{Host: "10.0.0.1"}}}
 		}},
 	}
@@ -335,7 +336,7 @@ func operations(list ...string) crdv1.Patch {
 
 // images lets patches have another image where the baseline mounts a directory of the node,
 // as it does here.
-var images = fork.Powers{fork.PowerNodePrograms}
+var images = power.Powers{power.NodePrograms}
 
 func TestNoPatchGivesPower(t *testing.T) {
 	for _, s := range subjects() {
@@ -361,7 +362,7 @@ func TestNoPatchGivesPower(t *testing.T) {
 // tryPower patches a baseline: refused, unless the configuration allows exactly that,
 // and refused again when it allows all else.
 func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, way wayToPower) {
-	plan := fork.Plan{Identity: identity(), Patches: append(patches(t, patchImage), patch), Powers: images, AuthorAsked: way.power != fork.PowerSecrets}
+	plan := fork.Plan{Identity: identity(), Patches: append(patches(t, patchImage), patch), Powers: images, AuthorAsked: way.power != power.Secrets}
 	got, problem := fork.Clone(without, plan)
 	if problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
 		t.Fatalf("not refused: %+v, %+v", problem, got)
@@ -371,11 +372,11 @@ func tryPower(t *testing.T, without *livebaseline.Workload, patch crdv1.Patch, w
 	}
 	mustContain(t, problem.Message, "patch 2 of 2", without.String(), way.path, string(way.power), "sandboxes.patches.allow: [")
 
-	plan.Powers = slices.DeleteFunc(fork.AllPowers(), func(p fork.Power) bool { return p == way.power })
+	plan.Powers = slices.DeleteFunc(power.All(), func(p power.Power) bool { return p == way.power })
 	if _, problem := fork.Clone(without, plan); problem == nil || problem.Reason != fork.ReasonPatchNotAllowed {
 		t.Errorf("allowed by another power: %+v", problem)
 	}
-	plan.Powers = append(fork.Powers{way.power}, images...)
+	plan.Powers = append(power.Powers{way.power}, images...)
 	if _, problem := fork.Clone(without, plan); problem != nil {
 		t.Errorf("refused although %s is allowed: %s", way.power, problem.Message)
 	}
@@ -503,13 +504,13 @@ func TestEphemeralContainersAreLookedAtAsWell(t *testing.T) {
 
 func TestPowersAreReadByName(t *testing.T) {
 	var all []string
-	for _, p := range fork.AllPowers() {
+	for _, p := range power.All() {
 		all = append(all, string(p))
 	}
-	if got, err := fork.ParsePowers(all); err != nil || len(got) != len(all) {
+	if got, err := power.Parse(all); err != nil || len(got) != len(all) {
 		t.Error(got, err)
 	}
-	if _, err := fork.ParsePowers([]string{"hostPath", "root"}); err == nil {
+	if _, err := power.Parse([]string{"hostPath", "root"}); err == nil {
 		t.Error("a power that does not exist is taken")
 	} else {
 		mustContain(t, err.Error(), `"root"`, "hostPath", "probeHosts")

@@ -1,6 +1,9 @@
 package fork
 
-import "switchyard.dev/reconcilers/baseline"
+import (
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/fork/power"
+)
 
 // Wishes are what patches ask for beyond their baseline, as far as its author needs a
 // right for it.
@@ -8,7 +11,7 @@ type Wishes struct {
 	// Reads are the objects of the namespace that the fork gets the content of after any of
 	// its patches and the baseline does not, each once. What a later patch takes away
 	// counts: of another baseline it may take away something else.
-	Reads []Read
+	Reads []power.Read
 	// Replicas is how many pods patches ask for; 1 where they leave it open.
 	Replicas int32
 }
@@ -20,7 +23,7 @@ func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 	if p != nil {
 		return Wishes{}, p
 	}
-	plan.Powers = AllPowers()
+	plan.Powers = power.All()
 	drafts, p := patched(k, live, plan)
 	if p != nil {
 		return Wishes{}, p
@@ -34,15 +37,15 @@ func WishesOf(live *baseline.Workload, plan Plan) (Wishes, *Problem) {
 }
 
 // readsOfAny returns what any draft reads and the first, which is the baseline, does not.
-func readsOfAny(drafts []*draft) []Read {
-	var out []Read
-	had := map[Read]bool{}
+func readsOfAny(drafts []*draft) []power.Read {
+	var out []power.Read
+	had := map[power.Read]bool{}
 	for i, d := range drafts {
-		for _, r := range readsOf(&d.template.Spec) {
-			if !had[r.Read] && i > 0 {
-				out = append(out, r.Read)
+		for _, r := range power.Reads(&d.template.Spec) {
+			if !had[r] && i > 0 {
+				out = append(out, r)
 			}
-			had[r.Read] = true
+			had[r] = true
 		}
 	}
 	return out

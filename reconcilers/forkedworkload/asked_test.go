@@ -8,6 +8,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/forkedworkload"
 )
 
@@ -27,7 +28,7 @@ func TestWhoReadsWhatTheBaselineDoesNot(t *testing.T) {
 	}{
 		{"nobody was asked", func(*world) {}, true},
 		{"its author was asked", func(w *world) { w.in.AuthorsAsked = true }, false},
-		{"everybody may", func(w *world) { w.in.Powers = fork.Powers{fork.PowerSecrets} }, false},
+		{"everybody may", func(w *world) { w.in.Powers = power.Powers{power.Secrets} }, false},
 		{"it runs with that", theirs, false},
 		{"another one runs with that", func(w *world) {
 			theirs(w)

@@ -8,6 +8,7 @@ import (
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/member"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -39,7 +40,7 @@ type Input struct {
 	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
 	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.
-	Powers fork.Powers
+	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read.
 	AuthorsAsked bool
 	// Injected is what pods get from their injection now, where that is known.

@@ -11,7 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/member"
 )
 
@@ -25,7 +25,7 @@ type Config struct {
 	OperatorNamespace string
 	// Powers are those that patches may add to what a baseline has; none when it is
 	// empty.
-	Powers fork.Powers
+	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
 }

@@ -12,7 +12,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
@@ -32,7 +32,7 @@ type Config struct {
 	// namespace. Required.
 	OperatorNamespace string
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
-	PatchPowers fork.Powers
+	PatchPowers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read (package authors).
 	AuthorsAsked bool
 	// Dial tries whether a fork's Services answer; nil for forkedworkload.DialTCP.

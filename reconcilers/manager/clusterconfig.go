@@ -12,7 +12,7 @@ import (
 
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/xds/routingkey"
 )
@@ -29,7 +29,7 @@ type Cluster struct {
 	// redirected.
 	IptablesMode spec.Mode
 	// PatchPowers are those that patches may give a fork though its baseline has them not.
-	PatchPowers fork.Powers
+	PatchPowers power.Powers
 	// AskAuthors has authors of our objects asked about their rights, and Limits say how
 	// much one object may ask for.
 	AskAuthors bool
@@ -100,8 +100,8 @@ func ParseCluster(content []byte) (Cluster, error) {
 			return Cluster{}, fmt.Errorf("routing.customHeaders: %w", err)
 		}
 	}
-	if c.PatchPowers, err = fork.ParsePowers(f.Sandboxes.Patches.Allow); err != nil {
-		return Cluster{}, fmt.Errorf("%s: %w", fork.SettingPowers, err)
+	if c.PatchPowers, err = power.Parse(f.Sandboxes.Patches.Allow); err != nil {
+		return Cluster{}, fmt.Errorf("%s: %w", power.Setting, err)
 	}
 	if c.ExternalWorkloads, err = f.externalWorkloads(); err != nil {
 		return Cluster{}, err

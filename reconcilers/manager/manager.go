@@ -28,7 +28,7 @@ import (
 	"switchyard.dev/reconcilers/baseline/pods"
 	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
@@ -78,7 +78,7 @@ type Config struct {
 	Namespaces []string
 	// PatchPowers are those that patches may give a fork though its baseline has them
 	// not. None when it is empty.
-	PatchPowers fork.Powers
+	PatchPowers power.Powers
 	// AskAuthors serves the webhook that asks about the rights of our objects' authors
 	// (package authors); without, reading what a baseline does not is a power of patches.
 	AskAuthors bool

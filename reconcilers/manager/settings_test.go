@@ -19,7 +19,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 )
 
 // environment is what the chart sets.
@@ -152,7 +152,7 @@ trafficManager: {enabled: true}
 		{"how pods' connections are redirected", `{routing: {iptablesMode: legacy}}`, Cluster{IptablesMode: "legacy"}, false},
 		{"a way to redirect that does not exist", `{routing: {iptablesMode: ebpf}}`, Cluster{}, true},
 		{"powers that patches may add", `{sandboxes: {patches: {allow: [hostPath, nodeName]}}}`,
-			Cluster{IptablesMode: "auto", PatchPowers: fork.Powers{fork.PowerHostPath, fork.PowerNodeName}}, false},
+			Cluster{IptablesMode: "auto", PatchPowers: power.Powers{power.HostPath, power.NodeName}}, false},
 		{"no power that patches may add", `{sandboxes: {patches: {allow: []}}}`, Cluster{IptablesMode: "auto"}, false},
 		{"a power that does not exist", `{sandboxes: {patches: {allow: [root]}}}`, Cluster{}, true},
 		{"that authors are asked, and how much they may ask for", `{sandboxes: {authors: {ask: true}, limits: {members: 3, patches: 4, replicas: 5}}}`,

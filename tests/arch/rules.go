@@ -46,6 +46,8 @@ var (
 		"sidecars/redirect/xtables",
 		"reconcilers/condition",
 		"reconcilers/fork",
+		"reconcilers/fork/power",
+		"reconcilers/fork/variables",
 		"reconcilers/routing",
 		"workflows/engine",
 	}

@@ -17,7 +17,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/dryrun"
-	"switchyard.dev/reconcilers/fork"
+	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/cli"
@@ -102,7 +102,7 @@ func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (as
 	cluster, err := configuration(ctx, reader, c.OperatorNamespace)
 	if errors.Is(err, errNotRead) {
 		return []string{fmt.Sprintf("%v: it is assumed that it may work in all namespaces, and that patches may add no powers (%s)",
-			err, fork.SettingPowers)}, nil
+			err, power.Setting)}, nil
 	}
 	c.Namespaces, c.Powers = cluster.AllowedNamespaces, cluster.PatchPowers
 	return nil, err

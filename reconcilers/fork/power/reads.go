@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +27,15 @@ type reading struct {
 	path string
 }
 
+// Reads returns what a pod reads, as often as its fields name it.
+func Reads(pod *corev1.PodSpec) []Read {
+	var out []Read
+	for _, r := range readsOf(pod) {
+		out = append(out, r.Read)
+	}
+	return out
+}
+
 // readsOf returns every object that a pod of the template names, in the order of its
 // fields; one that stands in several fields is there several times. What is optional
 // counts as well: it is read where it is there.
@@ -39,7 +48,7 @@ func readsOf(pod *corev1.PodSpec) []reading {
 	for _, v := range pod.Volumes {
 		r.volume(at+"volumes["+v.Name+"]", v.VolumeSource)
 	}
-	for _, c := range containers(*pod) {
+	for _, c := range Containers(*pod) {
 		r.environment(c)
 	}
 	return r.found
@@ -55,7 +64,7 @@ func (r *readings) add(kind, name, path string) {
 }
 
 // environment looks at the variables of a container.
-func (r *readings) environment(c container) {
+func (r *readings) environment(c Container) {
 	for _, from := range c.EnvFrom {
 		if from.SecretRef != nil {
 			r.add(KindSecret, from.SecretRef.Name, c.path+".envFrom")
@@ -166,7 +175,7 @@ func (g *grants) reads() {
 	for _, r := range readsOf(g.next) {
 		if !had[r.Read] {
 			had[r.Read] = true
-			g.found = append(g.found, grant{power: PowerSecrets, path: r.path + " (" + r.Kind + " " + r.Name + ")", read: r.Read})
+			g.found = append(g.found, Grant{Power: Secrets, Path: r.path + " (" + r.Kind + " " + r.Name + ")", read: r.Read})
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	"maps"
@@ -53,10 +53,10 @@ func droppedByAny(all []confinement) []string {
 // container of the baseline.
 func (g *grants) confined(path string, next corev1.Container) {
 	var had []confinement
-	if was, ok := containerNamed(*g.base, next.Name); ok {
+	if was, ok := ContainerNamed(*g.base, next.Name); ok {
 		had = append(had, confinementOf(g.base, was))
 	} else {
-		for _, c := range containers(*g.base) {
+		for _, c := range Containers(*g.base) {
 			had = append(had, confinementOf(g.base, c.Container))
 		}
 	}
@@ -69,11 +69,11 @@ func (g *grants) confined(path string, next corev1.Container) {
 	}
 	// Who says true is told of as one who adds a privilege.
 	silent := next.SecurityContext == nil || next.SecurityContext.AllowPrivilegeEscalation == nil
-	g.when(silent && all(func(c confinement) bool { return !c.escalation }), PowerConfinement, at+"allowPrivilegeEscalation")
+	g.when(silent && all(func(c confinement) bool { return !c.escalation }), Confinement, at+"allowPrivilegeEscalation")
 	for _, name := range droppedByAny(had) {
-		g.when(!is.without(name) && all(func(c confinement) bool { return c.without(name) }), PowerConfinement, at+"capabilities.drop["+name+"]")
+		g.when(!is.without(name) && all(func(c confinement) bool { return c.without(name) }), Confinement, at+"capabilities.drop["+name+"]")
 	}
 	user := userOf(g.next, next).User
 	named := user != nil && *user != 0
-	g.when(is.root && !named && all(func(c confinement) bool { return !c.root }), PowerConfinement, at+"runAsNonRoot")
+	g.when(is.root && !named && all(func(c confinement) bool { return !c.root }), Confinement, at+"runAsNonRoot")
 }

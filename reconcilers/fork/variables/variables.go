@@ -1,4 +1,6 @@
-package fork
+// Package variables substitutes variables in patches, such as {{ .sandbox.name }}. It is
+// pure: values in, values out.
+package variables
 
 import (
 	"bytes"
@@ -18,33 +20,11 @@ const (
 	closeVariable = "}}"
 )
 
-// defaultOutputKind is the kind of the object with a resource's outputs when the
-// resource does not say.
-const defaultOutputKind = "Secret"
-
-// variables are the texts by their names, such as .resources.db.objectName.
-type variables map[string]string
-
-// variablesOf returns what templates of a plan may name. What is empty is not known.
-func variablesOf(plan Plan) variables {
-	known := variables{
-		".sandbox.name":       plan.Identity.SandboxName,
-		".sandbox.routingKey": plan.Identity.RoutingKey,
-	}
-	for name, r := range plan.Resources {
-		kind := r.OutputKind
-		if kind == "" {
-			kind = defaultOutputKind
-		}
-		prefix := ".resources." + name
-		known[prefix+".name"], known[prefix+".objectName"], known[prefix+".outputKind"] = r.Name, r.ObjectName, kind
-	}
-	maps.DeleteFunc(known, func(_, text string) bool { return text == "" })
-	return known
-}
+// Values are the texts by their names, such as .resources.db.objectName.
+type Values map[string]string
 
 // String lists the names for a message.
-func (v variables) String() string {
+func (v Values) String() string {
 	const most = 12
 	names := slices.Sorted(maps.Keys(v))
 	if len(names) == 0 {
@@ -56,35 +36,36 @@ func (v variables) String() string {
 	return strings.Join(names, ", ")
 }
 
-// substitute returns the content of a patch with variables substituted in its texts.
-// It works on JSON that is taken apart, so that a text stays one text whatever
-// stands in a variable. Where a patch works does not depend on variables: they stand
-// neither in names of fields nor in operations beside their value.
-func substitute(form patchForm, known variables) ([]byte, error) {
-	decoder := json.NewDecoder(bytes.NewReader(form.content))
+// Substitute returns the content of a patch with the variables substituted in its texts, if
+// that has at most so many bytes. It works on JSON that is taken apart, so that a text stays
+// one text whatever stands in a variable. Where a patch works does not depend on variables:
+// they stand neither in names of fields nor, in the operations of a JSON patch, beside their value.
+func (v Values) Substitute(content []byte, operations bool, most int) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.UseNumber()
-	var content any
-	if err := decoder.Decode(&content); err != nil {
+	var document any
+	if err := decoder.Decode(&document); err != nil {
 		return nil, fmt.Errorf("its JSON cannot be read: %w", err)
 	}
-	s := substitution{known: known, room: maxDocument}
-	if operations, ok := content.([]any); ok && form.name == formJSON {
-		for i, operation := range operations {
+	s := substitution{known: v, most: most, room: most}
+	if list, ok := document.([]any); ok && operations {
+		for i, operation := range list {
 			s.operation(operation, "["+strconv.Itoa(i)+"]")
 		}
 	} else {
-		content = s.value(content, "")
+		document = s.value(document, "")
 	}
 	if s.err != nil {
 		return nil, s.err
 	}
-	return json.Marshal(content)
+	return json.Marshal(document)
 }
 
 // substitution is one walk through a patch; it ends at the first error.
 type substitution struct {
-	known variables
-	room  int // How many bytes all texts may still have.
+	known Values
+	most  int // How many bytes all texts may have,
+	room  int // and how many they still may.
 	err   error
 }
 
@@ -173,7 +154,7 @@ func (s *substitution) expand(text string) (string, error) {
 			return "", err
 		}
 		if s.room -= len(value); s.room < 0 {
-			return "", fmt.Errorf("with its variables substituted the patch has more than %d bytes", maxDocument)
+			return "", fmt.Errorf("with its variables substituted the patch has more than %d bytes", s.most)
 		}
 		out.WriteString(value)
 		rest = left
@@ -182,7 +163,7 @@ func (s *substitution) expand(text string) (string, error) {
 
 // expandOne returns what one variable stands for, and the text after it. text begins
 // after the opening braces.
-func expandOne(text string, known variables) (value, rest string, err error) {
+func expandOne(text string, known Values) (value, rest string, err error) {
 	body := strings.TrimLeft(text, " \t\r\n")
 	if quoted, ok := strings.CutPrefix(body, `"`); ok {
 		value, body, ok = strings.Cut(quoted, `"`)

@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	"encoding/json"
@@ -11,16 +11,16 @@ import (
 // one or by a directory of the node, because its baseline has: a container of the
 // baseline that runs the same there is what makes that no news.
 func (g *grants) programs() {
-	for _, c := range containers(*g.next) {
+	for _, c := range Containers(*g.next) {
 		if !g.inReach(g.next, c.Container) {
 			continue
 		}
 		ran := false
-		for _, was := range containers(*g.base) {
+		for _, was := range Containers(*g.base) {
 			ran = ran || (was.Name == c.Name || g.inReach(g.base, was.Container)) && program(was.Container) == program(c.Container)
 		}
 		if !ran {
-			g.found = append(g.found, grant{power: PowerNodePrograms, path: c.path + " (its image or commands)", what: program(c.Container)})
+			g.found = append(g.found, Grant{Power: NodePrograms, Path: c.path + " (its image or commands)", what: program(c.Container)})
 		}
 	}
 }
@@ -28,7 +28,7 @@ func (g *grants) programs() {
 // inReach reports whether a container of a pod has the node in reach by what the baseline
 // has.
 func (g *grants) inReach(pod *corev1.PodSpec, c corev1.Container) bool {
-	was, _ := containerNamed(*g.base, c.Name)
+	was, _ := ContainerNamed(*g.base, c.Name)
 	if privileged(was) && privileged(c) {
 		return true
 	}
@@ -91,16 +91,16 @@ func program(c corev1.Container) string {
 // users looks at containers that become root where the baseline names another user. A
 // container that is new is held to what all of the baseline have.
 func (g *grants) users() {
-	for _, c := range containers(*g.next) {
-		var had []container
-		for _, was := range containers(*g.base) {
+	for _, c := range Containers(*g.next) {
+		var had []Container
+		for _, was := range Containers(*g.base) {
 			if was.Name == c.Name {
-				had = []container{was}
+				had = []Container{was}
 				break
 			}
 			had = append(had, was)
 		}
-		_, known := containerNamed(*g.base, c.Name)
+		_, known := ContainerNamed(*g.base, c.Name)
 		others := len(had) > 0
 		for _, was := range had {
 			u := userOf(g.base, was.Container).User
@@ -108,7 +108,7 @@ func (g *grants) users() {
 		}
 		is := userOf(g.next, c.Container).User
 		root := is != nil && *is == 0 || is == nil && known // The image's own may be root.
-		g.when(others && root, PowerRoot, c.path+".securityContext.runAsUser")
+		g.when(others && root, Root, c.path+".securityContext.runAsUser")
 	}
 }
 
@@ -119,6 +119,6 @@ func (g *grants) claims() {
 		for _, was := range g.base.ResourceClaims {
 			had = had || equality.Semantic.DeepEqual(was, claim)
 		}
-		g.when(!had, PowerResourceClaims, "spec.template.spec.resourceClaims["+claim.Name+"]")
+		g.when(!had, ResourceClaims, "spec.template.spec.resourceClaims["+claim.Name+"]")
 	}
 }

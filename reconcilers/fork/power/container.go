@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	"maps"
@@ -19,18 +19,18 @@ func (g *grants) container(path string, base, next corev1.Container) {
 		is = &corev1.SecurityContext{}
 	}
 	at := path + ".securityContext."
-	g.when(isTrue(is.Privileged) && !isTrue(was.Privileged), PowerPrivileged, at+"privileged")
-	g.when(isTrue(is.AllowPrivilegeEscalation) && !isTrue(was.AllowPrivilegeEscalation), PowerPrivileged, at+"allowPrivilegeEscalation")
-	g.when(procMount(is) != corev1.DefaultProcMount && procMount(is) != procMount(was), PowerPrivileged, at+"procMount")
+	g.when(isTrue(is.Privileged) && !isTrue(was.Privileged), Privileged, at+"privileged")
+	g.when(isTrue(is.AllowPrivilegeEscalation) && !isTrue(was.AllowPrivilegeEscalation), Privileged, at+"allowPrivilegeEscalation")
+	g.when(procMount(is) != corev1.DefaultProcMount && procMount(is) != procMount(was), Privileged, at+"procMount")
 	had := capabilities(was)
 	for _, c := range slices.Sorted(maps.Keys(capabilities(is))) {
-		g.when(!had[c] && c != "NET_BIND_SERVICE", PowerCapabilities, at+"capabilities.add["+c+"]")
+		g.when(!had[c] && c != "NET_BIND_SERVICE", Capabilities, at+"capabilities.add["+c+"]")
 	}
 	g.windows(at+"windowsOptions", was.WindowsOptions, is.WindowsOptions)
 
 	asked := hosts(base)
 	for _, host := range slices.Sorted(maps.Keys(hosts(next))) {
-		g.when(!asked[host], PowerProbeHosts, path+" (host "+host+" of a probe or hook)")
+		g.when(!asked[host], ProbeHosts, path+" (host "+host+" of a probe or hook)")
 	}
 }
 
@@ -155,18 +155,18 @@ func (g *grants) profiles(path string, is profiles, had ...profiles) {
 	all := func(lets func(was profiles) bool) bool {
 		return len(had) > 0 && !slices.ContainsFunc(had, func(was profiles) bool { return !lets(was) })
 	}
-	g.when(all(func(was profiles) bool { return weaker(is.seccomp, was.seccomp, 1) }), PowerSecurityProfiles, path+".seccompProfile")
-	g.when(all(func(was profiles) bool { return weaker(is.appArmor, was.appArmor, 0) }), PowerSecurityProfiles, path+".appArmorProfile")
-	g.when(all(func(was profiles) bool { return is.seLinux != was.seLinux }), PowerSecurityProfiles, path+".seLinuxOptions")
+	g.when(all(func(was profiles) bool { return weaker(is.seccomp, was.seccomp, 1) }), SecurityProfiles, path+".seccompProfile")
+	g.when(all(func(was profiles) bool { return weaker(is.appArmor, was.appArmor, 0) }), SecurityProfiles, path+".appArmorProfile")
+	g.when(all(func(was profiles) bool { return is.seLinux != was.seLinux }), SecurityProfiles, path+".seLinuxOptions")
 }
 
 // profilesOfBaseline are those that a container of this name had, or could take.
 func profilesOfBaseline(base *corev1.PodTemplateSpec, name string) []profiles {
-	if was, ok := containerNamed(base.Spec, name); ok {
+	if was, ok := ContainerNamed(base.Spec, name); ok {
 		return []profiles{profilesOf(base, was)}
 	}
 	var out []profiles
-	for _, c := range containers(base.Spec) {
+	for _, c := range Containers(base.Spec) {
 		out = append(out, profilesOf(base, c.Container))
 	}
 	return out

@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	"slices"
@@ -35,11 +35,11 @@ func (g *grants) volumes() {
 // are objects of the namespace; an image is pulled like that of a container.
 func reach(source corev1.VolumeSource) (Power, bool) {
 	if source.HostPath != nil {
-		return PowerHostPath, true
+		return HostPath, true
 	}
 	source.EmptyDir, source.Secret, source.ConfigMap, source.DownwardAPI = nil, nil, nil, nil
 	source.Projected, source.PersistentVolumeClaim, source.Ephemeral, source.Image = nil, nil, nil, nil
-	return PowerVolumes, source != (corev1.VolumeSource{})
+	return Volumes, source != (corev1.VolumeSource{})
 }
 
 // projections looks at credentials that are projected into the pod.
@@ -49,11 +49,11 @@ func (g *grants) projections(path string, v corev1.Volume) {
 		case is.ServiceAccountToken != nil:
 			g.when(!slices.ContainsFunc(projected(g.base), func(was corev1.VolumeProjection) bool {
 				return sameToken(was.ServiceAccountToken, is.ServiceAccountToken)
-			}), PowerServiceAccount, path+".projected.serviceAccountToken")
+			}), ServiceAccount, path+".projected.serviceAccountToken")
 		case is.PodCertificate != nil:
 			g.when(!slices.ContainsFunc(projected(g.base), func(was corev1.VolumeProjection) bool {
 				return equality.Semantic.DeepEqual(was.PodCertificate, is.PodCertificate)
-			}), PowerServiceAccount, path+".projected.podCertificate")
+			}), ServiceAccount, path+".projected.podCertificate")
 		}
 	}
 }
@@ -91,7 +91,7 @@ type mounted struct {
 // mountsOf returns where the volumes of these names are mounted in a pod.
 func mountsOf(pod *corev1.PodSpec, volumes ...string) []mounted {
 	var out []mounted
-	for _, c := range containers(*pod) {
+	for _, c := range Containers(*pod) {
 		for _, m := range c.VolumeMounts {
 			if slices.Contains(volumes, m.Name) {
 				out = append(out, mounted{m, userOf(pod, c.Container), c.path})

@@ -1,4 +1,4 @@
-package fork
+package power
 
 import (
 	"slices"
@@ -16,23 +16,23 @@ const systemPriority = 2_000_000_000
 func (g *grants) pod() {
 	const at = "spec.template.spec."
 	base, next := g.base, g.next
-	g.when(next.HostNetwork && !base.HostNetwork, PowerHostNamespaces, at+"hostNetwork")
-	g.when(next.HostPID && !base.HostPID, PowerHostNamespaces, at+"hostPID")
-	g.when(next.HostIPC && !base.HostIPC, PowerHostNamespaces, at+"hostIPC")
-	g.when(degree(next.HostUsers) > degree(base.HostUsers), PowerHostNamespaces, at+"hostUsers")
-	g.when(accountOrDefault(*next) != accountOrDefault(*base), PowerServiceAccount, at+"serviceAccountName")
+	g.when(next.HostNetwork && !base.HostNetwork, HostNamespaces, at+"hostNetwork")
+	g.when(next.HostPID && !base.HostPID, HostNamespaces, at+"hostPID")
+	g.when(next.HostIPC && !base.HostIPC, HostNamespaces, at+"hostIPC")
+	g.when(degree(next.HostUsers) > degree(base.HostUsers), HostNamespaces, at+"hostUsers")
+	g.when(accountOrDefault(*next) != accountOrDefault(*base), ServiceAccount, at+"serviceAccountName")
 	g.when(degree(next.AutomountServiceAccountToken) > degree(base.AutomountServiceAccountToken),
-		PowerServiceAccount, at+"automountServiceAccountToken")
-	g.when(next.NodeName != "" && next.NodeName != base.NodeName, PowerNodeName, at+"nodeName")
-	g.when(textOf(next.RuntimeClassName) != textOf(base.RuntimeClassName), PowerRuntimeClass, at+"runtimeClassName")
+		ServiceAccount, at+"automountServiceAccountToken")
+	g.when(next.NodeName != "" && next.NodeName != base.NodeName, NodeName, at+"nodeName")
+	g.when(textOf(next.RuntimeClassName) != textOf(base.RuntimeClassName), RuntimeClass, at+"runtimeClassName")
 	g.when(strings.HasPrefix(next.PriorityClassName, "system-") && next.PriorityClassName != base.PriorityClassName,
-		PowerPriority, at+"priorityClassName")
+		Priority, at+"priorityClassName")
 	g.when(next.Priority != nil && *next.Priority >= systemPriority && (base.Priority == nil || *next.Priority > *base.Priority),
-		PowerPriority, at+"priority")
+		Priority, at+"priority")
 
 	was, is := contextOf(base), contextOf(next)
 	for _, s := range is.Sysctls {
-		g.when(!slices.Contains(was.Sysctls, s), PowerSysctls, at+"securityContext.sysctls["+s.Name+"]")
+		g.when(!slices.Contains(was.Sysctls, s), Sysctls, at+"securityContext.sysctls["+s.Name+"]")
 	}
 	g.windows(at+"securityContext.windowsOptions", was.WindowsOptions, is.WindowsOptions)
 	g.hostPorts()
@@ -46,7 +46,7 @@ func (g *grants) windows(path string, base, next *corev1.WindowsSecurityContextO
 	if base == nil {
 		base = &corev1.WindowsSecurityContextOptions{}
 	}
-	g.when(isTrue(next.HostProcess) && !isTrue(base.HostProcess), PowerPrivileged, path+".hostProcess")
+	g.when(isTrue(next.HostProcess) && !isTrue(base.HostProcess), Privileged, path+".hostProcess")
 	for _, option := range []struct {
 		name    string
 		was, is *string
@@ -54,7 +54,7 @@ func (g *grants) windows(path string, base, next *corev1.WindowsSecurityContextO
 		{"gmsaCredentialSpecName", base.GMSACredentialSpecName, next.GMSACredentialSpecName},
 		{"gmsaCredentialSpec", base.GMSACredentialSpec, next.GMSACredentialSpec},
 	} {
-		g.when(textOf(option.is) != "" && textOf(option.is) != textOf(option.was), PowerServiceAccount, path+"."+option.name)
+		g.when(textOf(option.is) != "" && textOf(option.is) != textOf(option.was), ServiceAccount, path+"."+option.name)
 	}
 }
 
@@ -72,15 +72,15 @@ func (g *grants) hostPorts() {
 		return
 	}
 	had := map[hostPort]bool{}
-	for _, c := range containers(*g.base) {
+	for _, c := range Containers(*g.base) {
 		for _, p := range c.Ports {
 			had[hostPort{p.HostIP, p.HostPort, baseline.ProtocolOf(p.Protocol)}] = true
 		}
 	}
-	for _, c := range containers(*g.next) {
+	for _, c := range Containers(*g.next) {
 		for _, p := range c.Ports {
 			g.when(p.HostPort != 0 && !had[hostPort{p.HostIP, p.HostPort, baseline.ProtocolOf(p.Protocol)}],
-				PowerHostPorts, c.path+".ports.hostPort")
+				HostPorts, c.path+".ports.hostPort")
 		}
 	}
 }
@@ -94,10 +94,10 @@ func (g *grants) annotations(base, next map[string]string) {
 		power  Power
 		weak   []string // Values that give no power.
 	}{
-		{corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, PowerSecurityProfiles, []string{"runtime/default"}},
-		{"seccomp.security.alpha.kubernetes.io/", PowerSecurityProfiles, []string{"runtime/default", "docker/default"}},
-		{"container.seccomp.security.alpha.kubernetes.io/", PowerSecurityProfiles, []string{"runtime/default", "docker/default"}},
-		{"security.alpha.kubernetes.io/", PowerSysctls, nil},
+		{corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix, SecurityProfiles, []string{"runtime/default"}},
+		{"seccomp.security.alpha.kubernetes.io/", SecurityProfiles, []string{"runtime/default", "docker/default"}},
+		{"container.seccomp.security.alpha.kubernetes.io/", SecurityProfiles, []string{"runtime/default", "docker/default"}},
+		{"security.alpha.kubernetes.io/", Sysctls, nil},
 	}
 	for _, key := range sortedKeys(next) {
 		for _, s := range settings {
@@ -109,10 +109,18 @@ func (g *grants) annotations(base, next map[string]string) {
 
 // accountOrDefault returns the service account that a pod gets.
 func accountOrDefault(pod corev1.PodSpec) string {
-	if name := account(pod); name != "" {
+	if name := Account(pod); name != "" {
 		return name
 	}
 	return "default"
+}
+
+// Account returns the service account of a pod; empty when it names none.
+func Account(pod corev1.PodSpec) string {
+	if pod.ServiceAccountName != "" {
+		return pod.ServiceAccountName
+	}
+	return pod.DeprecatedServiceAccount
 }
 
 // contextOf returns the security context of a pod, never nil.

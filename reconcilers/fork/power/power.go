@@ -1,0 +1,216 @@
+// Package power says what pods made from one template may do that pods made from another may
+// not: power over nodes, and over what belongs to others. It is pure: values in, values out.
+//
+// Containers are compared by name, and one that is new with one in which nothing is set; but
+// what confines every container of the baseline has to confine that one as well.
+//
+//	Added      what there is more of, each with its field     power.go, pod.go, container.go, volume.go, program.go
+//	           what a container denied itself in the baseline confinement.go
+//	Confining  what a container that is new inherits of that  inherit.go
+//	Reads      the objects whose content a pod gets to see    reads.go
+package power
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Power is a kind of power over nodes, or over what belongs to others, that a pod
+// may have. Its text is how the operator's configuration calls it.
+type Power string
+
+// The powers that patches may add only when the operator's configuration says so.
+const (
+	// HostNamespaces: hostNetwork, hostPID, hostIPC, and users of the node.
+	HostNamespaces Power = "hostNamespaces"
+	// HostPorts: ports of the node.
+	HostPorts Power = "hostPorts"
+	// Privileged: privileged, allowPrivilegeEscalation, an unmasked /proc, and
+	// processes of a Windows node.
+	Privileged Power = "privileged"
+	// Capabilities: capabilities beside NET_BIND_SERVICE.
+	Capabilities Power = "capabilities"
+	// Confinement: what containers get where nobody denies it, without
+	// allowPrivilegeEscalation: false, capabilities.drop or runAsNonRoot: true of the baseline.
+	Confinement Power = "confinement"
+	// Sysctls: settings of the kernel.
+	Sysctls Power = "sysctls"
+	// SecurityProfiles: weaker or other seccomp, AppArmor and SELinux.
+	SecurityProfiles Power = "securityProfiles"
+	// RuntimeClass: another container runtime.
+	RuntimeClass Power = "runtimeClass"
+	// ServiceAccount: another service account, its token where the baseline has
+	// none, tokens and certificates for other audiences, Windows accounts.
+	ServiceAccount Power = "serviceAccount"
+	// NodeName: a node named, past the scheduler.
+	NodeName Power = "nodeName"
+	// Priority: the priority of parts of the cluster itself.
+	Priority Power = "systemPriority"
+	// HostPath: directories of the node.
+	HostPath Power = "hostPath"
+	// Volumes: volumes of other kinds that reach the node, a driver or storage
+	// elsewhere without an object that somebody else granted.
+	Volumes Power = "volumes"
+	// ProbeHosts: probes and hooks that make the kubelet ask another host.
+	ProbeHosts Power = "probeHosts"
+	// Secrets: Secrets, ConfigMaps and claims of the namespace that the baseline does
+	// not use, where nobody has asked whether the author may read them.
+	Secrets Power = "secrets"
+	// NodePrograms: another image or command where the baseline has the node in
+	// reach, because it is privileged or mounts a directory of it.
+	NodePrograms Power = "nodePrograms"
+	// Root: root, where the baseline names another user.
+	Root Power = "rootUser"
+	// ResourceClaims: claims of devices.
+	ResourceClaims Power = "resourceClaims"
+)
+
+// Setting is where the operator's chart has the powers that patches may add.
+const Setting = "sandboxes.patches.allow"
+
+// All are all of them, in the order of the documentation.
+func All() []Power {
+	return []Power{
+		HostNamespaces, HostPorts, Privileged, Capabilities, Confinement, Sysctls, SecurityProfiles,
+		RuntimeClass, ServiceAccount, NodeName, Priority, HostPath, Volumes, ProbeHosts,
+		Secrets, NodePrograms, Root, ResourceClaims,
+	}
+}
+
+// Powers are those that patches may add.
+type Powers []Power
+
+// Parse reads the names of a configuration.
+func Parse(names []string) (Powers, error) {
+	var out Powers
+	for _, name := range names {
+		if !slices.Contains(All(), Power(name)) {
+			known := make([]string, 0, len(All()))
+			for _, p := range All() {
+				known = append(known, string(p))
+			}
+			return nil, fmt.Errorf("%q is no power that patches may be allowed to add; there are: %s", name, strings.Join(known, ", "))
+		}
+		out = append(out, Power(name))
+	}
+	return out, nil
+}
+
+// Grant is a power that a pod has and its baseline has not.
+type Grant struct {
+	Power Power
+	// Path is the field that gives it.
+	Path string
+	// read is the object that Secrets is about, and what, for NodePrograms, that
+	// which runs.
+	read Read
+	what string
+}
+
+// Added returns what pods made from next may do and pods made from base may not. A fork that runs
+// goes on with what was no power before this version: running is its pod, nil when there is none.
+func Added(base, next *corev1.PodTemplateSpec, running *corev1.PodSpec) []Grant {
+	kept := &grants{base: &base.Spec, next: running}
+	if running != nil {
+		kept.late()
+	}
+	return slices.DeleteFunc(granted(base, next), func(g Grant) bool {
+		return slices.ContainsFunc(kept.found, func(k Grant) bool { return k.alike() == g.alike() })
+	})
+}
+
+// alike returns a grant by what counts when two are compared: an object that is read is
+// the same in whatever field it stands.
+func (g Grant) alike() Grant {
+	if g.Power == Secrets {
+		g.Path = ""
+	}
+	return g
+}
+
+// Names lists the powers for a message, each once.
+func Names(grants []Grant) string {
+	var out []string
+	for _, g := range grants {
+		if !slices.Contains(out, string(g.Power)) {
+			out = append(out, string(g.Power))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// granted returns what pods made from next may do and pods made from base may not.
+func granted(base, next *corev1.PodTemplateSpec) []Grant {
+	g := &grants{base: &base.Spec, next: &next.Spec}
+	g.pod()
+	g.profiles("spec.template.spec.securityContext", podProfiles(next), podProfiles(base))
+	g.annotations(base.Annotations, next.Annotations)
+	g.volumes()
+	g.late()
+	for _, c := range Containers(next.Spec) {
+		was, _ := ContainerNamed(base.Spec, c.Name)
+		g.container(c.path, was, c.Container)
+		g.confined(c.path, c.Container)
+		g.profiles(c.path+".securityContext", profilesOf(next, c.Container), profilesOfBaseline(base, c.Name)...)
+	}
+	return g.found
+}
+
+// late looks at what later versions have come to call a power. A fork that runs keeps it.
+func (g *grants) late() {
+	g.reads()
+	g.programs()
+	g.users()
+	g.claims()
+}
+
+// grants collects what next may do and base may not.
+type grants struct {
+	base, next *corev1.PodSpec
+	found      []Grant
+}
+
+// when notes a power if it is added.
+func (g *grants) when(added bool, power Power, path string) {
+	if added {
+		g.found = append(g.found, Grant{Power: power, Path: path})
+	}
+}
+
+// Container is a container of any kind with the path of its field.
+type Container struct {
+	corev1.Container
+	path string
+}
+
+// Containers returns all containers of a pod, of all kinds.
+func Containers(pod corev1.PodSpec) []Container {
+	var out []Container
+	add := func(field string, c corev1.Container) {
+		out = append(out, Container{c, "spec.template.spec." + field + "[" + c.Name + "]"})
+	}
+	for _, c := range pod.InitContainers {
+		add("initContainers", c)
+	}
+	for _, c := range pod.Containers {
+		add("containers", c)
+	}
+	for _, c := range pod.EphemeralContainers {
+		add("ephemeralContainers", corev1.Container(c.EphemeralContainerCommon))
+	}
+	return out
+}
+
+// ContainerNamed returns the container of this name, of whatever kind; one in which
+// nothing is set when there is none.
+func ContainerNamed(pod corev1.PodSpec, name string) (corev1.Container, bool) {
+	for _, c := range Containers(pod) {
+		if c.Name == name {
+			return c.Container, true
+		}
+	}
+	return corev1.Container{Name: name}, false
+}
