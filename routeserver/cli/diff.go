@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,7 +100,7 @@ func differ(n int) string {
 // changeText returns what a decision was, is, and what made it so.
 func (a *app) changeText(c *routingv1.Change) string {
 	var b strings.Builder
-	head := workloadName(c.GetBaseline()) + ", key " + c.GetRoutingKey()
+	head := nameOf(c.GetBaseline()) + ", key " + c.GetRoutingKey()
 	if ports := c.GetWorkloadPorts(); len(ports) > 0 {
 		head += ", port"
 		for i, p := range ports {
@@ -124,7 +125,7 @@ func (a *app) changeText(c *routingv1.Change) string {
 // the same name, or a Service has another address.
 func unseen(c *routingv1.Change) (was, is string) {
 	old, now := c.GetOld(), c.GetNew()
-	name := memberName(now.GetMember()) + " of sandbox " + now.GetSandbox()
+	name := nameOf(now.GetMember()) + " of sandbox " + now.GetSandbox()
 	if old.GetMember().GetUid() != now.GetMember().GetUid() {
 		return name + ", " + identity(old), name + ", " + identity(now) + ": another object of that name"
 	}
@@ -143,7 +144,7 @@ func identity(r *routingv1.Rule) string {
 func addresses(r *routingv1.Rule, ports []uint32) string {
 	var b strings.Builder
 	for _, m := range r.GetMappings() {
-		if len(ports) > 0 && !contains(ports, m.GetWorkloadPort()) {
+		if len(ports) > 0 && !slices.Contains(ports, m.GetWorkloadPort()) {
 			continue
 		}
 		fmt.Fprintf(&b, ", port %d to", m.GetWorkloadPort())

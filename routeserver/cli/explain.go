@@ -114,13 +114,13 @@ func (a *app) explainText(e *routingv1.ExplainResponse) string {
 		if e.GetWorkloadPort() != 0 {
 			port = fmt.Sprintf(", port %d", e.GetWorkloadPort())
 		}
-		add("baseline", workloadName(e.GetBaseline())+port)
+		add("baseline", nameOf(e.GetBaseline())+port)
 	}
 	if e.GetRule() != nil {
 		add("rule", ruleLine(e.GetRule(), nil))
 	}
 	if e.GetHolder() != nil {
-		add("held by", memberName(e.GetHolder())+" of sandbox "+e.GetHolderSandbox())
+		add("held by", nameOf(e.GetHolder())+" of sandbox "+e.GetHolderSandbox())
 	}
 	for i, event := range e.GetBecause() {
 		lines := a.because(event)

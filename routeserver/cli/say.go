@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,22 +56,18 @@ func (a *app) versionLine(v *routingv1.Version) string {
 	return fmt.Sprintf("%s, recorded %s, hash %.12s…", place(v.GetPosition()), a.when(v.GetRecorded()), v.GetHash())
 }
 
-func workloadName(w *routingv1.Workload) string {
-	return w.GetKind() + " " + w.GetNamespace() + "/" + w.GetName()
+// named is what has a kind, a name and, unless it is of the cluster, a namespace.
+type named interface {
+	GetKind() string
+	GetNamespace() string
+	GetName() string
 }
 
-func memberName(m *routingv1.Member) string {
-	return m.GetKind() + " " + m.GetNamespace() + "/" + m.GetName()
-}
-
-func refName(o *factv1.ObjectRef) string { return named(o.GetKind(), o.GetNamespace(), o.GetName()) }
-
-// named returns the name of an object, which may be one of the cluster.
-func named(kind, namespace, name string) string {
-	if namespace == "" {
-		return kind + " " + name
+func nameOf(o named) string {
+	if o.GetNamespace() == "" {
+		return o.GetKind() + " " + o.GetName()
 	}
-	return kind + " " + namespace + "/" + name
+	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
 }
 
 // causeName returns who made something so.
@@ -78,7 +75,7 @@ func causeName(c *routingv1.Cause) string {
 	if c.GetName() == "" && c.GetKind() == "" {
 		return "the operator"
 	}
-	out := named(c.GetKind(), c.GetNamespace(), c.GetName())
+	out := nameOf(c)
 	if c.GetGeneration() > 0 {
 		out += fmt.Sprintf(", generation %d", c.GetGeneration())
 	}
@@ -122,11 +119,11 @@ func ruleLine(r *routingv1.Rule, ports []uint32) string {
 		return "the baseline"
 	}
 	if r.GetKeptAtBaseline() {
-		return "the baseline, because " + memberName(r.GetMember()) + " of sandbox " + r.GetSandbox() + " wants it so"
+		return "the baseline, because " + nameOf(r.GetMember()) + " of sandbox " + r.GetSandbox() + " wants it so"
 	}
-	out := "sandbox " + r.GetSandbox() + " (" + memberName(r.GetMember()) + ")"
+	out := "sandbox " + r.GetSandbox() + " (" + nameOf(r.GetMember()) + ")"
 	for _, m := range r.GetMappings() {
-		if len(ports) == 0 || contains(ports, m.GetWorkloadPort()) {
+		if len(ports) == 0 || slices.Contains(ports, m.GetWorkloadPort()) {
 			out += fmt.Sprintf(", port %d to %s", m.GetWorkloadPort(), destinations(m))
 		}
 	}
@@ -136,22 +133,13 @@ func ruleLine(r *routingv1.Rule, ports []uint32) string {
 	return out
 }
 
-func contains(ports []uint32, port uint32) bool {
-	for _, p := range ports {
-		if p == port {
-			return true
-		}
-	}
-	return false
-}
-
 // statement returns what a fact states.
 func statement(s *routingv1.Statement) string {
 	switch d := s.GetSays().(type) {
 	case *routingv1.Statement_RoutingDeclared:
 		var members []string
 		for _, m := range d.RoutingDeclared.GetMembers() {
-			members = append(members, named(m.GetKind(), m.GetNamespace(), m.GetName())+" of sandbox "+m.GetSandbox())
+			members = append(members, nameOf(m)+" of sandbox "+m.GetSandbox())
 		}
 		if len(members) == 0 {
 			return fmt.Sprintf("key %s declared, for nobody", d.RoutingDeclared.GetRoutingKey())
@@ -162,7 +150,7 @@ func statement(s *routingv1.Statement) string {
 	case *routingv1.Statement_WorkloadObserved:
 		return observation(d.WorkloadObserved)
 	case *routingv1.Statement_WorkloadWithdrawn:
-		return refName(d.WorkloadWithdrawn.GetWorkload()) + " gone"
+		return nameOf(d.WorkloadWithdrawn.GetWorkload()) + " gone"
 	case *routingv1.Statement_Complete:
 		return "the log is whole (" + d.Complete.GetReason() + ")"
 	case *routingv1.Statement_KeyHeadersDeclared:
@@ -178,7 +166,7 @@ func statement(s *routingv1.Statement) string {
 }
 
 func observation(o *factv1.WorkloadObserved) string {
-	out := refName(o.GetWorkload()) + " stands for " + refName(o.GetBaseline())
+	out := nameOf(o.GetWorkload()) + " stands for " + nameOf(o.GetBaseline())
 	var ports []string
 	for _, s := range o.GetServices() {
 		for _, p := range s.GetPorts() {

@@ -67,7 +67,7 @@ func sidecarRows(sidecars []*routingv1.Sidecar) string {
 		if s.GetReached() != nil {
 			reached = place(s.GetReached())
 		}
-		rows = append(rows, []string{s.GetNamespace() + "/" + s.GetPod(), workloadName(s.GetBaseline()), current, reached, s.GetRouteServer(), s.GetRejected()})
+		rows = append(rows, []string{s.GetNamespace() + "/" + s.GetPod(), nameOf(s.GetBaseline()), current, reached, s.GetRouteServer(), s.GetRejected()})
 	}
 	return rows.String() + "\n"
 }
@@ -81,7 +81,7 @@ func silentLines(a *app, silent []string) string {
 }
 
 func sidecarLine(s *routingv1.Sidecar) string {
-	out := fmt.Sprintf("%s/%s of %s has not acknowledged it", s.GetNamespace(), s.GetPod(), workloadName(s.GetBaseline()))
+	out := fmt.Sprintf("%s/%s of %s has not acknowledged it", s.GetNamespace(), s.GetPod(), nameOf(s.GetBaseline()))
 	if s.GetReached() != nil {
 		out += ", only what was at " + place(s.GetReached())
 	}

@@ -106,7 +106,7 @@ func (a *app) tableText(t *routingv1.GetTableResponse) string {
 		if r.GetKeptAtBaseline() {
 			destination = "the baseline"
 		}
-		row := []string{workloadName(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", destination, ready, memberName(r.GetMember())}
+		row := []string{nameOf(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", destination, ready, nameOf(r.GetMember())}
 		if len(r.GetMappings()) == 0 || r.GetKeptAtBaseline() {
 			rows = append(rows, row)
 			continue
@@ -132,5 +132,5 @@ func (a *app) tableText(t *routingv1.GetTableResponse) string {
 
 func conflictLine(c *routingv1.Conflict) string {
 	return fmt.Sprintf("%s, key %s: %s of sandbox %s gets no requests, for %s of sandbox %s is older",
-		workloadName(c.GetBaseline()), c.GetRoutingKey(), memberName(c.GetLoser()), c.GetLoserSandbox(), memberName(c.GetHolder()), c.GetHolderSandbox())
+		nameOf(c.GetBaseline()), c.GetRoutingKey(), nameOf(c.GetLoser()), c.GetLoserSandbox(), nameOf(c.GetHolder()), c.GetHolderSandbox())
 }

@@ -133,7 +133,7 @@ func (a *app) watchText(m *routingv1.WatchResponse) string {
 
 // watchLine says in one line what became of a decision.
 func (a *app) watchLine(c *routingv1.Change) string {
-	what := workloadName(c.GetBaseline()) + ", key " + c.GetRoutingKey() + ": "
+	what := nameOf(c.GetBaseline()) + ", key " + c.GetRoutingKey() + ": "
 	switch {
 	case c.GetOld() == nil:
 		return a.paint(green, "+ "+what+ruleLine(c.GetNew(), nil))
