@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -86,17 +87,16 @@ func (p *Publisher) fill(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	for key, pos := range stale {
+	// In order, which has routing keys before members, as when objects go one by one.
+	for _, key := range slices.Sorted(maps.Keys(stale)) {
 		if p.config.There != nil {
-			there, err := p.config.There(ctx, key)
-			if err != nil {
+			if there, err := p.config.There(ctx, key); err != nil {
 				return fmt.Errorf("look past the cache for the object of %s: %w", key, err)
-			}
-			if there {
+			} else if there {
 				continue // It is stated when the cache has it.
 			}
 		}
-		if err := p.withdraw(ctx, key, pos); err != nil {
+		if err := p.withdraw(ctx, key, stale[key]); err != nil {
 			return err
 		}
 	}
