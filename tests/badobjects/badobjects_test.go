@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"switchyard.dev/tests/fakecluster"
 )
 
 func TestMain(m *testing.M) {
@@ -28,7 +30,7 @@ func ours(objects []document) []int {
 }
 
 func TestTheWorldItselfIsInOrder(t *testing.T) {
-	objects, err := documents(whole)
+	objects, err := fakecluster.Documents(whole)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func TestEveryCustomResourceWithAnyPartWrong(t *testing.T) {
 // damageEach tries each damage of each custom resource of a world.
 func damageEach(t *testing.T, world []byte) {
 	t.Helper()
-	objects, err := documents(world)
+	objects, err := fakecluster.Documents(world)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func try(t *testing.T, what string, objects []document) {
 
 // FuzzObjects puts one object of any kind that a fuzzer made in place of a good one.
 func FuzzObjects(f *testing.F) {
-	objects, err := documents(whole)
+	objects, err := fakecluster.Documents(whole)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -5,21 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
-
-// eachItem calls f for each item of a list.
-func eachItem(list client.ObjectList, f func(client.Object)) error {
-	return meta.EachListItem(list, func(o runtime.Object) error {
-		if item, ok := o.(client.Object); ok {
-			f(item)
-		}
-		return nil
-	})
-}
 
 // copied returns a copy of a document.
 func copied(d document) document {

@@ -1,0 +1,201 @@
+// Package fakecluster is a cluster in memory, with the controller of every kind.
+//
+// Objects lie in the fake client of controller-runtime. Beneath it a tracker adds what an
+// API server adds to what is written: UIDs, generations, times of creation, cluster IPs.
+// Nothing runs by itself: whoever has a Cluster says when a controller looks at an object
+// (Look), at all (Round), and when garbage is collected (Collect).
+package fakecluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/controller"
+	"switchyard.dev/reconcilers/inmemory"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/manager"
+)
+
+// Document is one object as JSON.
+type Document = map[string]any
+
+// Documents reads objects from YAML.
+func Documents(text []byte) ([]Document, error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 1<<16)
+	var out []Document
+	for {
+		var d Document
+		err := decoder.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read objects: %w", err)
+		}
+		if d != nil {
+			out = append(out, d)
+		}
+	}
+}
+
+// Cluster is a cluster in memory.
+type Cluster struct {
+	// Client reads and writes what is in it.
+	Client client.Client
+
+	tracker     *tracker
+	controllers map[string]controller.Controller
+	// known are all objects that controllers have looked at, by kind: those that go are to be
+	// looked at as well.
+	known map[string][]client.ObjectKey
+}
+
+// New returns a Cluster with these objects, whose controllers are configured so: Now is
+// required, and Client and Live are set to those of the Cluster. Documents that no decoder
+// takes are left out, as the API server refuses them.
+func New(c kinds.Config, objects ...Document) (*Cluster, error) {
+	scheme, err := manager.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	tracked := newTracker(scheme, c.Now)
+	builder, err := inmemory.NewBuilder(context.Background(), scheme)
+	if err != nil {
+		return nil, err
+	}
+	builder.WithObjectTracker(tracked).WithReturnManagedFields()
+	for _, d := range objects {
+		if o, err := decode(scheme, d); err == nil {
+			builder.WithObjects(o)
+		}
+	}
+	w := &Cluster{Client: builder.Build(), tracker: tracked}
+	return w, w.Lead(c)
+}
+
+// Lead replaces the controllers by new ones, which remember nothing, as when another process
+// leads.
+func (w *Cluster) Lead(c kinds.Config) (err error) {
+	c.Client, c.Live = w.Client, w.Client
+	w.known = map[string][]client.ObjectKey{}
+	w.controllers, err = kinds.Controllers(c)
+	// That of this kind is provided by another program, which a fake client does not tell.
+	delete(w.controllers, crdv1.KindResource)
+	return err
+}
+
+// decode returns an object in its own type, or why it cannot be one.
+func decode(scheme *runtime.Scheme, d Document) (client.Object, error) {
+	text, err := json.Marshal(d)
+	if err != nil {
+		return nil, err
+	}
+	var head struct {
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+	}
+	if err := json.Unmarshal(text, &head); err != nil {
+		return nil, err
+	}
+	for gvk := range scheme.AllKnownTypes() {
+		if gvk.GroupVersion().String() != head.APIVersion || gvk.Kind != head.Kind || head.Metadata.Name == "" {
+			continue
+		}
+		made, err := scheme.New(gvk)
+		if err != nil {
+			return nil, err
+		}
+		o, ok := made.(client.Object)
+		if !ok {
+			return nil, fmt.Errorf("%T is no object", made)
+		}
+		return o, json.Unmarshal(text, o)
+	}
+	return nil, fmt.Errorf("%s %q of %q is no object of a known kind with a name", head.Kind, head.Metadata.Name, head.APIVersion)
+}
+
+// Kinds returns the names of the kinds that have a controller, sorted.
+func (w *Cluster) Kinds() []string { return slices.Sorted(maps.Keys(w.controllers)) }
+
+// Writes returns how many writes there have been.
+func (w *Cluster) Writes() int64 { return w.tracker.writes.Load() }
+
+// List returns the custom resources of a kind, sorted by namespace and name.
+func (w *Cluster) List(ctx context.Context, kind string) ([]client.Object, error) {
+	of, ok := crdv1.KindCalled(kind)
+	if !ok {
+		return nil, fmt.Errorf("%s is no custom resource", kind)
+	}
+	return w.list(ctx, of.NewList())
+}
+
+func (w *Cluster) list(ctx context.Context, list client.ObjectList) ([]client.Object, error) {
+	if err := w.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list %T: %w", list, err)
+	}
+	var out []client.Object
+	err := meta.EachListItem(list, func(o runtime.Object) error {
+		if item, ok := o.(client.Object); ok {
+			out = append(out, item)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Panicked is a controller that did.
+type Panicked struct {
+	Value any
+	Stack []byte
+}
+
+// Error says where.
+func (p Panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
+
+// Look has the controller of a kind look at one object. The error is a Panicked when it
+// panics.
+func (w *Cluster) Look(ctx context.Context, kind string, key client.ObjectKey) (result reconcile.Result, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = Panicked{r, debug.Stack()}
+		}
+	}()
+	return w.controllers[kind].Reconcile(ctx, reconcile.Request{NamespacedName: key})
+}
+
+// Round has every controller look at each object, and at those that have gone.
+func (w *Cluster) Round(ctx context.Context) error {
+	var errs []error
+	for _, kind := range w.Kinds() {
+		objects, err := w.List(ctx, kind)
+		if err != nil {
+			return err
+		}
+		for _, o := range objects {
+			w.known[kind] = append(w.known[kind], client.ObjectKeyFromObject(o))
+		}
+		slices.SortFunc(w.known[kind], func(a, b client.ObjectKey) int { return strings.Compare(a.String(), b.String()) })
+		w.known[kind] = slices.Compact(w.known[kind])
+		for _, key := range w.known[kind] {
+			if _, err := w.Look(ctx, kind, key); err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", kind, key, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,209 @@
+package fakecluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// tracker holds the objects. To what is written it adds what an API server adds.
+type tracker struct {
+	clienttesting.ObjectTracker
+	now func() time.Time
+	// writes counts writes, made the objects that were given a UID.
+	writes atomic.Int64
+	made   int
+}
+
+func newTracker(s *runtime.Scheme, now func() time.Time) *tracker {
+	return &tracker{now: now, ObjectTracker: clienttesting.NewFieldManagedObjectTracker(
+		s, serializer.NewCodecFactory(s).UniversalDecoder(), converters{builtIn(), managedfields.NewDeducedTypeConverter()})}
+}
+
+// builtIn knows how the lists of Kubernetes' own objects are merged.
+var builtIn = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
+
+// converters are asked in turn.
+type converters []managedfields.TypeConverter
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (c converters) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (out *typed.TypedValue, err error) {
+	for _, one := range c {
+		if out, err = one.ObjectToTyped(o, options...); err == nil {
+			return out, nil
+		}
+	}
+	return nil, err
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (c converters) TypedToObject(v *typed.TypedValue) (out runtime.Object, err error) {
+	for _, one := range c {
+		if out, err = one.TypedToObject(v); err == nil {
+			return out, nil
+		}
+	}
+	return nil, err
+}
+
+// Create implements clienttesting.ObjectTracker.
+func (t *tracker) Create(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.CreateOptions) error {
+	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Create(gvr, o, ns, options...) })
+}
+
+// Update implements clienttesting.ObjectTracker.
+func (t *tracker) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
+	if len(options) == 0 || options[0].FieldManager == "" { // A deletion, which sets a time.
+		options = []metav1.UpdateOptions{byNobody}
+	}
+	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Update(gvr, o, ns, options...) })
+}
+
+// Patch implements clienttesting.ObjectTracker.
+func (t *tracker) Patch(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.PatchOptions) error {
+	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Patch(gvr, o, ns, options...) })
+}
+
+// Apply implements clienttesting.ObjectTracker.
+func (t *tracker) Apply(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.PatchOptions) error {
+	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Apply(gvr, o, ns, options...) })
+}
+
+// Delete implements clienttesting.ObjectTracker.
+func (t *tracker) Delete(gvr schema.GroupVersionResource, ns, name string, options ...metav1.DeleteOptions) error {
+	t.writes.Add(1)
+	return t.ObjectTracker.Delete(gvr, ns, name, options...)
+}
+
+// write writes, and adds to the object what is missing. Writes come one at a time: the fake
+// client holds a lock.
+func (t *tracker) write(gvr schema.GroupVersionResource, o runtime.Object, ns string, do func() error) error {
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return err
+	}
+	before, err := t.Get(gvr, ns, m.GetName())
+	if err != nil {
+		before = nil
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	t.writes.Add(1)
+	after, err := t.Get(gvr, ns, m.GetName())
+	if err != nil {
+		return err
+	}
+	if changed, err := t.complete(before, after); err != nil || !changed {
+		return err
+	}
+	return t.ObjectTracker.Update(gvr, after, ns, byNobody)
+}
+
+// byNobody is under which name the API server writes. It has none there, and who reads
+// who wrote an object last leaves this one out.
+var byNobody = metav1.UpdateOptions{FieldManager: crdv1.FieldManager}
+
+// complete adds what an API server adds, and reports whether that was anything: before is the
+// object as it was, nil for a new one.
+func (t *tracker) complete(before, after runtime.Object) (changed bool, err error) {
+	now, err := meta.Accessor(after)
+	if err != nil {
+		return false, err
+	}
+	service, _ := after.(*corev1.Service)
+	if before == nil {
+		t.made++
+		now.SetUID(types.UID(fmt.Sprintf("uid-%d", t.made)))
+		now.SetGeneration(1)
+		if made := now.GetCreationTimestamp(); made.IsZero() { // A story may say that an object is older.
+			now.SetCreationTimestamp(metav1.NewTime(t.now()))
+		}
+		if service != nil && service.Spec.ClusterIP == "" {
+			service.Spec.ClusterIP = fmt.Sprintf("10.96.0.%d", t.made)
+		}
+		return true, nil
+	}
+	was, err := meta.Accessor(before)
+	if err != nil {
+		return false, err
+	}
+	same, err := sameSpec(before, after)
+	if _, ok := after.(*appsv1.Deployment); ok { // Of these annotations count as well.
+		same = same && maps.Equal(was.GetAnnotations(), now.GetAnnotations())
+	}
+	if same && now.GetUID() == was.GetUID() || err != nil {
+		return false, err
+	}
+	now.SetUID(was.GetUID())
+	now.SetCreationTimestamp(was.GetCreationTimestamp())
+	now.SetGeneration(was.GetGeneration())
+	if !same {
+		now.SetGeneration(was.GetGeneration() + 1)
+	}
+	if service != nil && service.Spec.ClusterIP == "" {
+		service.Spec.ClusterIP = before.(*corev1.Service).Spec.ClusterIP
+	}
+	return true, nil
+}
+
+// sameSpec reports whether two objects have the same spec.
+func sameSpec(a, b runtime.Object) (bool, error) {
+	of := runtime.DefaultUnstructuredConverter
+	inA, err := of.ToUnstructured(a)
+	if err != nil {
+		return false, err
+	}
+	inB, err := of.ToUnstructured(b)
+	return reflect.DeepEqual(inA["spec"], inB["spec"]), err
+}
+
+// Collect deletes what belongs to a controller that is gone, as Kubernetes does.
+func (w *Cluster) Collect(ctx context.Context) error {
+	lists := []client.ObjectList{&corev1.ServiceList{}, &appsv1.DeploymentList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}}
+	for _, kind := range crdv1.Kinds() {
+		lists = append(lists, kind.NewList())
+	}
+	there := map[types.UID]bool{}
+	var all []client.Object
+	for _, list := range lists {
+		items, err := w.list(ctx, list)
+		if err != nil {
+			return err
+		}
+		for _, o := range items {
+			there[o.GetUID()] = true
+		}
+		all = append(all, items...)
+	}
+	for _, o := range all {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && !there[ref.UID] && o.GetDeletionTimestamp() == nil {
+			if err := client.IgnoreNotFound(w.Client.Delete(ctx, o)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
