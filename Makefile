@@ -14,7 +14,7 @@ export SWITCHYARD_CLUSTER := $(CLUSTER)
 UNIT := ./eventbus/event/... ./eventbus/memory/... ./eventbus/publisher/... \
 	./eventbus/archive/... ./eventbus/audit/... ./routeserver/bisect/... \
 	./routeserver/table/... ./routeserver/view/... ./xds/translate/... ./xds/routingkey/... \
-	./sidecars/inject/... ./protos/... ./tests/arch/...
+	./sidecars/inject/... ./protos/... ./tests/arch/... ./tests/replay/...
 # Programs and tools in modules of their own.
 MODULES := tools/cluster tools/gen tools/image
 

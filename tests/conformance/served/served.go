@@ -41,7 +41,7 @@ func Begin(t *testing.T, log eventbus.Log) *Log {
 func (l *Log) State(data ...proto.Message) (at event.Pos) {
 	l.t.Helper()
 	for _, d := range data {
-		fact := event.Fact{Key: keyOf(d), Time: time.Unix(1, 0), Data: d, Cause: event.Cause{Kind: "SignadotSandbox", Name: "sb", Manager: "test"}}
+		fact := event.Fact{Key: KeyOf(d), Time: time.Unix(1, 0), Data: d, Cause: event.Cause{Kind: "SignadotSandbox", Name: "sb", Manager: "test"}}
 		newest, _, err := l.Newest(context.Background(), fact.Key)
 		var mark event.Mark
 		if err == nil {
@@ -66,10 +66,13 @@ func (l *Log) End() event.Pos {
 	return tip
 }
 
-func keyOf(d proto.Message) event.Key {
+// KeyOf returns the key of the fact with this data.
+func KeyOf(d proto.Message) event.Key {
 	switch d := d.(type) {
 	case *factv1.Floor:
 		return event.LogFloor
+	case *factv1.KeyHeadersDeclared:
+		return event.KeyHeaders
 	case interface{ GetRoutingKey() string }:
 		return event.RoutingKey(d.GetRoutingKey())
 	case interface{ GetWorkload() *factv1.ObjectRef }:

@@ -1,0 +1,129 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+
+	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/xds/routingkey"
+	"switchyard.dev/xds/translate"
+)
+
+// ask runs the command line. Lines of input are headers of a request.
+func (s *story) ask(ctx context.Context, d *datadriven.TestData) (string, error) {
+	args := []string{d.Cmd}
+	for _, arg := range d.CmdArgs {
+		args = append(args, arg.String())
+	}
+	for line := range strings.Lines(d.Input) {
+		args = append(args, "-H", strings.TrimSpace(line))
+	}
+	return s.run(ctx, args...)
+}
+
+func (s *story) run(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	code := cli.Main(ctx, cli.Config{
+		Name: "switchyard", In: strings.NewReader(""), Out: &out, Err: &out, Zone: time.UTC, Keys: routingkey.Find,
+		Getenv: func(name string) string {
+			return map[string]string{"KUBECONFIG": os.DevNull, "SWITCHYARD_SERVER": s.main.GRPCAddress()}[name]
+		},
+	}, args)
+	if code != cli.ExitOK {
+		fmt.Fprintf(&out, "exit %d\n", code)
+	}
+	return out.String(), ctx.Err()
+}
+
+// routes are what the sidecars of a workload have.
+type routes struct {
+	table       table.Table
+	translation translate.Translation
+}
+
+// xds returns the routes of a workload. They are made anew, and held against those that were
+// asked for before, brought up to date.
+func (s *story) xds(ctx context.Context, d *datadriven.TestData) (string, error) {
+	o := objectOf(d.CmdArgs[0].Key)
+	w := table.Workload{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
+	t, err := s.current(ctx)
+	if err != nil {
+		return "", err
+	}
+	anew, err := translate.Translate(t, w)
+	if err != nil {
+		return "", err
+	}
+	if was, ok := s.sent[w]; ok {
+		updated, err := was.translation.Updated(t, table.DiffOf(was.table, t, w))
+		if err != nil || updated.Version() != anew.Version() {
+			return "", fmt.Errorf("routes that are brought up to date differ from those that are made anew: %w", err)
+		}
+	}
+	s.sent[w] = routes{t, anew}
+	whole, err := anew.Whole()
+	if err != nil {
+		return "", err
+	}
+	config := &routev3.RouteConfiguration{}
+	if err := whole.Any.UnmarshalTo(config); err != nil {
+		return "", err
+	}
+	entries := config.GetVirtualHosts()[0].GetMatcher().GetMatcherTree().GetExactMatchMap().GetMap()
+	var out strings.Builder
+	for _, match := range slices.Sorted(maps.Keys(entries)) {
+		route := &routev3.Route{}
+		if err := entries[match].GetAction().GetTypedConfig().UnmarshalTo(route); err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, "%s -> %s\n", match, routeText(route))
+	}
+	for _, name := range t.KeyHeaders() {
+		fmt.Fprintf(&out, "key header %s\n", name)
+	}
+	return out.String() + "else -> app\n", nil
+}
+
+// routeText returns where a route leads: to an address, to the application, or to an answer.
+func routeText(r *routev3.Route) string {
+	if r.GetDirectResponse() == nil {
+		out := r.GetRoute().GetCluster()
+		for _, h := range r.GetRequestHeadersToAdd() {
+			out += " " + h.GetHeader().GetValue()
+		}
+		return out + " (" + r.GetName() + ")"
+	}
+	out := fmt.Sprint(r.GetDirectResponse().GetStatus())
+	for _, h := range r.GetResponseHeadersToAdd() {
+		out += " " + h.GetHeader().GetValue()
+	}
+	return out + ": " + r.GetDirectResponse().GetBody().GetInlineString()
+}
+
+// routes asks the published routes API.
+func (s *story) routes(ctx context.Context, d *datadriven.TestData) (string, error) {
+	url := "http://" + s.main.RESTAddress() + "/api/v1/workloads/routing-rules?" + d.Input
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return fmt.Sprintf("%d %s", response.StatusCode, body), err
+}
