@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,9 +20,8 @@ import (
 	"switchyard.dev/eventbus/archive"
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const epoch = "4y2kq7m9x1v3tz8b"
 
@@ -113,19 +111,7 @@ func TestAnArchiveIsReadableAndStaysTheSame(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/three-events.jsonl"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), b.String()); diff != "" {
-		t.Errorf("the archive (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, "testdata/three-events.jsonl", b.String())
 	// Each line is a CloudEvent to anyone: its attributes are strings.
 	for _, l := range strings.Split(strings.TrimSpace(b.String()), "\n")[1:] {
 		var ce struct{ SpecVersion, ID, Source, Type, Subject, Sequence, RecordedTime, Chain string }

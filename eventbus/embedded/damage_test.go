@@ -8,32 +8,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/background"
 )
-
-// heard is a log that can be read while it is written.
-type heard struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (h *heard) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.text.Write(p)
-}
-
-func (h *heard) says(part string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.Contains(h.text.String(), part)
-}
 
 // written returns a store with a log of so many events, whose server was closed,
 // and the Mark of its tip.
@@ -135,14 +116,14 @@ func TestADamagedStoreIsMovedAsideAndAnEmptyOneBegins(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			dir, tip := written(t, 20)
 			d.spoil(t, dir)
-			said := &heard{}
+			said := &background.Output{}
 			s, err := embedded.Start(embedded.Config{StoreDir: dir, Logger: slog.New(slog.NewTextHandler(said, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
 			n, aside := s.MovedAside()
-			if n != 1 || aside.Kind != d.want || aside.Why == "" || !said.says("moved aside") {
+			if n != 1 || aside.Kind != d.want || aside.Why == "" || !said.Says("moved aside") {
 				t.Errorf("%d stores were moved aside, the last %+v; want one that is %s", n, aside, d.want)
 			}
 			if _, err := os.Stat(aside.Path); err != nil {
@@ -186,14 +167,14 @@ func TestALogWithoutAUsableWitnessIsKeptAndGetsANewOne(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			dir, tip := written(t, 20)
 			c.spoil(t, dir)
-			said := &heard{}
+			said := &background.Output{}
 			s, err := embedded.Start(embedded.Config{StoreDir: dir, Logger: slog.New(slog.NewTextHandler(said, nil))})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			if n, aside := s.MovedAside(); n != 0 || !said.says(c.says) || s.Witnessed() != tip {
-				t.Errorf("moved aside: %d (%+v); said: %v; the witness is at %v, want %v", n, aside, said.says(c.says), s.Witnessed(), tip)
+			if n, aside := s.MovedAside(); n != 0 || !said.Says(c.says) || s.Witnessed() != tip {
+				t.Errorf("moved aside: %d (%+v); said: %v; the witness is at %v, want %v", n, aside, said.Says(c.says), s.Witnessed(), tip)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package embedded_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/wait"
 )
 
 // strangers open many connections from an address of their own, of which half say nothing
@@ -69,15 +71,13 @@ func TestStrangersTakeNobodysConnection(t *testing.T) {
 	log, _ := begun(t, writer)
 	const many, mayStay = 5000, 256
 	strangers(t, s, many)
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	wait.Eventually(t, 2*time.Minute, "strangers are hung up on", func() error {
 		stats, err := s.Stats()
-		if err == nil && stats.Closed >= many-mayStay {
-			break
+		if err == nil && stats.Closed < many-mayStay {
+			err = fmt.Errorf("of %d connections %d are closed", many, stats.Closed)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("of %d connections of strangers %d are closed: %v", many, stats.Closed, err)
-		}
-	}
+		return err
+	})
 
 	// Who was there before is served, and who comes gets in while they go on.
 	within := func() context.Context {

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/background"
 )
 
 func TestTheWitnessFollowsTheLogAndRestsWithIt(t *testing.T) {
@@ -57,7 +58,7 @@ func TestAStoreThatIsTakenAwayIsReplacedUnderTheSameAddress(t *testing.T) {
 		"removed": func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "jetstream")) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			dir, said := filepath.Join(t.TempDir(), "store"), &heard{}
+			dir, said := filepath.Join(t.TempDir(), "store"), &background.Output{}
 			s, err := embedded.Start(embedded.Config{
 				StoreDir: dir, Listen: "127.0.0.1:0", Authenticate: byToken, Logger: slog.New(slog.NewTextHandler(said, nil)),
 			})
@@ -69,7 +70,7 @@ func TestAStoreThatIsTakenAwayIsReplacedUnderTheSameAddress(t *testing.T) {
 			outside := connected(t, dial(t, s, "the writer", connect.Writer))
 			_, pos := begun(t, inside)
 			take(t, dir)
-			await(t, "it has said so", func() bool { return said.says(embedded.ErrStoreGone.Error()) })
+			await(t, "it has said so", func() bool { return said.Says(embedded.ErrStoreGone.Error()) })
 			await(t, "it is ready again", func() bool {
 				return s.Ready() == nil && inside.IsConnected() && outside.IsConnected()
 			})
@@ -88,7 +89,7 @@ func TestAStoreThatIsTakenAwayIsReplacedUnderTheSameAddress(t *testing.T) {
 }
 
 func TestAConnectionThatIsMadeWhileTheStoreIsClosedWaits(t *testing.T) {
-	dir, said := filepath.Join(t.TempDir(), "store"), &heard{}
+	dir, said := filepath.Join(t.TempDir(), "store"), &background.Output{}
 	s, err := embedded.Start(embedded.Config{StoreDir: dir, Logger: slog.New(slog.NewTextHandler(said, nil))})
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestAConnectionThatIsMadeWhileTheStoreIsClosedWaits(t *testing.T) {
 	if err := errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "it has closed its store", func() bool { return said.says("cannot be opened yet") })
+	await(t, "it has closed its store", func() bool { return said.Says("cannot be opened yet") })
 	if s.Ready() == nil {
 		t.Error("without a store it says that it is ready")
 	}

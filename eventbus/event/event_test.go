@@ -2,9 +2,7 @@ package event_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -18,9 +16,8 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 123456789, time.UTC)
 
@@ -75,20 +72,7 @@ func facts() map[string]event.Fact {
 func TestFactsAreWrittenAsTheGoldenFilesSay(t *testing.T) {
 	for name, fact := range facts() {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join("testdata", name+".txt")
-			got := show(mustEncode(t, fact))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("the stored form changed; old logs would be read wrongly (-want +got):\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".txt"), show(mustEncode(t, fact)))
 		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/background"
 )
 
 // cluster is three NATS servers that replicate, as somebody else would run them: TLS with
@@ -185,7 +185,7 @@ func (c *cluster) dial(t *testing.T, user string) (*jetstream.Log, *nats.Conn) {
 // open connects, and waits for that. Nothing that the log does by itself may be refused.
 func (*cluster) open(t *testing.T, config connect.Config) (*jetstream.Log, *nats.Conn) {
 	t.Helper()
-	var said said
+	var said background.Output
 	config.Name, config.Logger = t.Name(), slog.New(slog.NewTextHandler(&said, nil))
 	log, conn, err := connect.Open(config, jetstream.Config{Replicas: 3, Logger: config.Logger})
 	if err != nil {
@@ -193,8 +193,8 @@ func (*cluster) open(t *testing.T, config connect.Config) (*jetstream.Log, *nats
 	}
 	t.Cleanup(func() {
 		conn.Close()
-		if said.has("Permissions Violation") {
-			t.Errorf("it may not do what it needs:\n%s", said.text.String())
+		if said.Says("Permissions Violation") {
+			t.Errorf("it may not do what it needs:\n%s", said.String())
 		}
 	})
 	awaitConnected(t, conn)
@@ -251,7 +251,7 @@ func TestServersRefuseWhoCannotShowWhoHeIs(t *testing.T) {
 		"no client certificate": func(c *connect.Config) { c.CertFile, c.KeyFile = "", "" },
 		"another authority":     func(other *connect.Config) { other.CAFile = filepath.Join(c.dir, "client.pem") },
 	} {
-		var said said
+		var said background.Output
 		config := connect.Config{
 			URL: fmt.Sprint("tls://", s.Addr()), Role: connect.Follower, Logger: slog.New(slog.NewTextHandler(&said, nil)),
 			CAFile: filepath.Join(c.dir, "ca.pem"),
@@ -262,28 +262,10 @@ func TestServersRefuseWhoCannotShowWhoHeIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		await(t, "the server has decided about "+what, func() bool { return conn.IsConnected() || said.has("cannot be reached") })
+		await(t, "the server has decided about "+what, func() bool { return conn.IsConnected() || said.Says("cannot be reached") })
 		if conn.IsConnected() != (what == "") {
 			t.Errorf("with %q: connected is %v", what, conn.IsConnected())
 		}
 		conn.Close()
 	}
-}
-
-// said keeps what is logged.
-type said struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *said) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-func (s *said) has(what string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Contains(s.text.String(), what)
 }

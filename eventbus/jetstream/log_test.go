@@ -23,6 +23,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
+	"switchyard.dev/tests/wait"
 )
 
 // TestMain lets this test binary be the server too, as a process of its own
@@ -169,14 +170,12 @@ func (b *bus) open(t *testing.T) eventbus.Log {
 
 func awaitConnected(t *testing.T, conn *nats.Conn) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for !conn.IsConnected() {
-		select {
-		case <-deadline:
-			t.Fatalf("not connected: %v", conn.LastError())
-		case <-time.After(5 * time.Millisecond):
+	wait.Eventually(t, time.Minute, "the client is connected", func() error {
+		if !conn.IsConnected() {
+			return errors.Join(errors.New("it is not"), conn.LastError())
 		}
-	}
+		return nil
+	})
 }
 
 // appendMessage publishes past the log, as a newer version of it might: sealed,

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/publisher"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/wait"
 )
 
@@ -130,20 +131,7 @@ func leadWith(t *testing.T, c publisher.Config, objects map[string]int, mute ...
 		t.Fatal(err)
 	}
 	w.publisher = p
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- p.Run(ctx) }()
-	var once sync.Once
-	stop := func() {
-		once.Do(func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("Run: %v", err)
-			}
-		})
-	}
-	t.Cleanup(stop)
-	return w, stop
+	return w, background.Run(t, p.Run)
 }
 
 // await waits for what has to come.

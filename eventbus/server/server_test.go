@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,17 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
@@ -30,64 +24,20 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/eventbus/server"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
 )
 
-// api is the API server that all tests here share, and the wire to it.
-var api struct {
-	config *rest.Config
-	kube   kubernetes.Interface
-	cut    atomic.Bool
-}
+func TestMain(m *testing.M) { world.Main(m) }
 
-func TestMain(m *testing.M) {
-	environment := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
-	config, err := environment.Start()
-	if err != nil {
-		slog.Error("no API server; run: go run -C tools/cluster . build --only apiserver", "error", err)
-		os.Exit(1)
-	}
-	api.config, api.kube = config, kubernetes.NewForConfigOrDie(config)
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		slog.Error("the API server did not stop", "error", err)
-	}
-	os.Exit(code)
-}
-
-// wire is the way to the API server, which can be cut.
-type wire struct{ next http.RoundTripper }
-
-func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
-	if api.cut.Load() {
-		return nil, errors.New("the wire is cut")
-	}
-	return w.next.RoundTrip(r)
-}
-
-// output is a log that can be read while it is written.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) says(part string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return strings.Contains(o.text.String(), part)
-}
+// cut cuts the wire from the bus to the API server.
+var cut atomic.Bool
 
 // program is the program of the bus, running in this process.
 type program struct {
 	store, url, health, metrics string
-	log                         *output
+	log                         *background.Output
 	ended                       chan error
 	end                         func()
 }
@@ -99,7 +49,7 @@ func start(t *testing.T, namespace string) *program {
 
 func startOn(t *testing.T, namespace, store string, more ...string) *program {
 	t.Helper()
-	p := &program{store: store, log: &output{}, ended: make(chan error, 1)}
+	p := &program{store: store, log: &background.Output{}, ended: make(chan error, 1)}
 	settings, err := server.ParseSettings(append([]string{
 		"--store", p.store, "--listen", "127.0.0.1:0", "--health", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
 		"--writer-service-account", namespace + "/writer", "--follower-service-account", namespace + "/reader," + namespace + "/other",
@@ -107,8 +57,15 @@ func startOn(t *testing.T, namespace, store string, more ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := rest.CopyConfig(api.config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return wire{next} })
+	config := world.Shared(t).As("")
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			if cut.Load() {
+				return nil, errors.New("the wire is cut")
+			}
+			return next.RoundTrip(r)
+		})
+	})
 	s, err := server.Start(server.Config{
 		Settings: settings, Reviews: kubernetes.NewForConfigOrDie(config).AuthenticationV1().TokenReviews(),
 		Logger: slog.New(slog.NewJSONHandler(p.log, nil)),
@@ -136,28 +93,18 @@ func startOn(t *testing.T, namespace, store string, more ...string) *program {
 // namespace makes a namespace with the service accounts.
 func namespace(t *testing.T) string {
 	t.Helper()
-	ns, err := api.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bus-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"writer", "reader", "stranger"} {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := api.kube.CoreV1().ServiceAccounts(ns.Name).Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return ns.Name
+	w := world.Shared(t)
+	ns := w.NewNamespace("bus")
+	w.Accounts(ns, "writer", "reader", "stranger")
+	return ns
 }
 
 // tokenFile holds a token of a service account, for the bus.
 func tokenFile(t *testing.T, namespace, account string) string {
 	t.Helper()
-	content, err := apiserver.Token(t.Context(), api.kube, namespace, account, "eventbus.signadot.svc", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+	token := world.Shared(t).Token(namespace, account, "eventbus.signadot.svc", nil)
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -228,7 +175,7 @@ func TestOthersAreRefusedAndTheLogSaysWhy(t *testing.T) {
 	ns := namespace(t)
 	p := start(t, ns)
 	_, stranger := open(t, p, connect.Follower, tokenFile(t, ns, "stranger"))
-	await(t, "the stranger is refused", func() bool { return p.log.says("service account " + ns + "/stranger may neither write nor follow") })
+	await(t, "the stranger is refused", func() bool { return p.log.Says("service account " + ns + "/stranger may neither write nor follow") })
 	_, impostor := open(t, p, connect.Writer, tokenFile(t, ns, "reader"))
 	await(t, "the follower that wants to write is let in as a follower", impostor.IsConnected)
 	log, err := jetstream.New(jetstream.Config{Conn: impostor})
@@ -254,14 +201,14 @@ func TestWithoutTheAPIServerOldConnectionsLiveOnAndNewOnesWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := tokenFile(t, ns, "reader")
-	api.cut.Store(true)
-	t.Cleanup(func() { api.cut.Store(false) })
+	cut.Store(true)
+	t.Cleanup(func() { cut.Store(false) })
 	_, reader := open(t, p, connect.Follower, token)
-	await(t, "the follower is refused for now", func() bool { return p.log.says("the token could not be checked") })
+	await(t, "the follower is refused for now", func() bool { return p.log.Says("the token could not be checked") })
 	if _, err := writer.Append(t.Context(), logtest.Fact("a", 1), 0); err != nil || reader.IsConnected() {
 		t.Errorf("the writer that was in gets %v, the new follower is in: %v", err, reader.IsConnected())
 	}
-	api.cut.Store(false)
+	cut.Store(false)
 	await(t, "the follower is in once the API server is back", reader.IsConnected)
 }
 
@@ -277,7 +224,7 @@ func TestAStoreThatIsTakenAwayIsReplacedAndTheProgramLives(t *testing.T) {
 	if err := os.RemoveAll(p.store); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "it has said that the store is gone", func() bool { return p.log.says(embedded.ErrStoreGone.Error()) })
+	await(t, "it has said that the store is gone", func() bool { return p.log.Says(embedded.ErrStoreGone.Error()) })
 	await(t, "it is ready again", func() bool {
 		code, _ := get(t, p.health+"/readyz")
 		return code == http.StatusOK && conn.IsConnected()
@@ -304,8 +251,8 @@ func TestADamagedStoreIsMovedAsideAndCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = startOn(t, ns, store)
-	if code, _ := get(t, p.health+"/readyz"); code != http.StatusOK || !p.log.says("moved aside") {
-		t.Errorf("ready: %d; the log tells of the damage: %v", code, p.log.says("moved aside"))
+	if code, _ := get(t, p.health+"/readyz"); code != http.StatusOK || !p.log.Says("moved aside") {
+		t.Errorf("ready: %d; the log tells of the damage: %v", code, p.log.Says("moved aside"))
 	}
 	_, text := get(t, p.metrics+"/metrics")
 	for _, want := range []string{
@@ -330,7 +277,7 @@ func TestAPortThatIsTakenIsSaid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := server.Start(server.Config{Settings: settings, Reviews: api.kube.AuthenticationV1().TokenReviews(), Logger: slog.New(slog.DiscardHandler)})
+		s, err := server.Start(server.Config{Settings: settings, Reviews: world.Shared(t).Kube.AuthenticationV1().TokenReviews(), Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			s.Close()
 			t.Errorf("%s on a port that is taken: no error", flag)

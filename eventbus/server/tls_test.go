@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/eventbus/server"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
+	"switchyard.dev/tests/background"
 )
 
 // secured starts the bus with a certificate, and gives it and whom to trust.
@@ -28,9 +29,9 @@ func secured(t *testing.T, ns string, more ...string) (*program, *trusttest.Auth
 }
 
 // client connects with whom it trusts; nobody: plain. What it logs is in the output.
-func client(t *testing.T, p *program, role connect.Role, token string, by *trusttest.Authority) (*jetstream.Log, interface{ IsConnected() bool }, *output) {
+func client(t *testing.T, p *program, role connect.Role, token string, by *trusttest.Authority) (*jetstream.Log, interface{ IsConnected() bool }, *background.Output) {
 	t.Helper()
-	said := &output{}
+	said := &background.Output{}
 	c := connect.Config{URL: p.url, Role: role, TokenFile: token, Name: t.Name(), Logger: slog.New(slog.NewTextHandler(said, nil))}
 	if by != nil {
 		c.Roots = trust.NewRoots("the mounted bundle")
@@ -64,7 +65,7 @@ func TestTheBusTakesTLSAndPlainUntilItIsToldNotTo(t *testing.T) {
 	_, follower, _ := client(t, strict, connect.Follower, tokenFile(t, ns, "reader"), ours)
 	await(t, "a follower is connected over TLS", follower.IsConnected)
 	_, plain, said := client(t, strict, connect.Follower, tokenFile(t, ns, "reader"), nil)
-	await(t, "a plain one is not let in", func() bool { return said.says("certificate") || said.says("TLS") || said.says("tls") })
+	await(t, "a plain one is not let in", func() bool { return said.Says("certificate") || said.Says("TLS") || said.Says("tls") })
 	if plain.IsConnected() {
 		t.Error("a plain follower is let in")
 	}
@@ -77,14 +78,14 @@ func TestAClientTakesNobodyElseForTheBus(t *testing.T) {
 	theirs := trusttest.New(t, "theirs")
 	_, stranger, said := client(t, p, connect.Follower, token, theirs)
 	await(t, "another cluster's client says whom it does not trust", func() bool {
-		return said.says("127.0.0.1 is not trusted: its certificate is signed by ours") && said.says("the mounted bundle: theirs")
+		return said.Says("127.0.0.1 is not trusted: its certificate is signed by ours") && said.Says("the mounted bundle: theirs")
 	})
 	if stranger.IsConnected() {
 		t.Error("it is connected all the same")
 	}
 	earlier := start(t, ns)
 	_, there, said := client(t, earlier, connect.Follower, token, ours)
-	await(t, "a client that is to trust somebody does not speak plain", func() bool { return said.says("secure connection not available") })
+	await(t, "a client that is to trust somebody does not speak plain", func() bool { return said.Says("secure connection not available") })
 	if there.IsConnected() {
 		t.Error("it is connected all the same")
 	}
@@ -157,7 +158,7 @@ func TestTheBusEndsHalfHandshakes(t *testing.T) {
 			t.Fatal("half a handshake is waited for")
 		}
 	}
-	if p.log.says(`"level":"ERROR"`) {
+	if p.log.Says(`"level":"ERROR"`) {
 		t.Error("strangers who do not shake hands have an error logged")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
+	"switchyard.dev/tests/background"
 )
 
 const (
@@ -187,10 +188,7 @@ func TestFilesThatChangeAreTakenUpUnderOpenConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- f.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	background.Run(t, f.Run)
 	address, _ := served(t, f, false, patience)
 	open, err := trust.Dial(address, name, f.Roots())
 	if err != nil {

@@ -2,9 +2,7 @@ package authors_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -16,9 +14,8 @@ import (
 	"switchyard.dev/reconcilers/authors"
 	livebaseline "switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the document anew")
 
 // document is where the table stands for people.
 const document = "RIGHTS.md"
@@ -130,15 +127,7 @@ func TestTheDocumentIsTheTable(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	if *update {
-		if err := os.WriteFile(document, b.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile(document)
-	if err != nil || !bytes.Equal(have, b.Bytes()) {
-		t.Errorf("%s is not the table (%v): run the test with -update", document, err)
-	}
+	golden.Compare(t, document, b.String())
 }
 
 func TestWhatARefusalSays(t *testing.T) {

@@ -73,17 +73,17 @@ func after(said map[event.Key]event.Fact, statements []event.Fact) map[event.Key
 // come checks that what the plan says comes true when it is done, and nothing
 // else.
 func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
-	c.t.Helper()
+	c.Helper()
 	want := after(before, p.Statements)
 	var diff string
-	c.eventually("what the dry run says comes true", func() error {
+	c.Eventually("what the dry run says comes true", func() error {
 		if diff = gocmp.Diff(want, after(c.said(), nil)); diff != "" {
 			return fmt.Errorf("the log says (+) and the dry run said (-):\n%s", diff)
 		}
 		return nil
 	})
 	for _, change := range p.Changes {
-		c.eventually(fmt.Sprintf("%s %s comes true", change.Action, change.Object), func() error {
+		c.Eventually(fmt.Sprintf("%s %s comes true", change.Action, change.Object), func() error {
 			o := map[string]client.Object{
 				crdv1.KindSandbox: &crdv1.SignadotSandbox{}, crdv1.KindForkedWorkload: &crdv1.ForkedWorkload{},
 				crdv1.KindExternalWorkload: &crdv1.SignadotExternalWorkload{}, crdv1.KindVirtualWorkload: &crdv1.VirtualWorkload{},
@@ -91,7 +91,7 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 				"EndpointSlice":         &discoveryv1.EndpointSlice{},
 				crdv1.KindRoutingConfig: &crdv1.RoutingConfig{}, "Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{},
 			}[change.Object.Kind]
-			err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
+			err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: change.Object.Namespace, Name: change.Object.Name}, o)
 			if gone := change.Action == dryrun.Remove; gone != apierrors.IsNotFound(err) {
 				return fmt.Errorf("reading it: %v", err)
 			}
@@ -103,14 +103,12 @@ func (c *cluster) come(p dryrun.Plan, before map[event.Key]event.Fact) {
 // tried asks what applying the object would change, checks that asking changed
 // nothing, and then applies it and sees it come true.
 func (c *cluster) tried(o client.Object) dryrun.Plan {
-	c.t.Helper()
+	c.Helper()
 	before := c.said()
-	p, err := dryrun.Apply(c.t.Context(), c.config(), o)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	p, err := dryrun.Apply(c.Context(), c.config(), o)
+	c.Must(err)
 	if diff := gocmp.Diff(after(before, nil), after(c.said(), nil)); diff != "" {
-		c.t.Fatalf("asking changed the log:\n%s", diff)
+		c.Fatalf("asking changed the log:\n%s", diff)
 	}
 	c.apply(o)
 	c.come(p, before)
@@ -119,25 +117,23 @@ func (c *cluster) tried(o client.Object) dryrun.Plan {
 
 // triedDeletion is tried for a deletion.
 func (c *cluster) triedDeletion(o client.Object) dryrun.Plan {
-	c.t.Helper()
+	c.Helper()
 	before := c.said()
-	p, err := dryrun.Delete(c.t.Context(), c.config(), o)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.remove(o)
+	p, err := dryrun.Delete(c.Context(), c.config(), o)
+	c.Must(err)
+	c.Remove(o)
 	c.come(p, before)
 	return p
 }
 
 func (c *cluster) expect(p dryrun.Plan, changes, findings []string) {
-	c.t.Helper()
+	c.Helper()
 	gotChanges, gotFindings := describe(p)
 	if diff := gocmp.Diff(changes, gotChanges); diff != "" {
-		c.t.Errorf("changes: %s", diff)
+		c.Errorf("changes: %s", diff)
 	}
 	if diff := gocmp.Diff(findings, gotFindings); diff != "" {
-		c.t.Errorf("findings: %s", diff)
+		c.Errorf("findings: %s", diff)
 	}
 }
 
@@ -174,8 +170,8 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 		"delete Service", "update RoutingConfig", "update SignadotSandbox",
 	}, []string{"ForkedWorkload ServicesReady=True ServicesReady"})
 	c.tried(c.sandbox("dry-life", "dry-other-key", "b")) // Another key.
-	c.eventually("what was applied has been done", func() error {
-		p, err := dryrun.Apply(c.t.Context(), c.config(), c.sandbox("dry-life", "dry-other-key", "b"))
+	c.Eventually("what was applied has been done", func() error {
+		p, err := dryrun.Apply(c.Context(), c.config(), c.sandbox("dry-life", "dry-other-key", "b"))
 		if err == nil && len(p.Changes) > 0 {
 			err = fmt.Errorf("still to be done: %v", p.Changes)
 		}
@@ -196,9 +192,9 @@ func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {
 	c.baseline("b")
 	c.tried(c.sandbox("dry-key-a", "dry-key", "a"))
 	// A second apart, as whole seconds count.
-	c.eventually("time passes", func() error {
+	c.Eventually("time passes", func() error {
 		s := c.sandbox("dry-key-a", "")
-		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); err != nil {
+		if err := c.Look(s); err != nil {
 			return err
 		}
 		if time.Since(s.CreationTimestamp.Time) < 1100*time.Millisecond {
@@ -256,8 +252,7 @@ func TestWhatStandsInTheWayIsSaid(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := *c
-			in.t = t
+			in := cluster{c.In(t), c.ns, c.log}
 			p := in.tried(tt.object)
 			_, findings := describe(p)
 			for i, want := range tt.findings {
@@ -278,14 +273,14 @@ func TestObjectsMadeByHandComeTrueToo(t *testing.T) {
 	c := start(t, "dry-hand")
 	c.baseline("a")
 	fork := &crdv1.ForkedWorkload{}
-	c.read(fork, `
+	c.Read(fork, `
 apiVersion: signadot.com/v1
 kind: ForkedWorkload
 metadata: {name: by-hand, namespace: dry-hand}
 spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: dry-hand, name: a}}`)
 	c.tried(fork)
 	config := &crdv1.RoutingConfig{}
-	c.read(config, `
+	c.Read(config, `
 apiVersion: signadot.com/v1
 kind: RoutingConfig
 metadata: {name: dry-hand}
@@ -416,7 +411,7 @@ func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
 	asked := func(objects ...client.Object) dryrun.Plan {
 		t.Helper()
 		config := c.config()
-		config.Client = c.client
+		config.Client = c.user("")
 		p, err := dryrun.Apply(t.Context(), config, objects...)
 		if err != nil {
 			t.Fatal(err)
@@ -443,7 +438,7 @@ func TestWhatTheAPIServerWouldRefuseIsSaid(t *testing.T) {
 		t.Errorf("refusals %+v, findings %+v", p.Refusals, p.Findings)
 	}
 	for _, s := range []client.Object{long, good, bad} {
-		if err := c.client.Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsNotFound(err) {
+		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s); !apierrors.IsNotFound(err) {
 			t.Errorf("%s was made: %v", s.GetName(), err)
 		}
 	}
@@ -489,8 +484,8 @@ func TestWhoMayNotWriteIsToldWhatWasNotAsked(t *testing.T) {
 	c.grant("dry-asker", "discovery.k8s.io", false, "endpointslices")
 	c.grant("dry-asker", "policy", false, "poddisruptionbudgets")
 	config := c.config()
-	config.Reader = c.as("dry-asker")
-	config.Client = c.as("dry-asker")
+	config.Reader = c.user("dry-asker")
+	config.Client = c.user("dry-asker")
 	p, err := dryrun.Apply(t.Context(), config, c.sandbox("dry-asker", "dry-asker", "a"))
 	if err != nil {
 		t.Fatal(err)
@@ -514,7 +509,7 @@ func TestAConflictOverAForkIsSaid(t *testing.T) {
 		at := slices.IndexFunc(p.Changes, func(c dryrun.Change) bool { return c.Object.Kind == "Deployment" })
 		fork := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.ns, Name: p.Changes[at].Object.Name}}
 		patch := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":`+others.set+`}`))
-		if err := c.client.Patch(t.Context(), fork, patch, client.FieldOwner("somebody")); err != nil {
+		if err := c.Client.Patch(t.Context(), fork, patch, client.FieldOwner("somebody")); err != nil {
 			t.Fatal(err)
 		}
 		p, err := dryrun.Apply(t.Context(), c.config(), s)
@@ -530,7 +525,7 @@ func TestAConflictOverAForkIsSaid(t *testing.T) {
 
 func TestAForkOfARolloutIsSaid(t *testing.T) {
 	c := start(t, "dry-rollout")
-	c.create(&unstructured.Unstructured{}, `
+	c.Make(&unstructured.Unstructured{}, `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: rollouts.argoproj.io}
@@ -540,7 +535,7 @@ spec:
   scope: Namespaced
   versions: [{name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]`)
 	rollout := baseline.NewRollout()
-	c.read(rollout, `
+	c.Read(rollout, `
 apiVersion: argoproj.io/v1alpha1
 kind: Rollout
 metadata: {name: a, namespace: dry-rollout}
@@ -550,8 +545,8 @@ spec:
   template:
     metadata: {labels: {app: a}, annotations: {sidecar.signadot.com/inject: "true"}}
     spec: {containers: [{name: main, image: "a:1", ports: [{name: http, containerPort: 8080}]}]}`)
-	c.eventually("Rollouts are served", func() error { return c.client.Create(t.Context(), rollout) })
-	c.create(&corev1.Service{}, `{metadata: {name: a, namespace: dry-rollout}, spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: http}]}}`)
+	c.Eventually("Rollouts are served", func() error { return c.Client.Create(t.Context(), rollout) })
+	c.Make(&corev1.Service{}, `{metadata: {name: a, namespace: dry-rollout}, spec: {selector: {app: a}, ports: [{name: http, port: 80, targetPort: http}]}}`)
 	s := c.sandbox("dry-rollout", "dry-rollout-key", "a")
 	s.Spec.Customization.Patches[0].Target.APIVersion, s.Spec.Customization.Patches[0].Target.Kind = "argoproj.io/v1alpha1", "Rollout"
 	p, err := dryrun.Apply(t.Context(), c.config(), s)

@@ -7,71 +7,35 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/dryrun"
 )
 
-// as returns a client of a user who has no rights but those that are granted.
-func (c *cluster) as(user string) client.Client {
-	c.t.Helper()
-	access := rest.CopyConfig(server)
-	access.Impersonate = rest.ImpersonationConfig{UserName: user}
-	scheme, err := dryrun.Scheme()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	out, err := client.New(access, client.Options{Scheme: scheme})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return out
+// user returns a client of a user who has no rights but those that are granted; of the
+// administrator for "". It knows the kinds that the program knows.
+func (c *cluster) user(name string) client.Client {
+	c.Helper()
+	return c.ClientWith(c.As(name), dryrun.Scheme)
 }
 
 // grant lets a user get and list: namespaced resources in the namespace of the
 // test, others everywhere.
 func (c *cluster) grant(user, group string, namespaced bool, resources ...string) {
-	c.t.Helper()
-	scheme, err := dryrun.Scheme()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := rbacv1.AddToScheme(scheme); err != nil {
-		c.t.Fatal(err)
-	}
-	admin, err := client.New(server, client.Options{Scheme: scheme})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	rules := []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}}}
-	to := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
-	name := user + "-" + resources[0]
-	var role, binding client.Object
+	c.Helper()
+	namespace := ""
 	if namespaced {
-		role, binding = &rbacv1.Role{Rules: rules}, &rbacv1.RoleBinding{
-			Subjects: to, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}
-	} else {
-		role, binding = &rbacv1.ClusterRole{Rules: rules}, &rbacv1.ClusterRoleBinding{
-			Subjects: to, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}}
+		namespace = c.ns
 	}
-	for _, o := range []client.Object{role, binding} {
-		o.SetName(name)
-		if namespaced {
-			o.SetNamespace(c.ns)
-		}
-		if err := admin.Create(c.t.Context(), o); err != nil {
-			c.t.Fatal(err)
-		}
-	}
+	c.Grant(user, namespace, rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list"}})
 }
 
 func TestARightToReadIsEnoughAndOneThatLacksIsNamed(t *testing.T) {
 	c := start(t, "dry-rights")
 	c.baseline("a")
 	s := c.sandbox("dry-rights", "dry-rights", "a")
-	user := c.as("dry-reader")
+	user := c.user("dry-reader")
 	config := dryrun.Config{Reader: user}
 	lacks := func(what string) {
 		t.Helper()
@@ -83,13 +47,13 @@ func TestARightToReadIsEnoughAndOneThatLacksIsNamed(t *testing.T) {
 	lacks("signadotsandboxes")
 	c.grant("dry-reader", crdv1.GroupVersion().Group, false, "signadotsandboxes", "signadotroutegroups", "forkedworkloads",
 		"signadotexternalworkloads", "virtualworkloads", "resources", "routingconfigs")
-	c.eventually("the right is known", func() error { return user.List(t.Context(), &crdv1.RoutingConfigList{}) })
+	c.Eventually("the right is known", func() error { return user.List(t.Context(), &crdv1.RoutingConfigList{}) })
 	lacks("deployments")
 	c.grant("dry-reader", "", true, "services", "pods")
 	c.grant("dry-reader", "apps", true, "deployments")
 	c.grant("dry-reader", "policy", true, "poddisruptionbudgets")
 	var mine dryrun.Plan
-	c.eventually("the rights are known", func() (err error) {
+	c.Eventually("the rights are known", func() (err error) {
 		mine, err = dryrun.Apply(t.Context(), config, s)
 		return err
 	})

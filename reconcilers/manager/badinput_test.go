@@ -14,6 +14,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 // target names a Deployment in a patch.
@@ -99,46 +100,46 @@ func TestBadInputIsSaidAndAffectsNothingElse(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(*testing.T) {
 			s := c.sandbox(tt.name, tt.spec)
-			c.says(c.condition(s, tt.condition, "False", tt.reason), tt.says...)
-			c.condition(s, crdv1.ConditionReady, "False", tt.reason)
+			c.Says(c.Condition(s, tt.condition, "False", tt.reason), tt.says...)
+			c.Condition(s, crdv1.ConditionReady, "False", tt.reason)
 			c.remove(s)
-			c.gone(s)
+			c.Gone(s)
 		})
 	}
 	t.Run("a good fork beside a bad one in the same sandbox", func(*testing.T) {
 		s := c.sandbox("mixed", `{id: mixed, customization: {patches: [
   {`+target(ns, "a")+`, json: [{op: remove, path: /spec/nothing}]},
   {`+target(ns, "b")+`, merge: {spec: {replicas: 3}}}]}}`)
-		c.says(c.condition(s, crdv1.ConditionAccepted, "False", "PatchFailed"), "Deployment bad/a")
-		c.eventually("the good one is forked", func() error {
+		c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "PatchFailed"), "Deployment bad/a")
+		c.Eventually("the good one is forked", func() error {
 			var list appsv1.DeploymentList
-			err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload})
+			err := c.Client.List(c.Context(), &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload})
 			if err == nil && len(list.Items) != 1 {
 				return fmt.Errorf("%d forks", len(list.Items))
 			}
 			return err
 		})
 		c.remove(s)
-		c.gone(s)
+		c.Gone(s)
 	})
 }
 
 func TestAnObjectWithoutASpecIsSaid(t *testing.T) {
 	c := start(t, "empty")
 	s := &crdv1.SignadotSandbox{}
-	c.create(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
-	c.says(c.condition(s, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.id")
+	c.Make(s, `{apiVersion: signadot.com/v1, kind: SignadotSandbox, metadata: {name: empty}}`)
+	c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.id")
 
 	w := &crdv1.ForkedWorkload{}
-	c.create(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: empty, namespace: empty}}`)
-	c.says(c.condition(w, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.baseline")
+	c.Make(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: empty, namespace: empty}}`)
+	c.Says(c.Condition(w, crdv1.ConditionAccepted, "False", "InvalidSpec"), "spec.baseline")
 
 	only := c.sandbox("only-id", `{id: only-id}`)
-	c.condition(only, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(only, crdv1.ConditionReady, "True", "Ready")
 
 	for _, o := range []client.Object{s, w, only} {
 		c.remove(o)
-		c.gone(o)
+		c.Gone(o)
 	}
 }
 
@@ -146,21 +147,18 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 	const ns = "key"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
-	first := c.sandbox("aa-first", forkOf("same", ns, "a"))
-	_, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(first, crdv1.ConditionReady, "True", "Ready")
+	first, _, _ := c.ready("aa-first", "same", ns, "a")
 	second := c.sandbox("zz-second", forkOf("same", ns, "a"))
-	c.says(c.condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "aa-first", "choose another spec.id")
-	c.condition(first, crdv1.ConditionReady, "True", "Ready")
+	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "aa-first", "choose another spec.id")
+	c.Condition(first, crdv1.ConditionReady, "True", "Ready")
 	if n := len(c.forks(ns)); n != 1 {
 		t.Errorf("%d forks were made", n)
 	}
 
 	c.remove(first)
-	c.gone(first)
-	c.condition(second, crdv1.ConditionAccepted, "True", "Accepted")
-	c.eventually("the second declares the key", func() error {
+	c.Gone(first)
+	c.Condition(second, crdv1.ConditionAccepted, "True", "Accepted")
+	c.Eventually("the second declares the key", func() error {
 		declared, ok := c.log.fact(event.RoutingKey("same")).(*factv1.RoutingDeclared)
 		if !ok || declared.Owner.Name != "zz-second" {
 			return fmt.Errorf("declared: %v", declared)
@@ -168,7 +166,7 @@ func TestOneRoutingKeyHasOneSandbox(t *testing.T) {
 		return nil
 	})
 	c.remove(second)
-	c.gone(second)
+	c.Gone(second)
 	c.nothingLeft(ns, "same")
 }
 
@@ -182,31 +180,29 @@ func TestWhatSomebodyElseMadeIsLeftAlone(t *testing.T) {
 	// The same name again, by somebody else, after the fork is gone.
 	foreign := &appsv1.Deployment{}
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 	foreignName := fork.Name
 	fork.ObjectMeta = named(foreignName)
 	fork.Namespace, fork.ResourceVersion = ns, ""
-	if err := c.client.Create(c.ctx, fork); err != nil {
-		t.Fatal(err)
-	}
+	c.Create(fork)
 	again := c.sandbox("taken", forkOf("taken-key", ns, "a"))
-	c.says(c.condition(again, crdv1.ConditionReady, "False", "NameTaken"), foreignName, "left alone")
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: foreignName}, foreign); err != nil {
+	c.Says(c.Condition(again, crdv1.ConditionReady, "False", "NameTaken"), foreignName, "left alone")
+	if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: foreignName}, foreign); err != nil {
 		t.Fatal(err)
 	}
 	if len(foreign.OwnerReferences) != 0 || foreign.UID != fork.UID {
 		t.Errorf("it was adopted: %+v", foreign.ObjectMeta)
 	}
 	c.remove(again)
-	c.gone(again)
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(foreign), foreign); err != nil {
+	c.Gone(again)
+	if err := c.Look(foreign); err != nil {
 		t.Errorf("it was deleted: %v", err)
 	}
 
 	config := &crdv1.RoutingConfig{}
-	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: held}, spec: {sandboxedWorkloads: []}}`)
+	c.Make(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: held}, spec: {sandboxedWorkloads: []}}`)
 	late := c.sandbox("late", `{id: held}`)
-	c.says(c.condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig held")
+	c.Says(c.Condition(late, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "RoutingConfig held")
 }
 
 func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
@@ -215,8 +211,8 @@ func TestAFieldThatSomebodyElseSetIsNotFoughtOver(t *testing.T) {
 	c.baseline(ns, "a", withSidecar)
 	s := c.sandbox("fields", forkOf("fields-key", ns, "a"))
 	_, fork := c.fork(ns)
-	edit(c, fork, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "by-hand" })
-	c.says(c.condition(s, crdv1.ConditionReady, "False", "FieldConflict"), "image")
+	world.Edit(c.World, fork, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "by-hand" })
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "FieldConflict"), "image")
 }
 
 func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
@@ -226,11 +222,11 @@ func TestALogThatCannotBeReachedIsSaidAndWaitedFor(t *testing.T) {
 	c.log.fail(errors.New("the bus is away"))
 	s := c.sandbox("nolog", forkOf("nolog-key", ns, "a"))
 	_, fork := c.fork(ns)
-	c.available(fork)
-	c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "LogUnavailable"), "the bus is away")
-	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "False", "LogUnavailable"), "the bus is away")
+	c.Available(fork)
+	c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "False", "LogUnavailable"), "the bus is away")
+	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "LogUnavailable"), "the bus is away")
 	c.log.fail(nil)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestARoutingConfigWrittenByHand(t *testing.T) {
@@ -238,20 +234,17 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 	c := start(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
 	c.pod(base, "a-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
-	s := c.sandbox("byhand", forkOf("byhand-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	_, fw, _ := c.ready("byhand", "byhand-key", ns, "a")
 	write := func(name, key string) *crdv1.RoutingConfig {
 		r := &crdv1.RoutingConfig{}
-		c.create(r, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+name+`, annotations: {signadot.com/routing-key: `+key+`}},
+		c.Make(r, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+name+`, annotations: {signadot.com/routing-key: `+key+`}},
   spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: `+ns+`, name: `+fw.Name+`}]}}`)
 		return r
 	}
 
 	r := write("hand-1", "Hand.Key")
-	c.says(c.condition(r, crdv1.ConditionPublished, "True", "Published"), "In the routing log at ")
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Says(c.Condition(r, crdv1.ConditionPublished, "True", "Published"), "In the routing log at ")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared)
 	if !ok || declared.Owner.Kind != crdv1.KindRoutingConfig || declared.Members[0].Sandbox != "byhand" {
 		t.Errorf("declared: %v", declared)
@@ -261,44 +254,41 @@ func TestARoutingConfigWrittenByHand(t *testing.T) {
 	}
 
 	second := write("hand-2", "Hand.Key")
-	c.says(c.condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "hand-1")
+	c.Says(c.Condition(second, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "hand-1")
 
-	edit(c, r, func(r *crdv1.RoutingConfig) { r.Annotations[crdv1.AnnotationRoutingKey] = "other" })
-	c.condition(second, crdv1.ConditionReady, "True", "Ready")
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) { r.Annotations[crdv1.AnnotationRoutingKey] = "other" })
+	c.Condition(second, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	if declared, ok := c.log.fact(event.RoutingKey("Hand.Key")).(*factv1.RoutingDeclared); !ok || declared.Owner.Name != "hand-2" {
 		t.Errorf("declared: %v", declared)
 	}
 	c.remove(r)
-	c.gone(r)
+	c.Gone(r)
 	if _, ok := c.log.fact(event.RoutingKey("other")).(*factv1.RoutingWithdrawn); !ok {
 		t.Error("the key was not withdrawn")
 	}
 	c.remove(second)
-	c.gone(second)
+	c.Gone(second)
 }
 
 func TestAnOperatorThatIsLimitedToNamespaces(t *testing.T) {
 	const ns = "allowed"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	c.manage(manager.Config{Namespaces: []string{ns}})
-	c.create(&corev1.Namespace{}, `{metadata: {name: not-allowed}}`)
+	c.Make(&corev1.Namespace{}, `{metadata: {name: not-allowed}}`)
 	config := &crdv1.RoutingConfig{}
-	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: elsewhere},
+	c.Make(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: elsewhere},
   spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: not-allowed, name: x}]}}`)
-	c.says(c.condition(config, crdv1.ConditionWorkloadsFound, "False", "NamespaceNotAllowed"), "not-allowed/x", "allowedNamespaces")
+	c.Says(c.Condition(config, crdv1.ConditionWorkloadsFound, "False", "NamespaceNotAllowed"), "not-allowed/x", "allowedNamespaces")
 	s := c.sandbox("elsewhere", forkOf("elsewhere-key", "not-allowed", "a"))
-	c.says(c.condition(s, crdv1.ConditionAccepted, "False", "NamespaceNotAllowed"), "not-allowed", "allowedNamespaces")
+	c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "NamespaceNotAllowed"), "not-allowed", "allowedNamespaces")
 
 	c.baseline(ns, "a", withSidecar)
-	good := c.sandbox("within", forkOf("within-key", ns, "a"))
-	_, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(good, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	good, _, _ := c.ready("within", "within-key", ns, "a")
+	c.Eventually("the routing log is whole", func() error { return c.main.LogReady() })
 	for _, o := range []client.Object{good, s, config} {
 		c.remove(o)
-		c.gone(o)
+		c.Gone(o)
 	}
 	c.nothingLeft(ns, "within-key")
 }

@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/world"
 )
 
 // A consumer of messages as published demonstrations have them (the driver of HotROD, the
@@ -24,13 +24,13 @@ import (
 // not, whether that has a selector or names addresses.
 func TestAConsumerNeedsNoSidecarUntilAServiceLeadsToIt(t *testing.T) {
 	const ns = "consumer"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	registry := prometheus.NewRegistry()
 	var config manager.Config
 	config.Metrics, config.SurveyEvery = registry, 100*time.Millisecond
 	c.manage(config)
 	d := &appsv1.Deployment{}
-	c.create(d, `
+	c.Make(d, `
 metadata: {name: consumer, namespace: `+ns+`}
 spec:
   selector: {matchLabels: {app: consumer}}
@@ -40,26 +40,26 @@ spec:
 	pod := c.pod(d, "consumer-h-1", corev1.ContainerStatus{Name: "main", Ready: true})
 	s := c.sandbox("consumer", forkOf("consumer-key", ns, "consumer"))
 	_, fork := c.fork(ns)
-	c.available(fork)
+	c.Available(fork)
 
 	needsNone := func(when string) {
 		t.Helper()
-		c.condition(s, crdv1.ConditionReady, "True", "Ready")
-		c.says(c.condition(s, crdv1.ConditionRoutingReady, "True", "RoutingReady"),
+		c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+		c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "True", "RoutingReady"),
 			"No Service leads to Deployment consumer/consumer, so it needs no DevMesh sidecar", "it asks the route server itself")
 		c.counted(t, registry, ns, when, "not_needed")
 		w := c.forks(ns)[0]
-		c.condition(&w, baseline.ConditionSidecarsReady, "True", baseline.ReasonNoService)
+		c.Condition(&w, baseline.ConditionSidecarsReady, "True", baseline.ReasonNoService)
 		if info := w.Status.RoutingConfig; info.DevMeshSidecarPresent || len(info.Services) > 0 {
 			t.Errorf("%s the fork is reached as %+v", when, info)
 		}
 	}
 	needsOne := func(when, service string, port int32) {
 		t.Helper()
-		c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "RoutingNotReady"),
+		c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "False", "RoutingNotReady"),
 			"DevMesh Sidecar absent on baseline consumer/consumer: annotate its pod template")
 		c.counted(t, registry, ns, when, "missing")
-		c.eventually(when+" the fork has a Service for it", func() error {
+		c.Eventually(when+" the fork has a Service for it", func() error {
 			info := c.forks(ns)[0].Status.RoutingConfig
 			if len(info.Services) != 1 || info.Services[0].From != service || info.Services[0].To == "" ||
 				len(info.Services[0].Ports) != 1 || info.Services[0].Ports[0] != (crdv1.MappedPort{Port: 80, TargetPort: port}) {
@@ -71,14 +71,14 @@ spec:
 	needsNone("at first")
 
 	selects := &corev1.Service{}
-	c.create(selects, "{metadata: {name: selects, namespace: "+ns+"}, spec: {selector: {app: consumer}, ports: [{port: 80, targetPort: 8080}]}}")
+	c.Make(selects, "{metadata: {name: selects, namespace: "+ns+"}, spec: {selector: {app: consumer}, ports: [{port: 80, targetPort: 8080}]}}")
 	needsOne("with a Service", "selects", 8080)
 	c.remove(selects)
 	needsNone("without it")
 
-	c.create(&corev1.Service{}, "{metadata: {name: names, namespace: "+ns+"}, spec: {ports: [{port: 80}]}}")
+	c.Make(&corev1.Service{}, "{metadata: {name: names, namespace: "+ns+"}, spec: {ports: [{port: 80}]}}")
 	slice := &discoveryv1.EndpointSlice{}
-	c.create(slice, `
+	c.Make(slice, `
 metadata: {name: names-1, namespace: `+ns+`, labels: {kubernetes.io/service-name: names}}
 addressType: IPv4
 endpoints: [{addresses: [10.1.2.3]}]
@@ -88,9 +88,9 @@ ports: [{port: 9090}]`)
 	address(c, pod, "10.1.2.3")
 	c.count(d)
 	needsOne("once the pod has the address", "names", 9090)
-	edit(c, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.4" })
+	world.Edit(c.World, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.4" })
 	needsNone("when the address is another one's")
-	edit(c, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.3" })
+	world.Edit(c.World, slice, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "10.1.2.3" })
 	needsOne("when it is the pod's again", "names", 9090)
 	c.remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "names"}})
 	needsNone("when the Service is gone, whose EndpointSlice is left")
@@ -98,20 +98,20 @@ ports: [{port: 9090}]`)
 
 // address gives a pod its address.
 func address(c *cluster, p *corev1.Pod, ip string) {
-	c.t.Helper()
-	c.eventually("the pod gets its address", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(p), p); err != nil {
+	c.Helper()
+	c.Eventually("the pod gets its address", func() error {
+		if err := c.Look(p); err != nil {
 			return err
 		}
 		p.Status.PodIP, p.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
-		return c.client.Status().Update(c.ctx, p)
+		return c.Client.Status().Update(c.Context(), p)
 	})
 }
 
 // counted waits until the one pod of the consumer is counted in a state, and in no other.
 func (c *cluster) counted(t *testing.T, registry *prometheus.Registry, ns, when, state string) {
-	c.t.Helper()
-	c.eventually(when+" the pod is "+state, func() error {
+	c.Helper()
+	c.Eventually(when+" the pod is "+state, func() error {
 		have := measured(t, registry)
 		for _, s := range []string{"ok", "not_needed", "outdated", "not_ready", "missing"} {
 			want := 0.0

@@ -26,7 +26,7 @@ func ofImages(sidecar, redirect string) func(*corev1.Pod) {
 
 func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 	const ns = "coverage"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	ready := corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true}
 	asks, other := c.baseline(ns, "asks", withSidecar), c.baseline(ns, "other", "")
 	c.pod(other, "other-1")
@@ -70,24 +70,24 @@ func TestPodsAreCountedByHowTheyStandWithTheirSidecar(t *testing.T) {
 		return nil
 	}
 	expect("asks", 1, 2, 1, 1)
-	c.eventually("the pods of the workload that asks are counted", counted)
+	c.Eventually("the pods of the workload that asks are counted", counted)
 
 	// A workload that gets a fork is one of those that matter, and the condition
 	// of the fork says the same.
 	c.sandbox("covered", forkOf("covered-key", ns, "asks"))
 	c.sandbox("bare", forkOf("bare-key", ns, "other"))
 	expect("other", 0, 0, 0, 1)
-	c.eventually("the pods of the workload that has a fork are counted too", counted)
-	c.eventually("the forks exist", func() error {
+	c.Eventually("the pods of the workload that has a fork are counted too", counted)
+	c.Eventually("the forks exist", func() error {
 		if n := len(c.forks(ns)); n != 2 {
 			return fmt.Errorf("there are %d", n)
 		}
 		return nil
 	})
 	for _, w := range c.forks(ns) {
-		message := c.condition(&w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent)
+		message := c.Condition(&w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent)
 		if w.Spec.Baseline.Name == "asks" {
-			c.says(message, "1 of 5 pods got none (refused): the pod uses the node's network", "5 pods: 1 ok, 2 outdated, 1 not ready, 1 missing")
+			c.Says(message, "1 of 5 pods got none (refused): the pod uses the node's network", "5 pods: 1 ok, 2 outdated, 1 not ready, 1 missing")
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 // What leads to a workstation is of the baseline that the spec names, as long as pods of
@@ -23,30 +24,30 @@ func TestAnExternalWorkloadFollowsItsBaseline(t *testing.T) {
 	}, corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 	w := c.external(ns, name, owned)
 	c.reports(w, "10.1.2.3", true, 0, 0)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 
-	edit(c, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 9090 })
-	c.eventually("it says which requests do not come", func() error {
-		if says := c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"); !contains(says, "which spec.tunnel.baselineToLocals does not list: a 80") {
+	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 9090 })
+	c.Eventually("it says which requests do not come", func() error {
+		if says := c.Condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"); !contains(says, "which spec.tunnel.baselineToLocals does not list: a 80") {
 			return fmt.Errorf("it says %q", says)
 		}
 		return nil
 	})
 	c.leads(ns, name, "10.1.2.3", true)
 	c.remove(old)
-	c.condition(w, crdv1.ConditionReady, "False", "PortNotFound")
+	c.Condition(w, crdv1.ConditionReady, "False", "PortNotFound")
 
-	edit(c, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 8080 })
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 8080 })
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.leads(ns, name, "10.1.2.3", true)
-	edit(c, w, func(w *crdv1.SignadotExternalWorkload) { w.Spec.Baseline.Name = "b" })
-	c.condition(w, crdv1.ConditionReady, "False", "BaselineNotFound")
+	world.Edit(c.World, w, func(w *crdv1.SignadotExternalWorkload) { w.Spec.Baseline.Name = "b" })
+	c.Condition(w, crdv1.ConditionReady, "False", "BaselineNotFound")
 	c.nothingLeads(ns, name)
 	if w.Status.Baseline != nil || w.Status.RoutingConfig != nil {
 		t.Errorf("the status tells of another baseline: %+v", w.Status)
 	}
 
-	edit(c, w, func(w *crdv1.SignadotExternalWorkload) { w.Spec.Baseline.Name = "a" })
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, w, func(w *crdv1.SignadotExternalWorkload) { w.Spec.Baseline.Name = "a" })
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.leads(ns, name, "10.1.2.3", true)
 }

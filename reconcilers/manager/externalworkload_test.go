@@ -27,9 +27,9 @@ const owned = `ownerReferences: [{apiVersion: x.example/v1, kind: Owner, name: o
 
 // external makes an external workload that stands for Deployment a.
 func (c *cluster) external(ns, name, meta string) *crdv1.SignadotExternalWorkload {
-	c.t.Helper()
+	c.Helper()
 	w := &crdv1.SignadotExternalWorkload{}
-	c.create(w, `
+	c.Make(w, `
 metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: sb, signadot.com/routing-key: key}, `+meta+`}
 spec:
   name: local
@@ -44,7 +44,7 @@ spec:
 // object, and without looking at it. The workstation was last checked, and last
 // connected, that long ago.
 func (c *cluster) reports(w *crdv1.SignadotExternalWorkload, address string, connected bool, checked, last time.Duration) {
-	c.t.Helper()
+	c.Helper()
 	c.proxy(w.Namespace, "tunnel-proxy-"+address, address)
 	c.tunnelAt(w, "tunnel-proxy-"+address, address, connected, checked, last)
 }
@@ -52,21 +52,19 @@ func (c *cluster) reports(w *crdv1.SignadotExternalWorkload, address string, con
 // proxy makes sure that there is a pod of this name, with this address if that is one that
 // pods may have.
 func (c *cluster) proxy(ns, name, address string) {
-	c.t.Helper()
+	c.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}
 	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
-	if err := c.client.Create(c.ctx, pod); client.IgnoreAlreadyExists(err) != nil {
-		c.t.Fatal(err)
+	if err := c.Client.Create(c.Context(), pod); client.IgnoreAlreadyExists(err) != nil {
+		c.Fatal(err)
 	}
 	patch := []byte(`{"status": {"podIP": "` + address + `", "podIPs": [{"ip": "` + address + `"}]}}`)
-	if err := c.client.Status().Patch(c.ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(c.Client.Status().Patch(c.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // tunnelAt writes status.tunnel with any pod and address.
 func (c *cluster) tunnelAt(w *crdv1.SignadotExternalWorkload, pod, address string, connected bool, checked, last time.Duration) {
-	c.t.Helper()
+	c.Helper()
 	when := func(ago time.Duration) *metav1.Time { return &metav1.Time{Time: time.Now().Add(-ago)} }
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
 		Health: &crdv1.TunnelHealth{Connected: connected, LastCheckTime: when(checked), LastConnectedTime: when(last)},
@@ -75,23 +73,19 @@ func (c *cluster) tunnelAt(w *crdv1.SignadotExternalWorkload, pod, address strin
 			WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: 8080, Proxy: 31000}},
 		},
 	}}})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.client.Status().Patch(c.ctx, w, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(err)
+	c.Must(c.Client.Status().Patch(c.Context(), w, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // leads waits until connections to the Service beside a go to this address, and are
 // accepted, and the log says so.
 func (c *cluster) leads(ns, name, address string, accepted bool) {
-	c.t.Helper()
-	c.eventually(fmt.Sprintf("requests for %s lead to %s: %t", name, address, accepted), func() error {
+	c.Helper()
+	c.Eventually(fmt.Sprintf("requests for %s lead to %s: %t", name, address, accepted), func() error {
 		var services corev1.ServiceList
 		var slices discoveryv1.EndpointSliceList
 		ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
-		if err := errors.Join(c.client.List(c.ctx, &services, ours...), c.client.List(c.ctx, &slices, ours...)); err != nil {
+		if err := errors.Join(c.Client.List(c.Context(), &services, ours...), c.Client.List(c.Context(), &slices, ours...)); err != nil {
 			return err
 		}
 		if len(services.Items) != 1 || len(services.Items[0].Spec.Selector) > 0 {
@@ -122,14 +116,14 @@ func (c *cluster) leads(ns, name, address string, accepted bool) {
 
 // nothingLeads waits until nothing of an external workload is left.
 func (c *cluster) nothingLeads(ns, name string) {
-	c.t.Helper()
-	c.eventually("nothing is left of "+name, func() error {
+	c.Helper()
+	c.Eventually("nothing is left of "+name, func() error {
 		ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
 		var services corev1.ServiceList
 		var slices discoveryv1.EndpointSliceList
 		var endpoints corev1.EndpointsList //nolint:staticcheck // What is written for those who read nothing else.
 		for _, list := range []client.ObjectList{&services, &slices, &endpoints} {
-			if err := c.client.List(c.ctx, list, ours...); err != nil {
+			if err := c.Client.List(c.Context(), list, ours...); err != nil {
 				return err
 			}
 		}
@@ -148,14 +142,14 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
-	c.says(c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "start the local client")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel), "start the local client")
 	c.leads(ns, name, "", false)
 	if len(w.Finalizers) > 0 {
 		t.Errorf("it has finalizers: %v", w.Finalizers)
 	}
 
 	c.reports(w, "10.1.2.3", true, 0, 0)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.leads(ns, name, "10.1.2.3", true)
 	if s := w.Status.RoutingConfig.Services; len(s) != 1 || s[0].From != "a" || s[0].To == "" || !w.Status.RoutingConfig.DevMeshSidecarPresent {
 		t.Errorf("the status says %+v", w.Status.RoutingConfig)
@@ -174,23 +168,23 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 	c.reports(w, "10.1.2.4", true, 0, 0)
 	c.leads(ns, name, "10.1.2.4", true)
 	c.reports(w, "10.1.2.4", false, 0, time.Minute)
-	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelDisconnected)
+	c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelDisconnected)
 	c.leads(ns, name, "10.1.2.4", false)
 	c.reports(w, "10.1.2.4", true, 2*time.Minute, 2*time.Minute)
-	c.condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
+	c.Condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
 	c.leads(ns, name, "10.1.2.4", false)
 	for _, refused := range []string{"127.0.0.1", c.apiServer()} {
 		c.reports(w, refused, true, 0, 0)
-		c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
+		c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
 		c.leads(ns, name, "", false)
 	}
 
 	// It was connected, and now that is long ago: the tunnel is forgotten, and the external
 	// workload stays, as it belongs to somebody.
 	c.reports(w, "10.1.2.4", true, 0, 0)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.reports(w, "10.1.2.4", false, 0, 11*time.Minute)
-	c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel)
+	c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonNoTunnel)
 	c.leads(ns, name, "", false)
 	if tunnel := w.Status.Tunnel; tunnel == nil || tunnel.Info != nil || tunnel.Health == nil {
 		t.Errorf("the tunnel is %+v", tunnel)
@@ -200,7 +194,7 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 
 	c.remove(w)
 	c.nothingLeads(ns, name)
-	c.gone(w)
+	c.Gone(w)
 }
 
 // Whoever may write the status of an external workload could once lead requests to any
@@ -208,7 +202,7 @@ func TestAnExternalWorkloadFollowsItsTunnel(t *testing.T) {
 func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
 	const ns, other, name = "tunnel-holder", "tunnel-others", "sb-a"
 	c := start(t, ns)
-	c.create(&corev1.Namespace{}, `{metadata: {name: `+other+`}}`)
+	c.Make(&corev1.Namespace{}, `{metadata: {name: `+other+`}}`)
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
 	c.proxy(other, "theirs", "10.7.7.7")
@@ -219,7 +213,7 @@ func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
 		c.tunnelAt(w, "mine", "10.7.7.8", true, 0, 0)
 		c.leads(ns, name, "10.7.7.8", true)
 		c.tunnelAt(w, told.pod, told.address, true, 0, 0)
-		c.condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
+		c.Condition(w, crdv1.ConditionReady, "False", externalworkload.ReasonTunnelAddressRefused)
 		c.leads(ns, name, "", false)
 	}
 	// It is looked at again when the pod changes, comes and goes.
@@ -235,25 +229,23 @@ func TestATunnelEndsAtAPodThatMayHoldIt(t *testing.T) {
 
 // clusterIP returns the address of a Service.
 func (c *cluster) clusterIP(ns, name string) string {
-	c.t.Helper()
+	c.Helper()
 	s := &corev1.Service{}
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: name}, s); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: name}, s))
 	return s.Spec.ClusterIP
 }
 
 // Nobody writes anything here while the tunnel turns stale and is collected.
 func TestATunnelThatNobodyChecksEndsByTimeAlone(t *testing.T) {
 	const ns, name = "tunnel-time", "sb-a"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{Fresh: 3 * time.Second, Grace: 10 * time.Second}})
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
 	c.reports(w, "10.1.2.3", true, 0, 0)
-	c.condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
+	c.Condition(w, crdv1.ConditionTunnelConnected, "False", externalworkload.ReasonTunnelStale)
 	c.leads(ns, name, "10.1.2.3", false)
-	c.condition(w, crdv1.ConditionTunnelConnected, "Unknown", externalworkload.ReasonNoTunnel)
+	c.Condition(w, crdv1.ConditionTunnelConnected, "Unknown", externalworkload.ReasonNoTunnel)
 	c.leads(ns, name, "", false)
 }
 
@@ -264,15 +256,15 @@ func TestAnExternalWorkloadOfNobodyGoesWithItsTunnel(t *testing.T) {
 	w := c.external(ns, name, "")
 	c.reports(w, "10.1.2.3", true, 0, 0)
 	c.leads(ns, name, "10.1.2.3", true)
-	c.condition(w, crdv1.ConditionTunnelConnected, "True", "TunnelConnected")
+	c.Condition(w, crdv1.ConditionTunnelConnected, "True", "TunnelConnected")
 	c.reports(w, "10.1.2.3", false, 0, 11*time.Minute)
-	c.gone(w)
+	c.Gone(w)
 	c.nothingLeads(ns, name)
 }
 
 func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
 	const ns, name = "tunnel-down", "sb-a"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})
 	c.baseline(ns, "a", withSidecar)
 	w := c.external(ns, name, owned)
@@ -282,13 +274,13 @@ func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
 
 	// What a namespace controller does: everything is deleted, and nothing may hold it.
 	c.remove(w)
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
+	if err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(w), w); !apierrors.IsNotFound(err) {
 		t.Errorf("it is held by %v (%v)", w.Finalizers, err)
 	}
 	ours := []client.ListOption{client.InNamespace(ns), client.MatchingLabels{crdv1.LabelExternalWorkload: name}}
 	var services corev1.ServiceList
 	var slices discoveryv1.EndpointSliceList
-	if err := errors.Join(c.client.List(c.ctx, &services, ours...), c.client.List(c.ctx, &slices, ours...)); err != nil {
+	if err := errors.Join(c.Client.List(c.Context(), &services, ours...), c.Client.List(c.Context(), &slices, ours...)); err != nil {
 		t.Fatal(err)
 	}
 	if len(services.Items) != 1 || len(slices.Items) != 1 || len(services.Items[0].Finalizers)+len(slices.Items[0].Finalizers) > 0 {
@@ -301,11 +293,11 @@ func TestAnExternalWorkloadGoesWithTheManagerDown(t *testing.T) {
 
 // apiServer returns the address that the API server tells of itself.
 func (c *cluster) apiServer() string {
-	c.t.Helper()
+	c.Helper()
 	var address string
-	c.eventually("the API server says where it is", func() error {
+	c.Eventually("the API server says where it is", func() error {
 		var s discoveryv1.EndpointSlice
-		if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &s); err != nil {
+		if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: "default", Name: "kubernetes"}, &s); err != nil {
 			return err
 		}
 		if len(s.Endpoints) == 0 {
@@ -319,10 +311,10 @@ func (c *cluster) apiServer() string {
 
 func TestATunnelWithoutBaselineIsReachedThroughAService(t *testing.T) {
 	const ns, name = "tunnel-free", "sb-free"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
 	w := &crdv1.SignadotExternalWorkload{}
-	c.create(w, `
+	c.Make(w, `
 metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: sb}, `+owned+`}
 spec:
   name: local
@@ -330,19 +322,19 @@ spec:
   workloadID: ""
   tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000", appProtocol: kubernetes.io/h2c}]}`)
 	c.reports(w, "10.1.2.3", true, 0, 0)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	service := &corev1.Service{}
 	key := client.ObjectKey{Namespace: ns, Name: w.Status.RoutingConfig.Services[0].To}
-	if err := c.client.Get(c.ctx, key, service); err != nil {
+	if err := c.Client.Get(c.Context(), key, service); err != nil {
 		t.Fatal(err)
 	}
 	if p := service.Spec.Ports[0]; p.Port != 8080 || p.AppProtocol == nil || *p.AppProtocol != "kubernetes.io/h2c" {
 		t.Errorf("the Service has %+v", service.Spec)
 	}
-	c.says(c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"), service.Name+"."+ns+".svc")
-	c.eventually("there are Endpoints for those who read nothing else", func() error {
+	c.Says(c.Condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"), service.Name+"."+ns+".svc")
+	c.Eventually("there are Endpoints for those who read nothing else", func() error {
 		endpoints := &corev1.Endpoints{} //nolint:staticcheck // That is what they read.
-		if err := c.client.Get(c.ctx, key, endpoints); err != nil {
+		if err := c.Client.Get(c.Context(), key, endpoints); err != nil {
 			return err
 		}
 		if len(endpoints.Subsets) != 1 || endpoints.Subsets[0].Addresses[0].IP != "10.1.2.3" || endpoints.Labels[discoveryv1.LabelSkipMirror] != "true" {
@@ -356,20 +348,18 @@ spec:
 	// Nobody asks for them any more. What others made stays.
 	stop()
 	foreign := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "foreign", Labels: map[string]string{crdv1.LabelExternalWorkload: name}}} //nolint:staticcheck // As above.
-	if err := c.client.Create(c.ctx, foreign); err != nil {
-		t.Fatal(err)
-	}
+	c.Create(foreign)
 	stop = c.manage(manager.Config{})
 	endpoints := &corev1.Endpoints{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: service.Name}} //nolint:staticcheck // As above.
-	c.gone(endpoints)
-	if err := errors.Join(c.client.Get(c.ctx, key, service), c.client.Get(c.ctx, client.ObjectKeyFromObject(foreign), foreign)); err != nil {
+	c.Gone(endpoints)
+	if err := errors.Join(c.Client.Get(c.Context(), key, service), c.Client.Get(c.Context(), client.ObjectKeyFromObject(foreign), foreign)); err != nil {
 		t.Error(err)
 	}
 
 	stop()
 	c.manage(manager.Config{ExternalWorkloads: externalworkload.Limits{WriteEndpoints: true}})
-	c.eventually("they are there again", func() error { return c.client.Get(c.ctx, key, endpoints) })
+	c.Eventually("they are there again", func() error { return c.Client.Get(c.Context(), key, endpoints) })
 	c.remove(w)
-	c.gone(service)
-	c.gone(endpoints)
+	c.Gone(service)
+	c.Gone(endpoints)
 }

@@ -1,14 +1,11 @@
 package manager_test
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -28,23 +25,22 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
 )
 
 func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 	const ns = "lost"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
-	s := c.sandbox("lost", forkOf("lost-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	_, fw, _ := c.ready("lost", "lost-key", ns, "a")
 	before, err := c.log.Tip(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	c.log.lose()
-	c.eventually("every fact is on a new log", func() error {
+	c.Eventually("every fact is on a new log", func() error {
 		tip, err := c.log.Tip(t.Context())
 		if err != nil || tip.Epoch == before.Epoch {
 			return fmt.Errorf("the log is at %v: %w", tip, errors.Join(err))
@@ -64,8 +60,8 @@ func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 		t.Errorf("%v", complete.Fact.Data)
 	}
 	config := &crdv1.RoutingConfig{ObjectMeta: named("lost-key")}
-	c.eventually("the RoutingConfig tells the new place", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(config), config); err != nil {
+	c.Eventually("the RoutingConfig tells the new place", func() error {
+		if err := c.Look(config); err != nil {
 			return err
 		}
 		published := crdv1.FindCondition(config.Status.Conditions, crdv1.ConditionPublished)
@@ -79,30 +75,27 @@ func TestALogThatIsLostIsFilledAgain(t *testing.T) {
 
 func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
 	const ns = "away"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})
 	c.baseline(ns, "a", withSidecar)
-	s := c.sandbox("away", forkOf("away-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	s, fw, _ := c.ready("away", "away-key", ns, "a")
 	byHand := &crdv1.RoutingConfig{}
-	c.create(byHand, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: away-by-hand}, spec: {sandboxedWorkloads: []}}`)
-	c.condition(byHand, crdv1.ConditionPublished, "True", "Published")
+	c.Make(byHand, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: away-by-hand}, spec: {sandboxedWorkloads: []}}`)
+	c.Condition(byHand, crdv1.ConditionPublished, "True", "Published")
 	stop()
 
 	// One object goes without its finalizer, one in the ordinary way, one changes.
-	edit(c, byHand, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
+	world.Edit(c.World, byHand, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
 	c.remove(byHand)
 	second := c.sandbox("away-second", `{id: away-second}`)
 	c.remove(s)
 
 	c.manage(manager.Config{})
-	c.gone(s)
-	c.gone(fw)
+	c.Gone(s)
+	c.Gone(fw)
 	c.nothingLeft(ns, "away-key")
-	c.condition(second, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("the key of the object that is gone is withdrawn", func() error {
+	c.Condition(second, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("the key of the object that is gone is withdrawn", func() error {
 		if _, ok := c.log.fact(event.RoutingKey("away-by-hand")).(*factv1.RoutingWithdrawn); !ok {
 			return errors.New("it is not")
 		}
@@ -110,9 +103,9 @@ func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
 	})
 	// A fork without a baseline has nothing to state, and must not keep the log
 	// from being whole.
-	c.condition(c.sandbox("away-nowhere", forkOf("away-nowhere", ns, "nowhere")), crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound")
+	c.Condition(c.sandbox("away-nowhere", forkOf("away-nowhere", ns, "nowhere")), crdv1.ConditionWorkloadsReady, "False", "BaselineNotFound")
 	c.log.lose()
-	c.eventually("a new log is whole", func() error {
+	c.Eventually("a new log is whole", func() error {
 		if c.log.fact(event.RoutingKey("away-second")) == nil {
 			return errors.New("it is not filled")
 		}
@@ -125,40 +118,40 @@ func TestWhatHappenedWhileNoManagerRanIsMadeGood(t *testing.T) {
 
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	const ns = "leader"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{LeaderElect: true})
-	c.eventually("the first leads", func() error { return c.main.LogReady() })
+	c.Eventually("the first leads", func() error { return c.main.LogReady() })
 	c.manage(manager.Config{LeaderElect: true})
 	second := c.main
 	if second.LogReady() == nil {
 		t.Error("two managers write the log")
 	}
 	stop()
-	c.eventually("the second leads", second.LogReady)
+	c.Eventually("the second leads", second.LogReady)
 	s := c.sandbox("led", `{id: led}`)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }
 
 // "kubectl logs deployment/signadot-controller-manager" picks a replica, which may not
 // lead and then says nothing about sandboxes. Its log names the one to ask.
 func TestEveryReplicaLogsWhoLeads(t *testing.T) {
-	c := world(t, "leader-log")
-	var first, second lines
-	stop := c.manage(manager.Config{LeaderElect: true, Logger: first.logger()})
-	c.eventually("the first leads", func() error { return c.main.LogReady() })
-	c.manage(manager.Config{LeaderElect: true, Logger: second.logger()})
+	c := newCluster(t, "leader-log")
+	var first, second background.Output
+	stop := c.manage(manager.Config{LeaderElect: true, Logger: slog.New(slog.NewTextHandler(&first, nil))})
+	c.Eventually("the first leads", func() error { return c.main.LogReady() })
+	c.manage(manager.Config{LeaderElect: true, Logger: slog.New(slog.NewTextHandler(&second, nil))})
 	// leader waits until a log has so many lines about leaders, the last one with the pod
 	// that holds the lease.
-	leader := func(of *lines, times int) {
-		c.eventually(fmt.Sprintf("the leader is logged %d times", times), func() error {
+	leader := func(of *background.Output, times int) {
+		c.Eventually(fmt.Sprintf("the leader is logged %d times", times), func() error {
 			lease := &unstructured.Unstructured{}
 			lease.SetGroupVersionKind(coordinationv1.SchemeGroupVersion.WithKind("Lease"))
-			if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: c.operator(), Name: "42470b05.signadot.com"}, lease); err != nil {
+			if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: c.operator(), Name: "42470b05.signadot.com"}, lease); err != nil {
 				return err
 			}
 			holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
 			pod, _, _ := strings.Cut(holder, "_")
-			said := of.with(" leader=")
+			said := of.Lines(" leader=")
 			if host, err := os.Hostname(); err != nil || pod != host { // which is the name of a pod
 				return fmt.Errorf("%q holds the lease on host %s, %v", pod, host, err)
 			}
@@ -174,33 +167,6 @@ func TestEveryReplicaLogsWhoLeads(t *testing.T) {
 	leader(&second, 2)
 }
 
-// lines is a log, by its lines.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
-// Write implements io.Writer.
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-// with returns the lines that have some text.
-func (l *lines) with(text string) (out []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for line := range strings.Lines(l.text.String()) {
-		if strings.Contains(line, text) {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
 // BenchmarkRoutingConfigToLog tells how long it takes from the making of a
 // RoutingConfig by hand to its declaration on the log.
 func BenchmarkRoutingConfigToLog(b *testing.B) {
@@ -208,10 +174,10 @@ func BenchmarkRoutingConfigToLog(b *testing.B) {
 	c.baseline("bench", "a", withSidecar)
 	c.sandbox("bench", forkOf("bench-key", "bench", "a"))
 	fw, fork := c.fork("bench")
-	c.available(fork)
+	c.Available(fork)
 	for i := 0; b.Loop(); i++ {
 		key := fmt.Sprintf("bench-%d-%d", b.N, i)
-		c.create(&crdv1.RoutingConfig{}, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+key+`},
+		c.Make(&crdv1.RoutingConfig{}, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: `+key+`},
   spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: bench, name: `+fw.Name+`}]}}`)
 		deadline := time.Now().Add(patience)
 		for c.log.fact(event.RoutingKey(key)) == nil {
@@ -225,11 +191,11 @@ func BenchmarkRoutingConfigToLog(b *testing.B) {
 
 func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 	const ns = "stale"
-	c := world(t, ns)
-	writer := apply.Writer{Client: c.client, Live: c.client}
+	c := newCluster(t, ns)
+	writer := apply.Writer{Client: c.Client, Live: c.Client}
 	owner := func() *crdv1.VirtualWorkload {
 		o := &crdv1.VirtualWorkload{}
-		c.create(o, `{metadata: {name: same-name, namespace: `+ns+`}}`)
+		c.Make(o, `{metadata: {name: same-name, namespace: `+ns+`}}`)
 		return o
 	}
 	service := func(owner types.UID) *corev1.Service {
@@ -243,42 +209,42 @@ func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 		}
 	}
 	former := owner()
-	first, err := apply.Apply(c.ctx, writer, service(former.UID), nil)
+	first, err := apply.Apply(c.Context(), writer, service(former.UID), nil)
 	if err != nil || first.UID == "" || first.Spec.ClusterIP == "" {
 		t.Fatalf("%+v, %v", first, err)
 	}
 	// The cache has not heard of it: for its owner it is the same object again.
-	again, err := apply.Apply(c.ctx, writer, service(former.UID), nil)
+	again, err := apply.Apply(c.Context(), writer, service(former.UID), nil)
 	if err != nil || again.UID != first.UID {
 		t.Errorf("%v, %v", again, err)
 	}
 	// For an owner of the same name in another life it is somebody else's.
 	var refusal *apply.Refusal
-	if _, err := apply.Apply(c.ctx, writer, service("second"), nil); !errors.As(err, &refusal) || refusal.Reason != apply.ReasonNameTaken {
+	if _, err := apply.Apply(c.Context(), writer, service("second"), nil); !errors.As(err, &refusal) || refusal.Reason != apply.ReasonNameTaken {
 		t.Errorf("%v", err)
 	}
-	if _, err := apply.Apply(c.ctx, writer, service("second"), first); !errors.As(err, &refusal) {
+	if _, err := apply.Apply(c.Context(), writer, service("second"), first); !errors.As(err, &refusal) {
 		t.Errorf("%v", err)
 	}
 	// The cache still knows one that is gone: nothing is made in its place.
 	gone := first.DeepCopy()
 	gone.UID = "gone"
 	gone.Annotations = nil
-	if _, err := apply.Apply(c.ctx, writer, service(former.UID), gone); !apierrors.IsConflict(err) {
+	if _, err := apply.Apply(c.Context(), writer, service(former.UID), gone); !apierrors.IsConflict(err) {
 		t.Errorf("%v", err)
 	}
-	if err := writer.Delete(c.ctx, gone); err != nil {
+	if err := writer.Delete(c.Context(), gone); err != nil {
 		t.Error(err)
 	}
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(first), first); err != nil {
+	if err := c.Look(first); err != nil {
 		t.Errorf("another object of the same name was deleted: %v", err)
 	}
 	// The cache still knows an owner that is gone, or lives again: nothing is made for it.
-	if err := errors.Join(c.client.Delete(c.ctx, first), c.client.Delete(c.ctx, former)); err != nil {
+	if err := errors.Join(c.Client.Delete(c.Context(), first), c.Client.Delete(c.Context(), former)); err != nil {
 		t.Fatal(err)
 	}
 	for _, now := range []string{"is gone", "lives again"} {
-		if _, err := apply.Apply(c.ctx, writer, service(former.UID), nil); !apierrors.IsConflict(err) {
+		if _, err := apply.Apply(c.Context(), writer, service(former.UID), nil); !apierrors.IsConflict(err) {
 			t.Errorf("its owner %s: %v", now, err)
 		}
 		if now == "is gone" {
@@ -288,31 +254,23 @@ func TestAnOldCacheMakesNobodyAdoptWhatIsNotOurs(t *testing.T) {
 }
 
 func TestTheManagerServesTheWebhook(t *testing.T) {
-	c := world(t, "signadot")
-	c.create(&corev1.Secret{}, `{metadata: {name: webhook-server-cert, namespace: signadot}}`)
+	c := newCluster(t, "signadot")
+	c.Make(&corev1.Secret{}, `{metadata: {name: webhook-server-cert, namespace: signadot}}`)
 	injected := inject.Config{Sidecar: inject.Container{Image: "sidecar:1"}, Redirect: inject.Container{Image: "init:1"}}
 	main, err := manager.New(t.Context(), manager.Config{
-		REST: server, Log: c.log, Inject: injected, WebhookAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0",
-		SeveralInProcess: true, Logger: quiet,
+		REST: c.As(""), Log: c.log, Inject: injected, WebhookAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0",
+		SeveralInProcess: true, Logger: world.Quiet,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- main.Run(ctx) }()
-	c.eventually("the webhook listens", func() error {
+	c.Must(err)
+	background.Run(t, main.Run)
+	c.Eventually("the webhook listens", func() error {
 		if main.WebhookAddress() == "" {
 			return main.WebhookReady()
 		}
 		return nil
 	})
-	c.eventually("the position of the log is kept", func() error {
+	c.Eventually("the position of the log is kept", func() error {
 		key := client.ObjectKey{Namespace: "signadot", Name: publish.EpochConfigMap}
-		return c.client.Get(c.ctx, key, &corev1.ConfigMap{})
+		return c.Client.Get(c.Context(), key, &corev1.ConfigMap{})
 	})
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 }

@@ -12,12 +12,13 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/tests/world"
 )
 
 // waitsFor says what has to come before the fork of a ForkedWorkload; nothing when empty.
 func (c *cluster) waitsFor(w *crdv1.ForkedWorkload, what string) {
-	c.t.Helper()
-	edit(c, w, func(w *crdv1.ForkedWorkload) {
+	c.Helper()
+	world.Edit(c.World, w, func(w *crdv1.ForkedWorkload) {
 		w.Annotations = map[string]string{crdv1.AnnotationWaitsFor: what}
 	})
 }
@@ -44,38 +45,36 @@ func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "mine", Annotations: map[string]string{crdv1.AnnotationWaitsFor: "Resource db"}},
 		Spec:       crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}},
 	}
-	if err := c.client.Create(c.ctx, w); err != nil {
-		t.Fatal(err)
-	}
-	c.says(c.condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource db")
-	c.condition(w, crdv1.ConditionForkAvailable, "False", crdv1.ReasonWaitsFor)
-	c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady")
+	c.Create(w)
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource db")
+	c.Condition(w, crdv1.ConditionForkAvailable, "False", crdv1.ReasonWaitsFor)
+	c.Condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady")
 	if n, serves := c.mapped(ns, "mine"); n != 1 || serves {
 		t.Errorf("stated: %d Services, ready %t", n, serves)
 	}
 	c.quiet()
 	var all appsv1.DeploymentList
-	if err := c.client.List(c.ctx, &all, client.InNamespace(ns)); err != nil || len(all.Items) != 1 {
+	if err := c.Client.List(c.Context(), &all, client.InNamespace(ns)); err != nil || len(all.Items) != 1 {
 		t.Fatalf("there are %d Deployments: %v", len(all.Items), err)
 	}
 
 	c.waitsFor(w, "")
 	_, made := c.fork(ns)
-	c.available(made)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Available(made)
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 
 	// What runs is left as it is, and a change of it waits.
 	c.waitsFor(w, "Resource cache")
 	c.quiet()
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
-	edit(c, w, func(w *crdv1.ForkedWorkload) {
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, w, func(w *crdv1.ForkedWorkload) {
 		w.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"replicas":2}}`)}}}
 	})
-	c.says(c.condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource cache", "keeps running as it is")
-	c.condition(w, crdv1.ConditionForkAvailable, "True", "ForkAvailable")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", crdv1.ReasonWaitsFor), "Resource cache", "keeps running as it is")
+	c.Condition(w, crdv1.ConditionForkAvailable, "True", "ForkAvailable")
 	c.quiet()
 	replicas := func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(made), made); err != nil {
+		if err := c.Look(made); err != nil {
 			return err
 		}
 		return fmt.Errorf("%d replicas", *made.Spec.Replicas)
@@ -87,7 +86,7 @@ func TestAForkThatWaitsHasItsServicesAndStartsWhenItIsLetGo(t *testing.T) {
 		t.Errorf("stated: %d Services, ready %t", n, serves)
 	}
 	c.waitsFor(w, "")
-	c.eventually("the change is made", func() error {
+	c.Eventually("the change is made", func() error {
 		if err := replicas(); err.Error() != "2 replicas" {
 			return err
 		}

@@ -5,34 +5,34 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/world"
 )
 
 func TestWhatIsNotedOnABaselineLeavesItsForkReady(t *testing.T) {
 	const ns = "fw-noted"
 	c := start(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
-	edit(c, base, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"team": "shop"} })
+	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Annotations = map[string]string{"team": "shop"} })
 	w := c.forkedWorkload(ns, "mine", "a")
 	_, made := c.fork(ns)
-	c.available(made)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Available(made)
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
 	generation := made.Generation
 
-	edit(c, base, func(d *appsv1.Deployment) {
+	world.Edit(c.World, base, func(d *appsv1.Deployment) {
 		d.Annotations = map[string]string{"team": "store", "control-plane.alpha.kubernetes.io/leader": "a"}
 	})
-	c.eventually("the note is seen", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(w), w); err != nil {
+	c.Eventually("the note is seen", func() error {
+		if err := c.Look(w); err != nil {
 			return err
 		}
 		return generationOf(w, base.Generation)
 	})
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(made), made); err != nil || made.Generation != generation {
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
+	if err := c.Look(made); err != nil || made.Generation != generation {
 		t.Errorf("the fork has generation %d, and had %d (%v)", made.Generation, generation, err)
 	}
 }

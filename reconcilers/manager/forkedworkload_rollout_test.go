@@ -12,12 +12,13 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 // leadsTo waits until the log says that these ports of the baseline lead to a fork.
 func (c *cluster) leadsTo(ns, name string, want ...uint32) {
-	c.t.Helper()
-	c.eventually(fmt.Sprintf("ports %v lead to %s", want, name), func() error {
+	c.Helper()
+	c.Eventually(fmt.Sprintf("ports %v lead to %s", want, name), func() error {
 		o, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, name)).(*factv1.WorkloadObserved)
 		if !ok {
 			return fmt.Errorf("it is not stated")
@@ -48,12 +49,12 @@ func TestAPortThatIsRenamedLeadsToTheForkAsLongAsOldPodsAreThere(t *testing.T) {
 	c.fork(ns)
 	c.leadsTo(ns, "mine", 8080)
 
-	edit(c, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 9090 })
+	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 9090 })
 	c.leadsTo(ns, "mine", 8080, 9090)
-	edit(c, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].Name = "web" })
+	world.Edit(c.World, base, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].Name = "web" })
 	c.leadsTo(ns, "mine", 8080)
-	c.eventually("it says that requests fail", func() error {
-		if says := c.condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"); !contains(says, "so that requests to them fail: a 80") {
+	c.Eventually("it says that requests fail", func() error {
+		if says := c.Condition(w, crdv1.ConditionServicesReady, "True", "ServicesReady"); !contains(says, "so that requests to them fail: a 80") {
 			return fmt.Errorf("it says %q", says)
 		}
 		return nil

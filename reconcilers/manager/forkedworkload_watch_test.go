@@ -16,15 +16,14 @@ import (
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/world"
 )
 
 // looks counts how often ForkedWorkloads were reconciled in this process.
 func (c *cluster) looks() int {
-	c.t.Helper()
+	c.Helper()
 	families, err := metrics.Registry.Gather()
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(err)
 	sum := 0.0
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -44,8 +43,8 @@ func TestAnEventLeadsToThoseAloneWhomItIsAbout(t *testing.T) {
 	a, other := c.baseline(ns, "a", withSidecar), c.baseline(ns, "without-forks", withSidecar)
 	w := c.forkedWorkload(ns, "mine", "a")
 	_, made := c.fork(ns)
-	c.available(made)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Available(made)
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
 
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a"}}
@@ -54,32 +53,32 @@ func TestAnEventLeadsToThoseAloneWhomItIsAbout(t *testing.T) {
 		event func()
 	}{
 		{"an annotation on a Service that a controller keeps its state in", func() {
-			edit(c, service, func(s *corev1.Service) {
+			world.Edit(c.World, service, func(s *corev1.Service) {
 				s.Annotations = map[string]string{"endpoints.kubernetes.io/last-change-trigger-time": "now"}
 			})
 		}},
 		{"the status of the baseline, of as many pods", func() {
 			edited := a.DeepCopy()
 			edited.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}}
-			if err := c.client.Status().Patch(c.ctx, edited, client.MergeFrom(a)); err != nil {
+			if err := c.Client.Status().Patch(c.Context(), edited, client.MergeFrom(a)); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		{"a Service that selects another workload", func() {
-			c.create(&corev1.Service{}, `{metadata: {name: more, namespace: `+ns+`}, spec: {selector: {app: without-forks}, ports: [{port: 80}]}}`)
+			c.Make(&corev1.Service{}, `{metadata: {name: more, namespace: `+ns+`}, spec: {selector: {app: without-forks}, ports: [{port: 80}]}}`)
 		}},
 		{"a Service that selects nobody", func() {
-			c.create(&corev1.Service{}, `{metadata: {name: nobody, namespace: `+ns+`}, spec: {ports: [{port: 80}]}}`)
+			c.Make(&corev1.Service{}, `{metadata: {name: nobody, namespace: `+ns+`}, spec: {ports: [{port: 80}]}}`)
 		}},
 		{"another workload and its pods", func() {
-			edit(c, other, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other:2" })
+			world.Edit(c.World, other, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "other:2" })
 			c.pod(other, "without-forks-h-1", corev1.ContainerStatus{Name: "main", Ready: true})
 		}},
 		{"a pod of the fork that starts as it should", func() {
 			c.podAs(made, "starts", func(p *corev1.Pod) { p.Labels = made.Spec.Template.Labels }, corev1.ContainerStatus{Name: "main", Ready: true})
 		}},
 		{"a budget that selects nobody here", func() {
-			c.create(&policyv1.PodDisruptionBudget{}, `{metadata: {name: nobody, namespace: `+ns+`}, spec: {selector: {matchLabels: {app: nobody}}}}`)
+			c.Make(&policyv1.PodDisruptionBudget{}, `{metadata: {name: nobody, namespace: `+ns+`}, spec: {selector: {matchLabels: {app: nobody}}}}`)
 		}},
 	}
 	for _, tt := range tests {
@@ -91,8 +90,8 @@ func TestAnEventLeadsToThoseAloneWhomItIsAbout(t *testing.T) {
 		}
 	}
 	before := c.looks()
-	edit(c, service, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
-	c.eventually("a Service of the baseline leads to the fork", func() error {
+	world.Edit(c.World, service, func(s *corev1.Service) { s.Spec.Ports[0].Port = 81 })
+	c.Eventually("a Service of the baseline leads to the fork", func() error {
 		if c.looks() == before {
 			return fmt.Errorf("nobody has looked")
 		}
@@ -106,9 +105,9 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 	c.baseline(ns, "a", withSidecar)
 	w := c.forkedWorkload(ns, "mine", "a")
 	_, made := c.fork(ns)
-	c.condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonForkProgressing)
+	c.Condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonForkProgressing)
 	made.Status = appsv1.DeploymentStatus{ObservedGeneration: made.Generation, Replicas: 1, UpdatedReplicas: 1}
-	if err := c.client.Status().Update(c.ctx, made); err != nil {
+	if err := c.Client.Status().Update(c.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	waits := func(reason, message string) corev1.ContainerStatus {
@@ -116,19 +115,17 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 	}
 	p := c.podAs(made, "p", func(p *corev1.Pod) { p.Labels = made.Spec.Template.Labels },
 		waits("CreateContainerConfigError", `configmap "settings" not found`))
-	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonConfigError), `pod p, container main`, `configmap "settings" not found`)
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonConfigError), `pod p, container main`, `configmap "settings" not found`)
 
 	now := func(s corev1.ContainerStatus) {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			t.Fatal(err)
-		}
+		c.Get(p)
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{s}
-		if err := c.client.Status().Update(c.ctx, p); err != nil {
+		if err := c.Client.Status().Update(c.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}
 	now(waits("ErrImagePull", "not found"))
-	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonImagePull), "its image cannot be pulled: not found")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonImagePull), "its image cannot be pulled: not found")
 	c.quiet()
 	looks, writes := c.looks(), len(c.writes.list())
 	for range 5 {
@@ -141,22 +138,22 @@ func TestAForkTellsWhyItDoesNotStartAndNotAgainAtEachTurn(t *testing.T) {
 	}
 	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, ContainerID: "containerd://c"}}
 	now(corev1.ContainerStatus{Name: "main", RestartCount: 7, LastTerminationState: ended, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
-	c.says(c.condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonCrashLoop), "ends each time it is started, last with exit code 1")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", forkedworkload.ReasonCrashLoop), "ends each time it is started, last with exit code 1")
 	now(corev1.ContainerStatus{Name: "main", Ready: true})
-	c.available(made)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Available(made)
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T) {
 	const ns = "fw-labels"
 	c := start(t, ns)
-	edit(c, c.baseline(ns, "a", withSidecar), func(d *appsv1.Deployment) { d.Spec.Template.Labels["tier"] = "front" })
+	world.Edit(c.World, c.baseline(ns, "a", withSidecar), func(d *appsv1.Deployment) { d.Spec.Template.Labels["tier"] = "front" })
 	w := c.forkedWorkload(ns, "mine", "a")
-	edit(c, w, func(w *crdv1.ForkedWorkload) {
+	world.Edit(c.World, w, func(w *crdv1.ForkedWorkload) {
 		w.Spec.PreservedLabels = []string{"^tier$"}
 		w.Spec.Patches = []crdv1.Patch{{Merge: &runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"metadata":{"labels":{"team":"red"}}}}}`)}}}
 	})
-	c.condition(w, crdv1.ConditionAccepted, "True", "Accepted")
+	c.Condition(w, crdv1.ConditionAccepted, "True", "Accepted")
 	for name, o := range map[string]client.Object{
 		"Service of-team": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "of-team"}, Spec: corev1.ServiceSpec{
 			Selector: map[string]string{"team": "red"}, Ports: []corev1.ServicePort{{Port: 80}}}},
@@ -166,11 +163,9 @@ func TestAForkThatSomethingNewWouldTakeForItsBaselineIsRefusedThen(t *testing.T)
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "front"}}}},
 	} {
 		c.quiet() // So that nobody looks for another reason.
-		if err := c.client.Create(c.ctx, o); err != nil {
-			t.Fatal(err)
-		}
-		c.says(c.condition(w, crdv1.ConditionAccepted, "False", fork.ReasonLabelsMatchBaseline), name)
+		c.Create(o)
+		c.Says(c.Condition(w, crdv1.ConditionAccepted, "False", fork.ReasonLabelsMatchBaseline), name)
 		c.remove(o)
-		c.condition(w, crdv1.ConditionAccepted, "True", "Accepted")
+		c.Condition(w, crdv1.ConditionAccepted, "True", "Accepted")
 	}
 }

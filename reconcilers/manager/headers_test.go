@@ -19,11 +19,8 @@ func TestASandboxIsReadyOnceProxiesKnowTheCustomHeaders(t *testing.T) {
 	c, routes, _, stop := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	b := routes.proxy(ns, "b", "customer")
-	s := c.sandbox("headers", forkOf("headers-key", ns, "customer"))
-	_, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	if _, stated, err := c.log.Newest(c.ctx, event.KeyHeaders); err != nil || stated {
+	s, _, _ := c.ready("headers", "headers-key", ns, "customer")
+	if _, stated, err := c.log.Newest(c.Context(), event.KeyHeaders); err != nil || stated {
 		t.Errorf("headers were declared where none are configured: %v", err)
 	}
 
@@ -31,11 +28,11 @@ func TestASandboxIsReadyOnceProxiesKnowTheCustomHeaders(t *testing.T) {
 		b.Hold()
 		stop()
 		stop = c.manage(manager.Config{RouteServer: routes.address, KeyHeaders: names})
-		c.condition(namedConfig("headers-key"), routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
-		c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
+		c.Condition(namedConfig("headers-key"), routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
+		c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
 		b.Release()
-		c.condition(s, crdv1.ConditionReady, "True", "Ready")
-		newest, _, err := c.log.Newest(c.ctx, event.KeyHeaders)
+		c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+		newest, _, err := c.log.Newest(c.Context(), event.KeyHeaders)
 		if declared, _ := newest.Fact.Data.(*factv1.KeyHeadersDeclared); err != nil || len(declared.GetNames()) != len(names) {
 			t.Errorf("the log declares %v, want %v: %v", declared, names, err)
 		}

@@ -11,14 +11,15 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/routingkey"
+	"switchyard.dev/tests/world"
 )
 
 // notWithdrawn fails the test when any key was withdrawn after the first n facts.
 func (c *cluster) notWithdrawn(n int) {
-	c.t.Helper()
+	c.Helper()
 	for _, fact := range c.log.since(n) {
 		if strings.Contains(fact, "Withdrawn") {
-			c.t.Errorf("recorded: %s", fact)
+			c.Errorf("recorded: %s", fact)
 		}
 	}
 }
@@ -28,27 +29,27 @@ func TestAnOlderObjectTakesNoKeyFromWhoHasIt(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "one")
 	older := c.group("held-a", "held-other")
-	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
+	c.Condition(older, crdv1.ConditionAccepted, "True", "Accepted")
 	s := c.sandbox("held-s", forkOf("held-key", ns, "one"))
 	fork := c.forkFor(ns, "held-key")
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Available(fork)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
-	edit(c, older, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "held-key" })
-	c.says(c.condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox held-s, which had it first")
+	world.Edit(c.World, older, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "held-key" })
+	c.Says(c.Condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox held-s, which had it first")
 	c.silent("held-other") // It does not keep what it does not ask for.
 	n := c.log.count()
 	c.quiet()
 	c.notWithdrawn(n)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	c.reaches(ns, "held-key", "held-s one")
 	var now appsv1.Deployment
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fork), &now); err != nil || now.UID != fork.UID {
+	if err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(fork), &now); err != nil || now.UID != fork.UID {
 		t.Errorf("the fork is another one: %v", err)
 	}
 
 	c.remove(s)
-	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
+	c.Condition(older, crdv1.ConditionAccepted, "True", "Accepted")
 	c.reaches(ns, "held-key")
 }
 
@@ -59,25 +60,23 @@ func TestAKeyThatSomebodyWaitsForIsNeverUnknown(t *testing.T) {
 	made := func(name string) *crdv1.RoutingConfig {
 		r := newConfig(name)
 		r.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "waited-key"}
-		if err := c.client.Create(c.ctx, r); err != nil {
-			t.Fatal(err)
-		}
+		c.Create(r)
 		c.settled(r)
 		return r
 	}
 	first, next := made("waited-a"), made("waited-b")
-	c.condition(first, crdv1.ConditionPublished, "True", "Published")
-	c.condition(next, crdv1.ConditionPublished, "False", routingkey.ReasonTaken)
+	c.Condition(first, crdv1.ConditionPublished, "True", "Published")
+	c.Condition(next, crdv1.ConditionPublished, "False", routingkey.ReasonTaken)
 
 	n := c.log.count()
 	c.remove(first)
-	c.gone(first)
-	c.condition(next, crdv1.ConditionPublished, "True", "Published")
+	c.Gone(first)
+	c.Condition(next, crdv1.ConditionPublished, "True", "Published")
 	c.notWithdrawn(n)
 	if declared, ok := c.log.fact(key).(*factv1.RoutingDeclared); !ok || declared.GetOwner().GetName() != next.Name {
 		t.Errorf("the log says %v", declared)
 	}
 	c.remove(next)
-	c.gone(next)
+	c.Gone(next)
 	c.silent("waited-key")
 }

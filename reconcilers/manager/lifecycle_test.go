@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
@@ -26,12 +27,12 @@ func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 
 	s := c.sandbox("lives", forkOf("lives-key", ns, "customer"))
 	fw, fork := c.fork(ns)
-	c.condition(s, crdv1.ConditionReady, "False", forkedworkload.ReasonForkProgressing)
+	c.Condition(s, crdv1.ConditionReady, "False", forkedworkload.ReasonForkProgressing)
 	if got := fork.Spec.Template.Spec.Containers[0].Image; got != "customer:fork" {
 		t.Errorf("the fork runs %s", got)
 	}
-	c.available(fork)
-	message := c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Available(fork)
+	message := c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	if message != "All desired workloads are available." {
 		t.Error(message)
 	}
@@ -42,7 +43,7 @@ func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 
 	before := c.log.count()
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 	c.nothingLeft(ns, "lives-key")
 	want := []string{
 		"*factv1.RoutingWithdrawn key/lives-key",
@@ -55,47 +56,45 @@ func TestASandboxLivesAndGoesWithoutATrace(t *testing.T) {
 
 // checkFacts compares what is on the log with what is in the cluster.
 func checkFacts(c *cluster, ns, fork string) {
-	c.t.Helper()
+	c.Helper()
 	declared, ok := c.log.fact(event.RoutingKey("lives-key")).(*factv1.RoutingDeclared)
 	if !ok || len(declared.Members) != 1 || declared.Members[0].Name != fork || declared.Members[0].Sandbox != "lives" ||
 		declared.Owner.Kind != crdv1.KindSandbox || declared.Owner.Name != "lives" {
-		c.t.Errorf("declared: %v", declared)
+		c.Errorf("declared: %v", declared)
 	}
 	observed, ok := c.log.fact(member.Key(crdv1.KindForkedWorkload, ns, fork)).(*factv1.WorkloadObserved)
 	if !ok || !observed.Ready || !observed.DevMeshPresent || observed.Baseline.Name != "customer" || len(observed.Services) != 1 {
-		c.t.Fatalf("observed: %v", observed)
+		c.Fatalf("observed: %v", observed)
 	}
 	var service corev1.Service
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: observed.Services[0].To}, &service); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: observed.Services[0].To}, &service))
 	if service.Spec.ClusterIP != observed.Services[0].ClusterIp || observed.Services[0].Ports[0].WorkloadPort != 8080 {
-		c.t.Errorf("the Service has %s, the fact says %v", service.Spec.ClusterIP, observed.Services[0])
+		c.Errorf("the Service has %s, the fact says %v", service.Spec.ClusterIP, observed.Services[0])
 	}
 }
 
 // nothingLeft says that only the baseline is in the namespace, and no
 // RoutingConfig has the key.
 func (c *cluster) nothingLeft(ns, key string) {
-	c.t.Helper()
-	c.gone(&crdv1.RoutingConfig{ObjectMeta: named(key)})
+	c.Helper()
+	c.Gone(&crdv1.RoutingConfig{ObjectMeta: named(key)})
 	if all := c.forks(ns); len(all) > 0 {
-		c.t.Errorf("ForkedWorkloads are left: %v", all)
+		c.Errorf("ForkedWorkloads are left: %v", all)
 	}
 	var deployments appsv1.DeploymentList
 	var services corev1.ServiceList
-	if err := errors.Join(c.client.List(c.ctx, &deployments, client.InNamespace(ns)),
-		c.client.List(c.ctx, &services, client.InNamespace(ns))); err != nil {
-		c.t.Fatal(err)
+	if err := errors.Join(c.Client.List(c.Context(), &deployments, client.InNamespace(ns)),
+		c.Client.List(c.Context(), &services, client.InNamespace(ns))); err != nil {
+		c.Fatal(err)
 	}
 	for _, d := range deployments.Items {
 		if d.Labels[crdv1.LabelForkedWorkload] != "" {
-			c.t.Errorf("Deployment %s is left", d.Name)
+			c.Errorf("Deployment %s is left", d.Name)
 		}
 	}
 	for _, s := range services.Items {
 		if s.Labels[crdv1.LabelForkedWorkload] != "" {
-			c.t.Errorf("Service %s is left", s.Name)
+			c.Errorf("Service %s is left", s.Name)
 		}
 	}
 }
@@ -104,20 +103,17 @@ func TestNothingIsWrittenWhenNothingHasChanged(t *testing.T) {
 	const ns = "noop"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
-	s := c.sandbox("noop", forkOf("noop-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	s, fw, fork := c.ready("noop", "noop-key", ns, "a")
 	config := &crdv1.RoutingConfig{ObjectMeta: named("noop-key")}
-	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(config, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
 	before, facts := len(c.writes.list()), c.log.count()
 
 	// Changes that mean nothing bring every object to its reconciler.
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
-	edit(c, fw, func(w *crdv1.ForkedWorkload) { w.Annotations["looked"] = "at" })
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
-	edit(c, fork, func(d *appsv1.Deployment) { d.Labels["looked"] = "at" })
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	world.Edit(c.World, fw, func(w *crdv1.ForkedWorkload) { w.Annotations["looked"] = "at" })
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
+	world.Edit(c.World, fork, func(d *appsv1.Deployment) { d.Labels["looked"] = "at" })
 	c.quiet()
 	if wrote := c.writes.list()[before:]; len(wrote) > 0 {
 		t.Errorf("the controllers wrote %v", wrote)
@@ -131,16 +127,13 @@ func TestAForkFollowsItsBaselineAndItsSandbox(t *testing.T) {
 	const ns = "follows"
 	c := start(t, ns)
 	base := c.baseline(ns, "a", withSidecar)
-	s := c.sandbox("follows", forkOf("follows-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	s, fw, fork := c.ready("follows", "follows-key", ns, "a")
 
-	edit(c, base, func(d *appsv1.Deployment) {
+	world.Edit(c.World, base, func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NEW", Value: "1"}}
 	})
-	c.eventually("the fork has the baseline's new variable", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fork), fork); err != nil {
+	c.Eventually("the fork has the baseline's new variable", func() error {
+		if err := c.Look(fork); err != nil {
 			return err
 		}
 		main := fork.Spec.Template.Spec.Containers[0]
@@ -151,15 +144,15 @@ func TestAForkFollowsItsBaselineAndItsSandbox(t *testing.T) {
 	})
 	// A Service of the baseline that comes and goes has one beside it meanwhile.
 	second := &corev1.Service{}
-	c.create(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {clusterIP: None, selector: {app: a}, ports: [{port: 8080}]}}`)
-	c.eventually("the second Service is mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
+	c.Make(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {clusterIP: None, selector: {app: a}, ports: [{port: 8080}]}}`)
+	c.Eventually("the second Service is mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
 	c.remove(second)
-	c.eventually("the second Service is not mapped any more", func() error { return c.services(ns, fw.Name, "a") })
+	c.Eventually("the second Service is not mapped any more", func() error { return c.services(ns, fw.Name, "a") })
 
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Spec.Customization = nil })
-	c.gone(fw)
-	c.gone(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Spec.Customization = nil })
+	c.Gone(fw)
+	c.Gone(fork)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	declared, ok := c.log.fact(event.RoutingKey("follows-key")).(*factv1.RoutingDeclared)
 	if !ok || len(declared.Members) != 0 {
 		t.Errorf("declared: %v", declared)
@@ -177,7 +170,7 @@ func (c *cluster) services(ns, fork string, want ...string) error {
 		got = append(got, s.From)
 	}
 	var list corev1.ServiceList
-	if err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil {
+	if err := c.Client.List(c.Context(), &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil {
 		return err
 	}
 	if !slices.Equal(got, want) || len(list.Items) != len(want) {
@@ -192,37 +185,34 @@ func TestTheSidecarOfTheBaselineDecidesWhetherASandboxIsReady(t *testing.T) {
 	base := c.baseline(ns, "a", "")
 	s := c.sandbox("sidecar", forkOf("sidecar-key", ns, "a"))
 	_, fork := c.fork(ns)
-	c.available(fork)
-	message := c.condition(s, crdv1.ConditionReady, "False", "RoutingNotReady")
-	c.says(message, `DevMesh Sidecar absent on baseline sidecar/a: annotate its pod template with sidecar.signadot.com/inject: "true"`)
+	c.Available(fork)
+	message := c.Condition(s, crdv1.ConditionReady, "False", "RoutingNotReady")
+	c.Says(message, `DevMesh Sidecar absent on baseline sidecar/a: annotate its pod template with sidecar.signadot.com/inject: "true"`)
 
-	edit(c, base, func(d *appsv1.Deployment) {
+	world.Edit(c.World, base, func(d *appsv1.Deployment) {
 		d.Spec.Template.Annotations = map[string]string{crdv1.AnnotationInject: "true"}
 	})
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	old := c.pod(base, "a-h-1", corev1.ContainerStatus{Name: "main", Ready: true})
-	c.says(c.condition(s, crdv1.ConditionRoutingReady, "False", "RoutingNotReady"), "a-h-1", "kubectl rollout restart")
+	c.Says(c.Condition(s, crdv1.ConditionRoutingReady, "False", "RoutingNotReady"), "a-h-1", "kubectl rollout restart")
 	c.remove(old)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestForksStayUntilTheKeyIsWithdrawn(t *testing.T) {
 	const ns = "order"
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
-	s := c.sandbox("order", forkOf("order-key", ns, "a"))
-	fw, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	s, fw, _ := c.ready("order", "order-key", ns, "a")
 
 	c.log.fail(errors.New("the bus is away"))
 	c.remove(s)
-	c.says(c.condition(s, crdv1.ConditionReady, "False", "Deleting"), "RoutingConfigs left: 1")
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fw), fw); err != nil || fw.DeletionTimestamp != nil {
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "Deleting"), "RoutingConfigs left: 1")
+	if err := c.Look(fw); err != nil || fw.DeletionTimestamp != nil {
 		t.Errorf("the fork goes before its key: %v, %v", fw.DeletionTimestamp, err)
 	}
 	c.log.fail(nil)
-	c.gone(s)
+	c.Gone(s)
 	c.nothingLeft(ns, "order-key")
 }
 
@@ -231,15 +221,15 @@ func TestAServiceOfAForkStaysUntilTheLogDoesNotNameIt(t *testing.T) {
 	c := start(t, ns)
 	c.baseline(ns, "a", withSidecar)
 	second := &corev1.Service{}
-	c.create(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {selector: {app: a}, ports: [{port: 8080}]}}`)
+	c.Make(second, `{metadata: {name: a-too, namespace: `+ns+`}, spec: {selector: {app: a}, ports: [{port: 8080}]}}`)
 	s := c.sandbox("surplus", forkOf("surplus-key", ns, "a"))
 	fw, _ := c.fork(ns)
-	c.eventually("both Services are mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
+	c.Eventually("both Services are mapped", func() error { return c.services(ns, fw.Name, "a", "a-too") })
 
 	c.log.fail(errors.New("the bus is away"))
 	c.remove(second)
-	c.eventually("the fork has seen that a Service is gone", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fw), fw); err != nil {
+	c.Eventually("the fork has seen that a Service is gone", func() error {
+		if err := c.Look(fw); err != nil {
 			return err
 		}
 		if n := len(fw.Status.RoutingConfig.Services); n != 1 {
@@ -248,20 +238,20 @@ func TestAServiceOfAForkStaysUntilTheLogDoesNotNameIt(t *testing.T) {
 		return nil
 	})
 	var list corev1.ServiceList
-	if err := c.client.List(c.ctx, &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil || len(list.Items) != 2 {
+	if err := c.Client.List(c.Context(), &list, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil || len(list.Items) != 2 {
 		t.Errorf("the log sends requests to two Services, and there are %d (%v)", len(list.Items), err)
 	}
 	c.log.fail(nil)
-	c.eventually("the second goes", func() error { return c.services(ns, fw.Name, "a") })
+	c.Eventually("the second goes", func() error { return c.services(ns, fw.Name, "a") })
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 }
 
 func TestABaselineWithEntriesThatStandTwiceCanBeForked(t *testing.T) {
 	const ns = "dup"
 	c := start(t, ns)
 	d := &appsv1.Deployment{}
-	c.create(d, `
+	c.Make(d, `
 metadata: {name: a, namespace: `+ns+`}
 spec:
   selector: {matchLabels: {app: a}}
@@ -271,7 +261,7 @@ spec:
       containers:
       - {name: main, image: "a:1", env: [{name: A, value: "1"}, {name: A, value: "2"}], ports: [{name: http, containerPort: 8080}, {name: metrics, containerPort: 8080}]}`)
 	s := c.sandbox("dup", forkOf("dup-key", ns, "a"))
-	c.condition(s, crdv1.ConditionReady, "False", "ForkProgressing")
+	c.Condition(s, crdv1.ConditionReady, "False", "ForkProgressing")
 	if got := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionAccepted); got.Status != "True" {
 		t.Errorf("%+v", got)
 	}

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/world"
 )
 
 // Whoever keeps many connections open to the listeners for probes and metrics keeps neither
@@ -21,8 +20,8 @@ import (
 func TestProbesAndMetricsAreAnsweredBesideSilentConnections(t *testing.T) {
 	const many, mayStay = 600, 256
 	m, err := manager.New(t.Context(), manager.Config{
-		REST: rest.CopyConfig(server), Log: memory.New(), WithoutWebhook: true, SeveralInProcess: true,
-		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Namespace: "listeners", Logger: quiet,
+		REST: world.Shared(t).As(""), Log: memory.New(), WithoutWebhook: true, SeveralInProcess: true,
+		MetricsAddress: "127.0.0.1:0", HealthAddress: "127.0.0.1:0", Namespace: "listeners", Logger: world.Quiet,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/tests/world"
 )
 
 // recordingLog is a real log in memory that remembers the order of everything
@@ -112,7 +113,7 @@ type countingTransport struct {
 }
 
 func (c *countingTransport) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(r *http.Request) (*http.Response, error) {
+	return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
 		if r.Method != http.MethodGet && !strings.HasSuffix(r.URL.Path, "/"+publish.EpochConfigMap) {
 			c.mu.Lock()
 			c.wrote = append(c.wrote, r.Method+" "+r.URL.Path)
@@ -128,7 +129,3 @@ func (c *countingTransport) list() []string {
 	defer c.mu.Unlock()
 	return slices.Clone(c.wrote)
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

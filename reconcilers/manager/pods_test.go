@@ -19,7 +19,7 @@ import (
 // Pods that concern nobody here once took 2.1 KB each.
 func TestPodsOfOthersAreNotHeldInMemory(t *testing.T) {
 	const ns, many = "pods-of-others", 1500
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	other := c.baseline(ns, "other", "")
 	for i := range many {
 		c.bare(other, fmt.Sprintf("other-%d", i))
@@ -29,14 +29,14 @@ func TestPodsOfOthersAreNotHeldInMemory(t *testing.T) {
 	c.manage(manager.Config{Inject: inject.Config{Sidecar: inject.Container{Image: "sidecar"}, Redirect: inject.Container{Image: "init"}}})
 	c.sandbox("of-few", forkOf("of-few-key", ns, "customer"))
 	w, _ := c.fork(ns)
-	c.condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
+	c.Condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
 	if held := c.inMemory(ns); len(held) != 1 || held[0] != "customer-1" {
 		t.Fatalf("%d pods are held, want that of the baseline alone: %v …", len(held), held[:min(3, len(held))])
 	}
 
 	// Who forks that workload is told of its pods all the same; a few pods tell as much as all.
 	c.sandbox("of-many", forkOf("of-many-key", ns, "other"))
-	c.eventually("the fork of the workload without sidecars is told of its pods", func() error {
+	c.Eventually("the fork of the workload without sidecars is told of its pods", func() error {
 		for _, w := range c.forks(ns) {
 			f := crdv1.FindCondition(w.Status.Conditions, baseline.ConditionSidecarsReady)
 			if w.Spec.Baseline.Name == "other" && f != nil && f.Status == "False" && strings.Contains(f.Message, "absent") {
@@ -51,7 +51,7 @@ func TestPodsOfOthersAreNotHeldInMemory(t *testing.T) {
 // found, and what becomes of them is.
 func TestPodsWithoutTheLabelAreFound(t *testing.T) {
 	const ns = "unlabelled"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	c.manage(manager.Config{Inject: inject.Config{Sidecar: inject.Container{Image: "sidecar"}, Redirect: inject.Container{Image: "init"}}})
 	base := c.baseline(ns, "customer", withSidecar)
 	c.podAs(base, "old", func(p *corev1.Pod) {
@@ -60,19 +60,19 @@ func TestPodsWithoutTheLabelAreFound(t *testing.T) {
 	}, readySidecar)
 	c.sandbox("found", forkOf("found-key", ns, "customer"))
 	w, _ := c.fork(ns)
-	c.says(c.condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady"), "OUTDATED", "(old;", crdv1.LabelInjected, "kubectl rollout restart")
+	c.Says(c.Condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady"), "OUTDATED", "(old;", crdv1.LabelInjected, "kubectl rollout restart")
 
 	// One that starts while the webhook is away has no sidecar, and nobody watches it.
 	missing := c.pod(base, "bare")
-	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent), "1 of 2 pods started without it (bare)")
+	c.Says(c.Condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarAbsent), "1 of 2 pods started without it (bare)")
 	c.remove(missing)
-	c.says(c.condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady"), "OUTDATED", "In 1 of 1")
+	c.Says(c.Condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady"), "OUTDATED", "In 1 of 1")
 }
 
 // bare makes a pod of a Deployment that has no sidecar, and does not count it.
 func (c *cluster) bare(d *appsv1.Deployment, name string) {
-	c.t.Helper()
-	c.create(&corev1.Pod{}, `
+	c.Helper()
+	c.Make(&corev1.Pod{}, `
 metadata:
   name: `+name+`
   namespace: `+d.Namespace+`
@@ -83,20 +83,16 @@ spec: {containers: [{name: main, image: x}]}`)
 
 // inMemory returns the names of the pods that the manager holds in memory.
 func (c *cluster) inMemory(ns string) []string {
-	c.t.Helper()
+	c.Helper()
 	var out []string
 	source, ok := c.main.Client().(baseline.PodSource)
 	if !ok {
-		c.t.Fatal("the manager's client has no pods of its own")
+		c.Fatal("the manager's client has no pods of its own")
 	}
-	pods, err := source.PodsHeld(c.ctx, ns)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	pods, err := source.PodsHeld(c.Context(), ns)
+	c.Must(err)
 	var others corev1.PodList
-	if err := c.main.Client().List(c.ctx, &others, client.InNamespace(ns)); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(c.main.Client().List(c.Context(), &others, client.InNamespace(ns)))
 	for i := range pods {
 		out = append(out, pods[i].Name)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -13,7 +12,9 @@ import (
 
 	routesserver "switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/world"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/xdstest"
 )
@@ -46,26 +47,10 @@ func (c *cluster) routes(t *testing.T) *routeServer {
 		t.Fatal(err)
 	}
 	var there sidecar.Connected
-	main, err := routesserver.New(routesserver.Config{
-		Log: c.log, GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
-		Sidecars: &there, Logger: quiet,
-		Parts: []routesserver.Part{there.Serve(listener, identify)},
+	main, stop := served.Run(t, routesserver.Config{
+		Log: c.log, Sidecars: &there, Logger: world.Quiet, Parts: []routesserver.Part{there.Serve(listener, identify)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- main.Run(ctx) }()
-	r := &routeServer{t: t, address: main.GRPCAddress(), xds: xdstest.Dial(t, "passthrough:///"+listener.Addr().String())}
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the route server ended: %v", err)
-		}
-	})
-	t.Cleanup(r.stop)
-	return r
+	return &routeServer{t: t, address: main.GRPCAddress(), xds: xdstest.Dial(t, "passthrough:///"+listener.Addr().String()), stop: stop}
 }
 
 // proxy connects the sidecar of a pod of a Deployment.

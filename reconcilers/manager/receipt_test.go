@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 var readySidecar = corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true}
@@ -26,10 +27,10 @@ var readySidecar = corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: tr
 // The baseline customer has the pods a and b.
 func gated(t *testing.T, ns string) (c *cluster, routes *routeServer, live *appsv1.Deployment, stop func()) {
 	t.Helper()
-	c = world(t, ns)
+	c = newCluster(t, ns)
 	routes = c.routes(t)
 	stop = c.manage(manager.Config{RouteServer: routes.address})
-	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	c.Eventually("the routing log is whole", func() error { return c.main.LogReady() })
 	live = c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	c.pod(live, "b", readySidecar)
@@ -47,23 +48,23 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	s := c.sandbox("gated", forkOf("gated-key", ns, "customer"))
 	early := c.everReady(s)
 	_, fork := c.fork(ns)
-	c.available(fork)
+	c.Available(fork)
 	config := &crdv1.RoutingConfig{ObjectMeta: named("gated-key")}
-	c.condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
-	message := c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
-	c.says(message, "1 of 2 proxies", `"gated-key"`, ns+"/b (behind)", "kubectl logs -n "+ns+" b")
-	c.condition(s, crdv1.ConditionRoutingReady, "False", routing.ReasonNotReady)
-	c.condition(s, crdv1.ConditionWorkloadsReady, "True", "WorkloadsReady")
+	c.Condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind)
+	message := c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady)
+	c.Says(message, "1 of 2 proxies", `"gated-key"`, ns+"/b (behind)", "kubectl logs -n "+ns+" b")
+	c.Condition(s, crdv1.ConditionRoutingReady, "False", routing.ReasonNotReady)
+	c.Condition(s, crdv1.ConditionWorkloadsReady, "True", "WorkloadsReady")
 
 	// It refuses; and then takes what it gets next.
-	c.eventually("b refuses", func() error {
+	c.Eventually("b refuses", func() error {
 		if b.Refuse("no such cluster") {
 			return nil
 		}
 		return errors.New("it has nothing to refuse")
 	})
-	c.eventually("the message says why", func() error {
-		if m := c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady); !contains(m, "it refused: no such cluster") {
+	c.Eventually("the message says why", func() error {
+		if m := c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady); !contains(m, "it refused: no such cluster") {
 			return errors.New(m)
 		}
 		return nil
@@ -73,30 +74,30 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 	}
 	other := c.sandbox("other", forkOf("other-key", ns, "customer")) // other rules, so that b gets something new
 	b.Release()
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.says(c.condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Says(c.Condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), `"gated-key"`)
 	c.remove(other)
-	c.gone(other)
+	c.Gone(other)
 
 	// What was had is had: a pod that comes later, and its proxy, do not matter.
 	c.pod(live, "late", readySidecar)
 	c.quiet()
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// Nor does a route server that is away, also for the next manager.
 	early = c.everUnready(s)
 	routes.stop()
 	stop()
 	c.manage(manager.Config{RouteServer: routes.address})
-	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
+	c.Eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Annotations["looked"] = "at" })
 	c.quiet()
 	c.stays(s, early)
 
 	// What is new has to be acknowledged, and nobody can say that it was.
 	third := c.sandbox("third", forkOf("third-key", ns, "customer"))
-	c.eventually("a fork is made", func() error {
+	c.Eventually("a fork is made", func() error {
 		for _, w := range c.forks(ns) {
 			if w.Annotations[crdv1.AnnotationRoutingKey] == "third-key" && w.Status.Fork != nil {
 				fork.Name = w.Status.Fork.ObjectRef.Name
@@ -105,8 +106,8 @@ func TestASandboxIsNotReadyBeforeEveryProxyKnowsItsKey(t *testing.T) {
 		}
 		return errors.New("there is none")
 	})
-	c.available(fork)
-	c.says(c.condition(third, crdv1.ConditionReady, "False", routingconfig.ReasonRouteServerUnavailable), "Deployment signadot/routeserver")
+	c.Available(fork)
+	c.Says(c.Condition(third, crdv1.ConditionReady, "False", routingconfig.ReasonRouteServerUnavailable), "Deployment signadot/routeserver")
 }
 
 func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
@@ -115,18 +116,18 @@ func TestAPodWhoseProxyIsNotConnectedIsNamed(t *testing.T) {
 	routes.proxy(ns, "a", "customer")
 	s := c.sandbox("disconnected", forkOf("disconnected-key", ns, "customer"))
 	_, fork := c.fork(ns)
-	c.available(fork)
-	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady),
+	c.Available(fork)
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady),
 		"1 of 2 proxies", ns+"/b (not connected to a route server)")
 	routes.proxy(ns, "b", "customer")
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// The fork is gone and comes back: what proxies know of it has changed twice, so
 	// they are asked again, and b has to know it again.
 	c.unavailable(fork)
-	c.condition(s, crdv1.ConditionWorkloadsReady, "False", "ForkProgressing")
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "ForkProgressing")
+	c.Available(fork)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
@@ -134,22 +135,19 @@ func TestABaselinePodThatStartsMakesNoSandboxUnready(t *testing.T) {
 	c, routes, live, _ := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	routes.proxy(ns, "b", "customer")
-	s := c.sandbox("had", forkOf("had-key", ns, "customer"))
-	w, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	s, w, _ := c.ready("had", "had-key", ns, "customer")
 	early := c.everUnready(s)
 	starting := c.podAs(live, "c", func(p *corev1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: devmesh.ContainerName, Image: "sidecar"})
 	})
-	c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarNotReady)
+	c.Condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarNotReady)
 	c.quiet()
 	c.stays(s, early)
 
 	// A pod that takes requests without a sidecar does.
 	c.remove(starting)
 	c.pod(live, "d")
-	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "absent", "(d)")
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "absent", "(d)")
 }
 
 func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
@@ -157,36 +155,30 @@ func TestWhatGoesAwayAndComesBackHasToBeAcknowledgedAgain(t *testing.T) {
 	c, routes, _, _ := gated(t, ns)
 	routes.proxy(ns, "a", "customer")
 	b := routes.proxy(ns, "b", "customer")
-	s := c.sandbox("back", forkOf("back-key", ns, "customer"))
-	w, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	_, w, _ := c.ready("back", "back-key", ns, "customer")
 	config := &crdv1.RoutingConfig{}
-	c.create(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand},
+	c.Make(config, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand},
   spec: {sandboxedWorkloads: [{kind: ForkedWorkload, namespace: `+ns+`, name: `+w.Name+`}]}}`)
-	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(config, crdv1.ConditionReady, "True", "Ready")
 
 	b.Hold()
 	members := config.Spec.SandboxedWorkloads
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = nil })
-	c.says(c.condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = members })
-	c.says(c.condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = nil })
+	c.Says(c.Condition(config, routing.ConditionProxiesCurrent, "True", "ProxiesCurrent"), "reaches no workload")
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = members })
+	c.Says(c.Condition(config, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), ns+"/b (behind)")
 	b.Release()
-	c.condition(config, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(config, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestWithoutPodsThereIsNobodyToWaitFor(t *testing.T) {
 	const ns = "nobody"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	c.manage(manager.Config{RouteServer: c.routes(t).address})
 	c.baseline(ns, "customer", withSidecar)
-	s := c.sandbox("nobody", forkOf("nobody-key", ns, "customer"))
-	_, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.ready("nobody", "nobody-key", ns, "customer")
 	empty := c.sandbox("nothing", "{id: nothing-key}")
-	c.condition(empty, crdv1.ConditionRoutingReady, "True", "RoutingReady")
+	c.Condition(empty, crdv1.ConditionRoutingReady, "True", "RoutingReady")
 }
 
 func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
@@ -194,11 +186,8 @@ func TestWhoDoesNotWaitForProxiesIsToldSo(t *testing.T) {
 	c := start(t, ns)
 	base := c.baseline(ns, "customer", withSidecar)
 	c.pod(base, "a", readySidecar) // its sidecar is connected to nothing
-	s := c.sandbox("waived", forkOf("waived-key", ns, "customer"))
-	_, fork := c.fork(ns)
-	c.available(fork)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.condition(&crdv1.RoutingConfig{ObjectMeta: named("waived-key")}, routing.ConditionProxiesCurrent, "True", routing.ReasonNotAwaited)
+	c.ready("waived", "waived-key", ns, "customer")
+	c.Condition(&crdv1.RoutingConfig{ObjectMeta: named("waived-key")}, routing.ConditionProxiesCurrent, "True", routing.ReasonNotAwaited)
 }
 
 // everReady tells, of the time until it is called, whether a sandbox was ever ready.
@@ -209,20 +198,10 @@ func (c *cluster) everUnready(s *crdv1.SignadotSandbox) func() bool { return c.e
 
 // ever watches the condition Ready of a sandbox.
 func (c *cluster) ever(s *crdv1.SignadotSandbox, status string) func() bool {
-	c.t.Helper()
-	scheme, err := manager.Scheme()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	watcher, err := client.NewWithWatch(server, client.Options{Scheme: scheme})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(c.ctx)
-	w, err := watcher.Watch(ctx, &crdv1.SignadotSandboxList{}, &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.Helper()
+	ctx, cancel := context.WithCancel(c.Context())
+	w, err := c.Client.Watch(ctx, &crdv1.SignadotSandboxList{}, &client.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", s.Name)})
+	c.Must(err)
 	var mu sync.Mutex
 	var was bool
 	done := make(chan struct{})
@@ -239,7 +218,7 @@ func (c *cluster) ever(s *crdv1.SignadotSandbox, status string) func() bool {
 			mu.Unlock()
 		}
 	}()
-	c.t.Cleanup(func() { w.Stop(); cancel(); <-done })
+	c.Cleanup(func() { w.Stop(); cancel(); <-done })
 	return func() bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -249,22 +228,22 @@ func (c *cluster) ever(s *crdv1.SignadotSandbox, status string) func() bool {
 
 // stays says that a sandbox is ready and was so all the time.
 func (c *cluster) stays(s *crdv1.SignadotSandbox, unready func() bool) {
-	c.t.Helper()
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Helper()
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	if unready() {
-		c.t.Error("it was not ready meanwhile")
+		c.Error("it was not ready meanwhile")
 	}
 }
 
 // unavailable sets the status of a Deployment as if no pod of it could serve.
 func (c *cluster) unavailable(d *appsv1.Deployment) {
-	c.t.Helper()
-	c.eventually("the status of a Deployment can be set", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(d), d); err != nil {
+	c.Helper()
+	c.Eventually("the status of a Deployment can be set", func() error {
+		if err := c.Look(d); err != nil {
 			return fmt.Errorf("read it: %w", err)
 		}
 		d.Status.UpdatedReplicas, d.Status.ReadyReplicas, d.Status.AvailableReplicas = 0, 0, 0
 		d.Status.Replicas = 0
-		return c.client.Status().Update(c.ctx, d)
+		return c.Client.Status().Update(c.Context(), d)
 	})
 }

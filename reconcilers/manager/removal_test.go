@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -41,15 +40,15 @@ func TestSandboxesThatGoTogetherAreLookedForTogether(t *testing.T) {
 		many = n
 	}
 	var all, looks atomic.Int64
-	access := rest.CopyConfig(server)
+	c := newCluster(t, ns)
+	access := c.As("")
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper { return looksCounted{next, &all, &looks} })
-	c := world(t, ns)
 	c.manage(manager.Config{REST: access})
 	c.baseline(ns, "customer", withSidecar)
 	for i := range many {
 		c.sandbox(fmt.Sprintf("going-%d", i), forkOf(fmt.Sprintf("going-key-%d", i), ns, "customer"))
 	}
-	c.eventually("every sandbox has its fork", func() error {
+	c.Eventually("every sandbox has its fork", func() error {
 		if n := len(c.forks(ns)); n != many {
 			return fmt.Errorf("there are %d", n)
 		}
@@ -58,12 +57,12 @@ func TestSandboxesThatGoTogetherAreLookedForTogether(t *testing.T) {
 	c.quiet()
 	all.Store(0)
 	looks.Store(0)
-	if err := c.client.DeleteAllOf(c.ctx, &crdv1.SignadotSandbox{}); err != nil {
+	if err := c.Client.DeleteAllOf(c.Context(), &crdv1.SignadotSandbox{}); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("no sandbox is left", func() error {
+	c.Eventually("no sandbox is left", func() error {
 		var left crdv1.SignadotSandboxList
-		if err := c.client.List(c.ctx, &left, client.Limit(1)); err != nil || len(left.Items) > 0 {
+		if err := c.Client.List(c.Context(), &left, client.Limit(1)); err != nil || len(left.Items) > 0 {
 			return fmt.Errorf("some are, %w", err)
 		}
 		return nil

@@ -20,34 +20,33 @@ import (
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/world"
 )
 
 // group makes a route group with the given key and sandboxes.
 func (c *cluster) group(name, key string, sandboxes ...string) *crdv1.SignadotRouteGroup {
-	c.t.Helper()
+	c.Helper()
 	g := &crdv1.SignadotRouteGroup{ObjectMeta: named(name), Spec: crdv1.SignadotRouteGroupSpec{RoutingKey: key, SandboxNames: sandboxes}}
-	if err := c.client.Create(c.ctx, g); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Create(g)
 	return g
 }
 
 // served makes a baseline with one pod that has its sidecar.
 func (c *cluster) served(ns, name string) {
-	c.t.Helper()
+	c.Helper()
 	c.pod(c.baseline(ns, name, withSidecar), name+"-h-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})
 }
 
 // reaches waits until a key reaches the members of these sandboxes, each a line
 // "sandbox baseline", as the log says.
 func (c *cluster) reaches(ns, key string, want ...string) {
-	c.t.Helper()
-	c.eventually(fmt.Sprintf("key %s reaches %v", key, want), func() error {
+	c.Helper()
+	c.Eventually(fmt.Sprintf("key %s reaches %v", key, want), func() error {
 		declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared)
 		got := []string{}
 		for _, m := range declared.GetMembers() {
 			w := &crdv1.ForkedWorkload{}
-			if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: m.GetName()}, w); err != nil {
+			if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: m.GetName()}, w); err != nil {
 				return err
 			}
 			got = append(got, m.GetSandbox()+" "+w.Spec.Baseline.Name)
@@ -61,8 +60,8 @@ func (c *cluster) reaches(ns, key string, want ...string) {
 
 // silent waits until the log says that a key is withdrawn.
 func (c *cluster) silent(key string) {
-	c.t.Helper()
-	c.eventually("key "+key+" is withdrawn", func() error {
+	c.Helper()
+	c.Eventually("key "+key+" is withdrawn", func() error {
 		if fact, ok := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingWithdrawn); !ok {
 			return fmt.Errorf("the log says %v", fact)
 		}
@@ -72,12 +71,12 @@ func (c *cluster) silent(key string) {
 
 // forkFor waits for the Deployment of the fork that the sandbox with this key has.
 func (c *cluster) forkFor(ns, key string) *appsv1.Deployment {
-	c.t.Helper()
+	c.Helper()
 	d := &appsv1.Deployment{}
-	c.eventually("a fork is made for "+key, func() error {
+	c.Eventually("a fork is made for "+key, func() error {
 		for _, w := range c.forks(ns) {
 			if w.Annotations[crdv1.AnnotationRoutingKey] == key && w.Status.Fork != nil {
-				return c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: w.Status.Fork.ObjectRef.Name}, d)
+				return c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: w.Status.Fork.ObjectRef.Name}, d)
 			}
 		}
 		return errors.New("there is none")
@@ -93,7 +92,7 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 
 	// It is there before any of its sandboxes.
 	g := c.group("group", "group-key", "group-a", "group-b", "group-a")
-	c.says(c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound), "group-a, group-b", "create it")
+	c.Says(c.Condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound), "group-a, group-b", "create it")
 	c.reaches(ns, "group-key")
 
 	// They come one by one.
@@ -101,11 +100,11 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 	c.reaches(ns, "group-key", "group-a one")
 	b := c.sandbox("group-b", forkOf("group-b-key", ns, "two"))
 	c.reaches(ns, "group-key", "group-a one", "group-b two")
-	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
+	c.Condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
 	first, second := c.forkFor(ns, "group-a-key"), c.forkFor(ns, "group-b-key")
-	c.available(first)
-	c.available(second)
-	c.says(c.condition(g, crdv1.ConditionReady, "True", "Ready"), `"group-key"`, "2 sandboxes")
+	c.Available(first)
+	c.Available(second)
+	c.Says(c.Condition(g, crdv1.ConditionReady, "True", "Ready"), `"group-key"`, "2 sandboxes")
 	if g.Status.TotalSandboxes != 2 || g.Status.ReadySandboxes != 2 || g.Status.ObservedGeneration != g.Generation {
 		t.Errorf("status: %+v", g.Status)
 	}
@@ -117,12 +116,12 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 	// A member that cannot serve for a while takes nothing down: not one fact about the key.
 	before := c.log.count()
 	c.unavailable(first)
-	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
+	c.Condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotReady)
 	if g.Status.ReadySandboxes != 1 {
 		t.Errorf("status: %+v", g.Status)
 	}
-	c.available(first)
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Available(first)
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 	for _, f := range c.log.since(before) {
 		if strings.HasPrefix(f, "*factv1.Routing") {
 			t.Errorf("a member that was away has changed the routing: %v", c.log.since(before))
@@ -131,28 +130,28 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 
 	// A sandbox goes, and comes again under its name.
 	c.remove(a)
-	c.gone(a)
+	c.Gone(a)
 	c.reaches(ns, "group-key", "group-b two")
-	c.condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound)
+	c.Condition(g, crdv1.ConditionReady, "False", routegroup.ReasonSandboxesNotFound)
 	c.sandbox("group-a", forkOf("group-a-key", ns, "two"))
 	c.reaches(ns, "group-key", "group-a two", "group-b two")
 
 	// Now two of them fork one baseline: the older one has it, and the other is told.
-	c.available(c.forkFor(ns, "group-a-key"))
-	c.says(c.condition(g, crdv1.ConditionReady, "False", routing.ReasonRoutingConflict),
+	c.Available(c.forkFor(ns, "group-a-key"))
+	c.Says(c.Condition(g, crdv1.ConditionReady, "False", routing.ReasonRoutingConflict),
 		"Deployment "+ns+"/two", `sandbox "group-a"`, `that of sandbox "group-b", gets the requests`)
-	c.condition(g, crdv1.ConditionRoutingReady, "True", "RoutingReady")
+	c.Condition(g, crdv1.ConditionRoutingReady, "True", "RoutingReady")
 
 	// The list changes.
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"group-a"} })
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"group-a"} })
 	c.reaches(ns, "group-key", "group-a two")
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
 	c.reaches(ns, "group-key")
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 
 	// So does the key.
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) {
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) {
 		g.Spec.RoutingKey, g.Spec.SandboxNames = "Ключ für alle", []string{"group-b"}
 	})
 	c.silent("group-key")
@@ -163,9 +162,9 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 		t.Errorf("the group has finalizers: %v", g.Finalizers)
 	}
 	c.remove(g)
-	c.gone(g)
+	c.Gone(g)
 	c.silent("Ключ für alle")
-	c.condition(b, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(b, crdv1.ConditionReady, "True", "Ready")
 }
 
 // bisect, diff and history name the cause of an event. Whoever looks for what took the
@@ -191,7 +190,7 @@ func TestTheCauseOfAGroupsRoutingIsWhatHasChanged(t *testing.T) {
 	c.reaches(ns, "causes-group", "causes-a one", "causes-b two")
 	caused("a group is made", g, crdv1.KindRouteGroup, "")
 
-	edit(c, b, func(s *crdv1.SignadotSandbox) { s.Spec.Customization.Patches = nil })
+	world.Edit(c.World, b, func(s *crdv1.SignadotSandbox) { s.Spec.Customization.Patches = nil })
 	c.reaches(ns, "causes-group", "causes-a one")
 	caused("a sandbox forks nothing any more", b, crdv1.KindSandbox, "SignadotRouteGroup/causes")
 
@@ -203,11 +202,11 @@ func TestTheCauseOfAGroupsRoutingIsWhatHasChanged(t *testing.T) {
 	c.reaches(ns, "causes-group", "causes-c two")
 	caused("a sandbox is deleted", a, crdv1.KindSandbox, "SignadotRouteGroup/causes")
 
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = nil })
 	c.reaches(ns, "causes-group")
 	caused("the group names no sandbox any more", g, crdv1.KindRouteGroup, "")
 
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"causes-c"} })
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Spec.SandboxNames = []string{"causes-c"} })
 	c.reaches(ns, "causes-group", "causes-c two")
 	c.remove(late)
 	c.reaches(ns, "causes-group")
@@ -221,13 +220,13 @@ func TestASandboxLeavesItsGroupsBeforeItsForksGo(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("leaves", forkOf("leaves-key", ns, "one"))
-	c.available(c.forkFor(ns, "leaves-key"))
+	c.Available(c.forkFor(ns, "leaves-key"))
 	c.group("leaves", "leaves-group", "leaves")
 	c.reaches(ns, "leaves-group", "leaves one")
 	before := c.log.count()
 	c.remove(s)
-	c.gone(s)
-	c.eventually("the fork is withdrawn", func() error {
+	c.Gone(s)
+	c.Eventually("the fork is withdrawn", func() error {
 		if f := c.log.since(before); len(f) < 3 {
 			return fmt.Errorf("the log has %v", f)
 		}
@@ -248,24 +247,24 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("pot-0", forkOf("pot-key", ns, "one"))
-	c.available(c.forkFor(ns, "pot-key"))
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Available(c.forkFor(ns, "pot-key"))
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	older := c.group("pot-a", "pot-key", "pot-0")
-	c.says(c.condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox pot-0", "choose another spec.routingKey")
-	c.condition(older, crdv1.ConditionRoutingReady, "False", routingkey.ReasonTaken)
+	c.Says(c.Condition(older, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotSandbox pot-0", "choose another spec.routingKey")
+	c.Condition(older, crdv1.ConditionRoutingReady, "False", routingkey.ReasonTaken)
 	younger := c.group("pot-b", "pot-key")
-	c.condition(younger, crdv1.ConditionReady, "False", routingkey.ReasonTaken)
+	c.Condition(younger, crdv1.ConditionReady, "False", routingkey.ReasonTaken)
 	c.reaches(ns, "pot-key", "pot-0 one")
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// The sandbox goes, and the older of the groups has the key.
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 	c.reaches(ns, "pot-key")
-	c.condition(older, crdv1.ConditionAccepted, "True", "Accepted")
-	c.eventually("the younger group names the older as the holder", func() error {
-		message := c.condition(younger, crdv1.ConditionAccepted, "False", routingkey.ReasonTaken)
+	c.Condition(older, crdv1.ConditionAccepted, "True", "Accepted")
+	c.Eventually("the younger group names the older as the holder", func() error {
+		message := c.Condition(younger, crdv1.ConditionAccepted, "False", routingkey.ReasonTaken)
 		if !strings.Contains(message, "SignadotRouteGroup pot-a") {
 			return errors.New(message)
 		}
@@ -274,31 +273,31 @@ func TestAKeyHasOneHolderAmongSandboxesAndGroups(t *testing.T) {
 
 	// A new sandbox waits for both of them.
 	again := c.sandbox("pot-z", forkOf("pot-key", ns, "one"))
-	c.says(c.condition(again, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotRouteGroup pot-a")
+	c.Says(c.Condition(again, crdv1.ConditionReady, "False", routingkey.ReasonTaken), "SignadotRouteGroup pot-a")
 	c.remove(older)
-	c.condition(younger, crdv1.ConditionAccepted, "True", "Accepted")
-	edit(c, younger, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "pot-other" })
-	c.available(c.forkFor(ns, "pot-key"))
-	c.condition(again, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(younger, crdv1.ConditionAccepted, "True", "Accepted")
+	world.Edit(c.World, younger, func(g *crdv1.SignadotRouteGroup) { g.Spec.RoutingKey = "pot-other" })
+	c.Available(c.forkFor(ns, "pot-key"))
+	c.Condition(again, crdv1.ConditionReady, "True", "Ready")
 	c.reaches(ns, "pot-key", "pot-z one")
 }
 
 func TestAGroupThatIsMadeAgainHasItsKeyAgain(t *testing.T) {
 	const ns = "made-again"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})
 	g := c.group("made-again", "made-again-key")
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 	stop()
 	// Nobody hears of the end of the first, nor collects what it has left.
 	c.remove(g)
-	c.gone(g)
+	c.Gone(g)
 	g = c.group("made-again", "made-again-key")
 	c.manage(manager.Config{})
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("the config is that of the second", func() error {
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("the config is that of the second", func() error {
 		config := &crdv1.RoutingConfig{}
-		if err := c.client.Get(c.ctx, client.ObjectKey{Name: "made-again-key"}, config); err != nil {
+		if err := c.Client.Get(c.Context(), client.ObjectKey{Name: "made-again-key"}, config); err != nil {
 			return err
 		}
 		if config.OwnerReferences[0].UID != g.UID {
@@ -313,35 +312,33 @@ func TestKeysOfAllSorts(t *testing.T) {
 	c := start(t, ns)
 	for i, key := range []string{"UPPER", "a b", "日本語", "-", "..", "a/b", "a\tb", "a;b", `"`, strings.Repeat("é", 500)} {
 		g := c.group(fmt.Sprintf("keys-%d", i), key)
-		c.condition(g, crdv1.ConditionReady, "True", "Ready")
+		c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 		c.reaches(ns, key)
 		c.remove(g)
 		c.silent(key)
 	}
 	for i, key := range []string{"", strings.Repeat("k", 1001), strings.Repeat("k", 300_000)} {
 		g := c.group(fmt.Sprintf("no-keys-%d", i), key)
-		c.says(c.condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "give it")
+		c.Says(c.Condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "give it")
 		c.remove(g)
 	}
 	// A request with such a key would reach the baseline: baggage and tracestate end a value
 	// at a comma, readers take spaces off its ends, and HTTP allows no newline.
 	for i, key := range []string{"a,b", " a", "a ", "a\nb", "a\x7fb"} {
 		g := c.group(fmt.Sprintf("uncarried-%d", i), key)
-		c.says(c.condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "no header can carry it (baggage, tracestate, custom headers)")
+		c.Says(c.Condition(g, crdv1.ConditionReady, "False", baseline.ReasonInvalidSpec), "spec.routingKey", "no header can carry it (baggage, tracestate, custom headers)")
 		c.remove(g)
 		if fact := c.log.fact(event.RoutingKey(key)); fact != nil {
 			t.Errorf("key %q: the log says %v", key, fact)
 		}
 	}
 	g := c.group("semicolon", "semi;colon")
-	c.says(c.condition(g, crdv1.ConditionReady, "True", "Ready"), "cannot carry it in baggage")
-	c.says(c.condition(g, crdv1.ConditionAccepted, "True", routingkey.ReasonWarning), "cannot carry it in baggage")
+	c.Says(c.Condition(g, crdv1.ConditionReady, "True", "Ready"), "cannot carry it in baggage")
+	c.Says(c.Condition(g, crdv1.ConditionAccepted, "True", routingkey.ReasonWarning), "cannot carry it in baggage")
 	byHand := &crdv1.RoutingConfig{ObjectMeta: named("keys-by-hand"), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
 	byHand.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "by,hand"}
-	if err := c.client.Create(c.ctx, byHand); err != nil {
-		t.Fatal(err)
-	}
-	c.says(c.condition(byHand, crdv1.ConditionAccepted, "False", baseline.ReasonInvalidSpec), `"by,hand" contains ","`, crdv1.AnnotationRoutingKey)
+	c.Create(byHand)
+	c.Says(c.Condition(byHand, crdv1.ConditionAccepted, "False", baseline.ReasonInvalidSpec), `"by,hand" contains ","`, crdv1.AnnotationRoutingKey)
 }
 
 func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
@@ -350,13 +347,13 @@ func TestAGroupIsReadyOnceEveryProxyKnowsItsKey(t *testing.T) {
 	routes.proxy(ns, "a", "customer")
 	b := routes.proxy(ns, "b", "customer")
 	s := c.sandbox("group-receipt", forkOf("group-receipt-sb", ns, "customer"))
-	c.available(c.forkFor(ns, "group-receipt-sb"))
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Available(c.forkFor(ns, "group-receipt-sb"))
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	b.Hold()
 	g := c.group("group-receipt", "group-receipt-key", s.Name)
-	c.says(c.condition(g, crdv1.ConditionReady, "False", routing.ReasonNotReady), ns+"/b (behind)", `"group-receipt-key"`)
+	c.Says(c.Condition(g, crdv1.ConditionReady, "False", routing.ReasonNotReady), ns+"/b (behind)", `"group-receipt-key"`)
 	b.Release()
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestAGroupAtRestIsNotWritten(t *testing.T) {
@@ -364,13 +361,13 @@ func TestAGroupAtRestIsNotWritten(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "one")
 	s := c.sandbox("rest", forkOf("rest-sb", ns, "one"))
-	c.available(c.forkFor(ns, "rest-sb"))
+	c.Available(c.forkFor(ns, "rest-sb"))
 	g := c.group("rest", "rest-key", "rest")
-	c.condition(g, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(g, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
 	before := len(c.writes.list())
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Annotations = map[string]string{"looked": "at"} })
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Annotations = map[string]string{"looked": "at"} })
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Annotations = map[string]string{"looked": "at"} })
 	c.quiet()
 	for _, w := range c.writes.list()[before:] {
 		if strings.Contains(w, "rest-key") || strings.Contains(w, "signadotroutegroups") {

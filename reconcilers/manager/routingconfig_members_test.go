@@ -14,11 +14,11 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/world"
 )
 
 // conditionsOfConfigs returns the conditions that every RoutingConfig has at all times.
@@ -29,9 +29,9 @@ func conditionsOfConfigs() []string {
 
 // settled waits until everything that is said of a RoutingConfig is about its spec.
 func (c *cluster) settled(r *crdv1.RoutingConfig) {
-	c.t.Helper()
-	c.eventually("everything is said of the newest spec of "+r.Name, func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); err != nil {
+	c.Helper()
+	c.Eventually("everything is said of the newest spec of "+r.Name, func() error {
+		if err := c.Look(r); err != nil {
 			return err
 		}
 		if r.Status.ObservedGeneration != r.Generation {
@@ -60,39 +60,39 @@ func TestMembersThatAnOldAgentHasWritten(t *testing.T) {
 		for _, m := range members {
 			text += "  - {" + m + "}\n"
 		}
-		c.create(r, "apiVersion: signadot.com/v1\nkind: RoutingConfig\nmetadata: {name: "+key+"}\nspec:\n  sandboxedWorkloads:\n"+text)
+		c.Make(r, "apiVersion: signadot.com/v1\nkind: RoutingConfig\nmetadata: {name: "+key+"}\nspec:\n  sandboxedWorkloads:\n"+text)
 		return r
 	}
 	good := "kind: ForkedWorkload, namespace: " + ns + ", name: f"
 	r := named(good, `kind: ForkedWorkload, namespace: "", name: f`, good, `kind: VirtualWorkload, namespace: nowhere, name: v`,
 		good+", sandboxName: another", `kind: SignadotExternalWorkload, namespace: `+ns+`, name: ""`)
 	c.settled(r)
-	c.says(c.condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonInvalidSpec), "sandboxedWorkloads[1] lacks kind, namespace or name, and is left out")
-	c.says(c.condition(r, crdv1.ConditionWorkloadsFound, "False", routingconfig.ReasonWorkloadsNotFound), "VirtualWorkload nowhere/v")
-	c.condition(r, crdv1.ConditionPublished, "True", "Published")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonInvalidSpec), "sandboxedWorkloads[1] lacks kind, namespace or name, and is left out")
+	c.Says(c.Condition(r, crdv1.ConditionWorkloadsFound, "False", routingconfig.ReasonWorkloadsNotFound), "VirtualWorkload nowhere/v")
+	c.Condition(r, crdv1.ConditionPublished, "True", "Published")
 	declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared)
 	if len(declared.GetMembers()) != 2 || declared.GetMembers()[0].GetSandbox() != "f" {
 		t.Errorf("declared: %v", declared)
 	}
 
 	// What is right is routed, whatever is wrong beside it.
-	c.eventually("the fork is routed", func() error {
+	c.Eventually("the fork is routed", func() error {
 		if rule, ok := c.table().Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: "customer"}, key); !ok || rule.Member.Name != fork.Name {
 			return errors.New("there is no rule")
 		}
 		return nil
 	})
 	c.namesMembers(r, 1)
-	edit(c, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = r.Spec.SandboxedWorkloads[:1] })
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = r.Spec.SandboxedWorkloads[:1] })
 	c.settled(r)
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 
 	// What the API server itself does not take.
 	for _, wrong := range []crdv1.SandboxedWorkloadRef{{Kind: "Deployment", Namespace: ns, Name: "customer"}, {Namespace: ns, Name: "f"}} {
 		o := &crdv1.RoutingConfig{ObjectMeta: r.ObjectMeta, Spec: crdv1.RoutingConfigSpec{
 			SandboxedWorkloads: []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: wrong}},
 		}}
-		if err := c.client.Update(c.ctx, o); err == nil {
+		if err := c.Client.Update(c.Context(), o); err == nil {
 			t.Errorf("a member of kind %q was taken", wrong.Kind)
 		}
 	}
@@ -101,9 +101,9 @@ func TestMembersThatAnOldAgentHasWritten(t *testing.T) {
 // namesMembers waits until the status of a RoutingConfig tells of so many members, each with
 // one route.
 func (c *cluster) namesMembers(r *crdv1.RoutingConfig, members int) {
-	c.t.Helper()
-	c.eventually("the status tells of the members", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); err != nil {
+	c.Helper()
+	c.Eventually("the status tells of the members", func() error {
+		if err := c.Look(r); err != nil {
 			return err
 		}
 		if s := r.Status; len(s.ProcessedWorkloads) != members || s.RouteServer == nil || len(s.RouteServer.Routes) != members {
@@ -120,16 +120,14 @@ func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 	c := start(t, ns)
 	r := newConfig(key)
 	r.Spec.SandboxedWorkloads = membersOf(ns, many)
-	if err := c.client.Create(c.ctx, r); err != nil {
-		t.Fatal(err)
-	}
+	c.Create(r)
 	c.settled(r)
-	message := c.condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound)
-	c.says(message, ns+"/member-0", fmt.Sprintf("and %d more", many-3))
+	message := c.Condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound)
+	c.Says(message, ns+"/member-0", fmt.Sprintf("and %d more", many-3))
 	if len(message) > 500 {
 		t.Errorf("the message has %d bytes: %s", len(message), message)
 	}
-	c.condition(r, crdv1.ConditionPublished, "True", "Published")
+	c.Condition(r, crdv1.ConditionPublished, "True", "Published")
 	if declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared); len(declared.GetMembers()) != many {
 		t.Errorf("declared are %d members", len(declared.GetMembers()))
 	}
@@ -138,7 +136,7 @@ func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 	live := c.baseline(ns, "customer", withSidecar)
 	c.pod(live, "a", readySidecar)
 	w := c.forkedWorkload(ns, "member-500", "customer")
-	c.eventually("the fork is routed", func() error {
+	c.Eventually("the fork is routed", func() error {
 		if rule, ok := c.table().Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: "customer"}, key); !ok || rule.Member.Name != w.Name {
 			return errors.New("there is no rule")
 		}
@@ -146,17 +144,17 @@ func TestARoutingConfigWithAThousandMembers(t *testing.T) {
 	})
 	c.namesMembers(r, 1)
 
-	edit(c, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = membersOf(ns, 1000) })
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = membersOf(ns, 1000) })
 	c.settled(r)
-	c.says(c.condition(r, crdv1.ConditionPublished, "False", publish.ReasonFactRefused), "Use fewer members")
+	c.Says(c.Condition(r, crdv1.ConditionPublished, "False", publish.ReasonFactRefused), "Use fewer members")
 	if declared, _ := c.log.fact(event.RoutingKey(key)).(*factv1.RoutingDeclared); len(declared.GetMembers()) != many {
 		t.Errorf("declared are %d members", len(declared.GetMembers()))
 	}
 
 	// All but that one leave.
-	edit(c, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = r.Spec.SandboxedWorkloads[500:501] })
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) { r.Spec.SandboxedWorkloads = r.Spec.SandboxedWorkloads[500:501] })
 	c.settled(r)
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestAKeyThatChangesIsTakenAlong(t *testing.T) {
@@ -166,7 +164,7 @@ func TestAKeyThatChangesIsTakenAlong(t *testing.T) {
 	c.pod(live, "a", readySidecar)
 	c.virtual(ns, "v", "customer")
 	r := c.leading("rekeyed", ns, [2]string{crdv1.KindVirtualWorkload, "v"})
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	at := table.Workload{Kind: "Deployment", Namespace: ns, Name: "customer"}
 	has := func(key string) bool { _, ok := c.table().Lookup(at, key); return ok }
 	for former, key := "rekeyed", ""; ; former = key {
@@ -178,20 +176,20 @@ func TestAKeyThatChangesIsTakenAlong(t *testing.T) {
 		default:
 			return
 		}
-		edit(c, r, func(r *crdv1.RoutingConfig) {
+		world.Edit(c.World, r, func(r *crdv1.RoutingConfig) {
 			if r.Annotations == nil {
 				r.Annotations = map[string]string{}
 			}
 			r.Annotations[crdv1.AnnotationRoutingKey] = key
 		})
-		c.eventually("one key goes and another comes", func() error {
+		c.Eventually("one key goes and another comes", func() error {
 			if has(former) || !has(key) {
 				return fmt.Errorf("%q is there: %t, %q is: %t", former, has(former), key, has(key))
 			}
 			return nil
 		})
-		c.eventually("Ready speaks of the new key", func() error {
-			if m := c.condition(r, crdv1.ConditionReady, "True", "Ready"); !contains(m, fmt.Sprintf("%q", key)) {
+		c.Eventually("Ready speaks of the new key", func() error {
+			if m := c.Condition(r, crdv1.ConditionReady, "True", "Ready"); !contains(m, fmt.Sprintf("%q", key)) {
 				return errors.New(m)
 			}
 			return nil
@@ -208,7 +206,7 @@ func TestABaselineThatIsScaledUpMakesNoRoutingConfigUnready(t *testing.T) {
 	routes.proxy(ns, "b", "customer")
 	c.virtual(ns, "v", "customer")
 	r := c.leading("scaled-key", ns, [2]string{crdv1.KindVirtualWorkload, "v"})
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	c.quiet()
 	turned := c.unready(r)
 
@@ -220,18 +218,18 @@ func TestABaselineThatIsScaledUpMakesNoRoutingConfigUnready(t *testing.T) {
 	for _, name := range []string{"c", "d", "e"} {
 		pods = append(pods, c.podAs(live, name, injected, starting))
 	}
-	c.condition(r, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarNotReady)
+	c.Condition(r, baseline.ConditionSidecarsReady, "False", baseline.ReasonSidecarNotReady)
 	if r.Status.ProcessedWorkloads[0].Routes.DevMesh.Enabled {
 		t.Error("DevMesh is told to be ready in all pods")
 	}
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	for _, p := range pods {
 		p.Status.ContainerStatuses[0].Ready = true
-		if err := c.client.Status().Update(c.ctx, p); err != nil {
+		if err := c.Client.Status().Update(c.Context(), p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.condition(r, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
+	c.Condition(r, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
 	c.quiet()
 	if m := turned(); m != "" {
 		t.Errorf("it was not ready in between: %s", m)
@@ -239,25 +237,15 @@ func TestABaselineThatIsScaledUpMakesNoRoutingConfigUnready(t *testing.T) {
 
 	// A pod without a sidecar gets requests that meet none: that is another matter.
 	c.pod(live, "f")
-	c.says(c.condition(r, crdv1.ConditionReady, "False", baseline.ReasonSidecarAbsent), "(f)")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", baseline.ReasonSidecarAbsent), "(f)")
 }
 
 // unready looks at a RoutingConfig until it is called, and then says what Ready said
 // when it was not True; empty when it always was.
 func (c *cluster) unready(r *crdv1.RoutingConfig) func() string {
-	c.t.Helper()
-	scheme, err := manager.Scheme()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	watcher, err := client.NewWithWatch(server, client.Options{Scheme: scheme})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	w, err := watcher.Watch(c.ctx, &crdv1.RoutingConfigList{}, client.MatchingFields{"metadata.name": r.Name})
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.Helper()
+	w, err := c.Client.Watch(c.Context(), &crdv1.RoutingConfigList{}, client.MatchingFields{"metadata.name": r.Name})
+	c.Must(err)
 	var mu sync.Mutex
 	said, done := "", make(chan struct{})
 	go func() {
@@ -279,7 +267,7 @@ func (c *cluster) unready(r *crdv1.RoutingConfig) func() string {
 		select {
 		case <-done:
 		case <-time.After(patience):
-			c.t.Error("the watch does not end")
+			c.Error("the watch does not end")
 		}
 		mu.Lock()
 		defer mu.Unlock()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
@@ -19,15 +18,14 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/tests/world"
 )
 
 // witness reads what the API server keeps of the routing log.
 func (c *cluster) witness() publisher.Witness {
-	c.t.Helper()
-	w, err := publish.Epochs{Reader: c.client, Writer: c.client, Namespace: c.operator()}.Load(c.ctx)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.Helper()
+	w, err := publish.Epochs{Reader: c.Client, Writer: c.Client, Namespace: c.operator()}.Load(c.Context())
+	c.Must(err)
 	return w
 }
 
@@ -56,13 +54,13 @@ func measured(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 // unnoticed; and people are told, in the ConfigMap and in metrics.
 func TestAStoreThatWasAlteredIsNoticedAtTheNextStart(t *testing.T) {
 	const ns = "witness"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	// An older version has left a position without a checksum.
-	c.create(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`, labels: {of: chart}}, data: {epoch: old, sequence: "7"}}`)
+	c.Make(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`, labels: {of: chart}}, data: {epoch: old, sequence: "7"}}`)
 	stop := c.manage(manager.Config{})
-	c.eventually("the routing log is whole", c.main.LogReady)
+	c.Eventually("the routing log is whole", c.main.LogReady)
 	c.sandbox("witness", `{id: witness}`)
-	c.eventually("its key is declared", func() error {
+	c.Eventually("its key is declared", func() error {
 		if c.log.fact(event.RoutingKey("witness")) == nil {
 			return errors.New("it is not")
 		}
@@ -82,7 +80,7 @@ func TestAStoreThatWasAlteredIsNoticedAtTheNextStart(t *testing.T) {
 	c.log.store.Damage(newest.Pos.Seq, func(m *event.Message) { m.Data = []byte(`{"routingKey":"witness"}`) })
 	registry := prometheus.NewRegistry()
 	stop = c.manage(manager.Config{Metrics: registry})
-	c.eventually("a new epoch is whole", func() error {
+	c.Eventually("a new epoch is whole", func() error {
 		now, err := c.log.Tip(t.Context())
 		if err != nil || now.Epoch == saved.Mark.Epoch {
 			return fmt.Errorf("it is at %v: %w", now, errors.Join(err))
@@ -102,17 +100,17 @@ func TestAStoreThatWasAlteredIsNoticedAtTheNextStart(t *testing.T) {
 		t.Errorf("measured: %v", values)
 	}
 	var kept corev1.ConfigMap
-	if err := c.client.Get(c.ctx, client.ObjectKey{Namespace: c.operator(), Name: publish.EpochConfigMap}, &kept); err != nil || kept.Labels["of"] != "chart" {
+	if err := c.Client.Get(c.Context(), client.ObjectKey{Namespace: c.operator(), Name: publish.EpochConfigMap}, &kept); err != nil || kept.Labels["of"] != "chart" {
 		t.Errorf("what else the ConfigMap had is gone: %v, %v", kept.Labels, err)
 	}
 }
 
 func TestTwoManagersInOneProcessNeedARegistryEach(t *testing.T) {
-	c := world(t, "registry")
+	c := newCluster(t, "registry")
 	registry := prometheus.NewRegistry()
 	config := manager.Config{
-		REST: server, Log: c.log, WithoutWebhook: true, SeveralInProcess: true, Metrics: registry,
-		MetricsAddress: "0", HealthAddress: "0", Namespace: "registry", Logger: quiet,
+		REST: c.As(""), Log: c.log, WithoutWebhook: true, SeveralInProcess: true, Metrics: registry,
+		MetricsAddress: "0", HealthAddress: "0", Namespace: "registry", Logger: world.Quiet,
 	}
 	if _, err := manager.New(t.Context(), config); err != nil {
 		t.Fatal(err)
@@ -132,16 +130,14 @@ func TestTwoManagersInOneProcessNeedARegistryEach(t *testing.T) {
 // answers every write of one object with an error.
 func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T) {
 	const ns = "patience"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	for _, name := range []string{"patience-broken", "patience-fine"} {
-		if err := c.client.Create(c.ctx, newConfig(name)); err != nil {
-			t.Fatal(err)
-		}
+		c.Create(newConfig(name))
 	}
 	var mended atomic.Bool
-	access := rest.CopyConfig(server)
+	access := c.As("")
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if !mended.Load() && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/patience-broken") {
 				return nil, errors.New("this object cannot be written")
 			}
@@ -150,7 +146,7 @@ func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T)
 	})
 	registry := prometheus.NewRegistry()
 	c.manage(manager.Config{REST: access, Patience: 200 * time.Millisecond, Metrics: registry})
-	c.eventually("the routing log is whole", c.main.LogReady)
+	c.Eventually("the routing log is whole", c.main.LogReady)
 	if c.log.fact(event.RoutingKey("patience-fine")) == nil || c.log.fact(event.RoutingKey("patience-broken")) != nil {
 		t.Error("the log says nothing of the one that is fine, or something of the one that is not")
 	}
@@ -158,7 +154,7 @@ func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T)
 		t.Errorf("objects that are not waited for: %v", n)
 	}
 	mended.Store(true)
-	c.eventually("it is declared once it can be", func() error {
+	c.Eventually("it is declared once it can be", func() error {
 		if c.log.fact(event.RoutingKey("patience-broken")) == nil {
 			return errors.New("it is not")
 		}
@@ -170,15 +166,13 @@ func TestOneObjectThatFailsForGoodDoesNotHoldBackTheRoutesOfOthers(t *testing.T)
 // `kubectl apply` does, and an operator that then starts with a new log has to come up.
 func TestAKeyThatNoHeaderCanCarryHoldsNothingBack(t *testing.T) {
 	const ns = "uncarried"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	config := newConfig("uncarried")
 	config.Annotations = map[string]string{crdv1.AnnotationRoutingKey: "uncarried,"}
-	if err := c.client.Create(c.ctx, config); err != nil {
-		t.Fatal(err)
-	}
+	c.Create(config)
 	registry := prometheus.NewRegistry()
 	c.manage(manager.Config{Patience: time.Hour, Metrics: registry})
-	c.eventually("the routing log is whole", c.main.LogReady)
+	c.Eventually("the routing log is whole", c.main.LogReady)
 	if n := measured(t, registry)["switchyard_routing_log_unsettled_objects"]; n != 0 {
 		t.Errorf("objects that are not waited for: %v", n)
 	}
@@ -191,18 +185,16 @@ func TestAKeyThatNoHeaderCanCarryHoldsNothingBack(t *testing.T) {
 // until the log has forgotten its beginning.
 func TestTheHistoryOfTheRoutingLogIsBounded(t *testing.T) {
 	const ns = "history"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	c.manage(manager.Config{History: publisher.Bounds{Events: 8}})
-	c.eventually("the routing log is whole", c.main.LogReady)
+	c.Eventually("the routing log is whole", c.main.LogReady)
 	still := c.sandbox("history-still", `{id: history-still}`)
 	config := newConfig("history-busy")
-	if err := c.client.Create(c.ctx, config); err != nil {
-		t.Fatal(err)
-	}
+	c.Create(config)
 	members := 0
-	c.eventually("the beginning is forgotten", func() error {
+	c.Eventually("the beginning is forgotten", func() error {
 		members++
-		edit(c, config, func(o *configOf) { o.Spec.SandboxedWorkloads = membersOf(ns, members%3) })
+		world.Edit(c.World, config, func(o *configOf) { o.Spec.SandboxedWorkloads = membersOf(ns, members%3) })
 		kept, err := c.log.Kept(t.Context())
 		if err != nil || kept.Floor.Seq < 10 {
 			return fmt.Errorf("it keeps %+v: %w", kept, errors.Join(err))
@@ -243,23 +235,23 @@ func membersOf(ns string, n int) []crdv1.SandboxedWorkload {
 // told, where they look for the log, and what to do.
 func TestACrowdedLogIsToldInAnEvent(t *testing.T) {
 	const ns = "crowded"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	registry := prometheus.NewRegistry()
 	c.manage(manager.Config{Metrics: registry})
-	c.eventually("the routing log is whole", func() error { return c.main.LogReady() })
+	c.Eventually("the routing log is whole", func() error { return c.main.LogReady() })
 	if n := measured(t, registry)["switchyard_routing_log_crowded"]; n != 0 {
 		t.Errorf("the log is said to be crowded: %v", n)
 	}
-	kept, err := c.log.Kept(c.ctx)
+	kept, err := c.log.Kept(c.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.log.mu.Lock()
 	c.log.room = kept.Bytes*2 - 2
 	c.log.mu.Unlock()
-	c.eventually("an Event says so", func() error {
+	c.Eventually("an Event says so", func() error {
 		var all corev1.EventList
-		if err := c.client.List(c.ctx, &all, client.InNamespace(c.operator())); err != nil {
+		if err := c.Client.List(c.Context(), &all, client.InNamespace(c.operator())); err != nil {
 			return err
 		}
 		for _, e := range all.Items {

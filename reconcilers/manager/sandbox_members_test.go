@@ -40,8 +40,8 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
   virtualWorkloads: [{name: seen, baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name: v}}]}`)
 	c.serves(c.forkOfBaseline(ns, "a"))
 	var externals crdv1.SignadotExternalWorkloadList
-	c.eventually("both external workloads are made", func() error {
-		if err := c.client.List(c.ctx, &externals, client.MatchingLabels{crdv1.LabelSandbox: "sb-kinds"}); err != nil {
+	c.Eventually("both external workloads are made", func() error {
+		if err := c.Client.List(c.Context(), &externals, client.MatchingLabels{crdv1.LabelSandbox: "sb-kinds"}); err != nil {
 			return err
 		}
 		if len(externals.Items) != 2 {
@@ -56,8 +56,8 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 		}
 		c.reports(w, fmt.Sprint("10.244.9.", i+1), true, 0, 0)
 	}
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("the key reaches all members", func() error {
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("the key reaches all members", func() error {
 		declared, ok := c.log.fact(event.RoutingKey("sb-kinds-key")).(*factv1.RoutingDeclared)
 		if !ok {
 			return errors.New("it is not declared")
@@ -87,12 +87,12 @@ func TestMembersOfEveryKindAreMadeAndRouted(t *testing.T) {
 	before := c.log.count()
 	c.reports(&externals.Items[0], "10.244.9.1", false, 0, time.Second)
 	c.reports(&externals.Items[1], "10.244.9.2", false, 0, time.Second)
-	c.condition(s, crdv1.ConditionWorkloadsReady, "False", "TunnelDisconnected")
+	c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "TunnelDisconnected")
 	if got := c.memberNames("sb-kinds-key"); len(got) != 4 {
 		t.Errorf("routed: %v; stated: %v", got, c.log.since(before))
 	}
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 	c.nothingLeft(ns, "sb-kinds-key")
 }
 
@@ -104,12 +104,12 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 	s := c.sandbox("sb-change", forkOf("sb-change-1", ns, "a"))
 	first := c.forkOfBaseline(ns, "a")
 	c.serves(first)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	c.becomes(s, forkOf("sb-change-2", ns, "a")) // another id: the same fork, another key
 	c.silent("sb-change-1")
-	c.gone(&crdv1.RoutingConfig{ObjectMeta: named("sb-change-1")})
-	c.eventually("the fork knows its key", func() error {
+	c.Gone(&crdv1.RoutingConfig{ObjectMeta: named("sb-change-1")})
+	c.Eventually("the fork knows its key", func() error {
 		a := c.forkOfBaseline(ns, "a")
 		if a.UID != first.UID || a.Annotations[crdv1.AnnotationRoutingKey] != "sb-change-2" {
 			return fmt.Errorf("%s: %v", a.UID, a.Annotations)
@@ -119,23 +119,23 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 
 	c.becomes(s, forkOf("sb-change-2", ns, "b")) // another target
 	c.serves(c.forkOfBaseline(ns, "b"))
-	c.gone(first)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Gone(first)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	c.becomes(s, `{id: sb-change-2}`) // taken out, and put in again at once
 	c.becomes(s, forkOf("sb-change-2", ns, "b"))
-	c.eventually("there is one fork that serves", func() error {
+	c.Eventually("there is one fork that serves", func() error {
 		if all := c.forks(ns); len(all) != 1 || all[0].Status.Fork == nil {
 			return fmt.Errorf("there are %d", len(all))
 		}
 		c.serves(c.forkOfBaseline(ns, "b"))
-		return c.client.Get(c.ctx, client.ObjectKeyFromObject(s), s)
+		return c.Look(s)
 	})
-	c.eventually("the sandbox is ready", func() error {
+	c.Eventually("the sandbox is ready", func() error {
 		for _, w := range c.forks(ns) {
-			c.available(deploymentNamed(ns, w.Status.Fork.ObjectRef.Name))
+			c.Available(deploymentNamed(ns, w.Status.Fork.ObjectRef.Name))
 		}
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(s), s); err != nil {
+		if err := c.Look(s); err != nil {
 			return err
 		}
 		if !crdv1.IsTrue(s.Status.Conditions, crdv1.ConditionReady, s.Generation) {
@@ -146,14 +146,14 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 
 	uid := s.UID
 	c.remove(s) // deleted, and made again under the same name at once
-	c.eventually("it can be made again", func() error {
+	c.Eventually("it can be made again", func() error {
 		s = &crdv1.SignadotSandbox{ObjectMeta: named("sb-change")}
 		if err := unmarshal("spec: "+forkOf("sb-change-2", ns, "b"), s); err != nil {
 			return err
 		}
-		return c.client.Create(c.ctx, s)
+		return c.Client.Create(c.Context(), s)
 	})
-	c.eventually("its fork is its own", func() error {
+	c.Eventually("its fork is its own", func() error {
 		b := c.forkOfBaseline(ns, "b")
 		if owner := metav1.GetControllerOf(b); owner.UID == uid || owner.UID != s.UID {
 			return fmt.Errorf("it belongs to %s", owner.UID)
@@ -161,9 +161,9 @@ func TestASandboxWhoseIDOrTargetChanges(t *testing.T) {
 		return nil
 	})
 	c.serves(c.forkOfBaseline(ns, "b"))
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 	c.nothingLeft(ns, "sb-change-2")
 }
 
@@ -175,11 +175,11 @@ func TestWhatAFormerLifeMadeIsNotAdopted(t *testing.T) {
 	own := c.forkOfBaseline(ns, "a")
 	name := own.Name
 	c.remove(s)
-	c.gone(s)
-	c.gone(own)
+	c.Gone(s)
+	c.Gone(own)
 
 	former := &crdv1.ForkedWorkload{}
-	c.create(former, `
+	c.Make(former, `
 metadata:
   name: `+name+`
   namespace: `+ns+`
@@ -187,10 +187,10 @@ metadata:
   ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotSandbox, name: sb-former, uid: a-former-life, controller: true}]
 spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name: a}}`)
 	s = c.sandbox("sb-former", forkOf("sb-former-key", ns, "a"))
-	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "False", "NameTaken"), "ForkedWorkload sb-former/"+name)
+	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "NameTaken"), "ForkedWorkload sb-former/"+name)
 	c.remove(former)
-	c.gone(former)
-	c.eventually("the sandbox makes its own", func() error {
+	c.Gone(former)
+	c.Eventually("the sandbox makes its own", func() error {
 		b := c.forkOfBaseline(ns, "a")
 		if owner := metav1.GetControllerOf(b); owner.UID != s.UID {
 			return fmt.Errorf("it belongs to %s", owner.UID)
@@ -198,24 +198,24 @@ spec: {baseline: {apiVersion: apps/v1, kind: Deployment, namespace: `+ns+`, name
 		return nil
 	})
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 }
 
 func TestTheEndAsksPastTheCacheForItsOwnOnly(t *testing.T) {
 	const ns = "sb-end"
 	c := start(t, ns)
 	other := &crdv1.Resource{}
-	c.create(other, `
+	c.Make(other, `
 metadata:
   name: sb-end-of-another
   labels: {signadot.com/sandbox: sb-end}
   ownerReferences: [{apiVersion: signadot.com/v1, kind: SignadotRouteGroup, name: sb-other, uid: another, controller: true}]
 spec: {name: db, pluginName: p, olm: {}}`)
 	s := c.sandbox("sb-end", `{id: sb-end-key}`)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 	c.remove(s)
-	c.gone(s)
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(other), other); err != nil || other.DeletionTimestamp != nil {
+	c.Gone(s)
+	if err := c.Look(other); err != nil || other.DeletionTimestamp != nil {
 		t.Errorf("what is not its own went with it: %v", err)
 	}
 	c.remove(other)
@@ -226,15 +226,15 @@ func TestANamespaceThatGoesHoldsNothingElseUp(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "a")
 	leaving := &corev1.Namespace{}
-	c.create(leaving, `{metadata: {name: sb-ns-leaving}}`)
+	c.Make(leaving, `{metadata: {name: sb-ns-leaving}}`)
 	c.remove(leaving) // Nobody here finishes that.
 	s := c.sandbox("sb-ns", `{id: sb-ns-key, customization: {patches: [
   {`+target("sb-ns-leaving", "x")+`, merge: {spec: {replicas: 1}}},
   {`+target(ns, "a")+`, merge: {spec: {replicas: 1}}}]}}`)
 	c.serves(c.forkOfBaseline(ns, "a"))
-	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "False", "NamespaceTerminating"), "sb-ns-leaving", "customization.patches[0].target")
+	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "False", "NamespaceTerminating"), "sb-ns-leaving", "customization.patches[0].target")
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 }
 
 func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
@@ -242,22 +242,22 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	c := start(t, ns)
 	c.served(ns, "a")
 	g := c.group("sb-pot", "sb-pot-key")
-	c.eventually("a second passes, since whole seconds say who is older", func() error {
+	c.Eventually("a second passes, since whole seconds say who is older", func() error {
 		if time.Since(g.CreationTimestamp.Time) < 1100*time.Millisecond {
 			return errors.New("not yet")
 		}
 		return nil
 	})
 	s := c.sandbox("sb-pot", forkOf("sb-pot-key", ns, "a"))
-	c.says(c.condition(s, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "SignadotRouteGroup sb-pot")
+	c.Says(c.Condition(s, crdv1.ConditionAccepted, "False", "RoutingKeyTaken"), "SignadotRouteGroup sb-pot")
 	second := c.sandbox("sb-pot-2", forkOf("sb-pot-key", ns, "a"))
-	c.condition(second, crdv1.ConditionReady, "False", "RoutingKeyTaken")
+	c.Condition(second, crdv1.ConditionReady, "False", "RoutingKeyTaken")
 	c.remove(g)
 	c.serves(c.forkOfBaseline(ns, "a"))
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
-	c.condition(second, crdv1.ConditionReady, "False", "RoutingKeyTaken")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(second, crdv1.ConditionReady, "False", "RoutingKeyTaken")
 	c.remove(second)
 	c.remove(s)
-	c.gone(s)
-	c.gone(second)
+	c.Gone(s)
+	c.Gone(second)
 }

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/world"
 )
 
 // engineFinalizer is what the engine of these tests, the test itself, puts on a
@@ -24,11 +25,11 @@ const engineFinalizer = "tests.switchyard.dev/engine"
 
 // resource waits for the Resource of a resource of a sandbox.
 func (c *cluster) resource(sandbox, name string) *crdv1.Resource {
-	c.t.Helper()
+	c.Helper()
 	var found *crdv1.Resource
-	c.eventually("a Resource is made for "+name, func() error {
+	c.Eventually("a Resource is made for "+name, func() error {
 		var list crdv1.ResourceList
-		if err := c.client.List(c.ctx, &list, client.MatchingLabels{crdv1.LabelSandbox: sandbox}); err != nil {
+		if err := c.Client.List(c.Context(), &list, client.MatchingLabels{crdv1.LabelSandbox: sandbox}); err != nil {
 			return err
 		}
 		for i := range list.Items {
@@ -44,16 +45,16 @@ func (c *cluster) resource(sandbox, name string) *crdv1.Resource {
 
 // makes is the engine that has run the create workflow of a Resource.
 func (c *cluster) makes(r *crdv1.Resource) {
-	c.t.Helper()
-	edit(c, r, func(r *crdv1.Resource) { r.Finalizers = []string{engineFinalizer} })
+	c.Helper()
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Finalizers = []string{engineFinalizer} })
 	c.reportsOf(r, "True", "Ready", "made")
 }
 
 // reportsOf is what the engine says of a Resource.
 func (c *cluster) reportsOf(r *crdv1.Resource, status, reason, message string) {
-	c.t.Helper()
-	c.eventually("the status of a Resource can be set", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); err != nil {
+	c.Helper()
+	c.Eventually("the status of a Resource can be set", func() error {
+		if err := c.Look(r); err != nil {
 			return err
 		}
 		r.Status.ObservedGeneration = r.Generation
@@ -61,16 +62,16 @@ func (c *cluster) reportsOf(r *crdv1.Resource, status, reason, message string) {
 			Type: crdv1.ConditionReady, Status: metav1.ConditionStatus(status), Reason: reason, Message: message,
 			ObservedGeneration: r.Generation, LastTransitionTime: metav1.Now(),
 		})
-		return c.client.Status().Update(c.ctx, r)
+		return c.Client.Status().Update(c.Context(), r)
 	})
 }
 
 // forkOfBaseline waits for the ForkedWorkload of a baseline, and returns nil when there
 // must be none.
 func (c *cluster) forkOfBaseline(ns, baseline string) *crdv1.ForkedWorkload {
-	c.t.Helper()
+	c.Helper()
 	var found *crdv1.ForkedWorkload
-	c.eventually("there is a fork of "+baseline, func() error {
+	c.Eventually("there is a fork of "+baseline, func() error {
 		for _, w := range c.forks(ns) {
 			if w.Spec.Baseline.Name == baseline && w.Status.Fork != nil {
 				found = &w
@@ -84,9 +85,9 @@ func (c *cluster) forkOfBaseline(ns, baseline string) *crdv1.ForkedWorkload {
 
 // serves makes the pods of a fork ready.
 func (c *cluster) serves(w *crdv1.ForkedWorkload) {
-	c.t.Helper()
+	c.Helper()
 	d := deploymentNamed(w.Namespace, w.Status.Fork.ObjectRef.Name)
-	c.available(d)
+	c.Available(d)
 }
 
 // memberNames returns the members that the log declares for a key.
@@ -125,20 +126,18 @@ func image(resources []string) string {
 
 // becomes gives the sandbox another spec.
 func (c *cluster) becomes(s *crdv1.SignadotSandbox, spec string) {
-	c.t.Helper()
+	c.Helper()
 	var next crdv1.SignadotSandbox
-	if err := unmarshal("spec: "+spec, &next); err != nil {
-		c.t.Fatal(err)
-	}
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Spec = next.Spec })
+	c.Must(unmarshal("spec: "+spec, &next))
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Spec = next.Spec })
 }
 
 // held waits until the fork of a baseline is declared and held, and checks that nothing
 // of it runs: its requests fail, and do not reach the baseline.
 func (c *cluster) held(s *crdv1.SignadotSandbox, ns, baseline, why string) *crdv1.ForkedWorkload {
-	c.t.Helper()
+	c.Helper()
 	var found crdv1.ForkedWorkload
-	c.eventually("the fork of "+baseline+" is declared, and held", func() error {
+	c.Eventually("the fork of "+baseline+" is declared, and held", func() error {
 		for _, w := range c.forks(ns) {
 			if w.Spec.Baseline.Name != baseline {
 				continue
@@ -154,15 +153,13 @@ func (c *cluster) held(s *crdv1.SignadotSandbox, ns, baseline, why string) *crdv
 		}
 		return errors.New("there is none")
 	})
-	c.says(c.condition(s, crdv1.ConditionWorkloadsReady, "Unknown", "ResourcesNotReady"), why)
+	c.Says(c.Condition(s, crdv1.ConditionWorkloadsReady, "Unknown", "ResourcesNotReady"), why)
 	c.quiet()
 	var all appsv1.DeploymentList
-	if err := c.client.List(c.ctx, &all, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.List(&all, client.InNamespace(ns), client.HasLabels{crdv1.LabelForkedWorkload})
 	for _, d := range all.Items {
 		if metav1.IsControlledBy(&d, &found) {
-			c.t.Fatalf("a fork was started before its resource: %s", d.Name)
+			c.Fatalf("a fork was started before its resource: %s", d.Name)
 		}
 	}
 	return &found
@@ -178,8 +175,8 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	if !slices.Equal(db.Spec.OutputNamespaces, []string{ns}) || db.Spec.PluginName != "plugin" || len(db.Spec.OLM.PreStart) != 1 {
 		t.Errorf("%+v", db.Spec)
 	}
-	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"db"`, db.Name, "does not run the workflows of resource plugins", "No fork starts before")
-	c.condition(s, crdv1.ConditionReady, "False", "NotSupportedYet")
+	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"db"`, db.Name, "does not run the workflows of resource plugins", "No fork starts before")
+	c.Condition(s, crdv1.ConditionReady, "False", "NotSupportedYet")
 	c.held(s, ns, "a", "Resource db")
 
 	c.makes(db)
@@ -188,16 +185,16 @@ func TestForksWaitForTheirResources(t *testing.T) {
 		t.Errorf("the fork is told %+v", told)
 	}
 	d := deploymentNamed(ns, a.Status.Fork.ObjectRef.Name)
-	c.available(d)
+	c.Available(d)
 	if got := d.Spec.Template.Spec.Containers[0].Image; got != "a:fork-"+db.Name {
 		t.Errorf("the fork runs %s", got)
 	}
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// A resource and a fork are added: what runs goes on, what is new waits.
 	c.becomes(s, withTemplate("res-order-key", ns, []string{"db", "cache"}, "a", "b"))
 	cache := c.resource("res-order", "cache")
-	c.says(c.condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"cache"`)
+	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "Unknown", "NotSupportedYet"), `"cache"`)
 	held := c.held(s, ns, "b", "Resources db, cache")
 	if now := c.forkOfBaseline(ns, "a"); now.Generation != a.Generation || !maps.Equal(now.Annotations, a.Annotations) || len(c.memberNames("res-order-key")) != 2 {
 		t.Errorf("the fork that runs was changed: %+v; held is %s; routed: %v", now.ObjectMeta, held.Name, c.memberNames("res-order-key"))
@@ -205,7 +202,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 	c.makes(cache)
 	b := c.forkOfBaseline(ns, "b")
 	c.serves(b)
-	c.eventually("the old fork is told of both", func() error {
+	c.Eventually("the old fork is told of both", func() error {
 		a = c.forkOfBaseline(ns, "a")
 		if len(a.Spec.ResourceTemplateData) != 2 || a.Status.ObservedGeneration != a.Generation {
 			return fmt.Errorf("%v", a.Spec.ResourceTemplateData)
@@ -213,11 +210,11 @@ func TestForksWaitForTheirResources(t *testing.T) {
 		return nil
 	})
 	c.serves(a)
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
 	// One is not named any more: it goes when the new pods of the forks are there.
 	c.becomes(s, withTemplate("res-order-key", ns, []string{"db"}, "a", "b"))
-	c.eventually("the forks are told", func() error {
+	c.Eventually("the forks are told", func() error {
 		for _, w := range c.forks(ns) {
 			if len(w.Spec.ResourceTemplateData) != 1 || w.Status.ObservedGeneration != w.Generation {
 				return fmt.Errorf("%s: %v", w.Name, w.Spec.ResourceTemplateData)
@@ -225,32 +222,32 @@ func TestForksWaitForTheirResources(t *testing.T) {
 		}
 		return nil
 	})
-	c.says(c.condition(s, crdv1.ConditionResourcesReady, "True", "ResourcesReady"), `Resource "cache"`, "goes once ForkedWorkload")
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(cache), cache); err != nil || cache.DeletionTimestamp != nil {
+	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "True", "ResourcesReady"), `Resource "cache"`, "goes once ForkedWorkload")
+	if err := c.Look(cache); err != nil || cache.DeletionTimestamp != nil {
 		t.Errorf("a resource goes while pods of forks use it: %v, %v", cache.DeletionTimestamp, err)
 	}
 	c.serves(a)
 	c.serves(b)
-	c.eventually("it is to go", func() error {
-		err := c.client.Get(c.ctx, client.ObjectKeyFromObject(cache), cache)
+	c.Eventually("it is to go", func() error {
+		err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(cache), cache)
 		if err == nil && cache.DeletionTimestamp == nil {
 			return errors.New("it stays")
 		}
 		return err
 	})
-	edit(c, cache, func(r *crdv1.Resource) { r.Finalizers = nil })
-	c.gone(cache)
+	world.Edit(c.World, cache, func(r *crdv1.Resource) { r.Finalizers = nil })
+	c.Gone(cache)
 	c.goes(s, db, ns)
 }
 
 // goes deletes a sandbox and checks the order in which its parts go, as the API server
 // saw it. The engine keeps its Resource meanwhile.
 func (c *cluster) goes(s *crdv1.SignadotSandbox, r *crdv1.Resource, ns string) {
-	c.t.Helper()
+	c.Helper()
 	before := len(c.writes.list())
 	c.remove(s)
-	c.eventually("the sandbox waits for its resource", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(s), s); err != nil {
+	c.Eventually("the sandbox waits for its resource", func() error {
+		if err := c.Look(s); err != nil {
 			return err
 		}
 		ready := crdv1.FindCondition(s.Status.Conditions, crdv1.ConditionReady)
@@ -271,15 +268,15 @@ func (c *cluster) goes(s *crdv1.SignadotSandbox, r *crdv1.Resource, ns string) {
 		}
 	}
 	if !slices.Equal(order, []string{"routingconfigs", "forkedworkloads", "resources"}) {
-		c.t.Errorf("parts go in the order %v", order)
+		c.Errorf("parts go in the order %v", order)
 	}
 	if all := c.forks(ns); len(all) > 0 || c.log.fact(event.RoutingKey(s.Spec.ID)) == nil {
-		c.t.Errorf("the resource is to go while %d forks are there", len(all))
+		c.Errorf("the resource is to go while %d forks are there", len(all))
 	}
-	edit(c, r, func(r *crdv1.Resource) { r.Finalizers = nil })
-	c.gone(s)
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); !apierrors.IsNotFound(err) {
-		c.t.Errorf("the Resource is left: %v", err)
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Finalizers = nil })
+	c.Gone(s)
+	if err := c.Client.Get(c.Context(), client.ObjectKeyFromObject(r), r); !apierrors.IsNotFound(err) {
+		c.Errorf("the Resource is left: %v", err)
 	}
 }
 
@@ -290,22 +287,22 @@ func TestAResourceThatFailedIsTheEndOfWaiting(t *testing.T) {
 	s := c.sandbox("res-fail", withTemplate("res-fail-key", ns, []string{"db"}, "a"))
 	db := c.resource("res-fail", "db")
 	c.reportsOf(db, "False", "Creating", "unit make runs")
-	c.says(c.condition(s, crdv1.ConditionReady, "False", "ResourcesNotReady"), "unit make runs")
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "ResourcesNotReady"), "unit make runs")
 	c.reportsOf(db, "False", "ResourceFailed", "unit make ended with 1")
-	c.says(c.condition(s, crdv1.ConditionReady, "False", "ResourceFailed"), `"db"`, "unit make ended with 1")
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", "ResourceFailed"), `"db"`, "unit make ended with 1")
 	if len(s.Status.ManagedResources) != 1 || !s.Status.ManagedResources[0].Failed || s.Status.ManagedResources[0].Ready ||
 		s.Status.ReadyManagedResources["db"] {
 		t.Errorf("%+v", s.Status)
 	}
 	// Another form of it is another try.
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Spec.ManagedResources[0].PluginName = "fixed" })
-	c.condition(s, crdv1.ConditionReady, "False", "ResourcesNotReady")
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Spec.ManagedResources[0].PluginName = "fixed" })
+	c.Condition(s, crdv1.ConditionReady, "False", "ResourcesNotReady")
 	c.makes(db)
 	c.forkOfBaseline(ns, "a")
 	if db.Spec.PluginName != "fixed" {
 		t.Errorf("the plugin is %s", db.Spec.PluginName)
 	}
-	edit(c, db, func(r *crdv1.Resource) { r.Finalizers = nil })
+	world.Edit(c.World, db, func(r *crdv1.Resource) { r.Finalizers = nil })
 	c.remove(s)
-	c.gone(s)
+	c.Gone(s)
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -22,59 +21,54 @@ import (
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/tests/world"
 )
 
 // install makes what tells an installation from the one before, as the chart does, and
 // runs a manager of it on a log of its own.
-func (c *cluster) install(access *rest.Config) (stop func()) {
-	c.t.Helper()
+func (c *cluster) install() (stop func()) {
+	c.Helper()
 	marker := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: publish.EpochConfigMap, Namespace: c.operator()}}
-	if err := client.IgnoreNotFound(c.client.Delete(c.ctx, marker.DeepCopy())); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := c.client.Create(c.ctx, marker); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(client.IgnoreNotFound(c.Client.Delete(c.Context(), marker.DeepCopy())))
+	c.Create(marker)
 	c.log = newRecordingLog()
-	return c.manage(manager.Config{REST: rest.CopyConfig(access)})
+	return c.manage(manager.Config{})
 }
 
 // keeping is how an uninstallation drains that leaves people's objects.
 func (c *cluster) keeping(told *bytes.Buffer) drain.Config {
-	return drain.Config{Client: c.client, Wait: patience, Keep: true, Namespace: c.operator(), Logger: slog.New(slog.NewTextHandler(told, nil))}
+	return drain.Config{Client: c.program(), Wait: patience, Keep: true, Namespace: c.operator(), Logger: slog.New(slog.NewTextHandler(told, nil))}
 }
 
 // kept waits until the objects that people made are there, free, and say that nobody acts
 // on them, and fails unless all else of ours is gone.
 func (c *cluster) kept(ns string, objects []client.Object) {
-	c.t.Helper()
+	c.Helper()
 	for _, o := range objects {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			c.t.Errorf("it did not stay: %v", err)
+		if err := c.Look(o); err != nil {
+			c.Errorf("it did not stay: %v", err)
 			continue
 		}
 		if o.GetDeletionTimestamp() != nil || len(o.GetFinalizers()) > 0 {
-			c.t.Errorf("%T %s: deleted %v, finalizers %v", o, o.GetName(), o.GetDeletionTimestamp(), o.GetFinalizers())
+			c.Errorf("%T %s: deleted %v, finalizers %v", o, o.GetName(), o.GetDeletionTimestamp(), o.GetFinalizers())
 		}
-		c.condition(o, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
+		c.Condition(o, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
 	}
-	c.gone(&crdv1.RoutingConfig{ObjectMeta: named("left-key")})
-	c.gone(&crdv1.RoutingConfig{ObjectMeta: named("left-group")})
+	c.Gone(&crdv1.RoutingConfig{ObjectMeta: named("left-key")})
+	c.Gone(&crdv1.RoutingConfig{ObjectMeta: named("left-group")})
 	if all := c.forks(ns); len(all) != 1 || all[0].Name != "by-hand" {
-		c.t.Errorf("ForkedWorkloads are left: %v", all)
+		c.Errorf("ForkedWorkloads are left: %v", all)
 	}
 	if left := c.madeBy(ns); len(left) > 0 {
-		c.t.Errorf("these are left: %v", left)
+		c.Errorf("these are left: %v", left)
 	}
 }
 
 // madeBy names the objects of the namespace that have a controller of ours.
 func (c *cluster) madeBy(ns string) (out []string) {
-	c.t.Helper()
+	c.Helper()
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}} {
-		if err := c.client.List(c.ctx, list, client.InNamespace(ns)); err != nil {
-			c.t.Fatal(err)
-		}
+		c.List(list, client.InNamespace(ns))
 		err := meta.EachListItem(list, func(o runtime.Object) error {
 			made, ok := o.(client.Object)
 			if !ok {
@@ -85,37 +79,35 @@ func (c *cluster) madeBy(ns string) (out []string) {
 			}
 			return nil
 		})
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		c.Must(err)
 	}
 	return out
 }
 
 // comesBack waits until what people made is served again.
 func (c *cluster) comesBack(ns string, objects []client.Object) {
-	c.t.Helper()
-	c.available(c.forkFor(ns, "left-key"))
-	c.condition(objects[0], crdv1.ConditionReady, "True", "Ready")
+	c.Helper()
+	c.Available(c.forkFor(ns, "left-key"))
+	c.Condition(objects[0], crdv1.ConditionReady, "True", "Ready")
 	c.reaches(ns, "left-group", "left one")
-	c.condition(objects[2], "Published", "True", "Published")
+	c.Condition(objects[2], "Published", "True", "Published")
 	fork := objects[3].(*crdv1.ForkedWorkload)
-	c.eventually("the fork made by hand is there", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(fork), fork); err != nil || fork.Status.Fork == nil {
+	c.Eventually("the fork made by hand is there", func() error {
+		if err := c.Look(fork); err != nil || fork.Status.Fork == nil {
 			return fmt.Errorf("it has none: %w", err)
 		}
-		return c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: fork.Status.Fork.ObjectRef.Name}, &appsv1.Deployment{})
+		return c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: fork.Status.Fork.ObjectRef.Name}, &appsv1.Deployment{})
 	})
 }
 
 func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
 	const ns = "kept"
-	c, access := ownCluster(t, ns)
-	stop := c.install(access)
+	c := ownCluster(t, ns)
+	stop := c.install()
 	objects := c.inhabited(ns)
 	c.served(ns, "a")
 	external := c.external(ns, "by-hand", "")
-	c.eventually("the external workload has a Service", func() error {
+	c.Eventually("the external workload has a Service", func() error {
 		if made := c.madeBy(ns); !strings.Contains(strings.Join(made, "\n"), crdv1.KindExternalWorkload) {
 			return fmt.Errorf("there are %v", made)
 		}
@@ -139,18 +131,18 @@ func TestWhatPeopleMadeStaysAndTheNextInstallationBringsItBack(t *testing.T) {
 	time.Sleep(500 * time.Millisecond)
 	c.kept(ns, append(objects, external))
 	stop()
-	c.install(access)
+	c.install()
 	c.comesBack(ns, objects)
 }
 
 func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 	const ns = "keptforced"
-	c, access := ownCluster(t, ns)
-	stop := c.install(access)
+	c := ownCluster(t, ns)
+	stop := c.install()
 	objects := c.inhabited(ns)
 	// Somebody else holds what is being deleted: that is nobody's business here.
 	going := c.group("going", "going-group")
-	edit(c, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = append(g.Finalizers, "example.com/theirs") })
+	world.Edit(c.World, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = append(g.Finalizers, "example.com/theirs") })
 	c.remove(going)
 	stop()
 	var told bytes.Buffer
@@ -165,22 +157,22 @@ func TestWithoutAManagerWhatPeopleMadeStaysAndIsFree(t *testing.T) {
 		}
 	}
 	c.kept(ns, objects)
-	edit(c, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
-	c.gone(going)
+	world.Edit(c.World, going, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
+	c.Gone(going)
 	c.remove(objects[1])
-	c.gone(objects[1])
+	c.Gone(objects[1])
 	c.group("left", "left-group", "left")
-	c.install(access)
+	c.install()
 	c.comesBack(ns, objects)
 }
 
 func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
 	const ns = "roused"
-	c, access := ownCluster(t, ns)
-	c.install(access)
+	c := ownCluster(t, ns)
+	c.install()
 	objects := c.inhabited(ns)
 	config := &crdv1.RoutingConfig{ObjectMeta: named("left-key")}
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Finalizers = append(r.Finalizers, "example.com/theirs") })
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Finalizers = append(r.Finalizers, "example.com/theirs") })
 	var told bytes.Buffer
 	draining := c.keeping(&told)
 	draining.Wait = 3 * time.Second
@@ -188,7 +180,7 @@ func TestWhenDrainingFailsTheOperatorGoesOn(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "RoutingConfig left-key (held by finalizer example.com/theirs)") {
 		t.Errorf("the error does not say what holds it: %v", err)
 	}
-	edit(c, config, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
+	world.Edit(c.World, config, func(r *crdv1.RoutingConfig) { r.Finalizers = nil })
 	c.comesBack(ns, objects)
 	for _, o := range objects {
 		if o.GetAnnotations()[atrest.Annotation] != "" {

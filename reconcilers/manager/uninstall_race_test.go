@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -24,6 +23,7 @@ import (
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
+	"switchyard.dev/tests/world"
 )
 
 // restLate puts the owner of what is written to rest once the writer has made sure that
@@ -41,25 +41,25 @@ func (r restLate) Apply(ctx context.Context, o runtime.ApplyConfiguration, optio
 
 func TestNothingIsMadeForAnObjectThatIsPutToRestMeanwhile(t *testing.T) {
 	const ns, installation = "restlate", types.UID("this-one")
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	for _, tt := range []struct {
 		name string
 		when func(mark func()) client.Client
 		made bool
 	}{
-		{"before it is written", func(mark func()) client.Client { mark(); return c.client }, false},
-		{"while it is written", func(mark func()) client.Client { return restLate{c.client, mark} }, false},
-		{"by another installation", func(mark func()) client.Client { return restLate{c.client, mark} }, true},
+		{"before it is written", func(mark func()) client.Client { mark(); return c.Client }, false},
+		{"while it is written", func(mark func()) client.Client { return restLate{c.Client, mark} }, false},
+		{"by another installation", func(mark func()) client.Client { return restLate{c.Client, mark} }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			owner := &crdv1.VirtualWorkload{}
-			c.create(owner, `{metadata: {generateName: rests-, namespace: `+ns+`}}`)
+			c.Make(owner, `{metadata: {generateName: rests-, namespace: `+ns+`}}`)
 			of := installation
 			if tt.made {
 				of = "another"
 			}
 			mark := func() {
-				edit(c, owner, func(o *crdv1.VirtualWorkload) {
+				world.Edit(c.World, owner, func(o *crdv1.VirtualWorkload) {
 					o.Annotations = map[string]string{atrest.Annotation: atrest.Mark(of, time.Now())}
 				})
 			}
@@ -71,12 +71,12 @@ func TestNothingIsMadeForAnObjectThatIsPutToRestMeanwhile(t *testing.T) {
 				}},
 				Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 			}
-			writer := apply.Writer{Client: tt.when(mark), Live: atrest.Live(c.client, installation)}
-			_, err := apply.Apply(c.ctx, writer, want, nil)
+			writer := apply.Writer{Client: tt.when(mark), Live: atrest.Live(c.Client, installation)}
+			_, err := apply.Apply(c.Context(), writer, want, nil)
 			if tt.made && err != nil || !tt.made && !apierrors.IsConflict(err) {
 				t.Errorf("%v", err)
 			}
-			err = c.client.Get(c.ctx, client.ObjectKey{Namespace: ns, Name: owner.Name}, &corev1.Service{})
+			err = c.Client.Get(c.Context(), client.ObjectKey{Namespace: ns, Name: owner.Name}, &corev1.Service{})
 			if tt.made && err != nil || !tt.made && !apierrors.IsNotFound(err) {
 				t.Errorf("what was made for it: %v", err)
 			}
@@ -109,21 +109,21 @@ func (d drainedLate) RoundTrip(r *http.Request) (*http.Response, error) {
 // once that is over.
 func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
 	const ns = "drainedlate"
-	c, access := ownCluster(t, ns)
-	c.create(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`}}`)
+	c := ownCluster(t, ns)
+	c.Make(&corev1.ConfigMap{}, `{metadata: {name: `+publish.EpochConfigMap+`, namespace: `+c.operator()+`}}`)
 	var drained error
 	var writes atomic.Int64
 	once := sync.OnceFunc(func() {
-		drained = drain.Run(c.ctx, drain.Config{Client: c.client, Wait: patience, Keep: true, Namespace: c.operator(), Logger: quiet})
+		drained = drain.Run(c.Context(), drain.Config{Client: c.program(), Wait: patience, Keep: true, Namespace: c.operator(), Logger: world.Quiet})
 	})
-	slow := rest.CopyConfig(access)
+	slow := c.As("")
 	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return drainedLate{next, once, &writes} })
 	c.served(ns, "one")
 	w := &crdv1.ForkedWorkload{}
-	c.create(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: by-hand, namespace: `+ns+`},
+	c.Make(w, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: by-hand, namespace: `+ns+`},
   spec: {baseline: {apiVersion: apps/v1, kind: Deployment, name: one}}}`)
 	c.manage(manager.Config{REST: slow})
-	c.condition(w, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
+	c.Condition(w, crdv1.ConditionReady, "False", drain.ReasonUninstalled)
 	c.quiet()
 	if drained != nil {
 		t.Error(drained)
@@ -140,17 +140,17 @@ func TestTheManagerMakesNothingAfterTheDrain(t *testing.T) {
 func TestTheEndOfAGroupWithTheMarkOfAnotherInstallationIsTold(t *testing.T) {
 	c := start(t, "othermark")
 	g := c.group("othermark", "othermark-key")
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) {
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) {
 		g.Annotations = map[string]string{atrest.Annotation: atrest.Mark("another", time.Now().Add(-time.Hour))}
 		g.Finalizers = []string{"example.com/theirs"}
 	})
 	c.remove(g)
-	c.eventually("its status says that nothing of it is left", func() error {
-		if message := c.condition(g, crdv1.ConditionReady, "False", "Deleting"); !strings.Contains(message, "RoutingConfigs left: 0") {
+	c.Eventually("its status says that nothing of it is left", func() error {
+		if message := c.Condition(g, crdv1.ConditionReady, "False", "Deleting"); !strings.Contains(message, "RoutingConfigs left: 0") {
 			return fmt.Errorf("it says %q", message)
 		}
 		return nil
 	})
-	edit(c, g, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
-	c.gone(g)
+	world.Edit(c.World, g, func(g *crdv1.SignadotRouteGroup) { g.Finalizers = nil })
+	c.Gone(g)
 }

@@ -9,61 +9,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tests/world"
 )
-
-// ownCluster is an API server for one test, since draining empties all of it.
-func ownCluster(t *testing.T, ns string) (*cluster, *rest.Config) {
-	t.Helper()
-	root, err := crd.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	crds, err := crd.Render(root, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries(), CRDs: crds}
-	access, err := own.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := own.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	access.QPS, access.Burst = 1000, 1000
-	c := &cluster{t: t, ns: ns, log: newRecordingLog(), writes: &countingTransport{}, ctx: t.Context()}
-	scheme, err := manager.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.client, err = client.New(access, client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
-	c.create(&corev1.Namespace{}, `{metadata: {name: `+ns+`}}`)
-	c.create(&corev1.Namespace{}, `{metadata: {name: `+c.operator()+`}}`)
-	return c, access
-}
 
 func TestWhatOnlyOthersHoldEndsInTimeAndIsNamed(t *testing.T) {
 	const ns = "held"
-	c, access := ownCluster(t, ns)
-	c.manage(manager.Config{REST: rest.CopyConfig(access)})
+	c := ownCluster(t, ns)
+	c.manage(manager.Config{})
 	s := c.inhabited(ns)[0].(*crdv1.SignadotSandbox)
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = append(s.Finalizers, "example.com/theirs") })
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = append(s.Finalizers, "example.com/theirs") })
 	var told bytes.Buffer
 	// What has nobody to force is not given the time for it.
-	config := drain.Config{Client: c.client, Wait: 10 * time.Second, Force: time.Hour, Logger: slog.New(slog.NewTextHandler(&told, nil))}
+	config := drain.Config{Client: c.program(), Wait: 10 * time.Second, Force: time.Hour, Logger: slog.New(slog.NewTextHandler(&told, nil))}
 	err := drain.Run(t.Context(), config)
 	if err == nil || !strings.Contains(err.Error(), "these objects are left: SignadotSandbox left (held by finalizer example.com/theirs).") {
 		t.Errorf("the error does not say what is left, and why: %v", err)
@@ -72,50 +34,48 @@ func TestWhatOnlyOthersHoldEndsInTimeAndIsNamed(t *testing.T) {
 		t.Errorf("nothing was forced, and it tells:\n%s", told.String())
 	}
 	c.nothingLeft(ns, "left-key")
-	edit(c, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = nil })
-	c.gone(s)
+	world.Edit(c.World, s, func(s *crdv1.SignadotSandbox) { s.Finalizers = nil })
+	c.Gone(s)
 }
 
 // inhabited makes objects of each kind that people make, and waits until they are served.
 func (c *cluster) inhabited(ns string) (objects []client.Object) {
-	c.t.Helper()
+	c.Helper()
 	c.served(ns, "one")
 	s := c.sandbox("left", forkOf("left-key", ns, "one"))
-	c.available(c.forkFor(ns, "left-key"))
+	c.Available(c.forkFor(ns, "left-key"))
 	g := c.group("left", "left-group", "left")
 	c.reaches(ns, "left-group", "left one")
 	byHand := &crdv1.RoutingConfig{}
-	c.create(byHand, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand}, spec: {sandboxedWorkloads: []}}`)
+	c.Make(byHand, `{apiVersion: signadot.com/v1, kind: RoutingConfig, metadata: {name: by-hand}, spec: {sandboxedWorkloads: []}}`)
 	fork := &crdv1.ForkedWorkload{}
-	c.create(fork, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: by-hand, namespace: `+ns+`},
+	c.Make(fork, `{apiVersion: signadot.com/v1, kind: ForkedWorkload, metadata: {name: by-hand, namespace: `+ns+`},
   spec: {baseline: {apiVersion: apps/v1, kind: Deployment, name: one}}}`)
 	for name, o := range map[string]client.Object{"Ready": s, "Published": byHand} {
-		c.condition(o, name, "True", name)
+		c.Condition(o, name, "True", name)
 	}
 	return []client.Object{s, g, byHand, fork}
 }
 
 func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
 	const ns = "drained"
-	c, access := ownCluster(t, ns)
-	c.manage(manager.Config{REST: rest.CopyConfig(access)})
+	c := ownCluster(t, ns)
+	c.manage(manager.Config{})
 	objects := c.inhabited(ns)
 	// What belongs to something that is not ours goes with nothing of ours.
 	home := &corev1.Namespace{ObjectMeta: named(ns)}
-	if err := c.client.Get(t.Context(), client.ObjectKey{Name: ns}, home); err != nil {
-		t.Fatal(err)
-	}
-	edit(c, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) {
+	c.Get(home)
+	world.Edit(c.World, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) {
 		r.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(home, corev1.SchemeGroupVersion.WithKind("Namespace"))}
 	})
 	before := c.log.count()
 	var told bytes.Buffer
-	err := drain.Run(t.Context(), drain.Config{Client: c.client, Wait: patience, Logger: slog.New(slog.NewTextHandler(&told, nil))})
+	err := drain.Run(t.Context(), drain.Config{Client: c.program(), Wait: patience, Logger: slog.New(slog.NewTextHandler(&told, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, o := range objects {
-		c.gone(o)
+		c.Gone(o)
 	}
 	c.nothingLeft(ns, "left-key")
 	if strings.Contains(told.String(), "level=WARN") {
@@ -127,22 +87,22 @@ func TestWhatIsLeftAtTheEndGoesWhileTheManagerIsThere(t *testing.T) {
 		}
 	}
 	// There is nothing to do any more.
-	if err := drain.Run(t.Context(), drain.Config{Client: c.client, Logger: quiet}); err != nil {
+	if err := drain.Run(t.Context(), drain.Config{Client: c.program(), Logger: world.Quiet}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestWithoutAManagerNothingIsStuckAndItIsSaid(t *testing.T) {
 	const ns = "forced"
-	c, access := ownCluster(t, ns)
-	stop := c.manage(manager.Config{REST: rest.CopyConfig(access)})
+	c := ownCluster(t, ns)
+	stop := c.manage(manager.Config{})
 	objects := c.inhabited(ns)
 	stop()
 	// One of them is being deleted already, and somebody else keeps another.
 	c.remove(objects[0])
-	edit(c, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) { r.Finalizers = append(r.Finalizers, "example.com/theirs") })
+	world.Edit(c.World, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) { r.Finalizers = append(r.Finalizers, "example.com/theirs") })
 	var told bytes.Buffer
-	config := drain.Config{Client: c.client, Wait: time.Second, Force: time.Second, Logger: slog.New(slog.NewTextHandler(&told, nil))}
+	config := drain.Config{Client: c.program(), Wait: time.Second, Force: time.Second, Logger: slog.New(slog.NewTextHandler(&told, nil))}
 	err := drain.Run(t.Context(), config)
 	if err == nil || !strings.Contains(err.Error(), "RoutingConfig by-hand") || !strings.Contains(err.Error(), "--no-hooks") {
 		t.Errorf("the error does not say what is left: %v", err)
@@ -162,9 +122,9 @@ func TestWithoutAManagerNothingIsStuckAndItIsSaid(t *testing.T) {
 		}
 	}
 	for _, o := range []client.Object{objects[0], objects[1], objects[3], &crdv1.RoutingConfig{ObjectMeta: named("left-key")}} {
-		c.gone(o)
+		c.Gone(o)
 	}
-	edit(c, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) {
+	world.Edit(c.World, objects[2].(*crdv1.RoutingConfig), func(r *crdv1.RoutingConfig) {
 		if len(r.Finalizers) != 1 {
 			t.Errorf("finalizers: %v", r.Finalizers)
 		}

@@ -32,17 +32,17 @@ func TestASandboxWhoseRequestsNoSidecarReadsIsNotReady(t *testing.T) {
 	plain := c.podAs(base, "plain", reading("22,8080", "15006"), readySidecar)
 	s := c.sandbox("unread", forkOf("unread-key", ns, "customer"))
 	w, fork := c.fork(ns)
-	c.available(fork)
+	c.Available(fork)
 	const restart = "kubectl rollout restart -n unread deployment/customer"
-	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080", restart)
-	c.says(c.condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "whatever key they carry", "8080", restart)
+	c.Says(c.Condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080", restart)
+	c.Says(c.Condition(s, crdv1.ConditionReady, "False", routing.ReasonNotReady), "whatever key they carry", "8080", restart)
 
 	excluded := c.podAs(base, "excluded", reading("none", "8080,15006"), readySidecar)
 	c.remove(plain)
-	c.says(c.condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080")
+	c.Says(c.Condition(w, baseline.ConditionSidecarsReady, "False", baseline.ReasonPortsUnread), "8080")
 
 	c.podAs(base, "routed", reading("22,3306", "15006"), readySidecar)
 	c.remove(excluded)
-	c.condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
-	c.condition(s, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, baseline.ConditionSidecarsReady, "True", "SidecarsReady")
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }

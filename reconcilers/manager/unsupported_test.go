@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/tests/world"
 )
 
 // TestAKindThatNothingActsOnSaysSo creates objects as the published agent, kubectl and
@@ -66,23 +67,23 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 			if !ok {
 				t.Fatal("no object")
 			}
-			c.create(o, "{"+tt.at+", spec: "+tt.spec+"}")
+			c.Make(o, "{"+tt.at+", spec: "+tt.spec+"}")
 			for _, generation := range []int64{1, 2} {
 				for _, conditionType := range tt.object.ConditionTypes() {
-					c.says(c.condition(o, conditionType, "Unknown", baseline.ReasonNotSupportedYet), tt.says)
+					c.Says(c.Condition(o, conditionType, "Unknown", baseline.ReasonNotSupportedYet), tt.says)
 				}
 				if o.GetGeneration() != generation || tt.observed(tt.object) != generation {
 					t.Errorf("generation %d: status.observedGeneration is %d", o.GetGeneration(), tt.observed(tt.object))
 				}
 				if generation == 1 {
-					edit(c, o, func(o client.Object) { tt.change(tt.object) })
+					world.Edit(c.World, o, func(o client.Object) { tt.change(tt.object) })
 				}
 			}
 			if len(o.GetFinalizers()) > 0 {
 				t.Errorf("it has finalizers, although nothing is done for it: %v", o.GetFinalizers())
 			}
 			c.remove(o)
-			c.gone(o)
+			c.Gone(o)
 		})
 	}
 }
@@ -92,31 +93,29 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 func TestAnObjectThatAnotherProgramActsOnIsLeftToIt(t *testing.T) {
 	c := start(t, "acted-on")
 	r := &crdv1.Resource{}
-	c.create(r, `{metadata: {name: acted-on}, spec: {name: db, pluginName: mariadb, olm: {}}}`)
-	c.condition(r, crdv1.ConditionReady, "Unknown", baseline.ReasonNotSupportedYet)
-	c.eventually("the engine writes the status", func() error {
-		if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); err != nil {
+	c.Make(r, `{metadata: {name: acted-on}, spec: {name: db, pluginName: mariadb, olm: {}}}`)
+	c.Condition(r, crdv1.ConditionReady, "Unknown", baseline.ReasonNotSupportedYet)
+	c.Eventually("the engine writes the status", func() error {
+		if err := c.Look(r); err != nil {
 			return err
 		}
 		r.Status = crdv1.ResourceStatus{Phase: "Ready", ObservedGeneration: r.Generation, Conditions: []crdv1.StatusCondition{{
 			Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now(),
 		}}}
-		return c.client.Status().Update(c.ctx, r)
+		return c.Client.Status().Update(c.Context(), r)
 	})
-	edit(c, r, func(r *crdv1.Resource) { r.Spec.PluginName = "postgres" })
+	world.Edit(c.World, r, func(r *crdv1.Resource) { r.Spec.PluginName = "postgres" })
 	// One that came later has been looked at, so this one has.
 	later := &crdv1.Resource{}
-	c.create(later, `{metadata: {name: acted-on-later}, spec: {name: db, pluginName: mariadb, olm: {}}}`)
-	c.condition(later, crdv1.ConditionReady, "Unknown", baseline.ReasonNotSupportedYet)
+	c.Make(later, `{metadata: {name: acted-on-later}, spec: {name: db, pluginName: mariadb, olm: {}}}`)
+	c.Condition(later, crdv1.ConditionReady, "Unknown", baseline.ReasonNotSupportedYet)
 	c.quiet()
-	if err := c.client.Get(c.ctx, client.ObjectKeyFromObject(r), r); err != nil {
-		t.Fatal(err)
-	}
+	c.Get(r)
 	if len(r.Status.Conditions) != 1 || r.Status.Conditions[0].Status != "True" || r.Status.ObservedGeneration != 1 {
 		t.Error(errors.New("the operator has written to its status"), r.Status)
 	}
 	for _, o := range []client.Object{r, later} {
 		c.remove(o)
-		c.gone(o)
+		c.Gone(o)
 	}
 }

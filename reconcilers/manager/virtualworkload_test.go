@@ -22,29 +22,28 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/routeserver/published"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/world"
 )
 
 // virtual makes a virtual workload before a Deployment.
 func (c *cluster) virtual(ns, name, before string) *crdv1.VirtualWorkload {
-	c.t.Helper()
+	c.Helper()
 	v := &crdv1.VirtualWorkload{}
-	c.create(v, `{apiVersion: signadot.com/v1, kind: VirtualWorkload, metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: watcher}},
+	c.Make(v, `{apiVersion: signadot.com/v1, kind: VirtualWorkload, metadata: {name: `+name+`, namespace: `+ns+`, annotations: {signadot.com/sandbox-name: watcher}},
   spec: {name: watch, baseline: {apiVersion: apps/v1, kind: Deployment, name: `+before+`}}}`)
 	return v
 }
 
 // leading makes a RoutingConfig with members, each as kind/name of the namespace.
 func (c *cluster) leading(key, ns string, members ...[2]string) *crdv1.RoutingConfig {
-	c.t.Helper()
+	c.Helper()
 	r := &crdv1.RoutingConfig{ObjectMeta: named(key), Spec: crdv1.RoutingConfigSpec{SandboxedWorkloads: []crdv1.SandboxedWorkload{}}}
 	for _, m := range members {
 		r.Spec.SandboxedWorkloads = append(r.Spec.SandboxedWorkloads, crdv1.SandboxedWorkload{
 			SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{Kind: m[0], Namespace: ns, Name: m[1]},
 		})
 	}
-	if err := c.client.Create(c.ctx, r); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Create(r)
 	return r
 }
 
@@ -57,8 +56,8 @@ func (c *cluster) table() table.Table {
 
 // states waits until the newest fact about a member is of a type.
 func (c *cluster) states(what string, key event.Key, want proto.Message) {
-	c.t.Helper()
-	c.eventually(what, func() error {
+	c.Helper()
+	c.Eventually(what, func() error {
 		if have := c.log.fact(key); have == nil || have.ProtoReflect().Descriptor() != want.ProtoReflect().Descriptor() {
 			return fmt.Errorf("the log says %v", have)
 		}
@@ -73,10 +72,10 @@ func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 	c.pod(live, "a", readySidecar)
 	v := c.virtual(ns, "watch", "consumer")
 	r := c.leading(key, ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
-	message := c.condition(v, crdv1.ConditionReady, "True", "Ready")
-	c.says(message, "Deployment "+ns+"/consumer", "stay with it")
+	message := c.Condition(v, crdv1.ConditionReady, "True", "Ready")
+	c.Says(message, "Deployment "+ns+"/consumer", "stay with it")
 	c.tells(v, "Normal Ready "+message)
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 	if len(v.Finalizers) > 0 {
 		t.Errorf("it has finalizers, which a namespace would wait for: %v", v.Finalizers)
 	}
@@ -114,12 +113,12 @@ func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 
 	// It follows its baseline.
 	c.remove(live)
-	c.says(c.condition(v, crdv1.ConditionReady, "False", baseline.ReasonBaselineNotFound), "create it, or name another one")
+	c.Says(c.Condition(v, crdv1.ConditionReady, "False", baseline.ReasonBaselineNotFound), "create it, or name another one")
 	c.states("a baseline that is away for a moment leaves the rule", of, &factv1.WorkloadObserved{})
 	c.remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "consumer"}})
 	again := c.baseline(ns, "consumer", withSidecar)
-	c.condition(v, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("it stands for the new one", func() error {
+	c.Condition(v, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("it stands for the new one", func() error {
 		if said, _ := c.log.fact(of).(*factv1.WorkloadObserved); said.GetBaseline().GetUid() != string(again.UID) {
 			return fmt.Errorf("the log says %v", said)
 		}
@@ -127,26 +126,26 @@ func TestAVirtualWorkloadKeepsItsRequestsAtTheBaseline(t *testing.T) {
 	})
 
 	// Another spec is another baseline, of which nothing was seen.
-	edit(c, v, func(v *crdv1.VirtualWorkload) { v.Spec.Baseline.Name = "nobody" })
-	c.condition(v, crdv1.ConditionBaselineFound, "False", baseline.ReasonBaselineNotFound)
+	world.Edit(c.World, v, func(v *crdv1.VirtualWorkload) { v.Spec.Baseline.Name = "nobody" })
+	c.Condition(v, crdv1.ConditionBaselineFound, "False", baseline.ReasonBaselineNotFound)
 	c.states("the key is not held for what was never seen", of, &factv1.WorkloadWithdrawn{})
 	if v.Status.Baseline != nil || v.Status.RoutingConfig != nil || v.Status.ObservedGeneration != v.Generation {
 		t.Errorf("the status says %+v", v.Status)
 	}
-	c.condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound)
+	c.Condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound)
 
-	edit(c, v, func(v *crdv1.VirtualWorkload) { v.Spec.Baseline.Name = "consumer" })
+	world.Edit(c.World, v, func(v *crdv1.VirtualWorkload) { v.Spec.Baseline.Name = "consumer" })
 	c.states("it is back", of, &factv1.WorkloadObserved{})
-	c.condition(r, crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound") // Or what it says below is what it said above.
+	c.Condition(r, crdv1.ConditionWorkloadsFound, "True", "WorkloadsFound") // Or what it says below is what it said above.
 	c.remove(v)
-	c.gone(v)
+	c.Gone(v)
 	c.states("it is withdrawn", of, &factv1.WorkloadWithdrawn{})
-	c.says(c.condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound), "no VirtualWorkload "+ns+"/watch")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", routingconfig.ReasonWorkloadsNotFound), "no VirtualWorkload "+ns+"/watch")
 }
 
 func TestAVirtualWorkloadThatGoesWhileNobodyLooksIsWithdrawn(t *testing.T) {
 	const ns = "virtual-gone"
-	c := world(t, ns)
+	c := newCluster(t, ns)
 	stop := c.manage(manager.Config{})
 	c.baseline(ns, "consumer", withSidecar)
 	v := c.virtual(ns, "watch", "consumer")
@@ -154,7 +153,7 @@ func TestAVirtualWorkloadThatGoesWhileNobodyLooksIsWithdrawn(t *testing.T) {
 	c.states("it is stated", of, &factv1.WorkloadObserved{})
 	stop()
 	c.remove(v)
-	c.gone(v) // at once: nothing holds it
+	c.Gone(v) // at once: nothing holds it
 	c.manage(manager.Config{})
 	c.states("it is withdrawn at the next start", of, &factv1.WorkloadWithdrawn{})
 }
@@ -167,9 +166,9 @@ func TestAKeyThatIsKeptWaitsForItsProxiesToo(t *testing.T) {
 	b.Hold()
 	c.virtual(ns, "watch", "customer")
 	r := c.leading("virtual-receipt-key", ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
-	c.says(c.condition(r, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), "1 of 2 proxies", ns+"/b (behind)")
+	c.Says(c.Condition(r, routing.ConditionProxiesCurrent, "False", routingconfig.ReasonProxiesBehind), "1 of 2 proxies", ns+"/b (behind)")
 	b.Release()
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
 }
 
 func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
@@ -184,13 +183,13 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 	third := c.forkedWorkload(ns, "c-fork", "mail")
 	r := c.leading(key, ns, [2]string{crdv1.KindForkedWorkload, "b-fork"}, [2]string{crdv1.KindVirtualWorkload, "a-watch"},
 		[2]string{crdv1.KindForkedWorkload, "c-fork"})
-	c.says(c.condition(r, routing.ConditionNoConflicts, "False", routing.ReasonRoutingConflict),
+	c.Says(c.Condition(r, routing.ConditionNoConflicts, "False", routing.ReasonRoutingConflict),
 		`VirtualWorkload `+ns+`/a-watch of sandbox "watcher" and ForkedWorkload `+ns+`/b-fork of sandbox "b-fork" both stand for Deployment `+ns+`/customer`,
 		`that of sandbox "watcher", gets the requests`)
-	c.says(c.condition(r, crdv1.ConditionReady, "True", "Ready"), "both stand for")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "True", "Ready"), "both stand for")
 
 	// The routing of others works, and the table knows the same loser.
-	c.eventually("the others are led to their forks", func() error {
+	c.Eventually("the others are led to their forks", func() error {
 		rule, ok := c.table().Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: "mail"}, key)
 		if !ok || rule.Member.Name != third.Name || len(rule.Mappings) == 0 {
 			return fmt.Errorf("the rule is %v", rule)
@@ -204,11 +203,11 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 
 	// Once the holder is gone there is none, and the other one has the requests.
 	c.remove(&crdv1.VirtualWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "a-watch"}})
-	edit(c, r, func(r *crdv1.RoutingConfig) {
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) {
 		r.Spec.SandboxedWorkloads = append(r.Spec.SandboxedWorkloads[:1], r.Spec.SandboxedWorkloads[2:]...)
 	})
-	c.condition(r, routing.ConditionNoConflicts, "True", routing.ConditionNoConflicts)
-	c.eventually("the fork has them", func() error {
+	c.Condition(r, routing.ConditionNoConflicts, "True", routing.ConditionNoConflicts)
+	c.Eventually("the fork has them", func() error {
 		if rule, ok := c.table().Lookup(table.Workload{Kind: "Deployment", Namespace: ns, Name: "customer"}, key); !ok || rule.Member.Name != fork.Name {
 			return errors.New("it has not")
 		}
@@ -223,12 +222,12 @@ func TestMiddlewaresThatNobodyAppliesAreSaid(t *testing.T) {
 	c.pod(live, "a", readySidecar)
 	c.virtual(ns, "watch", "customer")
 	r := c.leading("unapplied-key", ns, [2]string{crdv1.KindVirtualWorkload, "watch"})
-	c.condition(r, crdv1.ConditionReady, "True", "Ready")
-	edit(c, r, func(r *crdv1.RoutingConfig) {
+	c.Condition(r, crdv1.ConditionReady, "True", "Ready")
+	world.Edit(c.World, r, func(r *crdv1.RoutingConfig) {
 		r.Spec.SandboxedWorkloads[0].Middlewares = []crdv1.MiddlewareInstance{{Middleware: "override", Args: []crdv1.MiddlewareArg{{Name: "host", Value: "localhost"}}}}
 	})
-	c.says(c.condition(r, crdv1.ConditionReady, "False", baseline.ReasonNotSupportedYet), `"override" before VirtualWorkload `+ns+`/watch`, "are skipped")
-	c.condition(r, crdv1.ConditionPublished, "True", "Published")
+	c.Says(c.Condition(r, crdv1.ConditionReady, "False", baseline.ReasonNotSupportedYet), `"override" before VirtualWorkload `+ns+`/watch`, "are skipped")
+	c.Condition(r, crdv1.ConditionPublished, "True", "Published")
 	if got := r.Status.ProcessedWorkloads[0].Middlewares; len(got) != 1 || got[0].Middleware != "override" {
 		t.Errorf("the status says %v", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/tests/background"
 )
 
 func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
@@ -119,17 +120,14 @@ func TestARouteServerThatIsAwayIsAskedAgain(t *testing.T) {
 	if w.receipts, err = receipt.New(receipt.Config{Address: address, Again: w.again}); err != nil {
 		t.Fatal(err)
 	}
-	w.run(w.receipts.Run)
+	background.Run(w.t, w.receipts.Run)
 	w.proxies.acknowledge("a", w.route("k"), "")
 	ask := receipt.Ask{Key: "k", Digest: "d"}
 	a := w.until("rc", ask, "it is away", func(a receipt.Answer) bool { return a.Trouble != "" })
 	if a.Had || a.Open() {
 		t.Errorf("the answer is %+v", a)
 	}
-	if listener, err = net.Listen("tcp", address); err != nil {
-		t.Fatal(err)
-	}
-	w.serve(listener)
+	w.serve(address)
 	w.until("rc", ask, "it is back", had)
 }
 

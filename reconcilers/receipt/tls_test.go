@@ -7,6 +7,7 @@ import (
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/eventbus/trust/trusttest"
 	"switchyard.dev/reconcilers/receipt"
+	"switchyard.dev/tests/background"
 )
 
 // The manager believes nobody who is not vouched for that all proxies know a key, and says
@@ -29,7 +30,7 @@ func TestARouteServerThatIsNotTrustedGivesNoReceipt(t *testing.T) {
 			if w.receipts, err = receipt.New(receipt.Config{Address: c.address, Again: w.again, Roots: roots}); err != nil {
 				t.Fatal(err)
 			}
-			defer w.run(w.receipts.Run)()
+			defer background.Run(w.t, w.receipts.Run)()
 			a := w.until("rc", receipt.Ask{Key: "k", Digest: "d"}, "it is not trusted", func(a receipt.Answer) bool { return a.Trouble != "" })
 			if a.Had || !strings.Contains(a.Trouble, c.says) {
 				t.Errorf("the answer is %+v, and does not say %q", a, c.says)

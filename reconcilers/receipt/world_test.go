@@ -2,12 +2,10 @@ package receipt_test
 
 import (
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -17,9 +15,10 @@ import (
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/routeserver/api"
-	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
-	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/conformance/served"
 )
 
 const patience = 15 * time.Second
@@ -45,82 +44,34 @@ func newWorld(t *testing.T, config receipt.Config) *world {
 	if _, err := w.log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
 	}
-	w.state(event.Log, &factv1.Complete{})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.address = listener.Addr().String()
-	w.serve(listener)
+	w.state(&factv1.Complete{})
+	w.serve(served.AnyPort)
 	config.Address, config.Again = w.address, w.again
+	var err error
 	if w.receipts, err = receipt.New(config); err != nil {
 		t.Fatal(err)
 	}
-	w.run(w.receipts.Run)
+	background.Run(w.t, w.receipts.Run)
 	return w
 }
 
-// serve runs the routing API.
-func (w *world) serve(listener net.Listener) {
+// serve runs a route server at an address.
+func (w *world) serve(address string) {
 	w.t.Helper()
-	v, err := view.New(view.Config{Log: w.log})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	h, err := history.New(history.Config{Log: w.log})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	server, err := api.New(api.Config{Tables: v, Log: w.log, History: h, Sidecars: w.proxies})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	server.Register(g)
-	w.run(v.Run)
-	w.run(h.Run)
-	w.stopAPI = w.run(func(ctx context.Context) error {
-		defer context.AfterFunc(ctx, g.Stop)()
-		return g.Serve(listener)
-	})
+	var main *server.Main
+	main, w.stopAPI = served.Run(w.t, server.Config{Log: w.log, GRPCAddress: address, Sidecars: w.proxies})
+	w.address = main.GRPCAddress()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if _, err := v.WaitWhole(ctx); err != nil {
+	if _, err := main.View().WaitWhole(ctx); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// run runs something until stop is called, or the test ends.
-func (w *world) run(run func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				w.t.Error(err)
-			}
-		case <-time.After(patience):
-			w.t.Error("a part does not end")
-		}
-	})
-	w.t.Cleanup(stop)
-	return stop
 }
 
 // state records a fact as the newest of its key.
-func (w *world) state(key event.Key, data proto.Message) event.Pos {
+func (w *world) state(data proto.Message) event.Pos {
 	w.t.Helper()
-	newest, _, err := w.log.Newest(context.Background(), key)
-	if err == nil {
-		_, err = w.log.Append(context.Background(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: data}, newest.Pos.Seq)
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return w.tip()
+	return served.State(w.t, w.log, data)
 }
 
 func (w *world) tip() event.Pos {
@@ -136,12 +87,12 @@ func (w *world) tip() event.Pos {
 // place of that.
 func (w *world) route(key string) event.Pos {
 	w.t.Helper()
-	w.state(event.Workload("ForkedWorkload", "shop", "fork"), &factv1.WorkloadObserved{
+	w.state(&factv1.WorkloadObserved{
 		Workload: &factv1.ObjectRef{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Uid: "u"},
 		Created:  timestamppb.New(time.Unix(1, 0)), Ready: true,
 		Baseline: &factv1.ObjectRef{Kind: customer.Kind, Namespace: customer.Namespace, Name: customer.Name},
 	})
-	return w.state(event.RoutingKey(key), &factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{
+	return w.state(&factv1.RoutingDeclared{RoutingKey: key, Members: []*factv1.Member{
 		{Kind: "ForkedWorkload", Namespace: "shop", Name: "fork", Sandbox: "sb"},
 	}})
 }

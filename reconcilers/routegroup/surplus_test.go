@@ -4,41 +4,17 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
-
-// clientOf reaches an API server of its own.
-func clientOf(t *testing.T) client.Client {
-	t.Helper()
-	server, err := apiserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	scheme := runtime.NewScheme()
-	if err := crdv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(server.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
 
 // The cache of a leader that starts may have a group as it was before its key changed,
 // and the RoutingConfig that a former leader has made for the new key.
 func TestAnOldCopyOfAGroupTakesNoKeyAway(t *testing.T) {
-	c := clientOf(t)
+	c := world.New(t).Client
 	w := apply.Writer{Client: c, Live: c}
 	g := &crdv1.SignadotRouteGroup{}
 	g.Name, g.Spec.RoutingKey, g.Spec.SandboxNames = "g", "old", []string{}

@@ -3,14 +3,12 @@ package sandbox_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,9 +26,8 @@ import (
 	"switchyard.dev/reconcilers/routingconfig"
 	"switchyard.dev/reconcilers/routingkey"
 	"switchyard.dev/reconcilers/sandbox"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // then is the time of everything in the golden world.
 var then = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -46,20 +43,7 @@ func TestGoldenPairs(t *testing.T) {
 	for _, path := range inputs {
 		name := strings.TrimSuffix(filepath.Base(path), ".in.yaml")
 		t.Run(name, func(t *testing.T) {
-			got := play(t, readWorld(t, path))
-			golden := strings.TrimSuffix(path, ".in.yaml") + ".out.yaml"
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatalf("%v (write it with -update)", err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			golden.Compare(t, strings.TrimSuffix(path, ".in.yaml")+".out.yaml", string(play(t, readWorld(t, path))))
 		})
 	}
 }

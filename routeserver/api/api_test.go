@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -24,6 +25,9 @@ import (
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/wait"
 )
 
 const patience = 10 * time.Second
@@ -62,9 +66,9 @@ func newRig(t *testing.T, config api.Config, facts ...proto.Message) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.runs(v.Run)
-	r.runs(h.Run)
-	r.runs(func(ctx context.Context) error {
+	background.Run(t, v.Run)
+	background.Run(t, h.Run)
+	background.Run(t, func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, g.Stop)()
 		return g.Serve(listener)
 	})
@@ -83,24 +87,6 @@ func newRig(t *testing.T, config api.Config, facts ...proto.Message) *rig {
 	return r
 }
 
-// runs runs something until the test ends.
-func (r *rig) runs(run func(context.Context) error) {
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx) }()
-	r.t.Cleanup(func() {
-		stop()
-		select {
-		case err := <-ended:
-			if err != nil {
-				r.t.Error(err)
-			}
-		case <-time.After(patience):
-			r.t.Error("a part does not end")
-		}
-	})
-}
-
 func (r *rig) tip() event.Pos {
 	r.t.Helper()
 	tip, err := r.log.Tip(context.Background())
@@ -113,22 +99,7 @@ func (r *rig) tip() event.Pos {
 // state records facts as the newest of their keys.
 func (r *rig) state(data ...proto.Message) {
 	r.t.Helper()
-	for _, d := range data {
-		key := event.Log
-		switch d := d.(type) {
-		case interface{ GetRoutingKey() string }:
-			key = event.RoutingKey(d.GetRoutingKey())
-		case interface{ GetWorkload() *factv1.ObjectRef }:
-			key = event.Workload(d.GetWorkload().GetKind(), d.GetWorkload().GetNamespace(), d.GetWorkload().GetName())
-		}
-		newest, _, err := r.log.Newest(context.Background(), key)
-		if err == nil {
-			_, err = r.log.Append(context.Background(), event.Fact{Key: key, Time: time.Unix(1, 0), Data: d}, newest.Pos.Seq)
-		}
-		if err != nil {
-			r.t.Fatal(err)
-		}
-	}
+	served.State(r.t, r.log, data...)
 }
 
 func within(t *testing.T) context.Context {
@@ -233,11 +204,7 @@ func TestTooManyCallsAreRefusedAndCounted(t *testing.T) {
 // until waits until a metric, of a method if one is named, has a value.
 func (r *rig) until(registry *prometheus.Registry, what, name, method string, want float64) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); value(r.t, registry, name, method) != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("never: %s is %v", what, want)
-		}
-	}
+	wait.Holds(r.t, fmt.Sprintf("%s is %v", what, want), func() bool { return value(r.t, registry, name, method) == want })
 }
 
 func value(t *testing.T, registry *prometheus.Registry, name, method string) float64 {
@@ -371,7 +338,7 @@ func TestAWatchDoesNotWaitForEverToBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.runs(h.Run)
+	background.Run(t, h.Run)
 	old, err := h.At(within(t), r.tip())
 	if err != nil {
 		t.Fatal(err)

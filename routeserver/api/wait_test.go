@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -13,6 +12,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/wait"
 )
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}
@@ -150,11 +150,7 @@ func TestManyWaitsAtOnceAskTheOthersOnce(t *testing.T) {
 	for range waits {
 		go func() { answers <- r.wait(60) }()
 	}
-	for deadline := time.Now().Add(patience); there.count() == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nobody asks")
-		}
-	}
+	wait.Holds(t, "somebody asks", func() bool { return there.count() > 0 })
 	close(there.let)
 	for range waits {
 		if got := <-answers; !got.GetConverged() || got.GetSidecars() != 1 {

@@ -12,6 +12,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tests/golden"
 )
 
 // tampered returns the story's archive with its lines changed; line 0 is event 1.
@@ -49,7 +50,7 @@ func TestAuditNamesTheFirstEventThatIsWrong(t *testing.T) {
 				if got.code != cli.ExitNo || got.err != "" {
 					t.Errorf("exit code %d\n%s", got.code, got.err)
 				}
-				golden(t, "audit-"+name+suffix, got.out)
+				golden.Compare(t, "testdata/audit-"+name+suffix, got.out)
 			}
 			for _, args := range [][]string{{"replay", path}, {"table", "--archive", path}, {"bisect", path, "--", "true"}} {
 				got := client().run(t.Context(), args...)

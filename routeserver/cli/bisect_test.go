@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tests/golden"
 )
 
 // self is this test, as a command that bisect can run; see TestMain.
@@ -44,7 +45,7 @@ func TestBisectFindsTheEventThatBrokeIt(t *testing.T) {
 			if got.code != cli.ExitOK || !strings.Contains(got.err, "version 8: good") || !strings.Contains(got.err, "version 9: bad") {
 				t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 			}
-			golden(t, c.want, got.out)
+			golden.Compare(t, "testdata/"+c.want, got.out)
 		})
 	}
 }
@@ -155,7 +156,7 @@ func TestBisectNamesAllThatCannotBeTold(t *testing.T) {
 	if got.code != cli.ExitNo {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	golden(t, "bisect-untold.txt", got.out)
+	golden.Compare(t, "testdata/bisect-untold.txt", got.out)
 }
 
 func TestBisectOfTheLogThatIsServed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tests/golden"
 )
 
 // A virtual workload keeps its requests at the baseline, where a fork had them before.
@@ -31,7 +32,7 @@ func TestWhatIsKeptIsSaidToBeSo(t *testing.T) {
 			if got.code != 0 || got.err != "" {
 				t.Fatalf("exit code %d\n%s%s", got.code, got.out, got.err)
 			}
-			golden(t, name+".txt", got.out)
+			golden.Compare(t, "testdata/"+name+".txt", got.out)
 		})
 	}
 }
@@ -88,7 +89,7 @@ func TestOutputs(t *testing.T) {
 				if got.code == cli.ExitOK && got.err != "" {
 					t.Errorf("told on standard error: %s", got.err)
 				}
-				golden(t, name+map[string]string{"table": ".txt", "json": ".json", "yaml": ".yaml"}[output], got.out)
+				golden.Compare(t, "testdata/"+name+map[string]string{"table": ".txt", "json": ".json", "yaml": ".yaml"}[output], got.out)
 			}
 		})
 	}

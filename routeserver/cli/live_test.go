@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"switchyard.dev/eventbus/event"
@@ -16,6 +15,8 @@ import (
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/wait"
 )
 
@@ -101,61 +102,27 @@ func free(t *testing.T) string {
 // eventually waits for what has to come.
 var eventually = wait.Holds
 
-// lines is a writer whose text can be looked at while it is written.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *lines) has(s string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.text.String(), s)
-}
-
 func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	log, address := live(t, story()[:3]...)
 	// A second route server on an address that can be taken again.
-	cfg := server.Config{Log: log, GRPCAddress: free(t), RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0"}
-	start := func() (stop func()) {
-		m, err := server.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		done := make(chan error, 1)
-		go func() { done <- m.Run(ctx) }()
-		return sync.OnceFunc(func() {
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	stop := start()
+	cfg := server.Config{Log: log, GRPCAddress: free(t)}
+	_, stop := served.Run(t, cfg)
 	eventually(t, "it answers", func() bool { return client().run(t.Context(), "table", "--server", cfg.GRPCAddress).code == 0 })
-	var out, errs lines
+	var out, errs background.Output
 	p := client()
 	p.cfg.Out, p.cfg.Err = &out, &errs
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() { ended <- cli.Main(ctx, p.cfg, []string{"watch", "--server", cfg.GRPCAddress}) }()
 	eventually(t, "the present is shown", func() bool {
-		return out.has("the whole present:\n+ Deployment shop/customer, key alice: sandbox sb-alice")
+		return out.Says("the whole present:\n+ Deployment shop/customer, key alice: sandbox sb-alice")
 	})
 	stop()
-	eventually(t, "the loss is told", func() bool { return errs.has("the watch was interrupted and goes on") })
+	eventually(t, "the loss is told", func() bool { return errs.Says("the watch was interrupted and goes on") })
 	state(t, log, story()[3:6]...)
-	stop = start()
-	defer stop()
-	eventually(t, "the change is shown", func() bool { return out.has("+ Deployment shop/customer, key bob: sandbox sb-bob") })
-	if out.has("present:\n+ Deployment shop/customer, key alice: sandbox sb-alice (ForkedWorkload shop/fork-alice), port 8080 to fork-alice.shop.svc:8081\n+") {
+	served.Run(t, cfg)
+	eventually(t, "the change is shown", func() bool { return out.Says("+ Deployment shop/customer, key bob: sandbox sb-bob") })
+	if out.Says("present:\n+ Deployment shop/customer, key alice: sandbox sb-alice (ForkedWorkload shop/fork-alice), port 8080 to fork-alice.shop.svc:8081\n+") {
 		t.Error("it began anew instead of going on")
 	}
 	cancel()

@@ -3,14 +3,12 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"switchyard.dev/eventbus"
@@ -20,9 +18,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/conformance/served"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // The story that all tests tell: two sandboxes fork a shop's customer service.
 const (
@@ -156,41 +153,11 @@ func (p *program) run(ctx context.Context, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// golden holds text against a file.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
-
 // serve runs a route server on a log until the test ends, and gives its address.
 func serve(t *testing.T, log eventbus.Reader, cfg server.Config) string {
 	t.Helper()
-	cfg.Log, cfg.GRPCAddress, cfg.RESTAddress, cfg.MetricsAddress = log, "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-	m, err := server.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the route server ended with %v", err)
-		}
-	})
+	cfg.Log = log
+	m, _ := served.Run(t, cfg)
 	return m.GRPCAddress()
 }
 

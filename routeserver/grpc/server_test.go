@@ -26,6 +26,7 @@ import (
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/background"
 )
 
 func TestAColdTableIsUnavailableAndNotEmpty(t *testing.T) {
@@ -233,15 +234,7 @@ func dial(t *testing.T, cfg routesgrpc.Config) (*grpc.ClientConn, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, listener) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Serve ended with %v", err)
-		}
-	})
+	stop := background.Run(t, func(ctx context.Context) error { return server.Serve(ctx, listener) })
 	conn, err := grpc.NewClient("passthrough:"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +243,6 @@ func dial(t *testing.T, cfg routesgrpc.Config) (*grpc.ClientConn, func()) {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
-		stop()
 	})
 	return conn, stop
 }

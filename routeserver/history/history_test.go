@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +15,7 @@ import (
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/history/fold"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/sandboxes"
 )
 
@@ -99,15 +99,7 @@ func remember(t *testing.T, cfg history.Config) *history.History {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- h.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	background.Run(t, h.Run)
 	return h
 }
 

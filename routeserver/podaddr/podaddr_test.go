@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,50 +15,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/podaddr"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
 
-var server *apiserver.Server
+func TestMain(m *testing.M) { world.Main(m) }
 
-func TestMain(m *testing.M) {
-	var err error
-	if server, err = apiserver.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := server.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// world is two namespaces of a test's own, and a Finder that asks the API server.
-type world struct {
-	t      *testing.T
-	client kubernetes.Interface
-	a, b   string
+// cluster is two namespaces of a test's own, and a Finder that asks the API server.
+type cluster struct {
+	*world.World
+	a, b string
 	*podaddr.Finder
 	// searches and reads count what the Finder asks.
 	searches, reads atomic.Int64
 }
 
-func newWorld(t *testing.T, keep time.Duration) *world {
+func newCluster(t *testing.T, keep time.Duration) *cluster {
 	t.Helper()
-	w := &world{t: t, client: kubernetes.NewForConfigOrDie(server.Config)}
-	for _, name := range []*string{&w.a, &w.b} {
-		namespace, err := w.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}, metav1.CreateOptions{})
-		w.must(err)
-		*name = namespace.Name
-	}
-	counted := rest.CopyConfig(server.Config)
+	w := &cluster{World: world.Shared(t)}
+	w.a, w.b = w.NewNamespace("shop"), w.NewNamespace("shop")
+	counted := w.As("")
 	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if r.URL.Path == "/api/v1/pods" {
 				w.searches.Add(1)
 			} else {
@@ -70,68 +49,46 @@ func newWorld(t *testing.T, keep time.Duration) *world {
 	})
 	var err error
 	w.Finder, err = podaddr.New(podaddr.Config{Pods: kubernetes.NewForConfigOrDie(counted).CoreV1(), Keep: keep})
-	w.must(err)
+	w.Must(err)
 	return w
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
 // running has a pod run at addresses.
-func (w *world) running(namespace, name string, addresses ...string) *corev1.Pod {
-	w.t.Helper()
+func (w *cluster) running(namespace, name string, addresses ...string) *corev1.Pod {
+	w.Helper()
 	return w.pod(namespace, name, corev1.PodRunning, false, addresses...)
 }
 
-func (w *world) pod(namespace, name string, phase corev1.PodPhase, hostNetwork bool, addresses ...string) *corev1.Pod {
-	w.t.Helper()
-	p, err := w.client.CoreV1().Pods(namespace).Create(w.t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{HostNetwork: hostNetwork, Containers: []corev1.Container{{Name: "app", Image: "app"}}},
-	}, metav1.CreateOptions{})
-	w.must(err)
-	p.Status.Phase, p.Status.PodIP = phase, addresses[0]
-	p.Status.HostIP, p.Status.HostIPs = "10.0.9.9", []corev1.HostIP{{IP: "10.0.9.9"}}
+func (w *cluster) pod(namespace, name string, phase corev1.PodPhase, hostNetwork bool, addresses ...string) *corev1.Pod {
+	w.Helper()
+	status := corev1.PodStatus{Phase: phase, PodIP: addresses[0], HostIP: "10.0.9.9", HostIPs: []corev1.HostIP{{IP: "10.0.9.9"}}}
 	for _, address := range addresses {
-		p.Status.PodIPs = append(p.Status.PodIPs, corev1.PodIP{IP: address})
+		status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: address})
 	}
-	p, err = w.client.CoreV1().Pods(namespace).UpdateStatus(w.t.Context(), p, metav1.UpdateOptions{})
-	w.must(err)
-	return p
-}
-
-func (w *world) delete(p *corev1.Pod) {
-	w.t.Helper()
-	now := int64(0)
-	w.must(w.client.CoreV1().Pods(p.Namespace).Delete(w.t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	return w.RunPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{HostNetwork: hostNetwork, Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+	}, status)
 }
 
 // is checks in which namespace an address is; an answer that is no namespace is a part of
 // what is said instead.
-func (w *world) is(address, want string) {
-	w.t.Helper()
-	got, err := w.Namespace(w.t.Context(), netip.MustParseAddr(address))
+func (w *cluster) is(address, want string) {
+	w.Helper()
+	got, err := w.Namespace(w.Context(), netip.MustParseAddr(address))
 	if none := (*podaddr.None)(nil); errors.As(err, &none) {
 		if !strings.Contains(none.Error(), want) {
-			w.t.Errorf("of %s it is said: %v; want %s", address, none, want)
+			w.Errorf("of %s it is said: %v; want %s", address, none, want)
 		}
 		return
 	}
 	if err != nil || got != want {
-		w.t.Errorf("%s is in %q (%v), want %q", address, got, err, want)
-	}
-}
-
-func (w *world) must(err error) {
-	w.t.Helper()
-	if err != nil {
-		w.t.Fatal(err)
+		w.Errorf("%s is in %q (%v), want %q", address, got, err, want)
 	}
 }
 
 func TestThePodThatRunsAtAnAddressIsFound(t *testing.T) {
-	w := newWorld(t, 0)
+	w := newCluster(t, 0)
 	w.running(w.a, "one", "10.1.0.1", "fd00:1::1")
 	w.pod(w.b, "begins", corev1.PodPending, false, "10.1.0.2")
 	w.pod(w.a, "ended", corev1.PodSucceeded, false, "10.1.0.3")
@@ -149,7 +106,7 @@ func TestThePodThatRunsAtAnAddressIsFound(t *testing.T) {
 	} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
-			w := &world{t: t, Finder: w.Finder}
+			w := &cluster{World: w.In(t), Finder: w.Finder}
 			w.is(address, want)
 		})
 	}
@@ -158,11 +115,11 @@ func TestThePodThatRunsAtAnAddressIsFound(t *testing.T) {
 // An address goes from a pod of one namespace to one of another.
 func TestAnAddressThatIsUsedAgainIsTheNextPods(t *testing.T) {
 	const keep = 3 * time.Second
-	w := newWorld(t, keep)
+	w := newCluster(t, keep)
 	before := w.running(w.a, "before", "10.2.0.1")
 	found := time.Now()
 	w.is("10.2.0.1", w.a)
-	w.delete(before)
+	w.Remove(before)
 	w.running(w.b, "after", "10.2.0.1")
 	if time.Since(found) < keep { // not on a machine that is very busy
 		w.is("10.2.0.1", w.a)
@@ -174,12 +131,12 @@ func TestAnAddressThatIsUsedAgainIsTheNextPods(t *testing.T) {
 // A pod has the name of the one before it, in the place of which it runs, but not its address.
 func TestAPodIsNotTakenForTheOneThatHadItsName(t *testing.T) {
 	const keep = time.Second
-	w := newWorld(t, keep)
-	w.delete(w.running(w.a, "db-0", "10.3.0.1"))
+	w := newCluster(t, keep)
+	w.Remove(w.running(w.a, "db-0", "10.3.0.1"))
 	w.running(w.a, "db-0", "10.3.0.2")
 	before := w.running(w.b, "db-0", "10.3.0.1")
 	w.is("10.3.0.1", w.b)
-	w.delete(before)
+	w.Remove(before)
 	w.running(w.b, "db-0", "10.3.0.3")
 	time.Sleep(keep)
 	w.is("10.3.0.1", "no running pod")
@@ -188,13 +145,12 @@ func TestAPodIsNotTakenForTheOneThatHadItsName(t *testing.T) {
 // One that is being deleted, and stays for a while, has lost its address to the next.
 func TestThePodThatIsBeingDeletedIsNotTakenForTheNext(t *testing.T) {
 	const keep = time.Second
-	w := newWorld(t, keep)
+	w := newCluster(t, keep)
 	before := w.running(w.a, "lingers", "10.8.0.1")
 	before.Finalizers = []string{"example.com/lingers"}
-	before, err := w.client.CoreV1().Pods(w.a).Update(t.Context(), before, metav1.UpdateOptions{})
-	w.must(err)
+	w.Must(w.Client.Update(t.Context(), before))
 	w.is("10.8.0.1", w.a)
-	w.delete(before)
+	w.Remove(before)
 	w.running(w.b, "after", "10.8.0.1")
 	time.Sleep(keep)
 	w.is("10.8.0.1", "several")
@@ -202,7 +158,7 @@ func TestThePodThatIsBeingDeletedIsNotTakenForTheNext(t *testing.T) {
 
 // Whoever calls from an address that no pod has waits until that is known.
 func TestFewCallsOfOneStrangerWait(t *testing.T) {
-	w := newWorld(t, 0)
+	w := newCluster(t, 0)
 	var all sync.WaitGroup
 	var refused atomic.Int64
 	for range 1000 {
@@ -221,19 +177,18 @@ func TestFewCallsOfOneStrangerWait(t *testing.T) {
 
 func TestAPodThatEndsHasNoAddress(t *testing.T) {
 	const keep = time.Second
-	w := newWorld(t, keep)
+	w := newCluster(t, keep)
 	p := w.running(w.a, "job", "10.4.0.1")
 	w.is("10.4.0.1", w.a)
 	p.Status.Phase = corev1.PodSucceeded
-	_, err := w.client.CoreV1().Pods(w.a).UpdateStatus(t.Context(), p, metav1.UpdateOptions{})
-	w.must(err)
+	w.Must(w.Client.Status().Update(t.Context(), p))
 	time.Sleep(keep)
 	w.is("10.4.0.1", "no running pod")
 }
 
 // The API server is told a pod's address after the pod has begun.
 func TestAPodMayCallBeforeTheAPIServerKnowsItsAddress(t *testing.T) {
-	w := newWorld(t, 0)
+	w := newCluster(t, 0)
 	var all sync.WaitGroup
 	all.Go(func() { w.is("10.5.0.1", w.a) })
 	time.Sleep(100 * time.Millisecond)
@@ -243,7 +198,7 @@ func TestAPodMayCallBeforeTheAPIServerKnowsItsAddress(t *testing.T) {
 
 func TestAPodIsSearchedOnceAndThenReadAgain(t *testing.T) {
 	const keep = 3 * time.Second
-	w := newWorld(t, keep)
+	w := newCluster(t, keep)
 	w.running(w.a, "one", "10.6.0.1")
 	w.is("10.6.0.1", w.a)
 	searches, reads := w.searches.Load(), w.reads.Load()
@@ -262,7 +217,7 @@ func TestAPodIsSearchedOnceAndThenReadAgain(t *testing.T) {
 
 // Whoever has an IPv6 network has more addresses than anybody remembers.
 func TestStrangersAtManyAddressesKeepNoPodOut(t *testing.T) {
-	w := newWorld(t, time.Second)
+	w := newCluster(t, time.Second)
 	w.running(w.a, "known", "10.7.0.1")
 	w.running(w.a, "new", "10.7.0.2")
 	w.is("10.7.0.1", w.a)
@@ -304,7 +259,7 @@ func TestStrangersAtManyAddressesKeepNoPodOut(t *testing.T) {
 }
 
 func TestWhileTheAPIServerIsAwayNothingIsSaid(t *testing.T) {
-	away := rest.CopyConfig(server.Config)
+	away := world.Shared(t).As("")
 	away.Host = "https://127.0.0.1:1"
 	f, err := podaddr.New(podaddr.Config{Pods: kubernetes.NewForConfigOrDie(away).CoreV1()})
 	if err != nil {
@@ -317,8 +272,7 @@ func TestWhileTheAPIServerIsAwayNothingIsSaid(t *testing.T) {
 
 // Whoever may not search pods says so: the chart's role is missing.
 func TestWhatTheRoleLacksIsSaid(t *testing.T) {
-	as := rest.CopyConfig(server.Config)
-	as.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:signadot:routeserver"}
+	as := world.Shared(t).As("system:serviceaccount:signadot:routeserver")
 	f, err := podaddr.New(podaddr.Config{Pods: kubernetes.NewForConfigOrDie(as).CoreV1()})
 	if err != nil {
 		t.Fatal(err)

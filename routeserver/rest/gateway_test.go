@@ -21,6 +21,8 @@ import (
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/rest"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/wait"
 )
 
 const patience = 20 * time.Second
@@ -69,15 +71,7 @@ func serveAPI(t *testing.T, within time.Duration) *served {
 			return server.Serve(ctx, listener)
 		},
 	} {
-		ctx, stop := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- run(ctx) }()
-		t.Cleanup(func() {
-			stop()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+		background.Run(t, run)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -160,11 +154,7 @@ func TestAClientThatTakesNothingIsLetGo(t *testing.T) {
 	if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil { // it has begun
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); s.running("ReadLog") != 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the stream goes on with nobody to read it")
-		}
-	}
+	wait.Holds(t, "a stream that nobody reads ends", func() bool { return s.running("ReadLog") == 0 })
 	if n, _ := io.Copy(io.Discard, conn); n > int64(events*len(long)) {
 		t.Errorf("all was delivered, %d bytes: the test needs more to send", n)
 	}

@@ -19,10 +19,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/event"
@@ -35,7 +33,7 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
 
 // How long a pod is believed to have an address, and how often that of a stream's caller is
@@ -45,37 +43,25 @@ const keepPod, lookAgain = time.Second, 2 * time.Second
 // confined is a cluster and a route server in it that answers about namespaces a and b, to
 // strangers about their own only. Pods have addresses of this machine.
 type confined struct {
-	t      *testing.T
-	client kubernetes.Interface
-	log    *memory.Log
-	main   *server.Main
+	*world.World
+	log  *memory.Log
+	main *server.Main
 }
 
 func newConfined(t *testing.T) confined {
 	t.Helper()
-	s, err := apiserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c := confined{t: t, client: kubernetes.NewForConfigOrDie(s.Config), log: memory.New()}
-	verifier, err := tokens.New(tokens.Config{Reviews: c.client.AuthenticationV1().TokenReviews(), Audience: door.Audience})
-	c.must(err)
-	finder, err := podaddr.New(podaddr.Config{Pods: c.client.CoreV1(), Keep: keepPod})
-	c.must(err)
-	lister, err := services.New(c.client, slog.New(slog.DiscardHandler))
-	c.must(err)
+	c := confined{World: world.New(t), log: memory.New()}
+	verifier, err := tokens.New(tokens.Config{Reviews: c.Kube.AuthenticationV1().TokenReviews(), Audience: door.Audience})
+	c.Must(err)
+	finder, err := podaddr.New(podaddr.Config{Pods: c.Kube.CoreV1(), Keep: keepPod})
+	c.Must(err)
+	lister, err := services.New(c.Kube, slog.New(slog.DiscardHandler))
+	c.Must(err)
 	for _, name := range []string{"a", "b"} {
-		_, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-		c.must(err)
-		_, err = c.client.CoreV1().Services(name).Create(t.Context(), &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-		}, metav1.CreateOptions{})
-		c.must(err)
+		c.Namespaces(name)
+		c.Create(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "cart"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		})
 	}
 	c.main = run(t, server.Config{
 		Log: c.log, Services: lister,
@@ -98,13 +84,6 @@ func newConfined(t *testing.T) confined {
 	return c
 }
 
-func (c confined) must(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-}
-
 // ruleIn returns the facts of a rule of a workload cart in a namespace; its key and its
 // sandbox are called as the namespace is.
 func ruleIn(namespace string) []event.Fact {
@@ -121,30 +100,20 @@ func ruleIn(namespace string) []event.Fact {
 
 // running has a pod run at 127.0.0.n, of which from(n) is a client.
 func (c confined) running(namespace, name string, n int, hostNetwork bool) *corev1.Pod {
-	c.t.Helper()
-	p, err := c.client.CoreV1().Pods(namespace).Create(c.t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       corev1.PodSpec{HostNetwork: hostNetwork, Containers: []corev1.Container{{Name: "app", Image: "app"}}},
-	}, metav1.CreateOptions{})
-	c.must(err)
+	c.Helper()
 	address := fmt.Sprintf("127.0.0.%d", n)
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}}
-	p, err = c.client.CoreV1().Pods(namespace).UpdateStatus(c.t.Context(), p, metav1.UpdateOptions{})
-	c.must(err)
-	return p
+	return c.RunPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       corev1.PodSpec{HostNetwork: hostNetwork, Containers: []corev1.Container{{Name: "app", Image: "app"}}},
+	}, corev1.PodStatus{Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}})
 }
 
 // token returns a token of an account of namespace a for an audience.
 func (c confined) token(audience string) string {
-	c.t.Helper()
-	accounts := c.client.CoreV1().ServiceAccounts("a")
-	account, err := accounts.Create(c.t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{GenerateName: "ci-"}}, metav1.CreateOptions{})
-	c.must(err)
-	made, err := accounts.CreateToken(c.t.Context(), account.Name, &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}},
-	}, metav1.CreateOptions{})
-	c.must(err)
-	return made.Status.Token
+	c.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "a", GenerateName: "ci-"}}
+	c.Create(account)
+	return c.Token("a", account.Name, audience, nil)
 }
 
 // caller calls from 127.0.0.n, with a token unless that is "". It says of each request over
@@ -157,9 +126,9 @@ type caller struct {
 
 // ask returns what is answered over HTTP: the body, or the code and what is said.
 func (c caller) ask(path string) (body, refused string, header http.Header) {
-	c.t.Helper()
-	r, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, "http://"+c.main.RESTAddress()+path, nil)
-	c.must(err)
+	c.Helper()
+	r, err := http.NewRequestWithContext(c.Context(), http.MethodGet, "http://"+c.main.RESTAddress()+path, nil)
+	c.Must(err)
 	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "X-Envoy-External-Address", "True-Client-Ip"} {
 		r.Header.Set(name, "127.0.0.12")
 	}
@@ -167,10 +136,10 @@ func (c caller) ask(path string) (body, refused string, header http.Header) {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	answer, err := from(c.n).Do(r)
-	c.must(err)
+	c.Must(err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	c.must(err)
+	c.Must(err)
 	if answer.StatusCode != http.StatusOK {
 		return "", fmt.Sprint(answer.StatusCode, " ", string(text)), answer.Header
 	}
@@ -188,7 +157,7 @@ func (c caller) rules(query string) string {
 			Baseline struct{ Namespace string }
 		}
 	}
-	c.must(json.Unmarshal([]byte(body), &list))
+	c.Must(json.Unmarshal([]byte(body), &list))
 	var of []string
 	for _, r := range list.RoutingRules {
 		of = append(of, r.Baseline.Namespace)
@@ -207,19 +176,19 @@ func said(of []string, err error) string {
 
 // dial returns a client of gRPC, which shows the token.
 func (c caller) dial() *grpc.ClientConn {
-	c.t.Helper()
+	c.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(c.n))}}
 	conn, err := grpc.NewClient("passthrough:"+c.main.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", to) }))
-	c.must(err)
-	c.t.Cleanup(func() { _ = conn.Close() })
+	c.Must(err)
+	c.Cleanup(func() { _ = conn.Close() })
 	return conn
 }
 
 // context has what the caller shows over gRPC. It ends after a minute.
 func (c caller) context() context.Context {
-	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
-	c.t.Cleanup(cancel)
+	ctx, cancel := context.WithTimeout(c.Context(), time.Minute)
+	c.Cleanup(cancel)
 	ctx = metadata.AppendToOutgoingContext(ctx, "x-forwarded-for", "127.0.0.12")
 	if c.token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.token)
@@ -250,7 +219,7 @@ func (c caller) services() string {
 // watch watches, and returns the namespaces of what there is at first.
 func (c caller) watch(f *routesv1.WorkloadRoutingRulesRequest) (grpc.ServerStreamingClient[routesv1.WorkloadRoutingRuleOp], string) {
 	stream, err := routesv1.NewRoutesClient(c.dial()).WatchWorkloadRoutingRules(c.context(), f)
-	c.must(err)
+	c.Must(err)
 	var of []string
 	for {
 		op, err := stream.Recv()
@@ -274,7 +243,7 @@ func TestStrangersAreConfinedToTheirNamespace(t *testing.T) {
 	c := newConfined(t)
 	for _, part := range []struct {
 		name string
-		test func(confined)
+		test func(confined, *testing.T)
 	}{
 		{"who is answered what", confined.answers},
 		{"a narrowed answer says so", confined.saysSo},
@@ -282,18 +251,18 @@ func TestStrangersAreConfinedToTheirNamespace(t *testing.T) {
 		{"a watch is told of its namespace", confined.watches},
 	} {
 		t.Run(part.name, func(t *testing.T) {
-			part.test(c.of(t))
+			part.test(c.of(t), t)
 		})
 	}
 }
 
 // of returns the same world to another test.
 func (c confined) of(t *testing.T) confined {
-	c.t = t
+	c.World = c.In(t)
 	return c
 }
 
-func (c confined) answers() {
+func (c confined) answers(t *testing.T) {
 	c.running("a", "cart", 11, false)
 	c.running("b", "cart", 12, false)
 	c.running("b", "agent", 13, true)
@@ -314,7 +283,7 @@ func (c confined) answers() {
 		"a token that has run out":   {caller{c, 11, expired}, "not valid here", "not valid here", "not valid here", "not valid here"},
 		"a token of somebody's mesh": {caller{c, 11, c.token("istio")}, "a", other, "", whole},
 	} {
-		c.t.Run(name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tt.confined = c.of(t)
 			_, watched := tt.watch(nil)
@@ -345,73 +314,72 @@ func (c confined) answers() {
 }
 
 // Whoever gets a narrowed answer can see it, and has it anew once he shows a token.
-func (c confined) saysSo() {
+func (c confined) saysSo(t *testing.T) {
 	c.running("a", "tells", 21, false)
 	good := c.token(door.Audience)
 	_, _, narrowed := caller{c, 21, ""}.ask("/api/v1/workloads/routing-rules")
 	_, _, all := caller{c, 21, good}.ask("/api/v1/workloads/routing-rules")
 	if narrowed.Get(door.NamespaceHeader) != "a" || all.Get(door.NamespaceHeader) != "" {
-		c.t.Errorf("narrowed to %q, and to %q with a token", narrowed.Get(door.NamespaceHeader), all.Get(door.NamespaceHeader))
+		t.Errorf("narrowed to %q, and to %q with a token", narrowed.Get(door.NamespaceHeader), all.Get(door.NamespaceHeader))
 	}
 	if narrowed.Get("ETag") == "" || narrowed.Get("ETag") == all.Get("ETag") {
-		c.t.Errorf("other answers have the same ETag %s", all.Get("ETag"))
+		t.Errorf("other answers have the same ETag %s", all.Get("ETag"))
 	}
 	var header metadata.MD
 	call := caller{c, 21, ""}
 	if _, err := routesv1.NewRoutesClient(call.dial()).GetWorkloadRoutingRules(call.context(), nil, grpc.Header(&header)); err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if got := header.Get(door.NamespaceHeader); !slices.Equal(got, []string{"a"}) {
-		c.t.Errorf("gRPC: narrowed to %q", got)
+		t.Errorf("gRPC: narrowed to %q", got)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if _, refused, _ := (caller{c, 14, ""}).ask(path); refused != "" {
-			c.t.Errorf("a probe of %s: %s", path, refused)
+			t.Errorf("a probe of %s: %s", path, refused)
 		}
 	}
 }
 
 // A watch tells what changes in its namespace, and nothing of what changes elsewhere.
-func (c confined) watches() {
+func (c confined) watches(t *testing.T) {
 	c.running("a", "watches", 31, false)
 	stream, first := caller{c, 31, ""}.watch(nil)
 	if first != "a" {
-		c.t.Fatalf("it begins with %q", first)
+		t.Fatalf("it begins with %q", first)
 	}
 	for _, namespace := range []string{"b", "a"} {
-		declared, _, err := c.log.Newest(c.t.Context(), event.RoutingKey(namespace))
-		c.must(err)
-		_, err = c.log.Append(c.t.Context(), fact(event.RoutingKey(namespace), &factv1.RoutingWithdrawn{RoutingKey: namespace}), declared.Pos.Seq)
-		c.must(err)
+		declared, _, err := c.log.Newest(t.Context(), event.RoutingKey(namespace))
+		c.Must(err)
+		_, err = c.log.Append(t.Context(), fact(event.RoutingKey(namespace), &factv1.RoutingWithdrawn{RoutingKey: namespace}), declared.Pos.Seq)
+		c.Must(err)
 	}
 	op, err := stream.Recv()
 	if err != nil || op.GetOp() != routesv1.WatchOp_REMOVE || op.GetRoute().GetRoutingKey() != "a" {
-		c.t.Errorf("it is told %v, %v", op, err)
+		t.Errorf("it is told %v, %v", op, err)
 	}
 }
 
 // A pod of a goes, and one of b gets its address.
-func (c confined) moves() {
+func (c confined) moves(t *testing.T) {
 	before := c.running("a", "before", 41, false)
 	call := caller{c, 41, ""}
 	stream, first := call.watch(nil)
 	if first != "a" || call.rules("") != "a" {
-		c.t.Fatalf("before: %q", first)
+		t.Fatalf("before: %q", first)
 	}
-	now := int64(0)
-	c.must(c.client.CoreV1().Pods("a").Delete(c.t.Context(), before.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	c.Remove(before)
 	c.running("b", "after", 41, false)
 	moved := time.Now()
-	eventually(c.t, "the next pod is answered about its own namespace", func() bool { return call.rules("") == "b" })
+	eventually(t, "the next pod is answered about its own namespace", func() bool { return call.rules("") == "b" })
 	if took := time.Since(moved); took > 10*keepPod {
-		c.t.Errorf("for %s the next pod was taken for the one before", took)
+		t.Errorf("for %s the next pod was taken for the one before", took)
 	}
 	// What was begun for the pod before ends.
 	_, err := stream.Recv()
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "another namespace") {
-		c.t.Errorf("the watch ends with %v", err)
+		t.Errorf("the watch ends with %v", err)
 	}
 	if _, again := call.watch(nil); again != "b" {
-		c.t.Errorf("begun again it says %q", again)
+		t.Errorf("begun again it says %q", again)
 	}
 }

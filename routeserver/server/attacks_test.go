@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -23,10 +22,11 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/wait"
 )
 
-// world is a bus behind a port, its leader, and a route server that follows it.
-type world struct {
+// site is a bus behind a port, its leader, and a route server that follows it.
+type site struct {
 	t    *testing.T
 	bus  *embedded.Server
 	dir  string
@@ -34,10 +34,10 @@ type world struct {
 	main *server.Main
 }
 
-// newWorld makes a world; change has the last word on the route server.
-func newWorld(t *testing.T, change func(*server.Config)) *world {
+// newWorld makes a site; change has the last word on the route server.
+func newSite(t *testing.T, change func(*server.Config)) *site {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir()}
+	w := &site{t: t, dir: t.TempDir()}
 	var err error
 	w.bus, err = embedded.Start(embedded.Config{
 		StoreDir: filepath.Join(w.dir, "store"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
@@ -68,7 +68,7 @@ func newWorld(t *testing.T, change func(*server.Config)) *world {
 }
 
 // token returns a file with a token.
-func (w *world) token(token string) string {
+func (w *site) token(token string) string {
 	w.t.Helper()
 	file := filepath.Join(w.dir, token)
 	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
@@ -78,7 +78,7 @@ func (w *world) token(token string) string {
 }
 
 // reach returns the log as a client of the bus sees it.
-func (w *world) reach(token string, role connect.Role) (*jetstream.Log, *nats.Conn) {
+func (w *site) reach(token string, role connect.Role) (*jetstream.Log, *nats.Conn) {
 	w.t.Helper()
 	log, conn, err := connect.Open(connect.Config{
 		URL: "nats://" + w.bus.Addr().String(), Role: role, Name: token, TokenFile: w.token(token), Logger: slog.New(slog.DiscardHandler),
@@ -91,7 +91,7 @@ func (w *world) reach(token string, role connect.Role) (*jetstream.Log, *nats.Co
 }
 
 // consumers returns how many the stream has.
-func (w *world) consumers() int {
+func (w *site) consumers() int {
 	w.t.Helper()
 	conn, err := w.bus.Conn(w.t.Context())
 	if err != nil {
@@ -105,16 +105,8 @@ func (w *world) consumers() int {
 	return n
 }
 
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Errorf("not within two minutes: %s", what)
-			return
-		}
-	}
-}
+// eventually waits for what has to come.
+var eventually = wait.Holds
 
 // from returns a client with a connection to each request, from one address of this
 // machine: 127.0.0.n.
@@ -127,7 +119,7 @@ func from(n int) *http.Client {
 // log and go on reading.
 func TestReadersOfTheLogKeepNobodyOut(t *testing.T) {
 	const strangers = 1100
-	w := newWorld(t, nil)
+	w := newSite(t, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	answers := answers{}
 	var all sync.WaitGroup
@@ -218,7 +210,7 @@ func readLog(ctx context.Context, client *http.Client, url string, told *answers
 
 // leads fails the test unless another leader can begin, and what it states gets to
 // those who are routed.
-func leads(t *testing.T, w *world) {
+func leads(t *testing.T, w *site) {
 	t.Helper()
 	leader, _ := w.reach("write", connect.Writer)
 	if _, err := leader.Begin(t.Context(), event.Mark{}); err != nil {

@@ -30,6 +30,7 @@ import (
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/conformance/served"
 )
 
 func TestOneFactReachesEveryPort(t *testing.T) {
@@ -215,24 +216,7 @@ func local(cfg server.Config) server.Config {
 
 func run(t *testing.T, cfg server.Config) *server.Main {
 	t.Helper()
-	m, err := server.New(local(cfg))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run ended with %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			t.Error("Run does not end with its context")
-		}
-	})
+	m, _ := served.Run(t, local(cfg))
 	return m
 }
 

@@ -18,6 +18,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/peers"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/background"
 )
 
 func TestARouteServerWithABadCertificateDoesNotStart(t *testing.T) {
@@ -73,17 +74,14 @@ func TestTheRoutesAPIIsServedOverTLSAndPlain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- main.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
+	background.Run(t, main.Run)
 
 	plain, err := grpc.NewClient("passthrough:///"+main.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer plain.Close()
-	if _, err := routingv1.NewRoutingClient(plain).Sidecars(ctx, &routingv1.SidecarsRequest{}); err != nil {
+	if _, err := routingv1.NewRoutingClient(plain).Sidecars(t.Context(), &routingv1.SidecarsRequest{}); err != nil {
 		t.Errorf("a published client: %v", err)
 	}
 	for what, c := range map[string]struct {
@@ -101,7 +99,7 @@ func TestTheRoutesAPIIsServedOverTLSAndPlain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, silent := p.Sidecars(ctx, nil); len(silent) != c.silent {
+		if _, silent := p.Sidecars(t.Context(), nil); len(silent) != c.silent {
 			t.Errorf("%s finds %q silent", what, silent)
 		}
 		if err := p.Close(); err != nil {

@@ -21,7 +21,7 @@ import (
 // Another leader begins, and what it states is acknowledged to the manager.
 func TestAllAttacksAtOnce(t *testing.T) {
 	const addresses, reading, waiting, taking = 20, 600, 160, 400
-	w := newWorld(t, knowsTheManager)
+	w := newSite(t, knowsTheManager)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -75,7 +75,7 @@ func knowsTheManager(c *server.Config) {
 // Those who wait must not keep others from it: not the manager, without which no sandbox
 // becomes Ready, nor other people.
 func TestWaitersKeepNobodyOut(t *testing.T) {
-	w := newWorld(t, knowsTheManager)
+	w := newSite(t, knowsTheManager)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -1,20 +1,15 @@
 package table
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 // A sandbox key, a route group that matches two sandboxes of which both fork
 // customer, a workload without a Service, one whose Services have several ways
@@ -38,7 +33,7 @@ func TestGoldenTable(t *testing.T) {
 		rec("e", 4, younger), rec("e", 5, driver), rec("e", 6, route),
 		rec("e", 7, &factv1.Complete{}),
 	)
-	compareGolden(t, "hotrod.golden", describe(table))
+	golden.Compare(t, "testdata/hotrod.golden", describe(table))
 }
 
 func describe(t Table) string {
@@ -58,24 +53,4 @@ func describe(t Table) string {
 		fmt.Fprintf(&b, "\nkey %s, %s/%s: %s lost to %s\n", c.RoutingKey, c.Baseline.Namespace, c.Baseline.Name, c.Loser.Name, c.Holder.Name)
 	}
 	return b.String()
-}
-
-func compareGolden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it anew):\n%s", path, diff)
-	}
 }

@@ -20,6 +20,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/wait"
 )
 
@@ -29,7 +31,7 @@ func TestATableIsShownOnceItIsWhole(t *testing.T) {
 	if got, _ := v.Current(); got.Whole() {
 		t.Fatal("whole without a log")
 	}
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"))
 	holdsFor(t, 20, "no table before the log is complete", func() bool { now, _ := v.Current(); return !now.Whole() && now.Len() == 0 })
 	state(t, log, &factv1.Complete{})
@@ -71,7 +73,7 @@ func TestALogThatWasRewoundAndWrittenAgainIsFoldedAnew(t *testing.T) {
 
 func TestReadersAreWokenByChangesOfRulesOnly(t *testing.T) {
 	log := memory.New()
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
 	v := run(t, log)
 	before := whole(t, v)
@@ -97,7 +99,7 @@ func TestReadersAreWokenByChangesOfRulesOnly(t *testing.T) {
 
 func TestTheOldTableStaysUntilTheNewEpochIsWhole(t *testing.T) {
 	log := memory.New()
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
 	v := run(t, log)
 	whole(t, v)
@@ -115,7 +117,7 @@ func TestTheOldTableStaysUntilTheNewEpochIsWhole(t *testing.T) {
 
 func TestANewEpochThatSaysTheSameWakesNobody(t *testing.T) {
 	log := memory.New()
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
 	v := run(t, log)
 	whole(t, v)
@@ -161,7 +163,7 @@ func TestALogThatWasCutShortIsFoldedAnew(t *testing.T) {
 
 func TestAReaderThatSleptSeesTheNewestTableOnly(t *testing.T) {
 	log := memory.New()
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, observe("w1"), &factv1.Complete{})
 	v := run(t, log)
 	before := whole(t, v)
@@ -210,7 +212,7 @@ func TestABadConfigIsRefused(t *testing.T) {
 func TestMetricsSayWhatIsServed(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	log := memory.New()
-	begin(t, log)
+	served.Begin(t, log)
 	state(t, log, declare("k1", "w1"), observe("w1"), &factv1.Complete{})
 	v, err := view.New(view.Config{Log: log, Metrics: registry, Retry: projection.Retry{Min: time.Millisecond}})
 	if err != nil {
@@ -261,20 +263,7 @@ func run(t *testing.T, log eventbus.Reader) *view.View {
 }
 
 func start(t *testing.T, v *view.View) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- v.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("Run ended with %v", err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Error("Run does not end with its context")
-		}
-	})
+	background.Run(t, v.Run)
 }
 
 func whole(t *testing.T, v *view.View) table.Table {
@@ -287,9 +276,6 @@ func whole(t *testing.T, v *view.View) table.Table {
 	}
 	return got
 }
-
-// eventually waits for what has to come.
-var eventually = wait.Holds
 
 // holdsFor looks again and again for something that must not happen.
 func holdsFor(t *testing.T, milliseconds int, what string, holds func() bool) {
@@ -310,37 +296,8 @@ func keys(t table.Table) []string {
 	return out
 }
 
-func begin(t *testing.T, log eventbus.Log) {
-	t.Helper()
-	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func state(t *testing.T, log eventbus.Log, data ...proto.Message) {
-	t.Helper()
-	for _, d := range data {
-		fact := event.Fact{Key: keyOf(d), Time: time.Unix(1, 0), Data: d}
-		newest, _, err := log.Newest(t.Context(), fact.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := log.Append(t.Context(), fact, newest.Pos.Seq); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func keyOf(d proto.Message) event.Key {
-	switch d := d.(type) {
-	case *factv1.RoutingDeclared:
-		return event.RoutingKey(d.GetRoutingKey())
-	case *factv1.WorkloadObserved:
-		return event.Workload(d.GetWorkload().GetKind(), d.GetWorkload().GetNamespace(), d.GetWorkload().GetName())
-	default:
-		return event.Log
-	}
-}
+// What tests state, and how they wait for what follows.
+var state, keyOf, eventually = served.State, served.KeyOf, wait.Holds
 
 func at(epoch string, seq uint64, data proto.Message) event.Recorded {
 	return event.Recorded{Pos: event.Pos{Epoch: epoch, Seq: seq}, Fact: event.Fact{Key: keyOf(data), Data: data}}

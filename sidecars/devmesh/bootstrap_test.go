@@ -3,7 +3,6 @@ package devmesh_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,16 +11,14 @@ import (
 	"testing"
 
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/golden"
 	"switchyard.dev/tools/envoy"
 )
-
-var update = flag.Bool("update", false, "write the golden file anew")
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
@@ -92,7 +89,7 @@ func TestTheFiltersOfAnEdgeAreThoseThatWereReviewed(t *testing.T) {
 	}
 }
 
-func compareWithGolden(t *testing.T, golden string, what proto.Message) {
+func compareWithGolden(t *testing.T, file string, what proto.Message) {
 	t.Helper()
 	loose, err := protojson.Marshal(what)
 	if err != nil {
@@ -103,18 +100,7 @@ func compareWithGolden(t *testing.T, golden string, what proto.Message) {
 		t.Fatal(err)
 	}
 	text.WriteByte('\n')
-	if *update {
-		if err := os.WriteFile(golden, text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("go test -update writes it anew (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, file, text.String())
 }
 
 func TestConfigurationThatCannotWorkIsRefusedWithTheReason(t *testing.T) {

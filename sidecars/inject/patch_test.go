@@ -2,8 +2,6 @@ package inject
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,9 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func apply(t interface{ Fatal(...any) }, raw []byte, operations []Operation) []byte {
 	if len(operations) == 0 {
@@ -71,19 +68,7 @@ func TestGoldenPods(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := filepath.Join("testdata", name+".yaml")
-			if *update {
-				if err := os.WriteFile(golden, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), string(got)); diff != "" {
-				t.Errorf("(-golden +got; -update writes it anew)\n%s", diff)
-			}
+			golden.Compare(t, filepath.Join("testdata", name+".yaml"), string(got))
 		})
 	}
 }

@@ -16,77 +16,40 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
-	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
 )
-
-// patience is how long the API server may take to come up on a busy machine.
-const patience = 2 * time.Minute
 
 const registrationName = "signadot-mutating-webhook-configuration"
 
 // cluster is a real API server with etcd, of the test's own.
-type cluster struct {
-	t      *testing.T
-	rest   *rest.Config
-	client client.Client
-}
+type cluster struct{ *world.World }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	ctrllog.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries(),
-		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
 	// As in any cluster, pods get the token of their service account.
-	env.ControlPlane.GetAPIServer().Configure().Disable("disable-admission-plugins")
-	cfg, err := env.Start()
-	if err != nil {
-		t.Fatal("start an API server (go run -C tools/cluster . build --only apiserver makes the programs):", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	c, err := newClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &cluster{t: t, rest: cfg, client: c}
-	for _, ns := range []struct {
-		name   string
-		labels map[string]string
-	}{{"signadot", nil}, {"shop", nil}, {"meshed", map[string]string{inject.AnnotationInject: "true"}}} {
-		k.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.name, Labels: ns.labels}})
-		k.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: ns.name}})
+	k := &cluster{world.Bare(t, "disable-admission-plugins=")}
+	k.Namespaces("signadot", "shop")
+	k.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "meshed", Labels: map[string]string{inject.AnnotationInject: "true"}}})
+	for _, ns := range []string{"signadot", "shop", "meshed"} {
+		k.Accounts(ns, "default")
 	}
 	return k
-}
-
-func (k *cluster) create(o client.Object) {
-	k.t.Helper()
-	if err := k.client.Create(k.t.Context(), o); err != nil {
-		k.t.Fatal(err)
-	}
 }
 
 // register creates the webhook configuration, as the chart does, but for an
 // address in place of a Service, which this cluster has no network for.
 func (k *cluster) register(address string) {
-	k.t.Helper()
+	k.Helper()
 	hook := func(name, path string) admissionregistrationv1.MutatingWebhook {
 		return admissionregistrationv1.MutatingWebhook{
 			Name:                    name,
@@ -105,17 +68,17 @@ func (k *cluster) register(address string) {
 	byPod := hook("sidecar-injector.signadot.com", PathPods)
 	byNamespace := hook("namespace-sidecar-injector.signadot.com", PathNamespacePods)
 	byNamespace.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{inject.AnnotationInject: "true"}}
-	k.create(&admissionregistrationv1.MutatingWebhookConfiguration{
+	k.Create(&admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: registrationName},
 		Webhooks:   []admissionregistrationv1.MutatingWebhook{byPod, byNamespace},
 	})
 }
 
 func (k *cluster) bundle() []*x509.Certificate {
-	k.t.Helper()
+	k.Helper()
 	var found admissionregistrationv1.MutatingWebhookConfiguration
-	if err := k.client.Get(k.t.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
-		k.t.Fatal(err)
+	if err := k.Client.Get(k.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
+		k.Fatal(err)
 	}
 	var all []*x509.Certificate
 	for rest := found.Webhooks[0].ClientConfig.CABundle; ; {
@@ -124,72 +87,56 @@ func (k *cluster) bundle() []*x509.Certificate {
 			return all
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			k.t.Fatal(err)
-		}
+		k.Must(err)
 		all = append(all, cert)
 	}
 }
 
 // pod creates one in a namespace and reports whether it came with a sidecar.
 func (k *cluster) pod(namespace, name string, annotations map[string]string) (*corev1.Pod, bool) {
-	k.t.Helper()
+	k.Helper()
 	pod := customer(name, annotations)
 	pod.Namespace = namespace
-	k.create(pod)
+	k.Create(pod)
 	return pod, slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == devmesh.ContainerName })
 }
 
 // eventuallyInjected creates pods until one comes with a sidecar: the API
 // server takes a moment to see a new configuration.
 func (k *cluster) eventuallyInjected(prefix string) *corev1.Pod {
-	k.t.Helper()
+	k.Helper()
 	for i, deadline := 0, time.Now().Add(30*time.Second); time.Now().Before(deadline); i++ {
 		if pod, injected := k.pod("shop", fmt.Sprintf("%s-%d", prefix, i), asks()); injected {
 			return pod
 		}
 		<-time.After(100 * time.Millisecond)
 	}
-	k.t.Fatal("no pod came with a sidecar for 30 s")
+	k.Fatal("no pod came with a sidecar for 30 s")
 	return nil
 }
 
-func (k *cluster) eventually(what string, holds func() error) {
-	k.t.Helper()
-	wait.Eventually(k.t, 30*time.Second, what, holds)
-}
-
 func (k *cluster) injector(address string) *Injector {
-	k.t.Helper()
+	k.Helper()
 	into := testInject()
 	into.TLS = true
 	injector, err := New(Config{
-		REST:    k.rest,
+		REST:    k.As(""),
 		Inject:  into,
 		Address: address,
 		Certs: certs.Config{Every: 50 * time.Millisecond, Roots: trust.NewRoots("the keeper's"),
 			Policy: certs.Policy{Hosts: []string{"127.0.0.1", "localhost"}}},
 		Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		k.t.Fatal(err)
-	}
+	k.Must(err)
 	return injector
 }
 
 // start runs an Injector; stop ends it and reports what it returned.
 func (k *cluster) start(i *Injector) (stop func()) {
-	k.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- i.Start(ctx) }()
-	k.eventually("the webhook is ready", func() error { return i.Ready(nil) })
-	return sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			k.t.Error(err)
-		}
-	})
+	k.Helper()
+	stop = background.Run(k, i.Start)
+	k.Eventually("the webhook is ready", func() error { return i.Ready(nil) })
+	return stop
 }
 
 // flaky is a client of an API server that cannot be reached now and then.
@@ -211,7 +158,7 @@ func (f *flaky) Get(ctx context.Context, key client.ObjectKey, o client.Object, 
 // made meanwhile come without a sidecar.
 func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T) {
 	k := newCluster(t)
-	api := &flaky{Client: k.client}
+	api := &flaky{Client: k.Client}
 	api.away.Store(true)
 	keeper, err := certs.NewKeeper(certs.Config{
 		Client: api, Every: 10 * time.Millisecond, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}},
@@ -219,18 +166,10 @@ func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- keeper.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	background.Run(t, keeper.Run)
 	looks := func() {
 		from := api.failed.Load()
-		k.eventually("it has looked in vain", func() error {
+		k.Eventually("it has looked in vain", func() error {
 			if api.failed.Load() < from+2 {
 				return errors.New("not yet")
 			}
@@ -242,7 +181,7 @@ func TestACertificateThatIsServedStaysReadyWhileTheAPIServerIsAway(t *testing.T)
 		t.Error("it is ready without ever having had a certificate")
 	}
 	api.away.Store(false)
-	k.eventually("the certificate is served", keeper.Ready)
+	k.Eventually("the certificate is served", keeper.Ready)
 	api.away.Store(true)
 	looks()
 	if err := keeper.Ready(); err != nil {
@@ -285,7 +224,7 @@ func TestPodsOfARealCluster(t *testing.T) {
 
 	expectNoHTTP2(t, address)
 	k.forgetBundle()
-	k.eventually("the bundle is published again", func() error {
+	k.Eventually("the bundle is published again", func() error {
 		if len(k.bundle()) != 1 {
 			return errors.New("no bundle")
 		}
@@ -372,16 +311,16 @@ func expectNoHTTP2(t *testing.T, address string) {
 
 // forgetBundle empties the caBundles, as a helm upgrade may.
 func (k *cluster) forgetBundle() {
-	k.t.Helper()
-	k.eventually("the bundle is emptied", func() error {
+	k.Helper()
+	k.Eventually("the bundle is emptied", func() error {
 		var found admissionregistrationv1.MutatingWebhookConfiguration
-		if err := k.client.Get(k.t.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
+		if err := k.Client.Get(k.Context(), client.ObjectKey{Name: registrationName}, &found); err != nil {
 			return err
 		}
 		for i := range found.Webhooks {
 			found.Webhooks[i].ClientConfig.CABundle = nil
 		}
-		return k.client.Update(k.t.Context(), &found)
+		return k.Client.Update(k.Context(), &found)
 	})
 }
 
@@ -389,7 +328,7 @@ func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
 	k := newCluster(t)
 	clock := &clock{ahead: -15*24*time.Hour - time.Hour}
 	injector, err := New(Config{
-		REST: k.rest, Inject: testInject(), Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
+		REST: k.As(""), Inject: testInject(), Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
 		Certs: certs.Config{Every: 20 * time.Millisecond, Now: clock.Now,
 			Policy: certs.Policy{Settle: time.Minute, Hosts: []string{"127.0.0.1"}}},
 	})
@@ -398,11 +337,11 @@ func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
 	}
 	defer k.start(injector)()
 	k.register(injector.Addr())
-	k.eventually("the first authority is published", k.holds(1))
+	k.Eventually("the first authority is published", k.holds(1))
 	first := k.bundle()[0]
 
 	clock.set(0) // half of its life is over
-	k.eventually("the next is announced beside it", k.holds(2))
+	k.Eventually("the next is announced beside it", k.holds(2))
 	k.eventuallyInjected("announced")
 	signer := func() *x509.Certificate {
 		cert, err := injector.keeper.Certificate(nil)
@@ -421,7 +360,7 @@ func TestAnAuthorityChangesUnderARealCluster(t *testing.T) {
 		t.Error("the next authority signs as soon as it is announced")
 	}
 	clock.set(2 * time.Minute) // it has been published for long enough
-	k.eventually("the next signs", func() error {
+	k.Eventually("the next signs", func() error {
 		if signer().Equal(first) {
 			return errors.New("the first still does")
 		}
@@ -449,7 +388,7 @@ func TestReplicasAgreeOnOneAuthority(t *testing.T) {
 	k.register("127.0.0.1:1")
 	var keepers []*certs.Keeper
 	for range 5 {
-		keeper, err := certs.NewKeeper(certs.Config{Client: k.client, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}})
+		keeper, err := certs.NewKeeper(certs.Config{Client: k.Client, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -32,24 +32,22 @@ func (p *picky) Update(ctx context.Context, o client.Object, options ...client.U
 func TestOneSecretThatCannotBeWrittenKeepsNobodyElseWaiting(t *testing.T) {
 	k := newCluster(t)
 	names := []string{"routeserver-tls", "eventbus-tls"}
-	config := certs.Config{Client: &picky{k.client, names[0]}, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
+	config := certs.Config{Client: &picky{k.Client, names[0]}, Policy: certs.Policy{Hosts: []string{"127.0.0.1"}}}
 	for _, name := range names {
 		config.Programs = append(config.Programs, certs.Program{Secret: name, Hosts: []string{name}})
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "signadot", Name: name}}
-		if err := k.client.Create(t.Context(), secret); err != nil {
-			t.Fatal(err)
-		}
+		k.Create(secret)
 	}
 	keeper, err := certs.NewKeeper(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.eventually("the webhook is ready, and the other program has its certificate", func() error {
+	k.Eventually("the webhook is ready, and the other program has its certificate", func() error {
 		if keeper.Ensure(t.Context()) == nil {
 			t.Error("nothing is said of the Secret that cannot be written")
 		}
 		var other corev1.Secret
-		err := k.client.Get(t.Context(), client.ObjectKey{Namespace: "signadot", Name: names[1]}, &other)
+		err := k.Client.Get(t.Context(), client.ObjectKey{Namespace: "signadot", Name: names[1]}, &other)
 		if err == nil && len(other.Data[trust.CertFile]) == 0 {
 			err = fmt.Errorf("Secret %s has no certificate", names[1])
 		}

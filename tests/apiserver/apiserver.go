@@ -3,6 +3,7 @@
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,10 +12,16 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/conformance/crd"
 	"switchyard.dev/tools/cache"
 )
@@ -25,7 +32,11 @@ const patience = 2 * time.Minute
 // Server is a running API server.
 type Server struct {
 	// Config reaches it as an administrator, without limits on requests.
-	Config      *rest.Config
+	Config *rest.Config
+	// Kubeconfig is the same as a file, for kubectl and other programs.
+	Kubeconfig string
+	// Keys is the folder with its keys and certificates.
+	Keys        string
 	environment *envtest.Environment
 
 	// arguments start the API server again after it was killed, again is the one that
@@ -42,20 +53,80 @@ func Start(flags ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(), CRDs: crds,
-		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
+	s, err := Bare(flags...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := envtest.InstallCRDs(s.Config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: patience}); err != nil {
+		return nil, errors.Join(fmt.Errorf("install our definitions: %w", err), s.Stop())
+	}
+	return s, nil
+}
+
+// Bare starts an API server without our CRDs.
+func Bare(flags ...string) (*Server, error) {
+	s := &Server{environment: &envtest.Environment{BinaryAssetsDirectory: Binaries(),
 		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}}
+	api := s.environment.ControlPlane.GetAPIServer()
 	for _, flag := range flags {
 		name, value, _ := strings.Cut(flag, "=")
-		s.environment.ControlPlane.GetAPIServer().Configure().Set(name, value)
+		api.Configure().Set(name, value)
 	}
-	if s.Config, err = s.environment.Start(); err != nil {
+	if err := s.open(); err != nil {
 		// What was started before something failed must not stay.
 		_ = s.environment.Stop()
 		return nil, fmt.Errorf("start an API server (the binaries come from `go run -C tools/cluster . build --only apiserver`): %w", err)
 	}
-	s.Config.QPS, s.Config.Burst = 1000, 1000
 	return s, nil
+}
+
+func (s *Server) open() (err error) {
+	if s.Config, err = s.environment.Start(); err != nil {
+		return err
+	}
+	s.Config.QPS, s.Config.Burst = 1000, 1000
+	s.Keys = s.environment.ControlPlane.GetAPIServer().CertDir
+	s.Kubeconfig = filepath.Join(s.Keys, "kubeconfig")
+	return os.WriteFile(s.Kubeconfig, s.environment.KubeConfig, 0o600)
+}
+
+// Client returns a client of an administrator that knows the kinds of Kubernetes, ours, and
+// definitions.
+func (s *Server) Client() (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(kubernetesscheme.AddToScheme(scheme), crdv1.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	return client.NewWithWatch(s.Config, client.Options{Scheme: scheme})
+}
+
+// Create creates objects, in order.
+func (s *Server) Create(ctx context.Context, objects ...client.Object) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	return Create(ctx, c, objects...)
+}
+
+// Create creates objects, in order, with a client.
+func Create(ctx context.Context, c client.Writer, objects ...client.Object) error {
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil {
+			return fmt.Errorf("create %T %s: %w", o, o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// Namespace returns a namespace to create.
+func Namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// Account returns a service account to create.
+func Account(namespace, name string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
 // Access is how another process reaches the API server as an administrator.

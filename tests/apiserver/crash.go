@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +12,11 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-)
 
-// pause is between two looks at whether a process has ended, or answers.
-const pause = 50 * time.Millisecond
+	"switchyard.dev/tests/wait"
+)
 
 // Kill ends the API server at once, as a node that is lost would. What etcd holds
 // stays; Restart starts the API server again. It needs /proc.
@@ -36,14 +35,12 @@ func (s *Server) Kill() error {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("kill the API server: %w", err)
 	}
-	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
-		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); errors.Is(err, os.ErrNotExist) {
-			return nil // envtest has waited for it.
+	return wait.Until(context.Background(), patience, fmt.Sprintf("process %d of the API server ends", pid), func() error {
+		if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !errors.Is(err, os.ErrNotExist) {
+			return errors.New("it is there")
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("process %d of the API server does not end", pid)
-		}
-	}
+		return nil // envtest has waited for it.
+	})
 }
 
 // find returns the process that envtest has started for us, and its command line.
@@ -85,41 +82,13 @@ func (s *Server) Restart(ctx context.Context) error {
 		return fmt.Errorf("restart the API server: %w", err)
 	}
 	s.again = cmd
-	client, err := rest.HTTPClientFor(s.Config)
+	kube, err := kubernetes.NewForConfig(s.Config)
 	if err != nil {
 		return err
 	}
-	address, _, err := rest.DefaultServerUrlFor(s.Config)
-	if err != nil {
-		return err
-	}
-	for deadline := time.Now().Add(patience); ; {
-		if ready(ctx, client, address.JoinPath("readyz").String()) {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the API server at %s is not ready again", s.Config.Host)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-}
-
-// ready reports whether the API server is.
-func ready(ctx context.Context, client *http.Client, address string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-	if err != nil {
-		return false
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	_ = response.Body.Close()
-	return response.StatusCode == http.StatusOK
+	return wait.Until(ctx, patience, "the API server is ready again", func() error {
+		return kube.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
 }
 
 // stopAgain ends an API server that was restarted.

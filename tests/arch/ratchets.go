@@ -21,22 +21,21 @@ var largePackages = map[string]int{
 	"routeserver/api":         1945,
 	"routeserver/cli":         3053,
 	"tests/bench/devmesh":     1565,
-	"tests/bench/reconcilers": 1903,
-	"tests/devmesh":           2006,
-	"tests/faults":            1513,
-	"tests/sweep":             1670,
+	"tests/bench/reconcilers": 1900,
+	"tests/devmesh":           1989,
+	"tests/sweep":             1636,
 }
 
 // roomLines is how many code lines the hand-written Go of a room may have, tests not
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9705,
+	"eventbus":    9704,
 	"protos":      1087,
-	"reconcilers": 16483,
-	"routeserver": 11963,
+	"reconcilers": 16351,
+	"routeserver": 11955,
 	"sidecars":    6191,
-	"tests":       24279,
+	"tests":       24761,
 	"tools":       5766,
 	"xds":         4114,
 }

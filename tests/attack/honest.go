@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"switchyard.dev/tests/wait"
 )
 
 // Honest is how honest requests fared.
@@ -47,10 +49,7 @@ func Beside(ctx context.Context, address string) Honest {
 		} else if h.Failure == nil {
 			h.Failure = fmt.Errorf("request %d: %w", h.Sent, err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(honestEvery):
-		}
+		_ = wait.For(ctx, honestEvery)
 	}
 	return h
 }
@@ -80,10 +79,8 @@ func Ready(ctx context.Context, address string) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, honestEvery) != nil {
 			return fmt.Errorf("no honest request is served: %w", err)
-		case <-time.After(honestEvery):
 		}
 	}
 }

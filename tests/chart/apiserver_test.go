@@ -2,23 +2,18 @@ package chart
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
 
 // patience is how long the API server may take over something it does in its
@@ -52,47 +47,17 @@ func (w *warnings) HandleWarningHeader(_ int, _ string, text string) {
 // restricted pods are accepted, and the namespaces asked for.
 func startAPIServer(t *testing.T, namespaces ...string) apiServer {
 	t.Helper()
-	dir := apiserver.Binaries()
-	for _, program := range []string{"kube-apiserver", "etcd"} {
-		if _, err := os.Stat(filepath.Join(dir, program)); err != nil {
-			t.Fatalf("no %s in %s; run: go run -C tools/cluster . build", program, dir)
-		}
-	}
-	log.SetLogger(logr.Discard())
-	env := &envtest.Environment{BinaryAssetsDirectory: dir, ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience}
-	config, err := env.Start()
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	if err != nil {
-		t.Fatalf("start the API server: %v", err)
-	}
-	config.QPS, config.Burst = 1000, 1000
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	w := world.Bare(t)
 	seen := &warnings{}
-	config.WarningHandler = seen
-	c, err := client.New(config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range append([]string{namespace}, namespaces...) {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if name == namespace {
-			ns.Labels = map[string]string{
-				"pod-security.kubernetes.io/enforce": "restricted",
-				"pod-security.kubernetes.io/warn":    "restricted",
-			}
-		}
-		if err := c.Create(t.Context(), ns); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return apiServer{c, config, kubeconfig, seen}
+	w.Config.WarningHandler = seen
+	c, err := client.New(w.Config, client.Options{})
+	w.Must(err)
+	w.Namespaces(namespaces...)
+	w.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted",
+		"pod-security.kubernetes.io/warn":    "restricted",
+	}}})
+	return apiServer{c, w.Config, w.Kubeconfig, seen}
 }
 
 // helm runs helm against the API server.

@@ -25,6 +25,7 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 	injecting "switchyard.dev/sidecars/inject"
 	"switchyard.dev/sidecars/webhook"
+	"switchyard.dev/tests/background"
 )
 
 // atMost is far more than the two seconds that the API server gives the webhook,
@@ -127,16 +128,7 @@ func (s apiServer) runInjector(t *testing.T, address string, ahead time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- injector.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
+	stop = background.Run(t, injector.Start)
 	s.eventually(t, "the webhook is ready", func() error { return injector.Ready(nil) })
 	return stop
 }

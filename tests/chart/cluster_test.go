@@ -1,14 +1,17 @@
 package chart
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/tests/wait"
 )
 
 func TestInARealAPIServer(t *testing.T) {
@@ -112,15 +115,13 @@ func (s apiServer) has(t *testing.T, o *unstructured.Unstructured) bool {
 // expect waits until every object is there, or none is.
 func (s apiServer) expect(t *testing.T, all objects, there bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
 	for _, o := range all {
-		for s.has(t, o) != there {
-			if time.Now().After(deadline) {
-				t.Errorf("%s exists: %v, want %v", title(o), !there, there)
-				break
+		s.eventually(t, fmt.Sprintf("%s exists: %v", title(o), there), func() error {
+			if s.has(t, o) != there {
+				return errors.New("not yet")
 			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return nil
+		})
 	}
 }
 
@@ -192,13 +193,12 @@ type right struct {
 // come after one of the same account that is.
 func (s apiServer) expectRight(t *testing.T, r right) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for s.may(t, r) != r.may {
-		if !r.may || time.Now().After(deadline) {
-			t.Errorf("%s may %s %s in %q: %v, want %v", r.account, r.verb, r.resource, r.namespace, !r.may, r.may)
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	says := fmt.Sprintf("%s may %s %s in %q: %v", r.account, r.verb, r.resource, r.namespace, r.may)
+	if !r.may && s.may(t, r) {
+		t.Errorf("it is not so that %s", says)
+	}
+	if r.may {
+		wait.Holds(t, says, func() bool { return s.may(t, r) })
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"switchyard.dev/tests/golden"
 )
 
 // cases returns the values of every golden case, by name.
@@ -48,7 +48,7 @@ func TestInEveryCase(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Run("the chart renders as recorded", func(t *testing.T) {
-				compare(t, filepath.Join("testdata", name+".out.yaml"), withoutGenerated(text))
+				golden.Compare(t, filepath.Join("testdata", name+".out.yaml"), withoutGenerated(text))
 			})
 			all := parse(t, text)
 			for sentence, holds := range rules {
@@ -74,22 +74,4 @@ func withoutGenerated(text string) string {
 		}
 	}
 	return strings.TrimSpace(strings.Join(kept, "\n---\n")) + "\n"
-}
-
-// compare compares text with a golden file, or writes it with -update.
-func compare(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; write it with: go test ./tests/chart -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s differs (-recorded +rendered); if that is meant: go test ./tests/chart -update\n%s", file, diff)
-	}
 }

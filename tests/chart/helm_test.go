@@ -3,7 +3,6 @@ package chart
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -19,8 +18,6 @@ import (
 
 	"switchyard.dev/tests/apiserver"
 )
-
-var update = flag.Bool("update", false, "write the golden files and the README's table anew")
 
 const (
 	chartDir   = "../../charts/operator"

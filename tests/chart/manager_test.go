@@ -19,6 +19,7 @@ import (
 
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/wait"
 )
 
@@ -39,24 +40,15 @@ func (s apiServer) runManager(t *testing.T, spec corev1.PodSpec, namespaces []st
 		UserName: "system:serviceaccount:" + namespace + ":" + spec.ServiceAccountName,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	main, err := manager.New(ctx, manager.Config{
+	main, err := manager.New(t.Context(), manager.Config{
 		REST: access, Log: memory.New(), Inject: settings.Inject, LeaderElect: settings.LeaderElect, Namespaces: namespaces,
 		AskAuthors: true, MetricsAddress: "0", HealthAddress: "0", WebhookAddress: "127.0.0.1:0", SeveralInProcess: true,
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
-		cancel()
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- main.Run(ctx) }()
-	return func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	return background.Run(t, main.Run)
 }
 
 // expectManagerWorks runs the manager through the life of one sandbox.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/drain"
+	"switchyard.dev/tests/wait"
 )
 
 const drainJob = "signadot-drain"
@@ -210,12 +211,10 @@ func (s apiServer) runDrainingJob(t *testing.T, then func()) (done func()) {
 // drainAsTheJob is one life of the Job.
 func (s apiServer) drainAsTheJob(t *testing.T, then func()) error {
 	ctx, job := t.Context(), &batchv1.Job{}
-	deadline := time.Now().Add(patience)
-	for s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: drainJob}, job) != nil {
-		if time.Now().After(deadline) {
-			return errors.New("there is no Job")
-		}
-		time.Sleep(20 * time.Millisecond)
+	if err := wait.Until(ctx, patience, "there is a Job", func() error {
+		return s.Get(ctx, client.ObjectKey{Namespace: namespace, Name: drainJob}, job)
+	}); err != nil {
+		return err
 	}
 	settings, err := drain.ParseSettings(job.Spec.Template.Spec.Containers[0].Args, t.Output())
 	if err != nil {

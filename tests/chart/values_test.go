@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"switchyard.dev/tests/golden"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -157,7 +158,7 @@ func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("%s has no place for the table between %q and %q", file, tableStart, tableEnd)
 	}
-	compare(t, file, before+tableStart+table.String()+tableEnd+after)
+	golden.Compare(t, file, before+tableStart+table.String()+tableEnd+after)
 }
 
 // described is one value, as the README lists it.

@@ -9,13 +9,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/tests/wait"
 )
 
 // webhooks reads the live webhook configuration.
@@ -183,21 +184,17 @@ func (s apiServer) serveWebhook(t *testing.T) *asked {
 // of the namespaces' labels.
 func (s apiServer) awaitWebhook(t *testing.T, hook *asked) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
 	for _, c := range []struct {
 		namespace   string
 		annotations map[string]string
 	}{{"shop", map[string]string{inject: "true"}}, {"asking", nil}, {"confined", map[string]string{inject: "true"}}, {"askingconfined", nil}} {
 		probe := pod(c.annotations)
 		probe.Name, probe.Namespace = "probe-in-"+c.namespace, c.namespace
-		for len(hook.about(probe.Name)) == 0 {
+		wait.Holds(t, "the API server asks about pods in namespace "+c.namespace, func() bool {
 			if err := s.Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the API server never asks about pods in namespace %s", c.namespace)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+			return len(hook.about(probe.Name)) > 0
+		})
 	}
 }

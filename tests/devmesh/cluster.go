@@ -11,6 +11,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
@@ -55,38 +56,25 @@ func startCluster(ctx context.Context, dir string) (*cluster, error) {
 }
 
 func (c *cluster) populate(ctx context.Context) error {
-	for _, name := range []string{namespace, system} {
-		if _, err := c.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
-	for name, in := range map[string]string{busAccount: system, routesAccount: system, managerAccount: system, "default": namespace} {
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := c.kube.CoreV1().ServiceAccounts(in).Create(ctx, account, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
 	// What the controllers of a control plane would put together for "view".
 	reader := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "endure"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "apps", "discovery.k8s.io"}, Resources: []string{"pods", "services", "replicasets", "endpointslices"}, Verbs: []string{"get", "list", "watch"}},
 	}}
-	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx, reader, metav1.CreateOptions{}); err != nil {
-		return err
+	objects := []client.Object{
+		apiserver.Namespace(namespace), apiserver.Namespace(system), apiserver.Account(namespace, "default"),
+		apiserver.Account(system, busAccount), apiserver.Account(system, routesAccount), apiserver.Account(system, managerAccount), reader,
 	}
 	for _, role := range []string{"system:auth-delegator", reader.Name} {
-		binding := &rbacv1.ClusterRoleBinding{
+		objects = append(objects, &rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "endure-"},
 			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 			Subjects: []rbacv1.Subject{
 				{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: busAccount},
 				{Kind: rbacv1.ServiceAccountKind, Namespace: system, Name: routesAccount},
 			},
-		}
-		if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-			return err
-		}
+		})
 	}
-	return nil
+	return c.server.Create(ctx, objects...)
 }
 
 // token asks for a token as a kubelet does, and returns the file that has it. No

@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/wait"
 )
 
 // Outage stops all programs of the control plane under load, restarts half of the
@@ -82,10 +83,8 @@ func (o Outage) through(ctx context.Context, w *world, l *load, asked []decision
 	if err := o.restarts(ctx, w, l, asked, f); err != nil {
 		return err
 	}
-	select {
-	case <-time.After(o.For - time.Since(began)):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wait.For(ctx, o.For-time.Since(began)); err != nil {
+		return err
 	}
 	f.Away = time.Since(began)
 	back := time.Now()
@@ -146,11 +145,7 @@ func (o Outage) restarts(ctx context.Context, w *world, l *load, asked []decisio
 						return
 					}
 				}
-				select {
-				case <-time.After(o.Pause):
-				case <-ctx.Done():
-				}
-				if ctx.Err() != nil || time.Now().After(until) {
+				if wait.For(ctx, o.Pause) != nil || time.Now().After(until) {
 					return
 				}
 			}

@@ -29,6 +29,7 @@ import (
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/sandboxes"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/serve"
 )
@@ -225,22 +226,16 @@ func (w *World) state(ctx context.Context, f event.Fact) (event.Pos, error) {
 
 // settle waits until every sidecar that acknowledges has acknowledged a position.
 func (w *World) settle(ctx context.Context, pos event.Pos) error {
-	var have []*routingv1.Sidecar
-	for deadline := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	return wait.Until(ctx, patience, fmt.Sprintf("the sidecars reach %d", pos.Seq), func() error {
 		answer, err := w.routing.Sidecars(ctx, &routingv1.SidecarsRequest{})
-		if err != nil {
-			return err
-		}
-		have = answer.GetSidecars()
-		if len(have) == len(w.sidecars) && !w.underWay() && !slices.ContainsFunc(have, func(c *routingv1.Sidecar) bool {
+		have := answer.GetSidecars()
+		if err == nil && (len(have) != len(w.sidecars) || w.underWay() || slices.ContainsFunc(have, func(c *routingv1.Sidecar) bool {
 			return !w.holds(c.GetPod()) && (c.GetReached().GetEpoch() != pos.Epoch || c.GetReached().GetSequence() < pos.Seq)
-		}) {
-			return nil
+		})) {
+			err = fmt.Errorf("they are %v", have)
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("the sidecars have not reached %d: %v", pos.Seq, have)
-		}
-	}
+		return err
+	})
 }
 
 // underWay reports whether routes were sent to a sidecar that it has not answered

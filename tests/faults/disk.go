@@ -47,11 +47,9 @@ func (d *Disk) Mount() error { return command("mount", "-o", "loop", d.image, d.
 
 // Unmount unmounts the disk as soon as nobody uses it any more.
 func (d *Disk) Unmount() error {
-	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if err = unix.Unmount(d.Dir, 0); !errors.Is(err, unix.EBUSY) {
-			break
-		}
+	err := unix.Unmount(d.Dir, 0)
+	for end := time.Now().Add(20 * time.Second); errors.Is(err, unix.EBUSY) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		err = unix.Unmount(d.Dir, 0)
 	}
 	if err != nil {
 		return fmt.Errorf("unmount the disk: %w", err)

@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/logtest"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/wait"
 )
 
 // Ledger is what writers know to be in the log, because it was acknowledged.
@@ -155,10 +156,10 @@ type Writing struct {
 	Gate *sync.RWMutex
 }
 
-// Start lets the writers write until ctx ends. The function that it gives waits
-// for that.
-func (w Writing) Start(ctx context.Context) (wait func()) {
+// Start lets the writers write until stop is called, which waits until they have ended.
+func (w Writing) Start(ctx context.Context) (stop func()) {
 	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
 	for i := range w.Writers {
 		seed := w.Rand.Uint64()
 		all.Go(func() { w.write(ctx, fmt.Sprint(w.Name, "-", i), rand.New(rand.NewPCG(seed, 0))) })
@@ -166,7 +167,7 @@ func (w Writing) Start(ctx context.Context) (wait func()) {
 	if w.Floors {
 		all.Go(func() { w.forget(ctx) })
 	}
-	return all.Wait
+	return func() { cancel(); all.Wait() }
 }
 
 // write states one fact after another, about a few keys of its own.
@@ -228,9 +229,4 @@ func final(err error) bool {
 }
 
 // rest waits a moment before the next attempt.
-func rest(ctx context.Context) {
-	select {
-	case <-time.After(20 * time.Millisecond):
-	case <-ctx.Done():
-	}
-}
+func rest(ctx context.Context) { _ = wait.For(ctx, 20*time.Millisecond) }

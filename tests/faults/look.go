@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/tests/wait"
 )
 
 // beginWith begins a log, and tries again while the connection is being made.
@@ -49,10 +50,8 @@ func discard(dir string) { _ = os.RemoveAll(dir) }
 // until waits until something holds.
 func until(ctx context.Context, holds func() bool) error {
 	for !holds() {
-		select {
-		case <-time.After(2 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := wait.For(ctx, 2*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -70,11 +70,9 @@ func (o Openings) write(ctx context.Context, config BusConfig) (int, error) {
 		return 0, err
 	}
 	ledger := &Ledger{}
-	writing, stop := context.WithCancel(ctx)
-	wait := Writing{Log: log, Ledger: ledger, Name: "o", Writers: 64, Rand: rand.New(rand.NewPCG(1, 1)), Gate: &sync.RWMutex{}}.Start(writing)
+	stop := Writing{Log: log, Ledger: ledger, Name: "o", Writers: 64, Rand: rand.New(rand.NewPCG(1, 1)), Gate: &sync.RWMutex{}}.Start(ctx)
 	err = until(ctx, func() bool { n, _ := ledger.Acked(); return n >= o.Events || ledger.Ended() != nil })
 	stop()
-	wait()
 	if err := errors.Join(err, ledger.Ended()); err != nil {
 		return 0, err
 	}

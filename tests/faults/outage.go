@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/wait"
 )
 
 // An Outage breaks the disk under a running bus, leaves it broken for a while,
@@ -102,12 +104,10 @@ func (o Outage) Run(ctx context.Context) (f OutageFigures, err error) {
 	if _, err := beginWith(ctx, log, ledger.Tip()); err != nil {
 		return f, err
 	}
-	writing, stop := context.WithCancel(ctx)
 	w := Writing{Log: log, Ledger: ledger, Name: "o", Writers: 8, Rand: rand.New(rand.NewPCG(o.Seed, 2)), Gate: &sync.RWMutex{}}
-	wait := w.Start(writing)
+	stop := w.Start(ctx)
 	err = o.through(ctx, bus, v, w, &f)
 	stop()
-	wait()
 	if err != nil {
 		return f, errors.Join(err, ledger.Ended())
 	}
@@ -130,10 +130,8 @@ func (o Outage) through(ctx context.Context, bus *Bus, v volume, w Writing, f *O
 		return err
 	}
 	f.Noticed, f.Reason = time.Since(began), bus.Status().Reason
-	select {
-	case <-time.After(o.For):
-	case <-ctx.Done():
-		return ctx.Err()
+	if err := wait.For(ctx, o.For); err != nil {
+		return err
 	}
 	if s := bus.Status(); s.Ready {
 		return fmt.Errorf("the bus says that it is ready on a broken disk: %+v", s)

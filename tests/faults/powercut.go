@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"switchyard.dev/tests/wait"
 )
 
 // PowerCuts says how often the power is cut, and how.
@@ -137,12 +139,8 @@ func (c PowerCuts) writeAndCut(ctx context.Context, disk *Disk, config BusConfig
 	}
 	w.Log = log
 	w.Ledger.seal(false)
-	writing, stop := context.WithCancel(bounded)
-	wait := w.Start(writing)
-	select {
-	case <-time.After(delay):
-	case <-ctx.Done():
-	}
+	stop := w.Start(bounded)
+	_ = wait.For(ctx, delay)
 	// A machine without power acknowledges nothing. The bus still runs for a
 	// moment, and ext4 acknowledges a sync that races with its shutdown without
 	// having done it (with a bare file and fsync: in 9 cuts of 60).
@@ -150,6 +148,5 @@ func (c PowerCuts) writeAndCut(ctx context.Context, disk *Disk, config BusConfig
 	err = disk.Cut()
 	bus.Kill()
 	stop()
-	wait()
 	return err
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/tests/apiserver"
@@ -38,9 +36,7 @@ func StartCluster(ctx context.Context, pods int) (c *Cluster, err error) {
 	if c.client, err = kubernetes.NewForConfig(server.Config); err != nil {
 		return nil, err
 	}
-	_, err = c.client.CoreV1().ServiceAccounts(customer.Namespace).Create(ctx,
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
-	if err != nil {
+	if err := server.Create(ctx, apiserver.Account(customer.Namespace, account)); err != nil {
 		return nil, err
 	}
 	set, err := apiserver.ReplicaSet(ctx, c.client, customer.Namespace, customer.Kind, customer.Name)

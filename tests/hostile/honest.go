@@ -9,6 +9,8 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"switchyard.dev/tests/wait"
 )
 
 // honest are sidecars that do as they should while others attack. Changes are
@@ -107,10 +109,7 @@ func (h *honest) begin(ctx context.Context) (stop func() (int, time.Duration, er
 			var took time.Duration
 			took, err = h.change()
 			slowest = max(slowest, took)
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
-			}
+			_ = wait.For(ctx, 100*time.Millisecond)
 		}
 	}()
 	return func() (int, time.Duration, error) { cancel(); <-done; return changes, slowest, err }

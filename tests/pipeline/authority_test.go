@@ -15,15 +15,14 @@ import (
 	"testing"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/sidecars/certs"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/background"
 )
 
 // authority keeps the certificates of the world.
@@ -34,38 +33,26 @@ type authority struct {
 
 // certify keeps certificates, as the manager does, mounts that of the route server, and
 // opens it there.
-func (w *world) certify(policy certs.Policy) {
-	w.t.Helper()
-	w.create(&corev1.Namespace{}, `{metadata: {name: signadot}}`)
+func (w *path) certify(policy certs.Policy) {
+	w.Helper()
+	w.Namespaces("signadot")
 	for _, name := range []string{"webhook-server-cert", "routeserver-tls"} {
-		w.create(&corev1.Secret{}, `{metadata: {namespace: signadot, name: `+name+`}}`)
-	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), admissionregistrationv1.AddToScheme(scheme)); err != nil {
-		w.t.Fatal(err)
-	}
-	live, err := client.New(w.api, client.Options{Scheme: scheme})
-	if err != nil {
-		w.t.Fatal(err)
+		w.Make(&corev1.Secret{}, `{metadata: {namespace: signadot, name: `+name+`}}`)
 	}
 	policy.Hosts = []string{"signadot-webhook-service.signadot.svc"}
 	roots := trust.NewRoots("what the test keeps")
 	keeper, err := certs.NewKeeper(certs.Config{
-		Client: live, Policy: policy, Roots: roots, Every: 100 * time.Millisecond, Log: w.logger,
+		Client: w.Client, Policy: policy, Roots: roots, Every: 100 * time.Millisecond, Log: w.logger,
 		Programs: []certs.Program{{Secret: "routeserver-tls", Hosts: []string{server.Name, "127.0.0.1", w.pod.Host.String()}}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.run("the keeper of certificates", keeper.Run)
-	w.eventually("there are certificates", keeper.Ready)
-	dir := filepath.Join(w.t.TempDir(), "tls")
-	if err := w.mount(dir); err != nil {
-		w.t.Fatal(err)
-	}
-	w.run("the kubelet", func(ctx context.Context) error {
+	w.Must(err)
+	background.Run(w, keeper.Run)
+	w.Eventually("there are certificates", keeper.Ready)
+	dir := filepath.Join(w.TempDir(), "tls")
+	w.Eventually("the certificate of the route server is mounted", func() error { return w.mount(w.Context(), dir) })
+	background.Run(w, func(ctx context.Context) error {
 		for ctx.Err() == nil {
-			if err := w.mount(dir); err != nil && ctx.Err() == nil {
+			if err := w.mount(ctx, dir); err != nil && ctx.Err() == nil {
 				return err
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -73,17 +60,15 @@ func (w *world) certify(policy certs.Policy) {
 		return nil
 	})
 	folder, err := trust.Open(trust.Config{Dir: dir, Name: server.Name, Every: 100 * time.Millisecond, Logger: w.logger})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	w.tls = &authority{roots: roots, folder: folder}
 }
 
 // mount does what the kubelet does with a Secret that is mounted: a new folder with all
 // files, and a link that leads to it from then on.
-func (w *world) mount(dir string) error {
+func (w *path) mount(ctx context.Context, dir string) error {
 	secret := &corev1.Secret{}
-	if err := w.client.Get(w.ctx, client.ObjectKey{Namespace: "signadot", Name: "routeserver-tls"}, secret); err != nil {
+	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: "signadot", Name: "routeserver-tls"}, secret); err != nil {
 		return err
 	}
 	if len(secret.Data) == 0 {
@@ -112,13 +97,11 @@ func (w *world) mount(dir string) error {
 }
 
 // signers are the authorities that are trusted now.
-func (w *world) signers() []*x509.Certificate {
-	w.t.Helper()
+func (w *path) signers() []*x509.Certificate {
+	w.Helper()
 	bundle, _ := w.tls.roots.Bundle()
 	all, err := trust.ReadBundle(bundle)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	return all
 }
 
@@ -139,7 +122,7 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 			changes++
 		}
 	}
-	w.eventually("no authority is left that the pod was made with", func() error {
+	w.Eventually("no authority is left that the pod was made with", func() error {
 		for _, a := range w.signers() {
 			if slices.ContainsFunc(injected, a.Equal) {
 				return fmt.Errorf("%s is", a.Subject.CommonName)
@@ -147,13 +130,13 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 		}
 		return nil
 	})
-	if w.keeper.log.says("the last routes stay") {
+	if w.keeper.log.Says("the last routes stay") {
 		t.Error("the stream did not stay open")
 	}
 	reaches := func(key string) {
 		t.Helper()
 		w.sandbox(key)
-		w.eventually("routes come for "+key, func() error { return failsVisibly(w, key) })
+		w.Eventually("routes come for "+key, func() error { return failsVisibly(w, key) })
 	}
 	w.cable.cut()
 	reaches("anew")
@@ -162,7 +145,7 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 	w.keeper.end()
 	w.keeper.start()
 	reaches("again")
-	if w.keeper.log.says("not trusted") {
+	if w.keeper.log.Says("not trusted") {
 		t.Error("after a restart it trusts nobody, for a while")
 	}
 
@@ -170,8 +153,8 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 	w.keeper.end()
 	w.forget()
 	w.keeper.start()
-	w.eventually("it says whom it does not trust, and what to do", func() error {
-		if !w.keeper.log.says("not trusted", injected[0].Subject.CommonName, "must be made anew", w.pod.Host.String()) {
+	w.Eventually("it says whom it does not trust, and what to do", func() error {
+		if !w.keeper.log.Says("not trusted", injected[0].Subject.CommonName, "must be made anew", w.pod.Host.String()) {
 			return errors.New("not yet")
 		}
 		return nil
@@ -181,7 +164,7 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 	if failsVisibly(w, "never") == nil {
 		t.Error("it takes routes from whom it does not trust")
 	}
-	if !w.keeper.log.says(devmesh.EnvTrust) {
+	if !w.keeper.log.Says(devmesh.EnvTrust) {
 		t.Error("it does not say where those come from whom it trusts")
 	}
 }
@@ -195,14 +178,12 @@ type cable struct {
 }
 
 // lay lays one to an address, from another of the same host.
-func (w *world) lay(to string) *cable {
-	w.t.Helper()
+func (w *path) lay(to string) *cable {
+	w.Helper()
 	l, err := net.Listen("tcp", w.pod.Host.String()+":0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	c := &cable{address: l.Addr().String()}
-	w.t.Cleanup(func() { _ = l.Close(); c.cut() })
+	w.Cleanup(func() { _ = l.Close(); c.cut() })
 	go func() {
 		for {
 			from, err := l.Accept()
@@ -235,12 +216,12 @@ func (c *cable) cut() {
 }
 
 // forget removes what the sidecar has kept on disk of whom to trust.
-func (w *world) forget() {
-	w.t.Helper()
+func (w *path) forget() {
+	w.Helper()
 	for _, v := range w.keeper.env {
 		if run, ok := strings.CutPrefix(v, runVariable+"="); ok {
 			if err := os.Remove(filepath.Join(run, "trust.pem")); err != nil {
-				w.t.Error(err)
+				w.Error(err)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ const (
 func TestARequestReachesAWorkstation(t *testing.T) {
 	const key = "workstation"
 	w := newWorld(t)
-	w.create(&crdv1.SignadotSandbox{}, `
+	w.Make(&crdv1.SignadotSandbox{}, `
 metadata: {name: `+key+`}
 spec:
   id: `+key+`
@@ -38,7 +38,7 @@ spec:
     - name: local
       baseline: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: cart}
       tunnel: {baselineToLocals: [{baselinePort: 8080, localAddress: "localhost:3000"}]}`)
-	w.eventually("without a workstation the key fails visibly", func() error { return failsVisibly(w, key) })
+	w.Eventually("without a workstation the key fails visibly", func() error { return failsVisibly(w, key) })
 
 	external := w.external()
 	w.route(external)
@@ -51,24 +51,24 @@ spec:
 	}
 	w.application(listener, traffic.Fork)
 	w.tunnel(external, true)
-	w.eventually("the workstation serves the key", func() error { return w.serves(key, traffic.Fork) })
-	ledger := w.sender.Count(w.ctx, 200, 4, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
+	w.Eventually("the workstation serves the key", func() error { return w.serves(key, traffic.Fork) })
+	ledger := w.sender.Count(w.Context(), 200, 4, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
 	if !ledger.Clean() {
 		t.Error(ledger)
 	}
 	w.tunnel(external, false)
-	w.eventually("when it has gone the key fails visibly", func() error { return failsVisibly(w, key) })
+	w.Eventually("when it has gone the key fails visibly", func() error { return failsVisibly(w, key) })
 	if err := w.serves("", traffic.Baseline); err != nil {
 		t.Error(err)
 	}
 }
 
 // external waits for the external workload of the sandbox, and its Service.
-func (w *world) external() *crdv1.SignadotExternalWorkload {
-	w.t.Helper()
+func (w *path) external() *crdv1.SignadotExternalWorkload {
+	w.Helper()
 	var list crdv1.SignadotExternalWorkloadList
-	w.eventually("there is an external workload with a Service", func() error {
-		if err := w.client.List(w.ctx, &list, client.InNamespace(namespace)); err != nil {
+	w.Eventually("there is an external workload with a Service", func() error {
+		if err := w.Client.List(w.Context(), &list, client.InNamespace(namespace)); err != nil {
 			return err
 		}
 		if len(list.Items) != 1 || list.Items[0].Status.RoutingConfig == nil || len(list.Items[0].Status.RoutingConfig.Services) != 1 {
@@ -80,22 +80,20 @@ func (w *world) external() *crdv1.SignadotExternalWorkload {
 }
 
 // tunnelProxy makes sure that there is a pod at which the tunnel ends.
-func (w *world) tunnelProxy(namespace string) {
-	w.t.Helper()
+func (w *path) tunnelProxy(namespace string) {
+	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "tunnel-proxy-1"}}
 	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
-	if err := w.client.Create(w.ctx, pod); client.IgnoreAlreadyExists(err) != nil {
-		w.t.Fatal(err)
+	if err := w.Client.Create(w.Context(), pod); client.IgnoreAlreadyExists(err) != nil {
+		w.Fatal(err)
 	}
 	patch := []byte(`{"status": {"podIP": "` + tunnelAddress + `", "podIPs": [{"ip": "` + tunnelAddress + `"}]}}`)
-	if err := w.client.Status().Patch(w.ctx, pod, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(w.Client.Status().Patch(w.Context(), pod, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // tunnel tells of the tunnel as its controller would.
-func (w *world) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
-	w.t.Helper()
+func (w *path) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
+	w.Helper()
 	w.tunnelProxy(x.Namespace)
 	now := metav1.NewTime(time.Now())
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"tunnel": crdv1.TunnelStatus{
@@ -105,29 +103,21 @@ func (w *world) tunnel(x *crdv1.SignadotExternalWorkload, connected bool) {
 			WorkloadPorts: []crdv1.TunnelWorkloadPort{{Baseline: workloadPort, Proxy: tunnelPort}},
 		},
 	}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.client.Status().Patch(w.ctx, x, client.RawPatch(types.MergePatchType, patch)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
+	w.Must(w.Client.Status().Patch(w.Context(), x, client.RawPatch(types.MergePatchType, patch)))
 }
 
 // route does for the Service of an external workload what proxies on the nodes would:
 // connections to its address go to a ready endpoint of its EndpointSlices, and are
 // refused while there is none.
-func (w *world) route(x *crdv1.SignadotExternalWorkload) {
-	w.t.Helper()
+func (w *path) route(x *crdv1.SignadotExternalWorkload) {
+	w.Helper()
 	service := &corev1.Service{}
 	w.get(service, x.Status.RoutingConfig.Services[0].To)
 	ip := net.ParseIP(service.Spec.ClusterIP)
-	if err := podnet.ServeAddress(ip); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(podnet.ServeAddress(ip))
 	listener, err := net.Listen("tcp", net.JoinHostPort(ip.String(), fmt.Sprint(service.Spec.Ports[0].Port)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	var connections sync.WaitGroup
 	done := make(chan struct{})
 	go func() {
@@ -141,14 +131,13 @@ func (w *world) route(x *crdv1.SignadotExternalWorkload) {
 			go func() {
 				defer connections.Done()
 				defer conn.Close()
-				if err := w.forward(conn, service.Name); err != nil && w.ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				if err := w.forward(conn, service.Name); err != nil && w.Context().Err() == nil && !errors.Is(err, net.ErrClosed) {
 					w.logger.Info("a connection was not forwarded", "reason", err)
 				}
 			}()
 		}
 	}()
-	w.t.Cleanup(func() {
-		w.cancel()
+	w.Cleanup(func() {
 		_ = listener.Close() // Only to end the loop.
 		<-done
 		connections.Wait()
@@ -156,9 +145,9 @@ func (w *world) route(x *crdv1.SignadotExternalWorkload) {
 }
 
 // forward carries one connection to a ready endpoint of the Service.
-func (w *world) forward(conn net.Conn, service string) error {
+func (w *path) forward(conn net.Conn, service string) error {
 	var slices discoveryv1.EndpointSliceList
-	err := w.client.List(w.ctx, &slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service})
+	err := w.Client.List(w.Context(), &slices, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service})
 	if err != nil {
 		return err
 	}
@@ -166,7 +155,7 @@ func (w *world) forward(conn net.Conn, service string) error {
 		return errors.New("there is no ready endpoint")
 	}
 	s := slices.Items[0]
-	to, err := (&net.Dialer{}).DialContext(w.ctx, "tcp", net.JoinHostPort(s.Endpoints[0].Addresses[0], fmt.Sprint(*s.Ports[0].Port)))
+	to, err := (&net.Dialer{}).DialContext(w.Context(), "tcp", net.JoinHostPort(s.Endpoints[0].Addresses[0], fmt.Sprint(*s.Ports[0].Port)))
 	if err != nil {
 		return err
 	}

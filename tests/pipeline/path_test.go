@@ -1,9 +1,7 @@
 package pipeline
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +9,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/traffic"
@@ -25,12 +22,12 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 
 	t.Run("before the fork is up its key fails visibly and never reaches the baseline", func(*testing.T) {
 		w.forkedWorkload("k7q2m9x4v1tz8")
-		w.eventually("the key is answered with 503 and a reason", func() error { return failsVisibly(w, "k7q2m9x4v1tz8") })
+		w.Eventually("the key is answered with 503 and a reason", func() error { return failsVisibly(w, "k7q2m9x4v1tz8") })
 	})
 	fork := w.fork("k7q2m9x4v1tz8")
 	t.Run("the key reaches the fork and everything else the baseline", func(t *testing.T) {
-		w.eventually("the fork serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Fork) })
-		ledger := w.sender.Count(w.ctx, 300, 4, []traffic.Want{
+		w.Eventually("the fork serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Fork) })
+		ledger := w.sender.Count(w.Context(), 300, 4, []traffic.Want{
 			{Key: "k7q2m9x4v1tz8", Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}, {Key: "k7q2m9x4v1tz", Side: traffic.Baseline},
 		})
 		if !ledger.Clean() {
@@ -38,7 +35,7 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 		}
 	})
 	t.Run("the sandbox says that it is ready", func(*testing.T) {
-		w.eventually("Ready", func() error { return isReady(w.ctx, w, sandbox) })
+		w.Eventually("Ready", func() error { return isReady(w, sandbox) })
 	})
 	t.Run("a proxy that stands still keeps a sandbox from being ready, and is named", func(t *testing.T) {
 		readyOnceTheProxyKnows(t, w)
@@ -53,21 +50,17 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 		config := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
 		config.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
 			Kind: crdv1.KindForkedWorkload, Namespace: namespace, Name: fork.Name, SandboxName: "k7q2m9x4v1tz8"}}}
-		if err := w.client.Create(w.ctx, config); err != nil {
-			t.Fatal(err)
-		}
-		w.eventually("the fork serves it", func() error { return w.serves("by-hand", traffic.Fork) })
-		if err := w.client.Delete(w.ctx, config); err != nil {
-			t.Fatal(err)
-		}
-		w.eventually("the baseline serves it", func() error { return w.serves("by-hand", traffic.Baseline) })
+		w.Create(config)
+		w.Eventually("the fork serves it", func() error { return w.serves("by-hand", traffic.Fork) })
+		w.Remove(config)
+		w.Eventually("the baseline serves it", func() error { return w.serves("by-hand", traffic.Baseline) })
 	})
 	t.Run("a sandbox of a workload that is not there says so and hurts nobody", func(t *testing.T) {
 		bad := &crdv1.SignadotSandbox{}
-		w.create(bad, `{metadata: {name: bad}, spec: {id: bad, customization: {patches: [
+		w.Make(bad, `{metadata: {name: bad}, spec: {id: bad, customization: {patches: [
 			{target: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: nowhere}, merge: {}}]}}}`)
-		w.eventually("Ready=False", func() error {
-			err := isReady(w.ctx, w, bad)
+		w.Eventually("Ready=False", func() error {
+			err := isReady(w, bad)
 			if c := crdv1.FindCondition(bad.Status.Conditions, crdv1.ConditionReady); c != nil && c.Status == "False" && c.Message != "" {
 				return nil
 			}
@@ -78,17 +71,9 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 		}
 	})
 	t.Run("a deleted sandbox leaves its key to the baseline, and nothing behind", func(t *testing.T) {
-		if err := w.client.Delete(w.ctx, sandbox); err != nil {
-			t.Fatal(err)
-		}
-		w.eventually("the baseline serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Baseline) })
-		w.eventually("the sandbox is gone", func() error {
-			err := w.client.Get(w.ctx, client.ObjectKeyFromObject(sandbox), sandbox)
-			if err == nil {
-				return errors.New("it is there")
-			}
-			return client.IgnoreNotFound(err)
-		})
+		w.Remove(sandbox)
+		w.Eventually("the baseline serves the key", func() error { return w.serves("k7q2m9x4v1tz8", traffic.Baseline) })
+		w.Gone(sandbox)
 		if rules := rulesOf(t, w, "k7q2m9x4v1tz8"); len(rules) != 0 {
 			t.Errorf("rules: %+v", rules)
 		}
@@ -96,14 +81,14 @@ func TestARequestIsForkedAndTheForkTakenAway(t *testing.T) {
 }
 
 // readyOnceTheProxyKnows makes a sandbox while the sidecar stands still.
-func readyOnceTheProxyKnows(t *testing.T, w *world) {
+func readyOnceTheProxyKnows(t *testing.T, w *path) {
 	const key = "held"
 	w.freeze()
 	defer w.thaw()
 	held := w.sandbox(key)
 	w.fork(key)
-	w.eventually("it says who does not know the key", func() error {
-		err := isReady(w.ctx, w, held)
+	w.Eventually("it says who does not know the key", func() error {
+		err := isReady(w, held)
 		if err == nil {
 			t.Fatal("it is ready, and its only proxy cannot have heard of it")
 		}
@@ -114,20 +99,18 @@ func readyOnceTheProxyKnows(t *testing.T, w *world) {
 		return nil
 	})
 	w.thaw()
-	w.eventually("it is ready", func() error { return isReady(w.ctx, w, held) })
-	ledger := w.sender.Count(w.ctx, 100, 2, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
+	w.Eventually("it is ready", func() error { return isReady(w, held) })
+	ledger := w.sender.Count(w.Context(), 100, 2, []traffic.Want{{Key: key, Side: traffic.Fork}, {Key: "", Side: traffic.Baseline}})
 	if !ledger.Clean() {
 		t.Error("right after it was ready: ", ledger)
 	}
-	if err := w.client.Delete(w.ctx, held); err != nil {
-		t.Fatal(err)
-	}
+	w.Remove(held)
 }
 
 // failsVisibly returns nil when the key is answered with 503 and a reason. The
 // baseline must never answer it.
-func failsVisibly(w *world, key string) error {
-	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, w.sender.URL, nil)
+func failsVisibly(w *path, key string) error {
+	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.sender.URL, nil)
 	if err != nil {
 		return err
 	}
@@ -147,8 +130,8 @@ func failsVisibly(w *world, key string) error {
 	return nil
 }
 
-func isReady(ctx context.Context, w *world, s *crdv1.SignadotSandbox) error {
-	if err := w.client.Get(ctx, client.ObjectKeyFromObject(s), s); err != nil {
+func isReady(w *path, s *crdv1.SignadotSandbox) error {
+	if err := w.Look(s); err != nil {
 		return err
 	}
 	if !crdv1.IsTrue(s.Status.Conditions, crdv1.ConditionReady, s.Generation) {
@@ -165,7 +148,7 @@ type rule struct {
 	} `json:"mappings"`
 }
 
-func rulesOf(t *testing.T, w *world, key string) []rule {
+func rulesOf(t *testing.T, w *path, key string) []rule {
 	t.Helper()
 	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)
 	if err != nil {

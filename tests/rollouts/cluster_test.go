@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -17,18 +16,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -36,8 +31,9 @@ import (
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/crd"
-	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/argo"
 )
 
@@ -51,148 +47,88 @@ const (
 // cluster is an API server with the ReplicaSet and Deployment controllers, our
 // manager, a kubelet that is played, and Argo Rollouts when it is installed.
 type cluster struct {
-	t      *testing.T
-	client client.Client
-	server *apiserver.Server
-	access string
+	*world.World
 	log    facts
 	asked  *requests
-	output *output
+	output *background.Output
 	// stopArgo ends the controller of Argo.
 	stopArgo func()
 }
 
 func start(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t, log: facts{memory.New()}, asked: &requests{}, output: &output{}}
-	var err error
-	if c.server, err = apiserver.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	scheme, err := manager.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.client, err = client.New(c.server.Config, client.Options{Scheme: scheme}); err != nil {
-		t.Fatal(err)
-	}
-	c.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `}}`)
-	c.create(`{apiVersion: v1, kind: Namespace, metadata: {name: ` + namespace + `-operator}}`)
-	c.access = c.kubeconfig()
-	c.program(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", c.access, "--leader-elect=false",
+	c := &cluster{World: world.New(t), log: facts{memory.New()}, asked: &requests{}, output: &background.Output{}}
+	c.Namespaces(namespace, namespace+"-operator")
+	c.program(filepath.Join(apiserver.Binaries(), "kube-controller-manager"), "--kubeconfig", c.Kubeconfig, "--leader-elect=false",
 		"--controllers=replicaset-controller,deployment-controller", "--secure-port=0")
 	c.manage()
 	go c.kubelet(t.Context())
 	return c
 }
 
-// kubeconfig writes how the API server is reached into a file.
-func (c *cluster) kubeconfig() string {
-	c.t.Helper()
-	tls := c.server.Config.TLSClientConfig
-	written, err := clientcmd.Write(api.Config{
-		Clusters:       map[string]*api.Cluster{"it": {Server: c.server.Config.Host, CertificateAuthorityData: tls.CAData}},
-		AuthInfos:      map[string]*api.AuthInfo{"it": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
-		Contexts:       map[string]*api.Context{"it": {Cluster: "it", AuthInfo: "it"}},
-		CurrentContext: "it",
-	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	path := filepath.Join(c.t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(path, written, 0o600); err != nil {
-		c.t.Fatal(err)
-	}
-	return path
-}
-
 // program runs a program until stop is called or the test ends.
 func (c *cluster) program(path string, args ...string) (stop func()) {
-	c.t.Helper()
+	c.Helper()
 	var said bytes.Buffer
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(cmd.Start())
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		if c.t.Failed() {
-			c.t.Logf("%s said at its end:\n%s", filepath.Base(path), said.Bytes()[max(0, said.Len()-4000):])
+		if c.Failed() {
+			c.Logf("%s said at its end:\n%s", filepath.Base(path), said.Bytes()[max(0, said.Len()-4000):])
 		}
 	})
-	c.t.Cleanup(stop)
+	c.Cleanup(stop)
 	return stop
 }
 
 // manage runs our manager.
 func (c *cluster) manage() {
-	c.t.Helper()
+	c.Helper()
 	logger := slog.New(slog.NewTextHandler(c.output, nil))
 	klog.SetSlogLogger(logger)
-	access := rest.CopyConfig(c.server.Config)
+	access := c.As("")
 	access.Wrap(c.asked.wrap)
-	main, err := manager.New(c.t.Context(), manager.Config{
+	main, err := manager.New(c.Context(), manager.Config{
 		REST: access, Log: c.log.Log, WithoutWebhook: true, SeveralInProcess: true,
 		MetricsAddress: "0", HealthAddress: "0", Namespace: namespace + "-operator", Logger: logger,
 	})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- main.Run(ctx) }()
-	c.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			c.t.Error(err)
-		}
-		if c.t.Failed() {
-			c.t.Logf("the manager said:\n%s", strings.Join(c.output.lines(""), "\n"))
+	c.Must(err)
+	c.Cleanup(func() {
+		if c.Failed() {
+			c.Logf("the manager said:\n%s", c.output)
 		}
 	})
+	background.Run(c, main.Run)
 }
 
 // installArgo installs the kinds of Argo and starts its controller.
 func (c *cluster) installArgo() {
-	c.t.Helper()
+	c.Helper()
 	root, err := crd.Root()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	its, err := argo.Find(c.t.Context(), root)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	c.Must(err)
+	its, err := argo.Find(c.Context(), root)
+	c.Must(err)
 	files, err := filepath.Glob(filepath.Join(its.Definitions, "*-crd.yaml"))
 	if err != nil || len(files) == 0 {
-		c.t.Fatalf("definitions of Argo: %v (%v)", files, err)
+		c.Fatalf("definitions of Argo: %v (%v)", files, err)
 	}
-	if _, err := envtest.InstallCRDs(c.server.Config, envtest.CRDInstallOptions{Paths: files, MaxTime: patience}); err != nil {
-		c.t.Fatal(err)
+	if _, err := envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{Paths: files, MaxTime: patience}); err != nil {
+		c.Fatal(err)
 	}
-	c.stopArgo = c.program(its.Controller, "--kubeconfig", c.access, "--namespace", namespace, "--leader-elect=false",
+	c.stopArgo = c.program(its.Controller, "--kubeconfig", c.Kubeconfig, "--namespace", namespace, "--leader-elect=false",
 		"--metricsPort", "0", "--healthzPort", "0", "--loglevel", "warn")
 }
 
 // removeArgo ends the controller of Argo and removes the kind Rollout.
 func (c *cluster) removeArgo() {
-	c.t.Helper()
+	c.Helper()
 	c.stopArgo()
-	definition := &unstructured.Unstructured{}
-	definition.SetAPIVersion("apiextensions.k8s.io/v1")
-	definition.SetKind("CustomResourceDefinition")
-	definition.SetName("rollouts.argoproj.io")
-	if err := c.client.Delete(c.t.Context(), definition); err != nil {
-		c.t.Fatal(err)
-	}
-	c.gone(definition)
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "rollouts.argoproj.io"}}
+	c.Remove(definition)
+	c.Gone(definition)
 }
 
 // kubelet says of each pod that it runs and is ready, but for those with an image
@@ -200,11 +136,11 @@ func (c *cluster) removeArgo() {
 func (c *cluster) kubelet(ctx context.Context) {
 	for ctx.Err() == nil {
 		var pods corev1.PodList
-		if err := c.client.List(ctx, &pods, client.InNamespace(namespace)); err == nil {
+		if err := c.Client.List(ctx, &pods, client.InNamespace(namespace)); err == nil {
 			for i := range pods.Items {
 				if p := &pods.Items[i]; p.Status.Phase == corev1.PodPending && len(p.Status.ContainerStatuses) == 0 {
 					p.Status = statusOf(p)
-					_ = c.client.Status().Update(ctx, p) // Else the next time.
+					_ = c.Client.Status().Update(ctx, p) // Else the next time.
 				}
 			}
 		}
@@ -235,56 +171,51 @@ func statusOf(p *corev1.Pod) corev1.PodStatus {
 	}
 }
 
-// create makes the objects of a YAML document.
+// create makes the object of a YAML document, or those of its list.
 func (c *cluster) create(text string) {
-	c.t.Helper()
+	c.Helper()
 	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &u.Object); err != nil {
-		c.t.Fatal(err)
+	c.Read(u, text)
+	if !u.IsList() {
+		c.Create(u)
+		return
 	}
-	each := func(o runtime.Object) error { return c.client.Create(c.t.Context(), o.(client.Object)) }
-	var err error
-	if u.IsList() {
-		err = u.EachListItem(each)
-	} else {
-		err = each(u)
-	}
-	if err != nil {
-		c.t.Fatal(err)
+	list, err := u.ToList()
+	c.Must(err)
+	for i := range list.Items {
+		c.Create(&list.Items[i])
 	}
 }
 
 // fork makes a ForkedWorkload of a Rollout, with merge patches.
 func (c *cluster) fork(name, rollout string, patches ...string) *crdv1.ForkedWorkload {
-	c.t.Helper()
+	c.Helper()
 	return c.forkOf(baseline.RolloutKind(), name, rollout, patches...)
 }
 
 // forkOf makes a ForkedWorkload of a workload of this kind, with merge patches.
 func (c *cluster) forkOf(kind schema.GroupVersionKind, name, workload string, patches ...string) *crdv1.ForkedWorkload {
-	c.t.Helper()
+	c.Helper()
 	w := &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	w.Spec.Baseline.APIVersion, w.Spec.Baseline.Kind = kind.ToAPIVersionAndKind()
 	w.Spec.Baseline.Name = workload
 	for _, p := range patches {
 		w.Spec.Patches = append(w.Spec.Patches, crdv1.Patch{Merge: &runtime.RawExtension{Raw: json.RawMessage(p)}})
 	}
-	if err := c.client.Create(c.t.Context(), w); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Create(w)
 	return w
 }
 
 // rollout and deployment read a workload.
 func (c *cluster) rollout(name string) *unstructured.Unstructured {
-	c.t.Helper()
+	c.Helper()
 	u := baseline.NewRollout()
 	c.get(u, name)
 	return u
 }
 
 func (c *cluster) deployment(name string) *unstructured.Unstructured {
-	c.t.Helper()
+	c.Helper()
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("apps/v1")
 	u.SetKind("Deployment")
@@ -293,10 +224,10 @@ func (c *cluster) deployment(name string) *unstructured.Unstructured {
 }
 
 func (c *cluster) get(o client.Object, name string) {
-	c.t.Helper()
-	if err := c.client.Get(c.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); err != nil {
-		c.t.Fatal(err)
-	}
+	c.Helper()
+	o.SetNamespace(namespace)
+	o.SetName(name)
+	c.Get(o)
 }
 
 // healthy returns why Argo does not call a Rollout healthy; nil when it does.
@@ -328,74 +259,11 @@ func imageOf(u *unstructured.Unstructured) string {
 
 func setImage(u *unstructured.Unstructured, image string) { containerOf(u)["image"] = image }
 
-// eventually waits until check gives nil.
-func (c *cluster) eventually(what string, check func() error) {
-	c.t.Helper()
-	wait.Eventually(c.t, patience, what, check)
-}
-
-// condition waits until a condition has a status and a reason, and gives its message.
-func (c *cluster) condition(w *crdv1.ForkedWorkload, conditionType, status, reason string) string {
-	c.t.Helper()
-	var message string
-	c.eventually(fmt.Sprintf("%s has %s=%s, %s", w.Name, conditionType, status, reason), func() error {
-		if err := c.client.Get(c.t.Context(), client.ObjectKeyFromObject(w), w); err != nil {
-			return err
-		}
-		have := crdv1.FindCondition(w.Status.Conditions, conditionType)
-		if have == nil || have.Status != status || have.Reason != reason {
-			return fmt.Errorf("it is %+v", have)
-		}
-		message = have.Message
-		return nil
-	})
-	return message
-}
-
-// says fails the test when a message lacks one of the parts.
-func (c *cluster) says(message string, parts ...string) {
-	c.t.Helper()
-	for _, p := range parts {
-		if !strings.Contains(message, p) {
-			c.t.Errorf("message %q does not say %q", message, p)
-		}
-	}
-}
-
-// edit changes an object, again when somebody else changed it meanwhile.
-func (c *cluster) edit(o client.Object, change any) {
-	c.t.Helper()
-	c.eventually("an object can be changed", func() error {
-		if err := c.client.Get(c.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		switch change := change.(type) {
-		case func(*unstructured.Unstructured):
-			change(o.(*unstructured.Unstructured))
-		case func(*crdv1.ForkedWorkload):
-			change(o.(*crdv1.ForkedWorkload))
-		}
-		return c.client.Update(c.t.Context(), o)
-	})
-}
-
-// gone waits until an object does not exist.
-func (c *cluster) gone(o client.Object) {
-	c.t.Helper()
-	c.eventually(o.GetName()+" is gone", func() error {
-		err := c.client.Get(c.t.Context(), client.ObjectKeyFromObject(o), o)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it is there"), err)
-	})
-}
-
 // calm waits until the manager has stopped to ask about Rollouts.
 func (c *cluster) calm() {
-	c.t.Helper()
+	c.Helper()
 	last, since := c.asked.of(""), time.Now()
-	c.eventually("the manager comes to rest", func() error {
+	c.Eventually("the manager comes to rest", func() error {
 		if now := c.asked.of(""); now != last {
 			last, since = now, time.Now()
 		}
@@ -425,17 +293,13 @@ type requests struct {
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTrip(func(q *http.Request) (*http.Response, error) {
+	return world.RoundTrip(func(q *http.Request) (*http.Response, error) {
 		r.mu.Lock()
 		r.paths = append(r.paths, q.URL.Path)
 		r.mu.Unlock()
 		return next.RoundTrip(q)
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(q *http.Request) (*http.Response, error) { return f(q) }
 
 // of counts the requests with a part in their path.
 func (r *requests) of(part string) int {
@@ -448,31 +312,4 @@ func (r *requests) of(part string) int {
 		}
 	}
 	return n
-}
-
-// output is what the manager logs.
-type output struct {
-	mu   sync.Mutex
-	text []string
-}
-
-// Write implements io.Writer; each call is one line.
-func (o *output) Write(line []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.text = append(o.text, strings.TrimSpace(string(line)))
-	return len(line), nil
-}
-
-// lines returns the lines with this level, or all.
-func (o *output) lines(level string) []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	var out []string
-	for _, line := range o.text {
-		if level == "" || strings.Contains(line, "level="+level) {
-			out = append(out, line)
-		}
-	}
-	return out
 }

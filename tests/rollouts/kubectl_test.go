@@ -22,6 +22,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
 
 // workload is a baseline and its fork, on which people work with kubectl.
@@ -37,7 +38,7 @@ type workload struct {
 func (c *cluster) work(t *testing.T, kind schema.GroupVersionKind, name string, patches ...string) *workload {
 	t.Helper()
 	inner := *c
-	inner.t = t
+	inner.World = c.In(t)
 	w := &workload{cluster: &inner, kind: kind, name: name}
 	version, kindName := kind.ToAPIVersionAndKind()
 	w.create(`
@@ -52,7 +53,7 @@ spec:
     spec: {containers: [{name: main, image: "shop:1"}]}
 `)
 	w.forked = w.forkOf(kind, name, name, patches...)
-	w.condition(w.forked, crdv1.ConditionReady, "True", "Ready")
+	w.Condition(w.forked, crdv1.ConditionReady, "True", "Ready")
 	resource := strings.ToLower(kind.GroupKind().String()) + "/"
 	w.base, w.fork = resource+name, resource+w.forked.Status.Fork.ObjectRef.Name
 	return w
@@ -60,23 +61,23 @@ spec:
 
 // shell runs a command as a person would who has kubectl.
 func (w *workload) shell(command string) {
-	w.t.Helper()
+	w.Helper()
 	cmd := exec.Command("sh", "-c", command)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.access, "HOME="+w.t.TempDir(), "PATH="+apiserver.Binaries()+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+w.Kubeconfig, "HOME="+w.TempDir(), "PATH="+apiserver.Binaries()+":"+os.Getenv("PATH"))
 	if said, err := cmd.CombinedOutput(); err != nil {
-		w.t.Fatalf("%s: %v\n%s", command, err, said)
+		w.Fatalf("%s: %v\n%s", command, err, said)
 	}
 }
 
 // kubectl runs kubectl in the namespace.
 func (w *workload) kubectl(format string, args ...any) {
-	w.t.Helper()
+	w.Helper()
 	w.shell("kubectl -n " + namespace + " " + fmt.Sprintf(format, args...))
 }
 
 // read returns the baseline or the fork as it is now.
 func (w *workload) read(reference string) *unstructured.Unstructured {
-	w.t.Helper()
+	w.Helper()
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(w.kind)
 	w.get(u, reference[strings.LastIndexByte(reference, '/')+1:])
@@ -85,39 +86,39 @@ func (w *workload) read(reference string) *unstructured.Unstructured {
 
 // changes gives the baseline another image, and waits until the fork has it and is ready.
 func (w *workload) changes(image string) {
-	w.t.Helper()
+	w.Helper()
 	w.setBase(image)
 	w.follows(image)
 }
 
 // setBase gives the baseline another image.
 func (w *workload) setBase(image string) {
-	w.t.Helper()
-	w.edit(w.read(w.base), func(u *unstructured.Unstructured) { setImage(u, image) })
+	w.Helper()
+	world.Edit(w.World, w.read(w.base), func(u *unstructured.Unstructured) { setImage(u, image) })
 }
 
 // follows waits until the fork has an image and is ready.
 func (w *workload) follows(image string) {
-	w.t.Helper()
-	w.eventually("the fork follows its baseline to "+image, func() error {
+	w.Helper()
+	w.Eventually("the fork follows its baseline to "+image, func() error {
 		fork := &unstructured.Unstructured{} // It may just be made anew.
 		fork.SetGroupVersionKind(w.kind)
 		key := client.ObjectKey{Namespace: namespace, Name: w.forked.Status.Fork.ObjectRef.Name}
-		if err := w.client.Get(w.t.Context(), key, fork); err != nil || imageOf(fork) != image {
+		if err := w.Client.Get(w.Context(), key, fork); err != nil || imageOf(fork) != image {
 			return fmt.Errorf("it has %s (%w); %+v", imageOf(fork), err, crdv1.FindCondition(w.forked.Status.Conditions, crdv1.ConditionForkAvailable))
 		}
 		return nil
 	})
-	w.condition(w.forked, crdv1.ConditionReady, "True", "Ready")
+	w.Condition(w.forked, crdv1.ConditionReady, "True", "Ready")
 }
 
 // ends runs the command that a message gives after the words, and waits until the fork is
 // ready and has the image.
 func (w *workload) ends(message, words, image string) {
-	w.t.Helper()
+	w.Helper()
 	_, command, found := strings.Cut(message, words)
 	if !found {
-		w.t.Fatalf("no command after %q in %q", words, message)
+		w.Fatalf("no command after %q in %q", words, message)
 	}
 	w.shell(command)
 	w.follows(image)
@@ -144,7 +145,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 	t.Run("restart of the fork, then of the baseline", func(t *testing.T) {
 		w := c.work(t, kind, "fork-first")
 		w.kubectl("rollout restart %s", w.fork)
-		w.eventually("another second begins: kubectl notes no less", func() error {
+		w.Eventually("another second begins: kubectl notes no less", func() error {
 			if now := time.Now().Format(time.RFC3339); now == restarted(w.read(w.fork)) {
 				return errors.New("it is the same")
 			}
@@ -157,7 +158,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 		w := c.work(t, kind, "baseline-first")
 		before := w.read(w.fork).GetGeneration()
 		w.kubectl("rollout restart %s", w.base)
-		w.eventually("the restart of the baseline is seen", func() error {
+		w.Eventually("the restart of the baseline is seen", func() error {
 			w.get(w.forked, w.forked.Name)
 			if seen, is := w.forked.Status.Baseline.Generation, w.read(w.base).GetGeneration(); seen != is {
 				return fmt.Errorf("generation %d, not %d", seen, is)
@@ -179,7 +180,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 		w := c.work(t, kind, "paused")
 		w.kubectl("rollout pause %s", w.fork)
 		w.setBase("shop:2")
-		said := w.condition(w.forked, crdv1.ConditionReady, "False", forkedworkload.ReasonForkPaused)
+		said := w.Condition(w.forked, crdv1.ConditionReady, "False", forkedworkload.ReasonForkPaused)
 		w.ends(said, "To resume it: ", "shop:2")
 	})
 	t.Run("apply and a note of why", func(t *testing.T) {
@@ -191,9 +192,7 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 		manifest.SetResourceVersion("")
 		delete(manifest.Object, "status")
 		written, err := json.Marshal(manifest)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.Must(err)
 		path := filepath.Join(t.TempDir(), "fork.json")
 		if err := os.WriteFile(path, written, 0o600); err != nil {
 			t.Fatal(err)
@@ -206,16 +205,16 @@ func TestPeopleWorkOnAForkOfADeployment(t *testing.T) {
 	t.Run("another image in the fork is a conflict that ends", func(t *testing.T) {
 		w := c.work(t, kind, "edited")
 		w.kubectl("set image %s main=mine:1", w.fork)
-		said := w.condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
-		w.says(said, `.spec.template.spec.containers[name="main"].image (by "kubectl-set" using apps/v1`)
+		said := w.Condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
+		w.Says(said, `.spec.template.spec.containers[name="main"].image (by "kubectl-set" using apps/v1`)
 		w.ends(said, "or undo them: ", "shop:1")
 	})
 	t.Run("another number of pods than a patch asks for is a conflict that ends", func(t *testing.T) {
 		w := c.work(t, kind, "sized", `{"spec":{"replicas":2}}`)
 		uid := w.read(w.fork).GetUID()
 		w.kubectl("scale %s --replicas=3", w.fork)
-		said := w.condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
-		w.says(said, `.spec.replicas (by "kubectl" with subresource "scale" using apps/v1`)
+		said := w.Condition(w.forked, crdv1.ConditionReady, "False", apply.ReasonFieldConflict)
+		w.Says(said, `.spec.replicas (by "kubectl" with subresource "scale" using apps/v1`)
 		w.ends(said, "or undo them: ", "shop:1")
 		if fork := w.read(w.fork); replicasOf(fork) != 2 || fork.GetUID() != uid {
 			t.Errorf("%d replicas, and it was made anew: %t", replicasOf(fork), fork.GetUID() != uid)
@@ -231,15 +230,15 @@ func (c *cluster) scales(t *testing.T, w *workload) {
 		t.Errorf("scaled to 2, and then to %d", n)
 	}
 	w.kubectl("scale %s --replicas=0", w.fork)
-	said := w.condition(w.forked, crdv1.ConditionReady, "False", crdv1.ReasonScaledToZero)
-	w.eventually("requests are told that there is no pod", func() error {
+	said := w.Condition(w.forked, crdv1.ConditionReady, "False", crdv1.ReasonScaledToZero)
+	w.Eventually("requests are told that there is no pod", func() error {
 		if fact, ok := w.log.fact(w.forked).(*factv1.WorkloadObserved); !ok || fact.Ready {
 			return fmt.Errorf("stated: %v", fact)
 		}
 		return nil
 	})
 	w.setBase("shop:3")
-	w.eventually("a fork without pods follows its baseline", func() error {
+	w.Eventually("a fork without pods follows its baseline", func() error {
 		if got := imageOf(w.read(w.fork)); got != "shop:3" {
 			return fmt.Errorf("it has %s", got)
 		}
@@ -292,7 +291,7 @@ func TestPeopleWorkOnAForkOfARollout(t *testing.T) {
 		w := c.work(t, kind, "paused")
 		patch(w, w.fork, `"paused":true`)
 		w.setBase("shop:2")
-		said := w.condition(w.forked, crdv1.ConditionReady, "False", forkedworkload.ReasonForkPaused)
+		said := w.Condition(w.forked, crdv1.ConditionReady, "False", forkedworkload.ReasonForkPaused)
 		w.ends(said, "To resume it: ", "shop:2")
 	})
 	t.Run("a tool notes something on both", func(t *testing.T) { c.annotates(t, c.work(t, kind, "noted")) })

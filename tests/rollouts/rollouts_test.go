@@ -13,6 +13,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/forkedworkload"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/world"
 )
 
 // TestRolloutsComeAndGo lives through everything with one manager that is never
@@ -20,7 +21,7 @@ import (
 func TestRolloutsComeAndGo(t *testing.T) {
 	c := start(t)
 	w := c.fork("of-rollout", "shop")
-	c.says(c.condition(w, crdv1.ConditionReady, "False", "BaselineNotFound"), "Rollout argo/shop does not exist")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", "BaselineNotFound"), "Rollout argo/shop does not exist")
 	if asked := c.asked.of("rollouts"); asked > 0 {
 		t.Errorf("the API server was asked about Rollouts %d times, though it has no such kind", asked)
 	}
@@ -28,8 +29,8 @@ func TestRolloutsComeAndGo(t *testing.T) {
 	c.installArgo()
 	c.create(shop)
 	c.create(shopServices)
-	c.eventually("Argo has brought the baseline up", func() error { return c.healthy("shop") })
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("Argo has brought the baseline up", func() error { return c.healthy("shop") })
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.checkFork(w)
 
 	t.Run("a change of the baseline arrives in the fork, without the steps of the baseline", func(t *testing.T) { c.follows(w) })
@@ -41,43 +42,43 @@ func TestRolloutsComeAndGo(t *testing.T) {
 
 // checkFork compares the fork with its baseline.
 func (c *cluster) checkFork(w *crdv1.ForkedWorkload) {
-	c.t.Helper()
+	c.Helper()
 	ref := w.Status.Fork.ObjectRef
 	if ref.Kind != "Rollout" || ref.APIVersion != "argoproj.io/v1alpha1" || ref.Namespace != namespace {
-		c.t.Errorf("fork: %+v", ref)
+		c.Errorf("fork: %+v", ref)
 	}
 	if b := w.Status.Baseline; b == nil || b.WorkloadID != string(c.rollout("shop").GetUID()) {
-		c.t.Errorf("baseline: %+v", b)
+		c.Errorf("baseline: %+v", b)
 	}
 	fork := c.rollout(ref.Name)
 	steps, found, _ := unstructured.NestedSlice(fork.Object, "spec", "strategy", "canary", "steps")
 	if found || len(steps) > 0 {
-		c.t.Errorf("the fork has the steps of its baseline: %v", steps)
+		c.Errorf("the fork has the steps of its baseline: %v", steps)
 	}
 	fact, ok := c.log.fact(w).(*factv1.WorkloadObserved)
 	if !ok || fact.Baseline.Kind != "ArgoRollout" || !fact.Ready || len(fact.Services) != 2 {
-		c.t.Fatalf("stated: %v", fact)
+		c.Fatalf("stated: %v", fact)
 	}
 	// Argo has put a hash into the selector of the stable Service, and none into ours.
 	var service corev1.Service
 	c.get(&service, fact.Services[0].To)
 	if _, hashed := service.Spec.Selector[inject.RolloutHash]; hashed || len(service.Spec.Selector) != 1 {
-		c.t.Errorf("%s selects %v", service.Name, service.Spec.Selector)
+		c.Errorf("%s selects %v", service.Name, service.Spec.Selector)
 	}
 }
 
 // follows changes the baseline, whose own new form waits for a person.
 func (c *cluster) follows(w *crdv1.ForkedWorkload) {
-	c.edit(c.rollout("shop"), func(u *unstructured.Unstructured) { setImage(u, "shop:2") })
-	c.eventually("the fork has the new image and serves", func() error {
+	world.Edit(c.World, c.rollout("shop"), func(u *unstructured.Unstructured) { setImage(u, "shop:2") })
+	c.Eventually("the fork has the new image and serves", func() error {
 		fork := c.rollout(w.Status.Fork.ObjectRef.Name)
 		if image := imageOf(fork); image != "shop:2" {
 			return fmt.Errorf("the fork has %s", image)
 		}
 		return c.healthy(fork.GetName())
 	})
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
-	c.eventually("the baseline waits at its step", func() error {
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Eventually("the baseline waits at its step", func() error {
 		if phase, _, _ := unstructured.NestedString(c.rollout("shop").Object, "status", "phase"); phase != "Paused" {
 			return fmt.Errorf("it is %s", phase)
 		}
@@ -88,25 +89,25 @@ func (c *cluster) follows(w *crdv1.ForkedWorkload) {
 // tells has the kubelet say that an image cannot be pulled.
 func (c *cluster) tells() {
 	w := c.fork("broken", "shop", `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"shop:broken"}]}}}}`)
-	c.says(c.condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonImagePull),
+	c.Says(c.Condition(w, crdv1.ConditionForkAvailable, "False", forkedworkload.ReasonImagePull),
 		"Rollout argo/", "container main", "not found")
 	if r := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionReady); r.Reason != forkedworkload.ReasonImagePull {
-		c.t.Errorf("Ready is %+v", r)
+		c.Errorf("Ready is %+v", r)
 	}
 }
 
 // refers forks a Rollout with a workloadRef.
 func (c *cluster) refers() {
 	c.create(referring)
-	c.eventually("Argo has brought the referring Rollout up", func() error { return c.healthy("referring") })
+	c.Eventually("Argo has brought the referring Rollout up", func() error { return c.healthy("referring") })
 	w := c.fork("of-referring", "referring")
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	fork := c.rollout(w.Status.Fork.ObjectRef.Name)
 	if _, has := fork.Object["spec"].(map[string]any)["workloadRef"]; has || imageOf(fork) != "referred:1" {
-		c.t.Errorf("the fork: %v", fork.Object["spec"])
+		c.Errorf("the fork: %v", fork.Object["spec"])
 	}
-	c.edit(c.deployment("referred"), func(u *unstructured.Unstructured) { setImage(u, "referred:2") })
-	c.eventually("the fork follows the Deployment that its baseline refers to", func() error {
+	world.Edit(c.World, c.deployment("referred"), func(u *unstructured.Unstructured) { setImage(u, "referred:2") })
+	c.Eventually("the fork follows the Deployment that its baseline refers to", func() error {
 		if image := imageOf(c.rollout(w.Status.Fork.ObjectRef.Name)); image != "referred:2" {
 			return fmt.Errorf("it has %s", image)
 		}
@@ -117,11 +118,9 @@ func (c *cluster) refers() {
 // goes deletes a fork.
 func (c *cluster) goes(w *crdv1.ForkedWorkload) {
 	fork := c.rollout(w.Status.Fork.ObjectRef.Name)
-	if err := c.client.Delete(c.t.Context(), w); err != nil {
-		c.t.Fatal(err)
-	}
-	c.gone(fork)
-	c.eventually("it is withdrawn", func() error {
+	c.Remove(w)
+	c.Gone(fork)
+	c.Eventually("it is withdrawn", func() error {
 		if _, ok := c.log.fact(w).(*factv1.WorkloadWithdrawn); !ok {
 			return errors.New("it is not")
 		}
@@ -132,20 +131,20 @@ func (c *cluster) goes(w *crdv1.ForkedWorkload) {
 // comesAgain removes the kind and installs it anew.
 func (c *cluster) comesAgain() {
 	w := c.fork("again", "shop")
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 	c.removeArgo()
-	c.says(c.condition(w, crdv1.ConditionReady, "False", "BaselineNotFound"), "Rollout argo/shop does not exist")
+	c.Says(c.Condition(w, crdv1.ConditionReady, "False", "BaselineNotFound"), "Rollout argo/shop does not exist")
 	c.calm()
 	before := c.asked.of("rollouts")
-	c.edit(w, func(o *crdv1.ForkedWorkload) { o.Annotations = map[string]string{"looked": "at"} })
+	world.Edit(c.World, w, func(o *crdv1.ForkedWorkload) { o.Annotations = map[string]string{"looked": "at"} })
 	c.calm()
 	if after := c.asked.of("rollouts"); after != before {
-		c.t.Errorf("the API server was asked about Rollouts %d times after the kind had gone", after-before)
+		c.Errorf("the API server was asked about Rollouts %d times after the kind had gone", after-before)
 	}
-	if said := c.output.lines("ERROR"); len(said) > 0 {
-		c.t.Errorf("errors were logged:\n%s", strings.Join(said, "\n"))
+	if said := c.output.Lines("level=ERROR"); len(said) > 0 {
+		c.Errorf("errors were logged:\n%s", strings.Join(said, "\n"))
 	}
 	c.installArgo()
 	c.create(shop)
-	c.condition(w, crdv1.ConditionReady, "True", "Ready")
+	c.Condition(w, crdv1.ConditionReady, "True", "Ready")
 }

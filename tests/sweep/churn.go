@@ -17,6 +17,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/sweep/wire"
+	"switchyard.dev/tests/wait"
 )
 
 // Churn is people who make, change and delete sandboxes while the API server is not
@@ -114,7 +115,7 @@ func (c Churn) play(ctx context.Context, w *World, all []change) error {
 			if err := w.server.Kill(); err != nil {
 				return err
 			}
-			wait(ctx, c.Away)
+			_ = wait.For(ctx, c.Away)
 			if err := w.server.Restart(ctx); err != nil {
 				return err
 			}
@@ -122,7 +123,7 @@ func (c Churn) play(ctx context.Context, w *World, all []change) error {
 		if err := w.bring(ctx, one); err != nil {
 			return err
 		}
-		wait(ctx, c.Pause)
+		_ = wait.For(ctx, c.Pause)
 	}
 	return ctx.Err()
 }
@@ -130,7 +131,7 @@ func (c Churn) play(ctx context.Context, w *World, all []change) error {
 // bring brings a sandbox into a form, or away, over an API server that may fail. It
 // does not wait until one that goes is gone, unless another of its name comes.
 func (w *World) bring(ctx context.Context, one change) error {
-	return every(ctx, lookPause, patience, fmt.Sprintf("bring %s into form %d", one.sandbox, one.form), func() error {
+	return wait.Until(ctx, patience, fmt.Sprintf("bring %s into form %d", one.sandbox, one.form), func() error {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.TrimSpace(formOf(one))), &o.Object); err != nil {
 			return err

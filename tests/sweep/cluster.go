@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/wait"
 )
 
 // lookPause is between two looks of the rest of the cluster at what there is to do.
@@ -32,10 +33,7 @@ func (w *World) work(ctx context.Context) {
 		if err := w.workOnce(ctx); err != nil && ctx.Err() == nil {
 			w.logger.Debug("the rest of the cluster tries again", "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookPause):
-		}
+		_ = wait.For(ctx, lookPause)
 	}
 }
 

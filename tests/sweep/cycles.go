@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/sweep/wire"
+	"switchyard.dev/tests/wait"
 )
 
 // Cycles are sandboxes, each of a name of its own, that come, get ready and go: with
@@ -55,7 +56,7 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 	}
 	if err == nil {
 		out.After = w.heap()
-		err = every(ctx, lookPause, w.patience, "look at what is left", func() error {
+		err = wait.Until(ctx, w.patience, "look at what is left", func() error {
 			var err error
 			if out.Left, err = w.ours(ctx); err == nil && len(out.Left) > 0 {
 				return errors.New("something is")
@@ -108,7 +109,7 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	}
 	s := &crdv1.SignadotSandbox{}
 	key := client.ObjectKey{Name: one.sandbox}
-	err := every(ctx, lookPause, patience, one.sandbox+" gets ready", func() error {
+	err := wait.Until(ctx, patience, one.sandbox+" gets ready", func() error {
 		if err := w.people.Get(ctx, key, s); err != nil {
 			return err
 		}
@@ -123,7 +124,7 @@ func (w *World) comeAndGo(ctx context.Context, one change) error {
 	if err := w.bring(ctx, change{one.sandbox, 0}); err != nil {
 		return err
 	}
-	return every(ctx, lookPause, patience, one.sandbox+" goes", func() error {
+	return wait.Until(ctx, patience, one.sandbox+" goes", func() error {
 		if err := w.people.Get(ctx, key, s); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("it is there, with finalizers %q: %w", s.Finalizers, errors.Join(err))
 		}

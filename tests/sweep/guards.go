@@ -10,6 +10,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/sweep/wire"
+	"switchyard.dev/tests/wait"
 )
 
 // Trap is a course of events that does harm when a guard is missing.
@@ -91,7 +92,7 @@ func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 	w.meanwhile = func() { failed = meanwhile() }
 	w.mu.Unlock()
 	last.gate.Kill()
-	err := every(ctx, lookPause, patience, "the next manager begins", func() error {
+	err := wait.Until(ctx, patience, "the next manager begins", func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if len(w.lives) == before {
@@ -99,7 +100,7 @@ func (w *World) exchange(ctx context.Context, meanwhile func() error) error {
 		}
 		return w.lives[before].main.LogReady()
 	})
-	wait(ctx, 2*late) // What was late has come then.
+	_ = wait.For(ctx, 2*late) // What was late has come then.
 	return errors.Join(err, failed)
 }
 

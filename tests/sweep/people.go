@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"switchyard.dev/tests/wait"
 )
 
 // make makes objects from YAML documents.
@@ -23,7 +24,7 @@ func (w *World) make(ctx context.Context, text string) error {
 		}
 		// What is to be there may still be going.
 		var failed error
-		err := every(ctx, lookPause, patience, "make "+what(o), func() error {
+		err := wait.Until(ctx, patience, "make "+what(o), func() error {
 			if failed = w.people.Create(ctx, o.DeepCopy()); apierrors.IsAlreadyExists(failed) || overtaken(failed) == nil {
 				return failed
 			}
@@ -44,7 +45,7 @@ func edit[T client.Object](ctx context.Context, w *World, name string, o T, chan
 	} else if namespaced {
 		key.Namespace = namespace
 	}
-	return every(ctx, lookPause, patience, "change "+name, func() error {
+	return wait.Until(ctx, patience, "change "+name, func() error {
 		if err := w.people.Get(ctx, key, o); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ spec: {selector: {app: shop}, clusterIP: None, ports: [{port: 8080}]}`))
 // remove asks for the deletion of an object; it is no error when it is gone.
 func (w *World) remove(ctx context.Context, o client.Object, name string) error {
 	o.SetName(name)
-	return every(ctx, lookPause, patience, "delete "+name, func() error { return client.IgnoreNotFound(w.people.Delete(ctx, o)) })
+	return wait.Until(ctx, patience, "delete "+name, func() error { return client.IgnoreNotFound(w.people.Delete(ctx, o)) })
 }
 
 // wipe ends all managers and takes away whatever there is, the log too.
@@ -127,7 +128,7 @@ func (w *World) wipe(ctx context.Context) error {
 	for _, l := range lives {
 		l.kill()
 	}
-	err := every(ctx, lookPause, patience, "wipe the world", func() error {
+	err := wait.Until(ctx, patience, "wipe the world", func() error {
 		objects, err := w.objects(ctx)
 		if err != nil {
 			return err
@@ -158,12 +159,4 @@ func (w *World) destroy(ctx context.Context, o *unstructured.Unstructured) error
 		return nil
 	}
 	return client.IgnoreNotFound(err)
-}
-
-// wait waits.
-func wait(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

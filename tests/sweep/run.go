@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/sweep/wire"
+	"switchyard.dev/tests/wait"
 )
 
 // Golden is a run in which nothing went wrong.
@@ -75,7 +76,7 @@ func (w *World) golden(ctx context.Context, s step) (State, error) {
 	}
 	var last State
 	since := time.Now()
-	err := every(ctx, lookPause, patience, s.name+": come to rest", func() error {
+	err := wait.Until(ctx, patience, s.name+": come to rest", func() error {
 		now, err := w.state(ctx)
 		if err != nil {
 			return err
@@ -167,7 +168,7 @@ func (w *World) steps(ctx context.Context, g Golden) (findings, withdrawn []stri
 func (w *World) settle(ctx context.Context, want State) []string {
 	var findings []string
 	writes, since := -1, time.Now()
-	err := every(ctx, lookPause, w.patience, "come to rest", func() error {
+	err := wait.Until(ctx, w.patience, "come to rest", func() error {
 		if n := w.writes(); n != writes {
 			writes, since = n, time.Now()
 		}

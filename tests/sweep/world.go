@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -35,7 +33,6 @@ const patience = 90 * time.Second
 // one with NewWorld. One run after the other uses it.
 type World struct {
 	server *apiserver.Server
-	scheme *runtime.Scheme
 	// people read and write as they are, past every fault.
 	people client.Client
 	store  *memory.Store
@@ -69,20 +66,10 @@ func NewWorld(ctx context.Context, logger *slog.Logger) (*World, error) {
 
 func (w *World) open(ctx context.Context) error {
 	var err error
-	if w.scheme, err = manager.Scheme(); err != nil {
+	if w.people, err = w.server.Client(); err != nil {
 		return err
 	}
-	if w.people, err = client.New(w.server.Config, client.Options{Scheme: w.scheme}); err != nil {
-		return err
-	}
-	for _, name := range []string{namespace, operatorNamespace} {
-		ns := &corev1.Namespace{}
-		ns.Name = name
-		if err := w.people.Create(ctx, ns); err != nil {
-			return fmt.Errorf("make namespace %s: %w", name, err)
-		}
-	}
-	return nil
+	return apiserver.Create(ctx, w.people, apiserver.Namespace(namespace), apiserver.Namespace(operatorNamespace))
 }
 
 // Close ends the API server.
@@ -148,26 +135,6 @@ func (w *World) writes() int {
 		n += l.gate.Writes()
 	}
 	return n
-}
-
-// every calls f again and again until ctx ends or f gives nil; the last error comes
-// with what was waited for.
-func every(ctx context.Context, pause, within time.Duration, what string, f func() error) error {
-	deadline := time.Now().Add(within)
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s, for %s: %w", what, within, err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
 }
 
 // Quiet makes the libraries under managers log to a logger, which is one for the

@@ -19,11 +19,19 @@ func Until(ctx context.Context, patience time.Duration, what string, check func(
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if For(ctx, pause) != nil {
 			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
-		case <-time.After(pause):
 		}
+	}
+}
+
+// For waits for a while, or until ctx ends, and returns why that is then.
+func For(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 

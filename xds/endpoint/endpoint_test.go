@@ -1,7 +1,6 @@
 package endpoint_test
 
 import (
-	"context"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -10,15 +9,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
 	"switchyard.dev/xds/endpoint"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"
@@ -29,28 +27,12 @@ var customer = table.Workload{Kind: "Deployment", Namespace: "default", Name: "c
 
 // cluster is a real API server, without controllers: the test makes what they
 // would.
-type cluster struct {
-	t      *testing.T
-	server *apiserver.Server
-	client *kubernetes.Clientset
-}
+type cluster struct{ *world.World }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	server, err := apiserver.Start()
-	if err != nil {
-		t.Fatalf("%v; run: go run -C tools/cluster . build --only apiserver", err)
-	}
-	c := &cluster{t: t, server: server}
-	t.Cleanup(func() { _ = c.server.Stop() })
-	if c.client, err = kubernetes.NewForConfig(server.Config); err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.client.CoreV1().ServiceAccounts("default").Create(t.Context(),
-		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "app"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := &cluster{world.New(t)}
+	c.Accounts("default", "app")
 	return c
 }
 
@@ -70,43 +52,28 @@ func template(name string) corev1.PodTemplateSpec {
 
 // replicaSet makes the ReplicaSet of a Deployment or Rollout.
 func (c *cluster) replicaSet(name string, owners []metav1.OwnerReference) *appsv1.ReplicaSet {
-	c.t.Helper()
-	set, err := c.client.AppsV1().ReplicaSets("default").Create(c.t.Context(), &appsv1.ReplicaSet{
-		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners},
+	c.Helper()
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners},
 		Spec: appsv1.ReplicaSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}, Template: template(name),
 		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
 	}
+	c.Create(set)
 	return set
 }
 
 // pod makes a pod and a token for it, for the audience.
 func (c *cluster) pod(name, audience string, owners []metav1.OwnerReference) string {
-	c.t.Helper()
-	spec := template(name).Spec
-	pod, err := c.client.CoreV1().Pods("default").Create(c.t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}, Spec: spec,
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return c.token(audience, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: pod.UID})
+	c.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, OwnerReferences: owners}, Spec: template(name).Spec}
+	c.Create(pod)
+	return c.token(audience, pod)
 }
 
-func (c *cluster) token(audience string, to *authenticationv1.BoundObjectReference) string {
-	c.t.Helper()
-	request, err := c.client.CoreV1().ServiceAccounts("default").CreateToken(c.t.Context(), "app", &authenticationv1.TokenRequest{
-		Spec: authenticationv1.TokenRequestSpec{
-			Audiences: []string{audience}, ExpirationSeconds: new(int64(devmesh.TokenSeconds)), BoundObjectRef: to,
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return request.Status.Token
+func (c *cluster) token(audience string, of *corev1.Pod) string {
+	c.Helper()
+	return c.Token("default", "app", audience, of)
 }
 
 // deployed makes a Deployment's ReplicaSet and returns what a pod of it has as
@@ -126,20 +93,12 @@ func TestAPodGetsTheRoutesOfItsOwnWorkloadByItsToken(t *testing.T) {
 	})
 	board.Complete()
 	e, err := endpoint.New(endpoint.Config{
-		View: board.View, Client: c.client, Address: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		View: board.View, Client: c.Kube, Address: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	background.Run(t, e.Run)
 	conn := xdstest.Dial(t, e.Address())
 	serves := func(token string, w table.Workload) {
 		t.Helper()
@@ -176,16 +135,12 @@ func TestAPodGetsTheRoutesOfItsOwnWorkloadByItsToken(t *testing.T) {
 	refuses("a pod that points at a ReplicaSet by another UID",
 		c.pod("false", identify.Audience, owner("apps/v1", "ReplicaSet", "customer-5f6d", "made-up")), customer, codes.Unauthenticated)
 	gone := c.pod("customer-5f6d-c", identify.Audience, ofCustomer)
-	if err := c.client.CoreV1().Pods("default").Delete(t.Context(), "customer-5f6d-c", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
-		t.Fatal(err)
-	}
+	c.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "customer-5f6d-c"}})
 	refuses("a pod that is gone", gone, customer, codes.Unauthenticated)
 
 	// Without the API server who was known stays known, for a while.
 	unknown := c.pod("customer-5f6d-d", identify.Audience, ofCustomer)
-	if err := c.server.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	c.Must(c.Kill())
 	serves(known, customer)
 	refuses("a stranger while the API server is away", unknown, customer, codes.Unavailable)
 }

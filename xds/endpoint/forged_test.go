@@ -14,24 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
 	"switchyard.dev/xds/endpoint"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
 )
-
-// busy is the way to an API server that takes its time over tokens.
-type busy struct{ next http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (b busy) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
-		time.Sleep(200 * time.Millisecond)
-	}
-	return b.next.RoundTrip(r)
-}
 
 // Whoever forges tokens that only the API server can tell from real ones has them checked,
 // and has few checked at a time: a sidecar whose token is not known yet has its turn.
@@ -42,8 +32,15 @@ func TestForgedTokensFromOneAddressKeepNoSidecarOut(t *testing.T) {
 		Baseline: customer, Key: "k1", Sandbox: "sb", Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.1:80"),
 	})
 	board.Complete()
-	slow := rest.CopyConfig(c.server.Config)
-	slow.Wrap(func(next http.RoundTripper) http.RoundTripper { return busy{next} })
+	slow := c.As("")
+	slow.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return world.RoundTrip(func(r *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+				time.Sleep(200 * time.Millisecond) // An API server that takes its time over tokens.
+			}
+			return next.RoundTrip(r)
+		})
+	})
 	client, err := kubernetes.NewForConfig(slow)
 	if err != nil {
 		t.Fatal(err)
@@ -52,15 +49,8 @@ func TestForgedTokensFromOneAddressKeepNoSidecarOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	background.Run(t, e.Run)
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
 	token := c.pod("customer-5f6d-a", identify.Audience, c.deployed("customer"))
 	var attack errgroup.Group
 	attack.Go(func() error {

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"switchyard.dev/tests/background"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
 	"switchyard.dev/xds/xdstest"
@@ -81,15 +82,7 @@ func serveStore(t *testing.T, s *store, c serve.Config) (*serve.Server, *grpc.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, l) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	background.Run(t, func(ctx context.Context) error { return server.Run(ctx, l) })
 	return server, xdstest.Dial(t, l.Addr().String())
 }
 

@@ -3,10 +3,8 @@ package translate
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,14 +13,12 @@ import (
 	matcherv3 "github.com/cncf/xds/go/xds/type/matcher/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	networkv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/matching/common_inputs/network/v3"
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
 	"pgregory.net/rapid"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "customer"}
 
@@ -69,7 +65,7 @@ func TestTheRoutesOfAWorkload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden(t, name, got)
+			recorded(t, name, got)
 		})
 	}
 }
@@ -86,7 +82,7 @@ func TestTheRoutesSayWhichHeadersCarryKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, name, []Resource{whole})
+		recorded(t, name, []Resource{whole})
 		plain, err := routesOf(rules...)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +121,7 @@ func wholeOf(rules ...*table.Rule) ([]Resource, error) {
 	return []Resource{whole}, err
 }
 
-func golden(t *testing.T, name string, got []Resource) {
+func recorded(t *testing.T, name string, got []Resource) {
 	t.Helper()
 	var text bytes.Buffer
 	for _, r := range got {
@@ -139,19 +135,7 @@ func golden(t *testing.T, name string, got []Resource) {
 		}
 		text.WriteByte('\n')
 	}
-	file := filepath.Join("testdata", name+".golden")
-	if *update {
-		if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), text.String()); diff != "" {
-		t.Errorf("go test -update writes it anew (-want +got):\n%s", diff)
-	}
+	golden.Compare(t, filepath.Join("testdata", name+".golden"), text.String())
 }
 
 func TestTheVersionChangesExactlyWithTheContent(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,33 +23,15 @@ import (
 	"k8s.io/client-go/kubernetes"
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"switchyard.dev/eventbus/callers/tokens"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
 )
 
 const audience = "eventbus.signadot.svc"
 
-// The API server that all tests here share.
-var (
-	environment = &envtest.Environment{BinaryAssetsDirectory: apiserver.Binaries()}
-	kube        kubernetes.Interface
-)
-
-func TestMain(m *testing.M) {
-	config, err := environment.Start()
-	if err != nil {
-		slog.Error("no API server; run: go run -C tools/cluster . build --only apiserver", "error", err)
-		os.Exit(1)
-	}
-	kube = kubernetes.NewForConfigOrDie(config)
-	code := m.Run()
-	if err := environment.Stop(); err != nil {
-		slog.Error("the API server did not stop", "error", err)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { world.Main(m) }
 
 // counting counts the questions to the real API.
 type counting struct {
@@ -70,7 +51,7 @@ func (c *clock) now() time.Time { return time.Now().Add(c.past) }
 
 func verifier(t *testing.T) (*tokens.Verifier, *counting, *clock) {
 	t.Helper()
-	reviews, clock := &counting{TokenReviewInterface: kube.AuthenticationV1().TokenReviews()}, &clock{}
+	reviews, clock := &counting{TokenReviewInterface: world.Shared(t).Kube.AuthenticationV1().TokenReviews()}, &clock{}
 	v, err := tokens.New(tokens.Config{Reviews: reviews, Audience: audience, Clock: clock.now})
 	if err != nil {
 		t.Fatal(err)
@@ -81,22 +62,14 @@ func verifier(t *testing.T) (*tokens.Verifier, *counting, *clock) {
 // pod makes a pod with a service account in a namespace of its own.
 func pod(t *testing.T) *corev1.Pod {
 	t.Helper()
-	ctx := t.Context()
-	ns, err := kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "caller-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "routeserver"}}
-	if _, err := kube.CoreV1().ServiceAccounts(ns.Name).Create(ctx, account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	p, err := kube.CoreV1().Pods(ns.Name).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+	w := world.Shared(t)
+	ns := w.NewNamespace("caller")
+	w.Accounts(ns, "routeserver")
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "one"},
 		Spec:       corev1.PodSpec{ServiceAccountName: "routeserver", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
 	}
+	w.Create(p)
 	return p
 }
 
@@ -108,7 +81,7 @@ func tokenOf(t *testing.T, namespace string, of *corev1.Pod, audiences ...string
 	if of != nil {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: of.Name, UID: of.UID}
 	}
-	answer, err := kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "routeserver", request, metav1.CreateOptions{})
+	answer, err := world.Shared(t).Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "routeserver", request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,28 +133,17 @@ func TestATokenOfADeletedPodIsSoonUnknown(t *testing.T) {
 	if _, err := v.Verify(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
-	now := int64(0)
-	if err := kube.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
-	}
+	world.Shared(t).Remove(p)
 	if _, err := v.Verify(t.Context(), token); err != nil || reviews.asked.Load() != 1 {
 		t.Errorf("within a minute the answer is kept: %v, asked %d times", err, reviews.asked.Load())
 	}
 	clock.past += tokens.MaxCache
 	// The API server looks pods up in a cache of its own, which follows.
-	deadline := time.After(20 * time.Second)
-	for {
+	wait.Holds(t, "the token of a deleted pod is unknown", func() bool {
 		_, err := v.Verify(t.Context(), token)
-		if errors.Is(err, tokens.ErrUnknown) {
-			return
-		}
 		clock.past += tokens.MaxCache
-		select {
-		case <-deadline:
-			t.Fatalf("the token of a deleted pod is still good: %v", err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+		return errors.Is(err, tokens.ErrUnknown)
+	})
 }
 
 func TestOnlyAQuestionToTheAPIServerIsAdmitted(t *testing.T) {
@@ -248,7 +210,7 @@ func TestWithoutTheAPIServerOnlyKeptAnswersCount(t *testing.T) {
 }
 
 func TestBadConfigurationIsRefused(t *testing.T) {
-	reviews := kube.AuthenticationV1().TokenReviews()
+	reviews := world.Shared(t).Kube.AuthenticationV1().TokenReviews()
 	for what, c := range map[string]tokens.Config{
 		"no reviews":         {Audience: audience},
 		"no audience":        {Reviews: reviews},
@@ -298,7 +260,7 @@ func podOf(claims map[string]any) map[string]any {
 // signer is the key with which the API server of this test signs tokens.
 func signer(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(environment.ControlPlane.GetAPIServer().CertDir, "sa-signer.key"))
+	text, err := os.ReadFile(filepath.Join(world.Shared(t).Keys, "sa-signer.key"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,29 +13,21 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/world"
 )
 
 // market makes a namespace with workloads and pods in every state, and an operator
 // that injects sidecar:2 and init:2.
-func market(t *testing.T, ns, labels string) client.Client {
+func market(t *testing.T, ns, labels string) *world.World {
 	t.Helper()
-	scheme, err := dryrun.Scheme()
-	must(t, err)
-	must(t, rbacv1.AddToScheme(scheme))
-	c, err := client.New(cluster, client.Options{Scheme: scheme})
-	must(t, err)
-	make := func(o client.Object, text string) {
-		must(t, yaml.UnmarshalStrict([]byte(strings.ReplaceAll(text, "NS", ns)), o))
-		must(t, c.Create(t.Context(), o))
-	}
+	c := world.Shared(t)
+	make := func(o client.Object, text string) { c.Make(o, strings.ReplaceAll(text, "NS", ns)) }
 	make(&corev1.Namespace{}, "metadata: {name: NS, labels: {"+labels+"}}")
 	make(&corev1.Namespace{}, "metadata: {name: NS-operator}")
 	make(&corev1.ConfigMap{}, `
@@ -63,7 +55,7 @@ spec:
 		p := &corev1.Pod{}
 		make(p, podOf("cart", name, images))
 		p.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "sd-sidecar", Ready: is}}}
-		must(t, c.Status().Update(t.Context(), p))
+		must(t, c.Client.Status().Update(t.Context(), p))
 	}
 	ready("cart-good", "2", true)
 	ready("cart-old", "1", true)
@@ -110,21 +102,21 @@ Deployment market/cart
 	}
 
 	// A fork makes its baseline one of those that matter, and everything covered is yes.
-	must(t, c.Create(t.Context(), &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"},
-		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "market", Name: "plain"}}}))
+	c.Create(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"},
+		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "market", Name: "plain"}}})
 	if code, out, _ = ask(t, args...); code != cli.ExitNo || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	// Without the Service it is a consumer of messages, as it were: it needs no sidecar.
-	must(t, c.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "plain"}}))
+	c.Remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "plain"}})
 	if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          0        1\n") ||
 		!strings.Contains(out, "2 workloads, 1 covered") {
 		t.Errorf("no Service leads to it:\n%s", out)
 	}
 	for _, gone := range []string{"plain-none", "cart-none", "cart-old", "cart-starting", "cart-lags"} {
-		must(t, c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: gone}}, client.GracePeriodSeconds(0)))
+		c.Remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: gone}})
 	}
-	must(t, c.Delete(t.Context(), &crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"}}))
+	c.Remove(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"}})
 	code, out, errs = ask(t, append(args, "-o", "json")...)
 	var got cli.Coverage
 	must(t, json.Unmarshal([]byte(out), &got))
@@ -171,7 +163,7 @@ func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 // would say what its Service selects, and must not count as covered for that.
 func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
 	c := market(t, "rolled", "")
-	s := survey{reader: c, ask: cli.CoverageRequest{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
+	s := survey{reader: c.Client, ask: cli.CoverageRequest{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
 		deployment("rolled", "cart"): {"app": "cart"}, deployment("rolled", "consumer"): {"app": "consumer"},
 	}}
 	led := s.led(t.Context())
@@ -198,10 +190,7 @@ func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
 
 func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 	c := market(t, "narrow", "")
-	must(t, c.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "narrow", Name: "r"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"}, Verbs: []string{"list"}}}}))
-	must(t, c.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "narrow", Name: "r"},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "narrow"}}}))
+	c.Grant("narrow", "narrow", rbacv1.PolicyRule{APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments"}, Verbs: []string{"list"}})
 	config := as(t, "narrow", "")
 	code, out, errs := ask(t, "coverage", "-n", "narrow", "--kubeconfig", config, "--namespace-of-operator", "narrow-operator")
 	for _, says := range []string{
@@ -241,7 +230,7 @@ func TestAllPagesOfAListAreRead(t *testing.T) {
 	c := market(t, "paged", "")
 	for size := range int64(3) {
 		var names []string
-		must(t, pages(t.Context(), c, "paged", size+1, func(l *corev1.PodList) {
+		must(t, pages(t.Context(), c.Client, "paged", size+1, func(l *corev1.PodList) {
 			for i := range l.Items {
 				names = append(names, l.Items[i].Name)
 			}

@@ -11,10 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
-	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tests/world"
 )
 
 const sandbox = `apiVersion: signadot.com/v1
@@ -41,10 +40,7 @@ spec: {routingKey: everything, sandboxNames: [new-customer]}
 func shop(t *testing.T, operator, config string) []string {
 	t.Helper()
 	_, address := routes(t)
-	scheme, err := dryrun.Scheme()
-	must(t, err)
-	c, err := client.New(cluster, client.Options{Scheme: scheme})
-	must(t, err)
+	w := world.Shared(t)
 	for _, made := range []struct { // in this order: the namespace first
 		object client.Object
 		text   string
@@ -61,14 +57,14 @@ spec:
 metadata: {name: customer, namespace: shop}
 spec: {selector: {app: customer}, ports: [{name: http, port: 80, targetPort: http}]}`},
 	} {
-		must(t, yaml.UnmarshalStrict([]byte(made.text), made.object))
-		must(t, client.IgnoreAlreadyExists(c.Create(t.Context(), made.object)))
+		w.Read(made.object, made.text)
+		must(t, client.IgnoreAlreadyExists(w.Client.Create(t.Context(), made.object)))
 	}
-	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}}))
+	w.Namespaces(operator)
 	if config != "" {
-		must(t, c.Create(t.Context(), &corev1.ConfigMap{
+		w.Create(&corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: "cluster-config"}, Data: map[string]string{"cluster_config.yaml": config},
-		}))
+		})
 	}
 	return []string{"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", operator, "dry-run"}
 }

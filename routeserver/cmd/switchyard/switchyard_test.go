@@ -5,12 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"switchyard.dev/eventbus/publisher"
-	"switchyard.dev/reconcilers/dryrun"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/tests/world"
 )
 
 // Somebody asks why requests with a key stay at the baseline, and no request has that key
@@ -43,10 +41,7 @@ func TestAKubeconfigIsEnough(t *testing.T) {
 		t.Errorf("table: exit code %d\n%s%s", code, out, errs)
 	}
 	// The mark that the operator keeps is read on the same way.
-	scheme, err := dryrun.Scheme()
-	must(t, err)
-	c, err := client.New(cluster, client.Options{Scheme: scheme})
-	must(t, err)
+	c := world.Shared(t).Client
 	must(t, publish.Epochs{Reader: c, Writer: c, Namespace: "operator"}.Save(t.Context(), publisher.Witness{Mark: mark}))
 	code, out, errs = ask(t, append(args, "audit", "verify", "--live")...)
 	if code != cli.ExitOK || !strings.Contains(out, "held against the mark that the operator keeps, "+mark.Epoch+"/1") {

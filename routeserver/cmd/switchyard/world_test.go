@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,13 +16,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
@@ -32,33 +27,18 @@ import (
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
 )
 
-// cluster reaches the one API server of all tests of the package.
-var cluster *rest.Config
-
-func TestMain(m *testing.M) { os.Exit(runTests(m)) }
-
-func runTests(m *testing.M) int {
-	s, err := apiserver.Start()
-	if err != nil {
-		slog.Error("cannot start", "error", err)
-		return 1
-	}
-	cluster = s.Config
-	code := m.Run()
-	if err := s.Stop(); err != nil {
-		slog.Error("cannot stop the API server", "error", err)
-		return 1
-	}
-	return code
-}
+func TestMain(m *testing.M) { world.Main(m) }
 
 // as writes a kubeconfig for somebody: an administrator who speaks as user, or
 // who is nobody with a wrong token.
 func as(t *testing.T, user, token string) string {
 	t.Helper()
+	cluster := world.Shared(t).Config
 	who := &clientcmdapi.AuthInfo{ClientCertificateData: cluster.CertData, ClientKeyData: cluster.KeyData, Impersonate: user}
 	if token != "" {
 		who = &clientcmdapi.AuthInfo{Token: token}
@@ -143,33 +123,22 @@ func join(s httpstream.Stream, address string) {
 // and gives its namespace.
 func pod(t *testing.T, namespace string, ready bool, port int32) {
 	t.Helper()
-	client, err := kubernetes.NewForConfig(cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, none := t.Context(), metav1.CreateOptions{}
-	node, err := client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, none)
-	must(t, err)
+	w := world.Shared(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	w.Create(node)
 	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	node.Status.DaemonEndpoints.KubeletEndpoint.Port = port
-	_, err = client.CoreV1().Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
-	must(t, err)
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, none)
-	must(t, err)
-	no := false
-	p, err := client.CoreV1().Pods(namespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "routeserver-0", Labels: map[string]string{"app": "routeserver"}},
-		Spec: corev1.PodSpec{NodeName: namespace, AutomountServiceAccountToken: &no,
-			Containers: []corev1.Container{{Name: "main", Image: "routeserver"}}},
-	}, none)
-	must(t, err)
-	p.Status.Phase = corev1.PodRunning
-	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	w.Must(w.Client.Status().Update(t.Context(), node))
+	w.Namespaces(namespace)
+	is := corev1.ConditionFalse
 	if ready {
-		p.Status.Conditions[0].Status = corev1.ConditionTrue
+		is = corev1.ConditionTrue
 	}
-	_, err = client.CoreV1().Pods(namespace).UpdateStatus(ctx, p, metav1.UpdateOptions{})
-	must(t, err)
+	w.RunPod(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "routeserver-0", Labels: map[string]string{"app": "routeserver"}},
+		Spec: corev1.PodSpec{NodeName: namespace, AutomountServiceAccountToken: new(false),
+			Containers: []corev1.Container{{Name: "main", Image: "routeserver"}}},
+	}, corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: is}}})
 }
 
 func must(t *testing.T, err error) {
@@ -183,19 +152,15 @@ func must(t *testing.T, err error) {
 // user narrow-empty may list and whose Deployment that user may not see.
 func scaledToZero(t *testing.T, namespace string) {
 	t.Helper()
-	c, err := client.New(cluster, client.Options{}) // of the kinds that client-go knows
-	must(t, err)
-	must(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	none, app := int32(0), map[string]string{"app": "routeserver"}
-	must(t, c.Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "routeserver"},
-		Spec: appsv1.DeploymentSpec{Replicas: &none, Selector: &metav1.LabelSelector{MatchLabels: app}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: app}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "routeserver"}}}}},
-	}))
-	must(t, c.Create(t.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}}}}))
-	must(t, c.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "r"},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "r"}, Subjects: []rbacv1.Subject{{Kind: "User", Name: "narrow-" + namespace}}}))
+	w := world.Shared(t)
+	w.Namespaces(namespace)
+	w.Make(&appsv1.Deployment{}, `
+metadata: {name: routeserver, namespace: `+namespace+`}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: routeserver}}
+  template: {metadata: {labels: {app: routeserver}}, spec: {containers: [{name: main, image: routeserver}]}}`)
+	w.Grant("narrow-"+namespace, namespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list"}})
 }
 
 // sidecars are those that a test says are connected.
@@ -209,28 +174,13 @@ func (s sidecars) Sidecars() []api.Sidecar { return s }
 func routes(t *testing.T, connected ...api.Sidecar) (event.Mark, string) {
 	t.Helper()
 	log := memory.New()
-	_, err := log.Begin(t.Context(), event.Mark{})
-	must(t, err)
+	served.Begin(t, log)
 	mark, err := log.Append(t.Context(), event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first"}}, 0)
 	must(t, err)
-	const free = "127.0.0.1:0"
-	m, err := server.New(server.Config{Log: log, GRPCAddress: free, RESTAddress: free, MetricsAddress: free, Sidecars: sidecars(connected)})
-	must(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+	m, _ := served.Run(t, server.Config{Log: log, Sidecars: sidecars(connected)})
+	wait.Holds(t, "the route server answers", func() bool {
+		code, _, _ := ask(t, "table", "--server", m.GRPCAddress())
+		return code == cli.ExitOK
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if code, _, _ := ask(t, "table", "--server", m.GRPCAddress()); code == cli.ExitOK {
-			return mark, m.GRPCAddress()
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the route server does not answer")
-		}
-	}
+	return mark, m.GRPCAddress()
 }

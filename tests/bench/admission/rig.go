@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -19,10 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/yaml"
 
 	"switchyard.dev/tests/apiserver"
-	"switchyard.dev/tests/conformance/crd"
 )
 
 const (
@@ -44,8 +36,8 @@ type rig struct {
 // stops it.
 func start(ctx context.Context) (r *rig, err error) {
 	ctrllog.SetLogger(logr.Discard())
-	r = &rig{}
-	if r.hooks, err = rendered(ctx); err != nil {
+	r = &rig{hooks: &registrationv1.MutatingWebhookConfiguration{}}
+	if err := apiserver.FromChart("MutatingWebhookConfiguration", r.hooks); err != nil {
 		return nil, err
 	}
 	for _, place := range []*string{&r.webhook, &r.health, &r.metrics} {
@@ -67,12 +59,6 @@ func (r *rig) furnish(ctx context.Context) (err error) {
 	if r.client, err = kubernetes.NewForConfig(r.server.Config); err != nil {
 		return err
 	}
-	for _, name := range []string{operator, shop} {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if _, err := r.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
-			return err
-		}
-	}
 	_, port, err := net.SplitHostPort(r.webhook)
 	if err != nil {
 		return err
@@ -84,12 +70,10 @@ func (r *rig) furnish(ctx context.Context) (err error) {
 	for i := range r.hooks.Webhooks {
 		r.hooks.Webhooks[i].ClientConfig.Service.Port = new(int32(number))
 	}
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: r.hooks.Webhooks[0].ClientConfig.Service.Name},
+	return r.server.Create(ctx, apiserver.Namespace(operator), apiserver.Namespace(shop), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: operator, Name: r.hooks.Webhooks[0].ClientConfig.Service.Name},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
-	}
-	_, err = r.client.CoreV1().Services(operator).Create(ctx, service, metav1.CreateOptions{})
-	return err
+	})
 }
 
 // register hands the API server the chart's configuration, or takes it away.
@@ -112,33 +96,6 @@ func (r *rig) access() *rest.Config {
 	c := rest.CopyConfig(r.server.Config)
 	c.Dial = new(net.Dialer).DialContext
 	return c
-}
-
-// rendered returns the webhook configuration as the chart has it.
-func rendered(ctx context.Context) (*registrationv1.MutatingWebhookConfiguration, error) {
-	root, err := crd.Root()
-	if err != nil {
-		return nil, err
-	}
-	home, err := os.MkdirTemp("", "admission-helm-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(home) }() // It is in the directory for what may be lost.
-	helm := exec.CommandContext(ctx, filepath.Join(apiserver.Binaries(), "helm"), "template", "operator",
-		filepath.Join(root, "charts", "operator"), "--namespace="+operator, "--show-only=templates/webhook.yaml")
-	helm.Env = append(os.Environ(), "HOME="+home, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
-	var complaint bytes.Buffer
-	helm.Stderr = &complaint
-	text, err := helm.Output()
-	if err != nil {
-		return nil, fmt.Errorf("render the chart: %w: %s", err, strings.TrimSpace(complaint.String()))
-	}
-	hooks := &registrationv1.MutatingWebhookConfiguration{}
-	if err := yaml.UnmarshalStrict(text, hooks); err != nil {
-		return nil, fmt.Errorf("the chart's webhook configuration: %w", err)
-	}
-	return hooks, nil
 }
 
 // free finds an address that nobody listens on.

@@ -13,6 +13,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/wait"
 )
 
 // writers write at the same time.
@@ -243,10 +244,8 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 			made++ // Nothing was due, and its place is nobody's.
 		}
 		next := began.Add(time.Duration(made) * time.Second / time.Duration(perSecond))
-		select {
-		case <-ctx.Done():
-			return lastBegun, ctx.Err()
-		case <-time.After(max(time.Millisecond, time.Until(next))):
+		if err := wait.For(ctx, max(time.Millisecond, time.Until(next))); err != nil {
+			return lastBegun, err
 		}
 	}
 }

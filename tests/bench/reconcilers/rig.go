@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +23,7 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/wait"
 )
 
 // operator is the manager's namespace.
@@ -85,7 +85,7 @@ func (r *rig) connect() error {
 	if r.client, err = client.New(r.access(), client.Options{Scheme: scheme}); err != nil {
 		return err
 	}
-	return r.client.Create(context.Background(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operator}})
+	return r.server.Create(context.Background(), apiserver.Namespace(operator))
 }
 
 // access reaches the API server without a limit on requests.
@@ -178,10 +178,8 @@ func within(ctx context.Context, patience time.Duration, what string, check func
 		if time.Now().After(end) {
 			return fmt.Errorf("%s: not within %s: %w", what, patience, open)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		if err := wait.For(ctx, 200*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/world"
 )
 
 // server is a real API server that has our CRDs.
@@ -47,20 +47,10 @@ func TestInAnAPIServer(t *testing.T) {
 // them when the test ends.
 func startServer(t *testing.T) *server {
 	t.Helper()
-	running, err := apiserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := running.Stop(); err != nil {
-			t.Errorf("stop the API server: %v", err)
-		}
-	})
-	client, err := dynamic.NewForConfig(running.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &server{config: running.Config, client: client, crds: renderAll(t, nil)}
+	w := world.New(t)
+	client, err := dynamic.NewForConfig(w.Config)
+	w.Must(err)
+	return &server{config: w.Config, client: client, crds: renderAll(t, nil)}
 }
 
 // within returns a context that ends before the test would hang.

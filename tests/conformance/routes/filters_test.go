@@ -11,6 +11,7 @@ import (
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/conformance/served"
 )
 
 // The published server is said to mishandle a name that two namespaces have.
@@ -20,7 +21,7 @@ import (
 // nothing but loops.
 func TestAll32CombinationsOfFiltersInRandomClusters(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
 	conn := dial(t, m.GRPCAddress())
@@ -28,7 +29,7 @@ func TestAll32CombinationsOfFiltersInRandomClusters(t *testing.T) {
 	matched := 0
 	for cluster := range 8 {
 		rules := randomRules(w, rng)
-		w.settle(m)
+		w.Settle(m)
 		for combination := range 32 {
 			f := randomFilters(rng, rules, combination)
 			want := map[identity]*pb.WorkloadRoutingRule{}
@@ -58,7 +59,7 @@ func TestAll32CombinationsOfFiltersInRandomClusters(t *testing.T) {
 // randomRules makes a random cluster the present one and gives its rules. Each
 // of eight forks has a baseline of its own: two names, in two namespaces, of two
 // kinds.
-func randomRules(w *world, rng *rand.Rand) []*pb.WorkloadRoutingRule {
+func randomRules(w *served.Log, rng *rand.Rand) []*pb.WorkloadRoutingRule {
 	some := func() bool { return rng.IntN(4) > 0 }
 	members := map[string][]*factv1.Member{}
 	var rules []*pb.WorkloadRoutingRule

@@ -22,7 +22,7 @@ var idle = flag.Duration("idle", 45*time.Second, "how long an idle watch must li
 // happens.
 func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
@@ -54,7 +54,7 @@ func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 // server's pings. The server must notice, or such watchers pile up.
 func TestAClientThatIsHalfDeadIsNoticed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)

@@ -22,7 +22,7 @@ import (
 // seconds are not too early, and ten are not either.
 func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)
@@ -36,7 +36,7 @@ func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 // A fourth early ping is too much: it shows that the test above can fail.
 func TestPingsWithoutAPauseAreNot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
 	warm(t, m)

@@ -23,7 +23,7 @@ import (
 func TestFiftyThousandRules(t *testing.T) {
 	t.Parallel()
 	const forks, keys = 50, 1000
-	w := newWorld(t)
+	w := begin(t)
 	var members []*factv1.Member
 	for i := range forks {
 		fork := fmt.Sprintf("feature-service-%d", i)
@@ -35,7 +35,7 @@ func TestFiftyThousandRules(t *testing.T) {
 	}
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	conn := dial(t, m.GRPCAddress())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/testing/protocmp"
@@ -88,7 +87,7 @@ func decode(body []byte) (map[identity]*pb.WorkloadRoutingRule, error) {
 // several workloads, a workload without a Service and one with two.
 func TestEveryCombinationOfFiltersAgreesBetweenRESTAndGRPCAndTheRules(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	for i, namespace := range []string{"shop", "other"} {
 		w.State(
 			observe(namespace, "w1", "Deployment", "customer", 8080), observe(namespace, "w2", "ArgoRollout", "customer", 8080, 9090),
@@ -97,7 +96,7 @@ func TestEveryCombinationOfFiltersAgreesBetweenRESTAndGRPCAndTheRules(t *testing
 	}
 	w.State(declare("group", member("shop", "w1", "sb1"), member("other", "w1", "sb2")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	conn := dial(t, m.GRPCAddress())
 	all := rulesOf(t, conn, nil)
 	if len(all) != 8 {
@@ -208,7 +207,7 @@ func get(t *testing.T, url string) (int, []byte) {
 // have: a JSON object would be read as "no rules".
 func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 	t.Parallel()
-	m, _ := serve(t, newWorld(t).Log, anyPort) // a log that never is complete
+	m, _ := serve(t, begin(t).Log, anyPort) // a log that never is complete
 	for path, want := range map[string]int{
 		"/api/v1/workloads/routing-rules":                           http.StatusServiceUnavailable,
 		"/api/v1/workloads/routes":                                  http.StatusServiceUnavailable,
@@ -233,10 +232,10 @@ func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 // (enableVirtualWorkloads), and must be served.
 func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	for _, path := range []string{"/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"} {
 		ask := func(name string) (int, []byte) {
 			return get(t, "http://"+m.RESTAddress()+path+"?"+url.QueryEscape(name)+"=x")
@@ -260,18 +259,14 @@ func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 
 func TestRulesOverRESTFollowTheLog(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	const path = "/api/v1/workloads/routing-rules"
 	if got := overREST(t, m.RESTAddress(), path, filters{}); len(got) != 0 {
 		t.Errorf("%d rules, want none", len(got))
 	}
 	w.State(declare("k1", member("shop", "w1", "sb1")))
-	for deadline := time.Now().Add(patience); len(overREST(t, m.RESTAddress(), path, filters{})) != 1; {
-		if time.Now().After(deadline) {
-			t.Fatal("the rule never comes")
-		}
-	}
+	eventually(t, "the rule comes", func() bool { return len(overREST(t, m.RESTAddress(), path, filters{})) == 1 })
 }

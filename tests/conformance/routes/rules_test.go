@@ -18,12 +18,12 @@ import (
 // Clients look rules up under the names that they asked with, byte for byte.
 func TestNamesComeBackAsTheyWereAsked(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	const odd = "Ä-straße.ｗide"
 	w.State(observe("shop", "w1", "Deployment", "Customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080), observe("shop", "w3", "ArgoRollout", odd),
 		declare("Key.With-Signs_~!", member("shop", "w1", "Sb.One"), member("shop", "w2", "sb.one"), member("shop", "w3", "sb")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	conn := dial(t, m.GRPCAddress())
 	for _, f := range []filters{
 		{"Deployment", "shop", "Customer", "Key.With-Signs_~!", "Sb.One"}, {"Deployment", "shop", "customer", "Key.With-Signs_~!", "sb.one"},
@@ -50,10 +50,10 @@ func TestNamesComeBackAsTheyWereAsked(t *testing.T) {
 // takes no such fact; nor is one published that comes all the same.
 func TestNothingIsPublishedForAnEmptyRoutingKey(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	m, _ := serve(t, keyless{w.Log}, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	conn := dial(t, m.GRPCAddress())
 	if got := rulesOf(t, conn, nil); len(got) != 0 {
 		t.Errorf("got %v", got)
@@ -88,14 +88,14 @@ func (k keylessFollower) Next(ctx context.Context) ([]event.Recorded, error) {
 // must not be sent to and fro: an order once told does not change by itself.
 func TestDestinationsAreNamesInAnOrderThatStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	six := observe("shop", "w1", "Deployment", "customer", 9090, 8080, 8080, 8080)
 	for i, s := range six.GetServices() {
 		s.ClusterIp = []string{"fd00::1", "fd00::2", "", "fd00::4"}[i]
 	}
 	w.State(six, declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	conn := dial(t, m.GRPCAddress())
 	c := newWatched(conn, nil)
 	start(t, c)
@@ -105,13 +105,13 @@ func TestDestinationsAreNamesInAnOrderThatStays(t *testing.T) {
 		six = proto.Clone(six).(*factv1.WorkloadObserved)
 		slices.Reverse(six.Services)
 		w.State(six)
-		w.settle(m)
+		w.Settle(m)
 		if diff := cmp.Diff(first, rulesOf(t, conn, nil), protocmp.Transform()); diff != "" {
 			t.Fatalf("another order (-first +now):\n%s", diff)
 		}
 	}
 	w.State(declare("k2", member("shop", "w1", "sb1")))
-	w.settle(m)
+	w.Settle(m)
 	converges(t, conn, c)
 	for _, r := range first {
 		if !addressable(r) || len(r.GetMappings()) != 2 || len(r.GetMappings()[0].GetDestinations()) != 3 {

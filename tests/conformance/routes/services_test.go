@@ -13,14 +13,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	pb "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/services"
 	"switchyard.dev/routeserver/view"
-	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/world"
 )
 
 // GetClusterServices from a real API server to a client: a Service, the copy that
@@ -28,40 +27,17 @@ import (
 // It does not wait for a routing table.
 func TestServicesOfTheClusterAndTheHostsBehindHeadlessOnes(t *testing.T) {
 	t.Parallel()
-	api, err := apiserver.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := api.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	client := kubernetes.NewForConfigOrDie(api.Config)
+	w := world.New(t)
 	h2c := "kubernetes.io/h2c"
 	made := map[string]string{"signadot.com/routing-key": "k1", "signadot.com/baseline-service": "shop/customer"}
 	madeHeadless := map[string]string{"signadot.com/routing-key": "k1", "signadot.com/baseline-service": "shop/db"}
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []*corev1.Service{
-		clusterService("customer", "10.0.0.11", nil, &h2c), clusterService("sb-customer", "10.0.0.12", made, nil),
+	w.Namespaces("shop")
+	w.Create(clusterService("customer", "10.0.0.11", nil, &h2c), clusterService("sb-customer", "10.0.0.12", made, nil),
 		clusterService("db", corev1.ClusterIPNone, nil, nil), clusterService("sb-db", corev1.ClusterIPNone, madeHeadless, nil),
-	} {
-		if _, err := client.CoreV1().Services("shop").Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for of, address := range map[string]string{"db": "10.1.0.1", "sb-db": "10.1.0.2"} {
-		if _, err := client.DiscoveryV1().EndpointSlices("shop").Create(t.Context(), oneHost(of, "db-0", address), metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lister, err := services.New(client, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, _ := served.Run(t, server.Config{Log: newWorld(t).Log, Services: lister, Parts: []server.Part{
+		oneHost("db", "db-0", "10.1.0.1"), oneHost("sb-db", "db-0", "10.1.0.2"))
+	lister, err := services.New(w.Kube, slog.New(slog.DiscardHandler))
+	w.Must(err)
+	m, _ := served.Run(t, server.Config{Log: begin(t).Log, Services: lister, Parts: []server.Part{
 		func(ctx context.Context, _ *view.View) error { lister.Run(ctx); return nil },
 	}})
 	want := []string{
@@ -86,7 +62,7 @@ func TestServicesOfTheClusterAndTheHostsBehindHeadlessOnes(t *testing.T) {
 // Without a cluster there is nothing to list; an empty list would be a lie.
 func TestServicesWithoutAClusterAreUnimplemented(t *testing.T) {
 	t.Parallel()
-	m, _ := serve(t, newWorld(t).Log, anyPort)
+	m, _ := serve(t, begin(t).Log, anyPort)
 	if _, err := clusterServices(t, dial(t, m.GRPCAddress())); status.Code(err) != codes.Unimplemented {
 		t.Errorf("got %v", err)
 	}

@@ -36,7 +36,7 @@ func requests() []*pb.WorkloadRoutingRulesRequest {
 
 func TestWatchersUnderChurnHaveTheRulesThatAFreshRequestGives(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{Reason: "first"})
 	m, _ := serve(t, w.Log, anyPort)
 	conn := dial(t, m.GRPCAddress())
@@ -62,7 +62,7 @@ func TestWatchersUnderChurnHaveTheRulesThatAFreshRequestGives(t *testing.T) {
 	stopChurn()
 	writers.Wait()
 	w.State(declare("k1", member("shop", "w1", "sb1")), observe("shop", "w1", "Deployment", "customer", 8080))
-	w.settle(m)
+	w.Settle(m)
 	for _, c := range clients {
 		converges(t, conn, c)
 	}
@@ -107,10 +107,10 @@ func converges(t *testing.T, conn grpc.ClientConnInterface, c *watched) {
 
 func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(&factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m) // or the first stream may be refused: there is no table yet
+	w.Settle(m) // or the first stream may be refused: there is no table yet
 	c := newWatched(dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "customer"))
 	start(t, c)
 	eventually(t, "SYNCED", func() bool { return c.state().synced == 1 })
@@ -125,7 +125,7 @@ func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 // know one destination afterwards, and each fork whether it is meant.
 func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "customer", 8080),
 		declare("group", member("shop", "w1", "sb1")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
@@ -138,7 +138,7 @@ func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 	eventually(t, "SYNCED", func() bool { return synced(clients) })
 	for _, to := range []string{"w2", "w1", "w2"} {
 		w.State(declare("group", member("shop", to, "sb"+to[1:])))
-		w.settle(m)
+		w.Settle(m)
 		for _, c := range clients {
 			converges(t, conn, c)
 		}
@@ -150,10 +150,10 @@ func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 
 func TestAWorkloadWithoutAServiceHasARule(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "driver"), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	m, _ := serve(t, w.Log, anyPort)
-	w.settle(m)
+	w.Settle(m)
 	got := rulesOf(t, dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "driver"))
 	if r := got[identity{"Deployment", "shop", "driver", "k1"}]; r == nil || len(r.GetMappings()) != 0 {
 		t.Errorf("got %v", got)
@@ -179,7 +179,7 @@ func (g gate) Follow(ctx context.Context) (eventbus.Follower, error) {
 // what they have and, once it knows, see what changed meanwhile.
 func TestClientsOutliveARestartWithoutForgettingARule(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := begin(t)
 	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	for _, key := range []string{"k1", "k2", "k3"} {
 		w.State(declare(key, member("shop", "w1", "sb1")))
@@ -207,7 +207,7 @@ func TestClientsOutliveARestartWithoutForgettingARule(t *testing.T) {
 	}
 	w.State(declare("k4", member("shop", "w1", "sb1")))
 	close(cold.open)
-	w.settle(m)
+	w.Settle(m)
 	for _, c := range clients {
 		eventually(t, "a snapshot of the new server", func() bool { return c.state().synced >= 2 })
 		converges(t, conn, c)

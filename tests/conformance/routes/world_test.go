@@ -27,25 +27,9 @@ var (
 	churn, eventually        = served.Churn, wait.Holds
 )
 
-// world is a log and those who write to it.
-type world struct {
-	*served.Log
-	t *testing.T
-}
-
-func newWorld(t *testing.T) *world {
+func begin(t *testing.T) *served.Log {
 	t.Helper()
-	return &world{served.Begin(t, memory.New()), t}
-}
-
-// settle waits until a server has folded all that was stated.
-func (w *world) settle(m *server.Main) {
-	w.t.Helper()
-	tip := w.End()
-	eventually(w.t, "the server folds the whole log", func() bool {
-		now, _ := m.View().Current()
-		return now.Pos() == tip
-	})
+	return served.Begin(t, memory.New())
 }
 
 // serve runs a route server on an address until the test ends or stop is called.

@@ -16,20 +16,18 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/wait"
 )
-
-// patience is how long a test waits for what must come.
-const patience = time.Minute
 
 // Log is a log and those who write to it.
 type Log struct {
 	eventbus.Log
-	t *testing.T
+	t testing.TB
 }
 
 // Begin begins a log.
-func Begin(t *testing.T, log eventbus.Log) *Log {
+func Begin(t testing.TB, log eventbus.Log) *Log {
 	t.Helper()
 	if _, err := log.Begin(t.Context(), event.Mark{}); err != nil {
 		t.Fatal(err)
@@ -38,17 +36,23 @@ func Begin(t *testing.T, log eventbus.Log) *Log {
 }
 
 // State records facts as the newest of their keys and returns the place of the last.
-func (l *Log) State(data ...proto.Message) (at event.Pos) {
+func (l *Log) State(data ...proto.Message) event.Pos {
 	l.t.Helper()
+	return State(l.t, l.Log, data...)
+}
+
+// State records facts as the newest of their keys on a log and returns the place of the last.
+func State(t testing.TB, log eventbus.Log, data ...proto.Message) (at event.Pos) {
+	t.Helper()
 	for _, d := range data {
 		fact := event.Fact{Key: KeyOf(d), Time: time.Unix(1, 0), Data: d, Cause: event.Cause{Kind: "SignadotSandbox", Name: "sb", Manager: "test"}}
-		newest, _, err := l.Newest(context.Background(), fact.Key)
+		newest, _, err := log.Newest(context.Background(), fact.Key)
 		var mark event.Mark
 		if err == nil {
-			mark, err = l.Append(context.Background(), fact, newest.Pos.Seq)
+			mark, err = log.Append(context.Background(), fact, newest.Pos.Seq)
 		}
 		if err != nil {
-			l.t.Errorf("state %s: %v", fact.Key, err)
+			t.Errorf("state %s: %v", fact.Key, err)
 			return at
 		}
 		at = mark.Pos
@@ -66,7 +70,7 @@ func (l *Log) End() event.Pos {
 	return tip
 }
 
-// KeyOf returns the key of the fact with this data.
+// KeyOf returns the key of a fact.
 func KeyOf(d proto.Message) event.Key {
 	switch d := d.(type) {
 	case *factv1.Floor:
@@ -148,25 +152,15 @@ func Run(t *testing.T, config server.Config) (m *server.Main, stop func()) {
 		m, err = server.New(config)
 		return err == nil
 	})
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- m.Run(ctx) }()
-	stopped := false
-	stop = func() {
-		cancel()
-		if stopped {
-			return
-		}
-		stopped = true
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Errorf("the server ended with %v", err)
-			}
-		case <-time.After(patience):
-			t.Error("the server does not stop")
-		}
-	}
-	t.Cleanup(stop)
-	return m, stop
+	return m, background.Run(t, m.Run)
+}
+
+// Settle waits until a route server has folded all that was stated.
+func (l *Log) Settle(m *server.Main) {
+	l.t.Helper()
+	tip := l.End()
+	wait.Holds(l.t, "the server folds the whole log", func() bool {
+		now, _ := m.View().Current()
+		return now.Pos() == tip
+	})
 }

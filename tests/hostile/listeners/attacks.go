@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/wait"
 )
 
 // attack is what an attacker does with a connection, until the server ends it or the
@@ -62,10 +63,7 @@ func trickle(ctx context.Context, c net.Conn, text string) {
 	defer c.Close()
 	_, err := io.WriteString(c, text)
 	for err == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(500 * time.Millisecond):
+		if err = wait.For(ctx, 500*time.Millisecond); err == nil {
 			_, err = c.Write([]byte("a"))
 		}
 	}
@@ -115,10 +113,7 @@ func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until it is closed, 
 // hold waits until the server has closed its side, without reading, or ctx ends.
 func hold(ctx context.Context, c net.Conn) {
 	for alive(c) && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(500 * time.Millisecond):
-		}
+		_ = wait.For(ctx, 500*time.Millisecond)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/wait"
 )
 
 // Attackers have addresses of their own, as pods have, and so do honest callers.
@@ -104,7 +106,7 @@ func (c *Crowd) Begin(o Orders, _ *struct{}) error {
 		go func() {
 			dialer := from(hostileAddress(i), 10*time.Second)
 			// Not all in one instant: a flood of openings is the kernel's to bear.
-			for wait := time.Duration(i) * time.Millisecond; sleep(ctx, wait); wait = pause/2 + rand.N(pause) {
+			for after := time.Duration(i) * time.Millisecond; wait.For(ctx, after) == nil; after = pause/2 + rand.N(pause) {
 				c.once(ctx, dialer, o.Address, attacks[i%len(attacks)])
 			}
 		}()
@@ -146,16 +148,6 @@ func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a 
 	a.do(ctx, conn)
 	if ctx.Err() == nil {
 		c.ended.Add(1)
-	}
-}
-
-// sleep reports whether ctx is still there after a while.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

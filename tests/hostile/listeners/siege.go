@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/wait"
 )
 
 // Options say how hard and for how long.
@@ -75,7 +76,7 @@ func (w *World) besiege(ctx context.Context, l *Listener, o Options) (f Finding,
 	f.Alone = measure(ctx, honest, o.For)
 	sent := w.send(crowd, l, o.Attackers, l.attacks...)
 	if sent == nil {
-		sleep(ctx, o.Within)
+		_ = wait.For(ctx, o.Within)
 		f.Beside = measure(ctx, honest, o.For)
 	}
 	stop()
@@ -102,7 +103,7 @@ func (w *World) send(crowd *process.Process, l *Listener, n int, attacks ...atta
 
 // watch notes the most memory, and the most connections, until ctx ends.
 func (w *World) watch(ctx context.Context, l *Listener, f *Finding, crowd *process.Process) error {
-	for sleep(ctx, 500*time.Millisecond) {
+	for wait.For(ctx, 500*time.Millisecond) == nil {
 		now, err := w.look(ctx, l.Program)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("during the attack on %s %d: %w", l.Program.Name, l.Port, err)

@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
 )
 
@@ -61,7 +62,7 @@ func (w *World) together(ctx context.Context, n int) (o *Outcome, err error) {
 			return nil, err
 		}
 	}
-	sleep(ctx, time.Duration(n)*time.Millisecond+3*time.Second) // until all have come
+	_ = wait.For(ctx, time.Duration(n)*time.Millisecond+3*time.Second) // until all have come
 	o = &Outcome{Pods: pods}
 	if err := crowd.Call("Count", struct{}{}, &o.Attackers); err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 		if ask(ctx) == nil {
 			return time.Since(begun), nil
 		}
-		sleep(ctx, 20*time.Millisecond)
+		_ = wait.For(ctx, 20*time.Millisecond)
 	}
 	return 0, errors.New("a minute after the pod that led was ended no change has been served")
 }

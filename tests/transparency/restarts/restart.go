@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
 )
 
@@ -105,19 +106,14 @@ func rollout(ctx context.Context, names ...string) error {
 			return err
 		}
 	}
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(500 * time.Millisecond) {
+	return wait.Until(ctx, 2*time.Minute, "the pods of before the restart go", func() error {
 		now, err := pods(ctx, names)
-		if err != nil {
-			return err
-		}
 		left := slices.DeleteFunc(now, func(pod string) bool { return !slices.Contains(before, pod) })
-		if len(left) == 0 {
-			return nil
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%v are left", left)
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("pods of before the restart are left: %v", left)
-		}
-	}
+		return err
+	})
 }
 
 // pods returns the names of the pods of Deployments: the Deployment's, a hash and a word,
