@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func (w Writer) live(ctx context.Context, kind schema.GroupVersionKind, key clie
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s past the cache: %w", kind.Kind, key, err)
+		return nil, fmt.Errorf("read %s %s past the cache: %w", kind.Kind, strings.TrimPrefix(key.String(), "/"), err)
 	}
 	return live, nil
 }

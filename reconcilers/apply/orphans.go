@@ -2,7 +2,9 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,8 +29,8 @@ func MakerOf(o client.Object) []string {
 	return []string{Maker{Kind: ref.Kind, Name: ref.Name}.index()}
 }
 
-// Maker is an object of ours that makes others, by its name, whichever life it is in. What
-// one with a namespace makes is in that.
+// Maker is an object of ours that makes others, by its name, whichever life it is in. What one
+// with a namespace makes is in the same namespace.
 type Maker struct{ Kind, Namespace, Name string }
 
 // index returns the value of IndexMaker.
@@ -38,6 +40,7 @@ func (m Maker) index() string { return m.Kind + "/" + m.Name }
 // lists, where condemned says so of the UID of the one that made it, and reports whether it
 // said so of any. What is being deleted already counts as well. It reads from the cache.
 func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectList, condemned func(maker types.UID) (bool, error)) (left bool, err error) {
+	var refused []error // One that is refused keeps no other.
 	for _, list := range lists {
 		fresh, ok := list.DeepCopyObject().(client.ObjectList)
 		if !ok {
@@ -45,7 +48,7 @@ func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectLi
 		}
 		err := w.Client.List(ctx, fresh, client.InNamespace(m.Namespace), client.MatchingFields{IndexMaker: m.index()}, client.UnsafeDisableDeepCopy)
 		if err != nil {
-			return left, fmt.Errorf("look for what %s %s/%s has left: %w", m.Kind, m.Namespace, m.Name, err)
+			return left, fmt.Errorf("look for what %s %s has left: %w", m.Kind, strings.TrimPrefix(m.Namespace+"/"+m.Name, "/"), err)
 		}
 		err = meta.EachListItem(fresh, func(item runtime.Object) error {
 			o, ok := item.(client.Object)
@@ -57,20 +60,21 @@ func (w Writer) DeleteMade(ctx context.Context, m Maker, lists []client.ObjectLi
 				return err
 			}
 			left = true
-			return w.Delete(ctx, o)
+			refused = append(refused, w.Delete(ctx, o))
+			return nil
 		})
 		if err != nil {
-			return left, err
+			return left, errors.Join(append(refused, err)...)
 		}
 	}
-	return left, nil
+	return left, errors.Join(refused...)
 }
 
 // DeleteOrphans deletes what former objects of this kind and name have left, and reports
-// whether there is something: what was made neither by the one that the cache shows, whose UID
-// is known (empty: it shows none), nor by the one that the API server has. That is asked past
-// the cache, only where something is left: the cache may not have heard that the object is
-// gone, or that there is a new one. So nothing depends on the garbage collection of the
+// whether there is something. That is what was made by an object which is neither the one in
+// the cache (known; empty when the cache has none) nor the one that the API server has. The API
+// server is asked only where something is left: the cache may not have heard that the object
+// is gone, or that there is a new one. So nothing depends on the garbage collection of the
 // cluster, which does the same in its own time.
 func (w Writer) DeleteOrphans(ctx context.Context, m Maker, known types.UID, lists ...client.ObjectList) (left bool, err error) {
 	asked, live := false, types.UID("")

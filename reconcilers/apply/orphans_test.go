@@ -2,14 +2,17 @@ package apply_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
@@ -75,5 +78,36 @@ func TestOnlyWhatFormerObjectsLeftIsDeleted(t *testing.T) {
 				t.Errorf("%q stay, not %q", names, tt.stays)
 			}
 		})
+	}
+}
+
+// A webhook may refuse the deletion of one.
+func TestAnOrphanThatStaysKeepsNoOther(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	left := func(name string) client.Object {
+		return &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: crdv1.APIVersion, Kind: crdv1.KindRouteGroup, Name: "g", UID: "former", Controller: new(true)},
+		}}}
+	}
+	refused := errors.New("refused")
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(left("a"), left("b")).
+		WithIndex(&crdv1.RoutingConfig{}, apply.IndexMaker, apply.MakerOf).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+				if o.GetName() == "a" {
+					return refused
+				}
+				return c.Delete(ctx, o, options...)
+			},
+		}).Build()
+	_, err := apply.Writer{Client: c, Live: c}.DeleteOrphans(t.Context(), apply.Maker{Kind: crdv1.KindRouteGroup, Name: "g"}, "", &crdv1.RoutingConfigList{})
+	if !errors.Is(err, refused) {
+		t.Errorf("got %v, want why a stays", err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "b"}, &crdv1.RoutingConfig{}); !apierrors.IsNotFound(err) {
+		t.Errorf("b is there: %v", err)
 	}
 }

@@ -4,13 +4,14 @@
 //	Kind     what is particular to a kind                            controller.go
 //	Of       the controller of a kind                                controller.go
 //	options  how often, how many at once, and what is tried again    options.go, result.go
-//	queue    what happens to an object within a moment comes once    queue.go
+//	queue    several events within a moment give one look            queue.go
 //	Enqueue  what an event leads to, whatever panics on the way      events.go
 package controller
 
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,12 +29,12 @@ import (
 type Kind[O client.Object] interface {
 	// Reconcile brings an object into line, and returns after what time to look at it again
 	// although nothing has happened that leads to it; zero for never. An error means that it
-	// should be tried again.
+	// should be tried again: then after does not count.
 	Reconcile(ctx context.Context, o O) (after time.Duration, err error)
 	// Gone ends what an object of this name has left, which the cache does not have. It may be
 	// called again, and for one that never was.
 	Gone(ctx context.Context, name types.NamespacedName) error
-	// Watch adds what leads to objects of the kind beside what happens to themselves.
+	// Watch adds the further events that lead to objects of the kind.
 	Watch(b *builder.Builder, mgr ctrl.Manager) error
 }
 
@@ -73,7 +74,7 @@ func (l loop[O]) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case apierrors.IsNotFound(err):
 		return result(0, l.kind.Gone(ctx, req.NamespacedName))
 	case err != nil:
-		return result(0, fmt.Errorf("read %T %s: %w", o, req.NamespacedName, err))
+		return result(0, fmt.Errorf("read %T %s: %w", o, strings.TrimPrefix(req.String(), "/"), err))
 	}
 	return result(l.kind.Reconcile(ctx, o))
 }

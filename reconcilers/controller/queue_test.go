@@ -78,7 +78,7 @@ func TestNoMoreIsRememberedThanAMomentNeeds(t *testing.T) {
 }
 
 func TestEverythingComesOnceOutOfARealQueue(t *testing.T) {
-	q := queueWith(time.Millisecond)("settle-test", nil)
+	q := queueWith(time.Millisecond)("queue-test", nil)
 	defer q.ShutDown()
 	const objects, events = 20, 10
 	for range events {
@@ -96,7 +96,7 @@ func TestEverythingComesOnceOutOfARealQueue(t *testing.T) {
 		q.Done(r)
 	}
 	for r, n := range seen {
-		if n > events {
+		if n != 1 {
 			t.Errorf("%s came %d times", r.Name, n)
 		}
 	}

@@ -15,7 +15,7 @@ const afterConflict = 20 * time.Millisecond
 
 // result turns what came of a look at an object into what controller-runtime is told. A
 // version that was overtaken is no fault: where nothing else went wrong the object is looked at
-// again at once and that is not logged. Nor is the end of the process, after which somebody
+// again very soon and that is not logged. Nor is the end of the process, after which somebody
 // else looks again.
 func result(after time.Duration, err error) (reconcile.Result, error) {
 	switch {

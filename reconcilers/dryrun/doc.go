@@ -4,14 +4,13 @@
 //
 //	plan, err := dryrun.Apply(ctx, dryrun.Config{Reader: mine}, sandbox)
 //
-// It works by letting the real controllers (reconcilers/sandbox, routegroup,
-// forkedworkload, externalworkload, virtualworkload and routingconfig) work, to the end, on a world of their own: it reads through
-// the Reader of the caller, with the caller's rights, and what is written stays
+// The real controllers (package kinds) work, to the end, on a world of their own: it reads
+// through the Reader of the caller, with the caller's rights, and what is written stays
 // in memory, on top of what was read. So a plan is what they would do, for the
 // same reasons, in the same words. The statements of a plan, given to the routing
-// API's DryRun, give the decisions of the table that would change. What a patch or an apply makes of
-// an object is worked out by controller-runtime's client in memory (package inmemory), so that
-// conflicts over fields are seen as well.
+// API's DryRun, give the decisions of the table that would change. What a patch or an
+// apply makes of an object is worked out by controller-runtime's client in memory (package
+// inmemory), so that conflicts over fields are seen as well.
 //
 //	Apply, Delete  what is asked                                      dryrun.go
 //	controllers    who is at work                                     controllers.go

@@ -184,6 +184,11 @@ func TestWhatIsSaidOfASandboxComesTrue(t *testing.T) {
 	c.expect(p, []string{
 		"delete Deployment", "delete ForkedWorkload", "delete RoutingConfig", "delete Service", "delete SignadotSandbox",
 	}, nil)
+	for _, f := range p.Statements {
+		if f.Key == event.RoutingKey("dry-other-key") && f.Cause.Kind != crdv1.KindSandbox {
+			t.Errorf("%s is withdrawn because of %+v", f.Key, f.Cause)
+		}
+	}
 }
 
 func TestWhoGetsTheKeyOfASandboxThatGoesIsSaid(t *testing.T) {

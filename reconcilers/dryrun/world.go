@@ -14,15 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	applyconfigurations "k8s.io/client-go/applyconfigurations"
-	kubernetes "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	structured "sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -76,8 +71,7 @@ func newWorld(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Ti
 		read: map[identity]client.Object{}, listed: map[string]bool{}, written: map[identity]client.Object{},
 		asking: asking{c.Client, crdv1.FieldManager}, answers: map[string]error{},
 		changed: func(identity, client.Object, client.Object) {},
-		store: testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(),
-			schemas{managedfields.NewDeducedTypeConverter(), applyconfigurations.NewTypeConverter(kubernetes.Scheme)}),
+		store:   inmemory.NewTracker(scheme),
 	}
 	b, err := inmemory.NewBuilder(ctx, scheme)
 	if err != nil {
@@ -88,21 +82,6 @@ func newWorld(ctx context.Context, c Config, scheme *runtime.Scheme, now time.Ti
 		Patch: w.patch, SubResourcePatch: w.patchStatus, Delete: w.delete,
 	}).Build()
 	return w, nil
-}
-
-// schemas know the fields of Kubernetes' own kinds, so that each has its manager, and guess
-// those of others.
-type schemas struct {
-	managedfields.TypeConverter
-	known managedfields.TypeConverter
-}
-
-// ObjectToTyped implements managedfields.TypeConverter.
-func (s schemas) ObjectToTyped(o runtime.Object, options ...structured.ValidationOptions) (*structured.TypedValue, error) {
-	if v, err := s.known.ObjectToTyped(o, options...); err == nil {
-		return v, nil
-	}
-	return s.TypeConverter.ObjectToTyped(o, options...)
 }
 
 // get reads an object into the store, and from there.

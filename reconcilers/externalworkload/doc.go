@@ -10,7 +10,7 @@
 //	  endpoints what leads from those Services into the tunnel            decide_endpoints.go
 //	act       write what is not so already                              act.go
 //	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
-//	prune     delete what the log does not name any more                act.go
+//	Finish    state the fact, delete what it does not name, write both  ../member/lifecycle.go
 //
 // # Which requests go to the workstation
 //

@@ -68,7 +68,7 @@ func (r *Reconciler) carryOut(ctx context.Context, in Input, d Decision) (time.D
 	made, acted := act(ctx, r.Writer, in, d)
 	after := Conclude(in, d, made, metav1.NewTime(in.Now))
 	fact, ok := Fact(after, d, made)
-	err := r.Conclude(ctx, in.Workload, after, fact, ok, acted, apply.Objects(d.Surplus))
+	err := r.Finish(ctx, in.Workload, after, fact, ok, acted, apply.Objects(d.Surplus))
 	return lookAgain(in, d, made, r.config.Now()), err
 }
 

@@ -6,8 +6,8 @@
 //	Decide    which workload and Services there should be, or why not   decide.go   pure
 //	act       write what is not so already                              act.go
 //	Conclude  what is true now: the fact for the log, and the status    decide_conclude.go  pure
-//	prune     delete what the log does not name any more                act.go
-//	held      what a fork waits for before it starts                    held.go     pure
+//	Finish    state the fact, delete what it does not name, write both  ../member/lifecycle.go
+//	held      what a fork waits for before it starts                    waiting.go  pure
 //	progress  how far the workload of the fork is, whatever its kind    progress.go  pure
 //	trouble   why a pod of the fork does not start                      trouble.go   pure
 //

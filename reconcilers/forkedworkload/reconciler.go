@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, w *crdv1.ForkedWorkload) (ti
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	fact, ok := Fact(after, decision, made)
 	surplus := append(apply.Objects(decision.SurplusForks), apply.Objects(decision.Surplus)...)
-	return lookAgain(made), r.Conclude(ctx, w, after, fact, ok, acted, surplus)
+	return lookAgain(made), r.Finish(ctx, w, after, fact, ok, acted, surplus)
 }
 
 // lookAgain returns after what time to look again although nothing has changed

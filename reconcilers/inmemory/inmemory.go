@@ -6,10 +6,19 @@ package inmemory
 
 import (
 	"context"
+	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	kubernetes "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -27,6 +36,43 @@ func NewBuilder(ctx context.Context, scheme *runtime.Scheme) (*fake.ClientBuilde
 		b.WithStatusSubresource(kind.New())
 	}
 	return b, kinds.AddIndexes(ctx, indexer{b})
+}
+
+// NewTracker returns what holds the objects of such a client. It knows the fields of
+// Kubernetes' own kinds, so that each has its manager, and guesses those of others.
+func NewTracker(scheme *runtime.Scheme) testing.ObjectTracker {
+	return tracker{testing.NewFieldManagedObjectTracker(scheme, serializer.NewCodecFactory(scheme).UniversalDecoder(),
+		schemas{managedfields.NewDeducedTypeConverter(), known()})}
+}
+
+// known are the schemas of Kubernetes' own kinds. They take a while to read.
+var known = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(kubernetes.Scheme) })
+
+// schemas guess the fields of kinds that are not known.
+type schemas struct {
+	managedfields.TypeConverter
+	known managedfields.TypeConverter
+}
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (s schemas) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	if v, err := s.known.ObjectToTyped(o, options...); err == nil {
+		return v, nil
+	}
+	return s.TypeConverter.ObjectToTyped(o, options...)
+}
+
+// tracker names who writes.
+type tracker struct{ testing.ObjectTracker }
+
+// Update implements testing.ObjectTracker. What an API server writes by itself has no
+// manager there: the time of a deletion, say. It gets the operator's name here, which
+// publish.CauseOf passes over where there is another.
+func (t tracker) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
+	if len(options) == 0 || options[0].FieldManager == "" {
+		options = []metav1.UpdateOptions{{FieldManager: crdv1.FieldManager}}
+	}
+	return t.ObjectTracker.Update(gvr, o, ns, options...)
 }
 
 // indexer makes indexes of a client in memory.

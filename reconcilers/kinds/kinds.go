@@ -69,6 +69,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		})),
 	}
 	for _, kind := range unsupported.Kinds() {
+		if out[kind.Name] != nil {
+			return nil, fmt.Errorf("make the controllers: %s has two", kind.Name)
+		}
 		out[kind.Name] = unsupported.New(c.Access, kind)
 	}
 	for _, kind := range crdv1.Kinds() {

@@ -59,11 +59,11 @@ func (l Lifecycle) Begin(ctx context.Context, m crdv1.Member) (bool, error) {
 	return err == nil && !left, err
 }
 
-// Conclude puts the fact of a member on the log, then deletes what is surplus, to which
-// requests are sent as long as the log names it, then writes the status: after is before with
-// what was concluded. acted is what went wrong when that was acted on; then nothing is
+// Finish puts the fact of a member on the log (there is none where ok is false), then deletes
+// what is surplus, to which requests are sent as long as the log names it, then writes the
+// status: after is before with what was concluded. acted is what went wrong when that was acted on; then nothing is
 // deleted. The error is all that should be tried again.
-func (l Lifecycle) Conclude(ctx context.Context, before, after crdv1.Member, fact event.Fact, ok bool, acted error, surplus []client.Object) error {
+func (l Lifecycle) Finish(ctx context.Context, before, after crdv1.Member, fact event.Fact, ok bool, acted error, surplus []client.Object) error {
 	stated, err := State(ctx, l.Publisher, after, fact, ok, l.Now())
 	if stated && acted == nil {
 		acted = l.Writer.DeleteSurplus(ctx, before, surplus...)

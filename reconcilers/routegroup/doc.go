@@ -22,7 +22,7 @@
 // # Two members that stand for one baseline
 //
 // One destination has to win: the member whose object is older, then the first by
-// namespace and name (routing.Conflicts, the same rule as in the routing table).
+// namespace and name (routing.Routing.Conflicts, the same rule as in the routing table).
 // The condition NoConflicts says RoutingConflict, with the baseline, both members and
 // their sandboxes, and so does Ready: a part of what was asked for is not done.
 // Everything else is routed on, so RoutingReady stays.

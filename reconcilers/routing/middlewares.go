@@ -33,15 +33,15 @@ func MiddlewaresApplied(c *crdv1.RoutingConfig) condition.Condition {
 func MiddlewaresFor(matches []crdv1.MiddlewareMatch, ref crdv1.ObjectRef) []crdv1.MiddlewareInstance {
 	var out []crdv1.MiddlewareInstance
 	for _, m := range matches {
-		if m.Workload == nil || Names(*m.Workload, ref) {
+		if m.Workload == nil || Matches(*m.Workload, ref) {
 			out = append(out, *m.Instance.DeepCopy())
 		}
 	}
 	return out
 }
 
-// Names reports whether w names the workload, whose kind may be written as the routes API
+// Matches reports whether w names the workload, whose kind may be written as the routes API
 // does.
-func Names(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
+func Matches(w crdv1.WorkloadRef, ref crdv1.ObjectRef) bool {
 	return w.Namespace == ref.Namespace && w.Name == ref.Name && (w.Kind == ref.Kind || w.Kind == baseline.RoutedKind(ref))
 }

@@ -192,7 +192,7 @@ func idle(in Input, all []entry) []string {
 	for i, m := range in.Sandbox.Spec.RequestMiddlewares {
 		if m.Workload == nil || slices.ContainsFunc(all, func(e entry) bool {
 			ref, _ := e.object.BaselineRef()
-			return routing.Names(*m.Workload, ref)
+			return routing.Matches(*m.Workload, ref)
 		}) {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,16 +15,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/client-go/applyconfigurations"
-	"k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/inmemory"
 )
 
 // tracker holds the objects. To what is written it adds what an API server adds.
@@ -38,34 +33,7 @@ type tracker struct {
 }
 
 func newTracker(s *runtime.Scheme, now func() time.Time) *tracker {
-	return &tracker{now: now, ObjectTracker: clienttesting.NewFieldManagedObjectTracker(
-		s, serializer.NewCodecFactory(s).UniversalDecoder(), converters{builtIn(), managedfields.NewDeducedTypeConverter()})}
-}
-
-// builtIn knows how the lists of Kubernetes' own objects are merged.
-var builtIn = sync.OnceValue(func() managedfields.TypeConverter { return applyconfigurations.NewTypeConverter(scheme.Scheme) })
-
-// converters are asked in turn.
-type converters []managedfields.TypeConverter
-
-// ObjectToTyped implements managedfields.TypeConverter.
-func (c converters) ObjectToTyped(o runtime.Object, options ...typed.ValidationOptions) (out *typed.TypedValue, err error) {
-	for _, one := range c {
-		if out, err = one.ObjectToTyped(o, options...); err == nil {
-			return out, nil
-		}
-	}
-	return nil, err
-}
-
-// TypedToObject implements managedfields.TypeConverter.
-func (c converters) TypedToObject(v *typed.TypedValue) (out runtime.Object, err error) {
-	for _, one := range c {
-		if out, err = one.TypedToObject(v); err == nil {
-			return out, nil
-		}
-	}
-	return nil, err
+	return &tracker{now: now, ObjectTracker: inmemory.NewTracker(s)}
 }
 
 // Create implements clienttesting.ObjectTracker.
@@ -75,9 +43,6 @@ func (t *tracker) Create(gvr schema.GroupVersionResource, o runtime.Object, ns s
 
 // Update implements clienttesting.ObjectTracker.
 func (t *tracker) Update(gvr schema.GroupVersionResource, o runtime.Object, ns string, options ...metav1.UpdateOptions) error {
-	if len(options) == 0 || options[0].FieldManager == "" { // A deletion, which sets a time.
-		options = []metav1.UpdateOptions{byNobody}
-	}
 	return t.write(gvr, o, ns, func() error { return t.ObjectTracker.Update(gvr, o, ns, options...) })
 }
 
@@ -93,8 +58,11 @@ func (t *tracker) Apply(gvr schema.GroupVersionResource, o runtime.Object, ns st
 
 // Delete implements clienttesting.ObjectTracker.
 func (t *tracker) Delete(gvr schema.GroupVersionResource, ns, name string, options ...metav1.DeleteOptions) error {
-	t.writes.Add(1)
-	return t.ObjectTracker.Delete(gvr, ns, name, options...)
+	err := t.ObjectTracker.Delete(gvr, ns, name, options...)
+	if err == nil {
+		t.writes.Add(1)
+	}
+	return err
 }
 
 // write writes, and adds to the object what is missing. Writes come one at a time: the fake
@@ -119,12 +87,8 @@ func (t *tracker) write(gvr schema.GroupVersionResource, o runtime.Object, ns st
 	if changed, err := t.complete(before, after); err != nil || !changed {
 		return err
 	}
-	return t.ObjectTracker.Update(gvr, after, ns, byNobody)
+	return t.ObjectTracker.Update(gvr, after, ns)
 }
-
-// byNobody is under which name the API server writes. It has none there, and who reads
-// who wrote an object last leaves this one out.
-var byNobody = metav1.UpdateOptions{FieldManager: crdv1.FieldManager}
 
 // complete adds what an API server adds, and reports whether that was anything: before is the
 // object as it was, nil for a new one.

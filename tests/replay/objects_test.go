@@ -22,9 +22,9 @@ import (
 	"switchyard.dev/tests/fakecluster"
 )
 
-// person is who writes the objects of stories. Who writes a status does not count as the
-// last who wrote an object. The fake client does not tell the two apart, so a status is
-// written under the operator's name, which counts only where there is no other.
+// person writes the objects of stories. What a story says of their status is written under
+// the operator's name instead: publish.CauseOf passes over who wrote a status, and the fake
+// client does not tell it from the rest.
 const person = client.FieldOwner("kubectl")
 
 //go:embed objects.tmpl
@@ -123,11 +123,16 @@ func (o *operator) status(ctx context.Context, d *datadriven.TestData) (string, 
 		if err != nil {
 			return "", err
 		}
+		found := false
 		for _, object := range objects {
 			known := strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/")
 			if c, ok := object.(crdv1.Conditioned); ok && (name == "" || name == known) {
+				found = true
 				fmt.Fprintf(&out, "%s %s\n%s", kind, known, conditions(*c.StatusConditions()))
 			}
+		}
+		if name != "" && !found {
+			return "", fmt.Errorf("there is no %s", arg.Key)
 		}
 	}
 	return out.String(), nil

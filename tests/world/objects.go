@@ -178,6 +178,9 @@ func (w *World) Condition(o client.Object, conditionType, status, reason string)
 			}
 		}
 		have := crdv1.FindCondition(conditions, conditionType)
+		if have == nil {
+			return errors.New("it is not there")
+		}
 		if have.Status != status || have.Reason != reason || have.ObservedGeneration != o.GetGeneration() {
 			return fmt.Errorf("it is %+v", *have)
 		}

@@ -63,6 +63,9 @@ func run(m *testing.M) (code int, err error) {
 // Shared returns the cluster that the tests of a package share.
 func Shared(t testing.TB) *World {
 	t.Helper()
+	if shared == nil {
+		t.Fatal("the package needs a TestMain that calls world.Main")
+	}
 	return at(t, shared)
 }
 
@@ -111,8 +114,8 @@ func (w *World) In(t testing.TB) *World {
 	return &part
 }
 
-// As returns the way of a user to the API server, who has the rights of the groups alone; that
-// of the administrator for "".
+// As returns how a user who is in these groups reaches the API server; how the administrator
+// does for "".
 func (w *World) As(user string, groups ...string) *rest.Config {
 	access := rest.CopyConfig(w.Config)
 	if user != "" {

@@ -4,10 +4,12 @@
 // Containers are compared by name, and one that is new with one in which nothing is set; but
 // what confines every container of the baseline has to confine that one as well.
 //
-//	Added      what there is more of, each with its field     power.go, pod.go, container.go, volume.go, program.go
-//	           what a container denied itself in the baseline confinement.go
-//	Confining  what a container that is new inherits of that  inherit.go
-//	Reads      the objects whose content a pod gets to see    reads.go
+//	Added      what there is more of, each with its field      power.go, pod.go, container.go, volume.go, program.go
+//	           what a container denied itself in the baseline  confinement.go
+//	Confining  what a container that is new inherits of that   inherit.go
+//	Reads      the objects whose content a pod gets to see     reads.go
+//
+// Its tests are those of package fork, power_*_test.go: they ask what a whole fork may do.
 package power
 
 import (
