@@ -33,7 +33,7 @@ func State(ctx context.Context, p publish.Publisher, m crdv1.Member, fact event.
 	if publish.Refused(err) {
 		// Trying again would not help, so it is no error.
 		ready = condition.False(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log refuses the fact about this workload: %v. Choose a baseline with fewer Services.", err))
+			"The routing log refuses the fact about this workload: %s. Choose a baseline with fewer Services.", publish.WhyRefused(err)))
 		err = nil
 	} else {
 		err = fmt.Errorf("state how %s %s/%s is reached: %w", m.MemberKind(), m.GetNamespace(), m.GetName(), err)

@@ -11,8 +11,10 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -41,6 +43,12 @@ const ReasonFactRefused = "FactRefused"
 // Refused reports whether the error of a Put means that the log will never take
 // this fact, so that trying again does not help until the object changes.
 func Refused(err error) bool { return errors.Is(err, eventbus.ErrRefused) }
+
+// WhyRefused returns what is wrong with the fact, of an error of which Refused is true.
+func WhyRefused(err error) string {
+	_, why, _ := strings.Cut(err.Error(), eventbus.ErrRefused.Error()+": ")
+	return cmp.Or(why, err.Error())
+}
 
 // PutTimeout bounds one Put, so that a log that cannot be reached does not hold
 // a worker for ever.
