@@ -101,7 +101,7 @@ func TestAConflictIsSaidForPeople(t *testing.T) {
 	}
 	for _, part := range []string{
 		`ForkedWorkload ns/f0 of sandbox "sb0" and ForkedWorkload ns/f1 of sandbox "sb1" both stand for Deployment ns/base.`,
-		`That of sandbox "sb0" gets the requests, as the older or, of two as old, the first by name: take one of the two sandboxes away`, "And 2 more.",
+		`Sandbox "sb0" gets the requests, since its member is older, or first by name where both are as old: take one of the two sandboxes away`, "And 2 more.",
 	} {
 		if !strings.Contains(f.Message, part) {
 			t.Errorf("%q does not say %q", f.Message, part)

@@ -3,39 +3,13 @@ package routing_test
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/routing/routingtest"
 )
 
-// keyed is a RoutingConfig with key k and one member, and that member, which can
-// serve and whose baseline has its sidecars.
-func keyed() (*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
-	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "uid", Generation: 3}}
-	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
-		Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "f", SandboxName: "sb",
-	}}}
-	w := &crdv1.ForkedWorkload{
-		ObjectMeta: metav1.ObjectMeta{Name: "f", Namespace: "ns", UID: "fork"},
-		Spec:       crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "base"}},
-		Status: crdv1.ForkedWorkloadStatus{
-			Baseline: &crdv1.WorkloadBaseline{WorkloadID: "base", Generation: 1},
-			RoutingConfig: &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
-				{From: "base", To: "forked", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
-			}},
-			Conditions: []crdv1.StatusCondition{
-				{Type: baseline.ConditionSidecarsReady, Status: "True", Reason: "SidecarsReady"},
-				{Type: crdv1.ConditionForkAvailable, Status: "True", Reason: "ForkAvailable"},
-			},
-		},
-	}
-	return c, w
-}
-
 func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
-	c, w := keyed()
+	c, w := routingtest.Keyed()
 	same := routing.Of(c, []crdv1.Member{w}, nil).ToAcknowledge()
 	for _, tt := range []struct {
 		name    string
@@ -70,7 +44,7 @@ func TestTheDigestIsOfWhatTheLogSays(t *testing.T) {
 		{"a baseline that was made anew", func(_ *crdv1.RoutingConfig, w *crdv1.ForkedWorkload) { w.Status.Baseline.WorkloadID = "again" }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, w := keyed()
+			c, w := routingtest.Keyed()
 			tt.change(c, w)
 			if got := routing.Of(c, []crdv1.Member{nil, w}, nil).ToAcknowledge(); (got != same) != tt.differs {
 				t.Errorf("it is %s, and was %s", got, same)
@@ -105,7 +79,7 @@ func TestWhetherProxiesAreCurrent(t *testing.T) {
 		}, false, "True", "ProxiesCurrent"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, w := keyed()
+			c, w := routingtest.Keyed()
 			tt.change(c, w)
 			if tt.noted {
 				c.Annotations = map[string]string{routing.AnnotationAcknowledged: routing.Of(c, []crdv1.Member{w}, headers).ToAcknowledge()}

@@ -99,8 +99,8 @@ func published(in Input, d Decision, p Published) condition.Condition {
 			in.Config.RoutingKey(), in.holder().Name))
 	case p.Refused:
 		return condition.False(publish.ReasonFactRefused, fmt.Sprintf(
-			"The routing log refuses this declaration of %d workloads: %s. The previous declaration of routing key %q stays; without one, its requests reach the baseline. Use fewer members or middlewares in %s.",
-			len(d.Declaration.GetMembers()), publish.WhyRefused(p.Err), in.Config.RoutingKey(), askedIn(in)))
+			"The routing log refuses the declaration of %d workloads, and what it had of routing key %q before stays: %s. Use fewer members or middlewares in %s.",
+			len(d.Declaration.GetMembers()), in.Config.RoutingKey(), publish.WhyRefused(p.Err), askedIn(in)))
 	case p.Err != nil:
 		return condition.False(ReasonLogUnavailable, fmt.Sprintf("The routing log cannot be written: %v. Retrying.", p.Err))
 	default:

@@ -9,36 +9,12 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/routing/routingtest"
 )
-
-// keyed is a RoutingConfig with key k and one member, and that member, which can
-// serve and whose baseline has its sidecars.
-func keyed() (*crdv1.RoutingConfig, *crdv1.ForkedWorkload) {
-	c := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "k", UID: "uid", Generation: 3}}
-	c.Spec.SandboxedWorkloads = []crdv1.SandboxedWorkload{{SandboxedWorkloadRef: crdv1.SandboxedWorkloadRef{
-		Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "f", SandboxName: "sb",
-	}}}
-	w := &crdv1.ForkedWorkload{
-		ObjectMeta: metav1.ObjectMeta{Name: "f", Namespace: "ns", UID: "fork"},
-		Spec:       crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "base"}},
-		Status: crdv1.ForkedWorkloadStatus{
-			Baseline: &crdv1.WorkloadBaseline{WorkloadID: "base", Generation: 1},
-			RoutingConfig: &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: true, Services: []crdv1.ServiceMapping{
-				{From: "base", To: "forked", Ports: []crdv1.MappedPort{{Port: 80, TargetPort: 8080}}},
-			}},
-			Conditions: []crdv1.StatusCondition{
-				{Type: baseline.ConditionSidecarsReady, Status: "True", Reason: "SidecarsReady"},
-				{Type: crdv1.ConditionForkAvailable, Status: "True", Reason: "ForkAvailable"},
-			},
-		},
-	}
-	return c, w
-}
 
 func TestWhoKnowsTheKey(t *testing.T) {
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
@@ -88,7 +64,7 @@ func TestWhoKnowsTheKey(t *testing.T) {
 		}, put, Receipt{}, "True", "ProxiesCurrent", "reaches no workload", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, w := keyed()
+			c, w := routingtest.Keyed()
 			in := Input{Routing: routing.Of(c, []crdv1.Member{w}, nil)}
 			if tt.change != nil {
 				tt.change(&in)
@@ -107,7 +83,7 @@ func TestWhoKnowsTheKey(t *testing.T) {
 }
 
 func TestNobodyIsAskedBeforeTheLogHoldsWhatMembersSay(t *testing.T) {
-	c, w := keyed()
+	c, w := routingtest.Keyed()
 	in := Input{Routing: routing.Of(c, []crdv1.Member{w}, nil)}
 	put := Published{Pos: event.Pos{Epoch: "e", Seq: 9}}
 	if !toAsk(in, Decide(in), put) {

@@ -33,15 +33,16 @@ type world struct{ *fakecluster.Cluster }
 // newWorld returns a world with these objects; those that no decoder takes are left
 // out, which is what the API server does with them.
 func newWorld(objects []document) (*world, error) {
-	cluster, err := fakecluster.New(kinds.Config{
-		Needs: member.Needs{
-			Access:    apply.Access{Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }},
-			Publisher: &log{},
-		},
+	now := func() time.Time { return time.Date(2026, 1, 2, 3, 5, 0, 0, time.UTC) }
+	cluster, err := fakecluster.New(now, objects...)
+	if err != nil {
+		return nil, err
+	}
+	return &world{cluster}, cluster.Lead(kinds.Config{
+		Needs:             member.Needs{Access: apply.Access{Now: now}, Publisher: &log{}},
 		OperatorNamespace: "signadot",
 		Dial:              func(context.Context, string) error { return nil },
-	}, objects...)
-	return &world{cluster}, err
+	})
 }
 
 // log takes every fact that can be written.

@@ -17,6 +17,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,15 +66,14 @@ type Cluster struct {
 	known map[string][]client.ObjectKey
 }
 
-// New returns a Cluster with these objects, whose controllers are configured so: Now is
-// required, and Client and Live are set to those of the Cluster. Documents that no decoder
-// takes are left out, as the API server refuses them.
-func New(c kinds.Config, objects ...Document) (*Cluster, error) {
+// New returns a Cluster with these objects, in which nobody leads yet. now gives the time of
+// what is made. Documents that no decoder takes are left out, as the API server refuses them.
+func New(now func() time.Time, objects ...Document) (*Cluster, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
 		return nil, err
 	}
-	tracked := newTracker(scheme, c.Now)
+	tracked := newTracker(scheme, now)
 	builder, err := inmemory.NewBuilder(context.Background(), scheme)
 	if err != nil {
 		return nil, err
@@ -84,12 +84,11 @@ func New(c kinds.Config, objects ...Document) (*Cluster, error) {
 			builder.WithObjects(o)
 		}
 	}
-	w := &Cluster{Client: builder.Build(), tracker: tracked}
-	return w, w.Lead(c)
+	return &Cluster{Client: builder.Build(), tracker: tracked}, nil
 }
 
 // Lead replaces the controllers by new ones, which remember nothing, as when another process
-// leads.
+// leads. They are configured so, with the client of the Cluster.
 func (w *Cluster) Lead(c kinds.Config) (err error) {
 	c.Client, c.Live = w.Client, w.Client
 	w.known = map[string][]client.ObjectKey{}

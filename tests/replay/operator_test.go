@@ -67,7 +67,7 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 		headers, _ := d.Arg("headers")
 		o.namespaces, o.headers = namespaces.Vals, headers.Vals
 		var err error
-		if o.cluster, err = fakecluster.New(o.config()); err == nil {
+		if o.cluster, err = fakecluster.New(o.now); err == nil {
 			err = o.lead(ctx)
 		}
 		if err != nil {

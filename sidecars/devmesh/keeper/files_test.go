@@ -1,6 +1,7 @@
 package keeper_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -8,9 +9,12 @@ import (
 	"time"
 )
 
-// Envoy ends with a segmentation fault when it can open no more files, and with it every
-// connection of the baseline.
-func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
+// fewConnections is how many a sidecar takes that may have 1,024 files open.
+const fewConnections = 224
+
+// withFewFiles runs a sidecar that may have so many.
+func withFewFiles(t *testing.T) *rig {
+	t.Helper()
 	r := newRig(t)
 	r.under = []string{"prlimit", "--nofile=1024:1024"}
 	r.serveHTTP(r.app(8080), "baseline")
@@ -19,7 +23,14 @@ func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
 	r.sidecar()
 	r.ready()
 	r.acked()
-	r.logged(`"connections":224`, 1)
+	r.logged(fmt.Sprintf(`"connections":%d`, fewConnections), 1)
+	return r
+}
+
+// Envoy ends with a segmentation fault when it can open no more files, and with it every
+// connection of the baseline.
+func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
+	r := withFewFiles(t)
 	before := r.envoys()
 	for name, words := range map[string]string{"silent": "", "half a request": "GET / HTTP/1.1\r\n", "no HTTP": "hello\n"} {
 		var flood []net.Conn
@@ -48,20 +59,11 @@ func TestAFloodOfConnectionsLeavesEnvoyItsFiles(t *testing.T) {
 // Connections that are kept, with nothing going on, make room for others: also where so few
 // may be open that they fill no memory.
 func TestIdleConnectionsMakeRoomWhereFewFilesMayBeOpen(t *testing.T) {
-	r := newRig(t)
-	r.under = []string{"prlimit", "--nofile=1024:1024"}
-	r.serveHTTP(r.app(8080), "baseline")
-	r.Board.Complete()
-	r.serveXDS()
-	r.sidecar()
-	r.ready()
-	r.acked()
-	const many = 224
-	r.logged(`"connections":224`, 1)
+	r := withFewFiles(t)
 	fresh := &http.Transport{DisableKeepAlives: true}
 	for words, kept := range map[string]string{"GET / HTTP/1.1\r\nHost: a\r\n\r\n": "kept", "": "silent"} {
 		var flood []net.Conn
-		for range 2 * many {
+		for range 2 * fewConnections {
 			c, err := net.DialTimeout("tcp", net.JoinHostPort(r.address, "8080"), time.Second)
 			if err != nil {
 				break
