@@ -139,7 +139,7 @@ func TestARouteGroupFollowsItsSandboxes(t *testing.T) {
 	// Now two of them fork one baseline: the older one has it, and the other is told.
 	c.Available(c.forkFor(ns, "group-a-key"))
 	c.Says(c.Condition(g, crdv1.ConditionReady, "False", routing.ReasonRoutingConflict),
-		"Deployment "+ns+"/two", `sandbox "group-a"`, `that of sandbox "group-b", gets the requests`)
+		"Deployment "+ns+"/two", `sandbox "group-a"`, `Sandbox "group-b" gets the requests`)
 	c.Condition(g, crdv1.ConditionRoutingReady, "True", "RoutingReady")
 
 	// The list changes.

@@ -185,7 +185,7 @@ func TestOfAForkAndAVirtualWorkloadTheOlderHoldsTheBaseline(t *testing.T) {
 		[2]string{crdv1.KindForkedWorkload, "c-fork"})
 	c.Says(c.Condition(r, routing.ConditionNoConflicts, "False", routing.ReasonRoutingConflict),
 		`VirtualWorkload `+ns+`/a-watch of sandbox "watcher" and ForkedWorkload `+ns+`/b-fork of sandbox "b-fork" both stand for Deployment `+ns+`/customer`,
-		`that of sandbox "watcher", gets the requests`)
+		`Sandbox "watcher" gets the requests`)
 	c.Says(c.Condition(r, crdv1.ConditionReady, "True", "Ready"), "both stand for")
 
 	// The routing of others works, and the table knows the same loser.
