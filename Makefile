@@ -97,13 +97,15 @@ cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyar
 	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 
 .PHONY: parts
-parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, applications
+parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, istiod, applications
 	$(call say,Kubernetes and its tools from pinned modules (about six minutes the first time))
 	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path
 	$(call say,the controller of Argo Rollouts from a pinned module (about five minutes the first time))
 	$(GO) run ./tools/argo/cmd/argo-path
+	$(call say,istiod from a pinned module (about ten minutes the first time))
+	$(GO) run ./tools/istio/cmd/istiod-path
 	$(call say,applications and protocol suites from pinned modules and from Debian (about two minutes the first time))
 	$(GO) run ./tools/apps/cmd/apps-path
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect)

@@ -29,6 +29,10 @@ type Module struct {
 	Folder string
 	// Cache is the folder of the cache in which its programs are kept.
 	Cache string
+	// Tags are the build tags, joined by commas, and Stamp what the linker writes into
+	// variables, each as package.name=value.
+	Tags  string
+	Stamp []string
 }
 
 // Programs returns the folder with the programs, each under the last word of its import
@@ -39,7 +43,7 @@ func (m Module) Programs(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return cache.Folder(filepath.Join(m.Cache, name), func(half string) error {
-		if err := m.build(ctx, "-trimpath", "-ldflags=-s -w", "-o", half+string(filepath.Separator), "tool"); err != nil {
+		if err := m.build(ctx, "-ldflags="+m.link(), "-o", half+string(filepath.Separator), "tool"); err != nil {
 			return fmt.Errorf("compile %s: %w", m.Name, err)
 		}
 		return nil
@@ -60,10 +64,22 @@ func (m Module) Source(ctx context.Context, module string) (string, error) {
 	return source, nil
 }
 
+// link returns what the linker is told: no tables for debuggers, and what it stamps.
+func (m Module) link() string {
+	args := "-s -w"
+	for _, s := range m.Stamp {
+		args += " -X " + s
+	}
+	return args
+}
+
 // hash names what is compiled from the pins.
 func (m Module) hash() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if len(m.Tags) > 0 || len(m.Stamp) > 0 {
+		fmt.Fprintln(h, m.Tags, m.Stamp)
+	}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(m.Folder, name))
 		if err != nil {

@@ -14,12 +14,12 @@ const heartbeat = 20 * time.Second
 
 // build runs `go build` and says how many packages are left.
 func (m Module) build(ctx context.Context, args ...string) error {
-	lacking, err := m.command(ctx, "list", "-deps", "-trimpath", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", "tool")
+	lacking, err := m.command(ctx, "list", "-deps", "-trimpath", "-tags="+m.Tags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", "tool")
 	if err != nil {
 		return err
 	}
 	total := len(strings.Fields(lacking))
-	c := m.goes(ctx, append([]string{"build", "-v"}, args...)...)
+	c := m.goes(ctx, append([]string{"build", "-v", "-trimpath", "-tags=" + m.Tags}, args...)...)
 	lines, err := c.StderrPipe()
 	if err != nil {
 		return err

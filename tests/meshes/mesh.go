@@ -1,0 +1,127 @@
+package meshes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/world"
+)
+
+// Where istiod listens: debug answers from loopback alone, xDS without TLS.
+const (
+	debugAddress = "127.0.0.1:15080"
+	xdsAddress   = "127.0.0.1:15010"
+)
+
+// settings are those of the mesh: nothing that needs Istio's own filters or keys. What no
+// Service has is not answered, so that a test sees a host that is not known.
+const settings = `
+defaultConfig: {discoveryAddress: ` + xdsAddress + `}
+enableAutoMtls: false
+enablePrometheusMerge: false
+enableTracing: false
+outboundTrafficPolicy: {mode: REGISTRY_ONLY}
+rootNamespace: istio-system
+`
+
+// Mesh is a running istiod beside the API server of a world.
+type Mesh struct {
+	*world.World
+	dir string
+}
+
+// Install gives a cluster the definitions of Istio and of the Gateway API. It may be called
+// while a program already watches for them.
+func Install(w *world.World) {
+	w.Helper()
+	_, err := envtest.InstallCRDs(w.Config, envtest.CRDInstallOptions{
+		Paths: filepath.SplitList(os.Getenv(definitionsVariable)), ErrorIfPathMissing: true, MaxTime: world.Patience,
+	})
+	w.Must(err)
+}
+
+// Start starts istiod beside a cluster that has its definitions, until the test ends.
+func Start(w *world.World) *Mesh {
+	w.Helper()
+	m := &Mesh{World: w, dir: w.TempDir()}
+	w.Namespaces("istio-system")
+	mesh := filepath.Join(m.dir, "mesh.yaml")
+	w.Must(os.WriteFile(mesh, []byte(settings), 0o600))
+	cmd := exec.Command(os.Getenv(istiodVariable), "discovery", "--kubeconfig", w.Kubeconfig, //nolint:gosec // found by Isolate
+		"--meshConfig", mesh, "--networksConfig", os.DevNull, "--httpAddr", debugAddress, "--httpsAddr", "",
+		"--grpcAddr", xdsAddress, "--secureGRPCAddr", "", "--monitoringAddr", "127.0.0.1:15014", "--ctrlz_port", "0")
+	cmd.Dir = m.dir
+	cmd.Env = append(os.Environ(), "POD_NAMESPACE=istio-system", "POD_NAME=istiod-0", "CLUSTER_ID=Kubernetes",
+		// Stock Envoy refuses what names these filters.
+		"PILOT_ENABLE_ALPN_FILTER=false", "PILOT_ENABLE_METADATA_EXCHANGE=false",
+		// Nothing is injected here, and gateways are processes of the test's.
+		"INJECTION_WEBHOOK_CONFIG_NAME=", "VALIDATION_WEBHOOK_CONFIG_NAME=", "PILOT_ENABLE_GATEWAY_API_DEPLOYMENT_CONTROLLER=false")
+	m.run("istiod", cmd)
+	w.Eventually("istiod is ready", func() error { return sidecar.Healthy(w.Context(), "http://"+debugAddress+"/ready") })
+	return m
+}
+
+// run runs a program until the test ends, and shows the end of what it said if the test
+// failed.
+func (m *Mesh) run(name string, cmd *exec.Cmd) {
+	m.Helper()
+	p, err := program.Start(m.dir, name, cmd, nil)
+	m.Must(err)
+	m.Cleanup(func() {
+		p.Kill()
+		if said, err := os.ReadFile(filepath.Join(m.dir, name+".log")); m.Failed() && err == nil {
+			m.Logf("%s said at its end:\n%s", name, said[max(0, len(said)-4000):])
+		}
+	})
+}
+
+// Synced waits until istiod has sent each proxy the newest routes and each has taken them.
+// It is of no use directly after a write, which istiod may not have seen yet.
+func (m *Mesh) Synced() {
+	m.Helper()
+	m.Eventually("every proxy has taken the newest routes", func() error { return m.synced(m.Context()) })
+}
+
+// synced is what istiod says of each proxy: a route that was sent and not taken is refused, or
+// on its way.
+func (m *Mesh) synced(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+debugAddress+"/debug/syncz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := http.Client{Timeout: 5 * time.Second}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(answer.Body); err != nil {
+		return err
+	}
+	var proxies []struct {
+		Proxy string `json:"proxy"`
+		Sent  string `json:"route_sent"`
+		Acked string `json:"route_acked"`
+	}
+	if err := json.Unmarshal(body.Bytes(), &proxies); err != nil {
+		return fmt.Errorf("read what istiod says of its proxies: %w: %s", err, body.Bytes())
+	}
+	for _, p := range proxies {
+		if p.Sent != p.Acked {
+			return fmt.Errorf("proxy %s was sent %q and has taken %q", p.Proxy, p.Sent, p.Acked)
+		}
+	}
+	return nil
+}
