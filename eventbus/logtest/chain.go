@@ -13,16 +13,6 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 )
 
-// mustRecord is mustAppend that gives the whole Mark.
-func mustRecord(t *testing.T, log eventbus.Log, f event.Fact, last uint64) event.Mark {
-	t.Helper()
-	mark, err := log.Append(timed(t), f, last)
-	if err != nil {
-		t.Fatalf("Append(%s, %d): %v", f.Key, last, err)
-	}
-	return mark
-}
-
 func mustRead(t *testing.T, log eventbus.Reader, behind event.Pos) eventbus.Cursor {
 	t.Helper()
 	c, err := log.Read(timed(t), behind)
@@ -33,22 +23,13 @@ func mustRead(t *testing.T, log eventbus.Reader, behind event.Pos) eventbus.Curs
 	return c
 }
 
-// readUntil reads until the cursor has given the event at seq, and checks that
-// there are no gaps.
+// readUntil is until, and checks that there are no gaps.
 func readUntil(t *testing.T, c eventbus.Cursor, seq uint64) []event.Stored {
 	t.Helper()
-	ctx := timed(t)
-	var all []event.Stored
-	for len(all) == 0 || all[len(all)-1].Pos.Seq < seq {
-		events, err := c.Next(ctx)
-		if err != nil {
-			t.Fatalf("Next after %d events, waiting for %d: %v", len(all), seq, err)
-		}
-		for _, e := range events {
-			if n := len(all); n > 0 && (e.Pos.Seq != all[n-1].Pos.Seq+1 || e.Pos.Epoch != all[n-1].Pos.Epoch) {
-				t.Fatalf("%v came after %v", e.Pos, all[n-1].Pos)
-			}
-			all = append(all, e)
+	all := until(t, c, seq)
+	for n, e := range all {
+		if e.Pos.Seq != all[0].Pos.Seq+uint64(n) {
+			t.Fatalf("%v came after %v", e.Pos, all[n-1].Pos)
 		}
 	}
 	return all

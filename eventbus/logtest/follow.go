@@ -107,17 +107,7 @@ func closeEndsWait(t *testing.T, s Store) {
 func manyKeys(t *testing.T, s Store) {
 	const keys = 3000
 	log, _ := begun(t, s)
-	var all sync.WaitGroup
-	for w := range 10 {
-		all.Go(func() {
-			for i := w; i < keys; i += 10 {
-				if _, err := log.Append(timed(t), Fact(fmt.Sprint("k", i), i), 0); err != nil {
-					t.Errorf("Append: %v", err)
-					return
-				}
-			}
-		})
-	}
+	all := appendMany(t, log, keys, 10)
 	early := mustFollow(t, s.Open(t))
 	all.Wait()
 	for _, f := range []eventbus.Follower{early, mustFollow(t, s.Open(t))} {

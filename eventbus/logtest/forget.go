@@ -1,9 +1,9 @@
 package logtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 
 	"switchyard.dev/eventbus"
@@ -106,18 +106,7 @@ func gone(t *testing.T, s Store) {
 	slow, late := mustFollow(t, s.Open(t)), mustRead(t, s.Open(t), event.Pos{})
 	until(t, slow, 1)
 	readUntil(t, late, 1)
-	var all sync.WaitGroup
-	for w := range 50 {
-		all.Go(func() {
-			for i := w; i < events; i += 50 {
-				if _, err := log.Append(timed(t), Fact(fmt.Sprint("k", i), i), 0); err != nil {
-					t.Errorf("Append: %v", err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
+	appendMany(t, log, events, 50).Wait()
 	floor, tip := checkpoint(t, log, 0, 0, "first", first.Seq)
 	if err := log.Forget(timed(t), floor); err != nil {
 		t.Fatal(err)
@@ -128,41 +117,8 @@ func gone(t *testing.T, s Store) {
 	}
 	readUntil(t, mustRead(t, s.Open(t), event.Pos{Epoch: begin.Epoch, Seq: floor.Seq - 1}), tip.Seq)
 	// What they had been sent before they may give; then they must say so.
-	err := endOf(t, 1, func() ([]event.Pos, error) {
-		facts, err := slow.Next(timed(t))
-		return placesOf(facts, func(r event.Recorded) event.Pos { return r.Pos }), err
-	})
-	expectError(t, "Next of a follower that is too far behind", err, eventbus.ErrGone)
-	err = endOf(t, 1, func() ([]event.Pos, error) {
-		events, err := late.Next(timed(t))
-		return placesOf(events, func(e event.Stored) event.Pos { return e.Pos }), err
-	})
-	expectError(t, "Next of a cursor that is too far behind", err, eventbus.ErrGone)
-}
-
-func placesOf[T any](events []T, place func(T) event.Pos) []event.Pos {
-	var out []event.Pos
-	for _, e := range events {
-		out = append(out, place(e))
-	}
-	return out
-}
-
-// endOf calls next until it returns an error, and checks that there is no gap.
-func endOf(t *testing.T, last uint64, next func() ([]event.Pos, error)) error {
-	t.Helper()
-	for {
-		places, err := next()
-		if err != nil {
-			return err
-		}
-		for _, p := range places {
-			if p.Seq != last+1 {
-				t.Fatalf("event %d was followed by event %d", last, p.Seq)
-			}
-			last = p.Seq
-		}
-	}
+	expectError(t, "Next of a follower that is too far behind", endOf(t, 1, slow), eventbus.ErrGone)
+	expectError(t, "Next of a cursor that is too far behind", endOf(t, 1, late), eventbus.ErrGone)
 }
 
 func restartFence(t *testing.T, s Store) {
@@ -190,7 +146,7 @@ func restartFence(t *testing.T, s Store) {
 		if err == nil && fourth.Epoch != third.Epoch {
 			break
 		}
-		if err == nil || errors.Is(err, eventbus.ErrEpochEnded) || timedOut(t, err) {
+		if err == nil || errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, context.DeadlineExceeded) {
 			t.Fatalf("Restart of a lost log gives %v: %v", fourth, err)
 		}
 	}

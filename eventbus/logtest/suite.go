@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -94,9 +95,12 @@ func damages(t *testing.T, fresh func(t *testing.T) Store) {
 	}
 	if store.Damage != nil {
 		all(t, fresh, map[string]func(*testing.T, Store){
-			"a log with altered data is refused":      altered,
-			"a log with an altered header is refused": alteredHeader,
-			"a log with an unsealed event is refused": unsealed,
+			"a log with altered data is refused": changed(2, func(m *event.Message) {
+				m.Data = append([]byte(nil), m.Data...)
+				m.Data[len(m.Data)-3]++
+			}),
+			"a log with an altered header is refused": changed(4, func(m *event.Message) { m.Header["ce-causemanager"] = "somebody-else" }),
+			"a log with an unsealed event is refused": changed(1, func(m *event.Message) { delete(m.Header, "ce-chain") }),
 		})
 	}
 	if store.Drop != nil {
@@ -169,13 +173,36 @@ func begun(t *testing.T, s Store) (eventbus.Log, event.Pos) {
 	}
 }
 
+// mustAppend appends a fact and returns its place, mustRecord its whole Mark.
 func mustAppend(t *testing.T, log eventbus.Log, f event.Fact, last uint64) event.Pos {
+	t.Helper()
+	return mustRecord(t, log, f, last).Pos
+}
+
+func mustRecord(t *testing.T, log eventbus.Log, f event.Fact, last uint64) event.Mark {
 	t.Helper()
 	mark, err := log.Append(timed(t), f, last)
 	if err != nil {
 		t.Fatalf("Append(%s, %d): %v", f.Key, last, err)
 	}
-	return mark.Pos
+	return mark
+}
+
+// appendMany begins to append n facts, each of a key of its own, from several goroutines
+// at once. Wait for them.
+func appendMany(t *testing.T, log eventbus.Log, n, writers int) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := w; i < n; i += writers {
+				if _, err := log.Append(timed(t), Fact(fmt.Sprint("k", i), i), 0); err != nil {
+					t.Errorf("Append: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return &all
 }
 
 func mustFollow(t *testing.T, log eventbus.Reader) eventbus.Follower {
@@ -197,28 +224,60 @@ func mustTip(t *testing.T, log eventbus.Reader) event.Pos {
 	return pos
 }
 
-// until reads until the follower has given the event at seq, and checks that
-// what it gave is in order, within one epoch, and not given twice.
-func until(t *testing.T, f eventbus.Follower, seq uint64) []event.Recorded {
+// reader is a Follower or a Cursor.
+type reader[E any] interface {
+	Next(ctx context.Context) ([]E, error)
+}
+
+// placeOf returns the place of an event as readers give it.
+func placeOf[E any](e E) event.Pos {
+	if s, ok := any(e).(event.Stored); ok {
+		return s.Pos
+	}
+	return any(e).(event.Recorded).Pos
+}
+
+// until reads until the event at seq has come, and checks that what came is in order,
+// within one epoch, and not given twice.
+func until[E any](t *testing.T, r reader[E], seq uint64) []E {
 	t.Helper()
 	ctx := timed(t)
-	var all []event.Recorded
-	for len(all) == 0 || all[len(all)-1].Pos.Seq < seq {
-		facts, err := f.Next(ctx)
+	var all []E
+	var last event.Pos
+	for last.Seq < seq {
+		events, err := r.Next(ctx)
 		if err != nil {
-			t.Fatalf("Next after %d facts, waiting for %d: %v", len(all), seq, err)
+			t.Fatalf("Next after %d events, waiting for %d: %v", len(all), seq, err)
 		}
-		if len(facts) == 0 {
+		if len(events) == 0 {
 			t.Fatal("Next gave nothing and no error")
 		}
-		for _, r := range facts {
-			if n := len(all); n > 0 && (r.Pos.Seq <= all[n-1].Pos.Seq || r.Pos.Epoch != all[n-1].Pos.Epoch) {
-				t.Fatalf("%v came after %v", r.Pos, all[n-1].Pos)
+		for _, e := range events {
+			pos := placeOf(e)
+			if len(all) > 0 && (pos.Seq <= last.Seq || pos.Epoch != last.Epoch) {
+				t.Fatalf("%v came after %v", pos, last)
 			}
-			all = append(all, r)
+			all, last = append(all, e), pos
 		}
 	}
 	return all
+}
+
+// endOf reads until there is an error, and checks that there is no gap.
+func endOf[E any](t *testing.T, last uint64, r reader[E]) error {
+	t.Helper()
+	for {
+		events, err := r.Next(timed(t))
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if seq := placeOf(e).Seq; seq != last+1 {
+				t.Fatalf("event %d was followed by event %d", last, seq)
+			}
+			last++
+		}
+	}
 }
 
 // expect checks positions and numbers of what a follower gave.
