@@ -41,12 +41,16 @@
 //
 // # Who may do what
 //
-// Followers cannot take all the consumers of the stream: a part is the writers' (gate).
+// Followers cannot take all the consumers of the stream: a part is the writers'
+// (clients.Guard).
 //
-// Over the port, which speaks TLS with who wants to (Config.TLS), each client presents a token, and what it may do follows from
-// the role that Authenticate gives it. A client whose token cannot be checked is
-// refused; it tries again by itself, and connections that are already open live
-// on. All deadlines and limits are set here, see options.
+// Over the port, which speaks TLS with who wants to (Config.TLS), each client presents a
+// token, and what it may do follows from the role that Authenticate gives it
+// (clients.Authenticator). A client whose token cannot be checked is refused; it tries
+// again by itself, and connections that are already open live on. All deadlines and limits
+// of the server are set here, see options.
+//
+// Package store has the files, and clients those who come in.
 package embedded
 
 import (
@@ -70,8 +74,8 @@ type Config struct {
 	// a free one. Empty: no listener, only Conn reaches the server.
 	Listen string
 	// Authenticate tells the role of a client by its token; an error refuses it,
-	// and is logged. The context says from where it calls (callers.From). It is called for each new connection and has AuthTimeout to
-	// answer. Needed when Listen is set.
+	// and is logged. The context says from where it calls (callers.From). It is called for
+	// each new connection and has clients.AuthTimeout to answer. Needed when Listen is set.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// TLS, if not nil, is how the listener speaks it: with each client that wants to. The
 	// greeting goes before it, as the protocol has it, and holds nothing that is secret.
@@ -93,11 +97,8 @@ type Config struct {
 
 // Deadlines of the server.
 const (
-	// AuthTimeout is how long a new connection has to present its token and to
-	// have it checked.
-	AuthTimeout = 5 * time.Second
-	// tlsTimeout is how long it has before that to say whether it wants TLS, and to shake
-	// hands.
+	// tlsTimeout is how long a new connection has to say whether it wants TLS, and to shake
+	// hands; for its token it has clients.AuthTimeout more.
 	tlsTimeout = 4 * time.Second
 	// pingInterval and pingsOut end a connection that does not answer within
 	// about six seconds, such as one whose other end lost power.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/tests/background"
@@ -74,30 +75,30 @@ func flip(at int) func([]byte) []byte {
 func TestADamagedStoreIsMovedAsideAndAnEmptyOneBegins(t *testing.T) {
 	damages := map[string]struct {
 		spoil func(t *testing.T, dir string)
-		want  embedded.Damage
+		want  store.Damage
 	}{
-		"the store is missing":  {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "jetstream")) }, embedded.Missing},
-		"the stream is missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir)) }, embedded.Missing},
+		"the store is missing":  {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "jetstream")) }, store.Missing},
+		"the stream is missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir)) }, store.Missing},
 		"what the stream is does not read": {func(t *testing.T, dir string) {
 			spoil(t, dir, streamDir+"/meta.inf", flip(30))
-		}, embedded.Unreadable},
-		"what the stream is, is missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir, "meta.inf")) }, embedded.Unreadable},
+		}, store.Unreadable},
+		"what the stream is, is missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir, "meta.inf")) }, store.Unreadable},
 		"a file is where the store was": {func(t *testing.T, dir string) {
 			remove(t, filepath.Join(dir, "jetstream"))
 			if err := os.WriteFile(filepath.Join(dir, "jetstream"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, embedded.Unreadable},
-		"the events are missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir, "msgs")) }, embedded.Rewound},
+		}, store.Unreadable},
+		"the events are missing": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, streamDir, "msgs")) }, store.Rewound},
 		"the end is cut off, and the index too": {func(t *testing.T, dir string) {
 			remove(t, filepath.Join(dir, streamDir, "msgs", "index.db"))
 			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte { return b[:len(b)-10] })
-		}, embedded.Rewound},
+		}, store.Rewound},
 		"an event is altered": {func(t *testing.T, dir string) {
 			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte {
 				return bytes.Replace(b, []byte(`"sandbox":"7"`), []byte(`"sandbox":"8"`), 1)
 			})
-		}, embedded.Altered},
+		}, store.Altered},
 		"a sequence leaps": {func(t *testing.T, dir string) {
 			// The second record begins where the first, which says its length, ends.
 			spoil(t, dir, streamDir+"/msgs/1.blk", func(b []byte) []byte {
@@ -105,12 +106,12 @@ func TestADamagedStoreIsMovedAsideAndAnEmptyOneBegins(t *testing.T) {
 				b[second+4+5] ^= 0x40
 				return b
 			})
-		}, embedded.Altered},
+		}, store.Altered},
 		"the last two openings never ended": {func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, "opening"), []byte("2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-		}, embedded.Unfinished},
+		}, store.Unfinished},
 	}
 	for what, d := range damages {
 		t.Run(what, func(t *testing.T) {
@@ -151,7 +152,7 @@ func TestAStoreThatWasPutBackFromAnOlderCopyIsNoticed(t *testing.T) {
 	if err := os.Rename(copied, filepath.Join(dir, "jetstream")); err != nil {
 		t.Fatal(err)
 	}
-	if _, aside := start(t, embedded.Config{StoreDir: dir}).MovedAside(); aside.Kind != embedded.Rewound {
+	if _, aside := start(t, embedded.Config{StoreDir: dir}).MovedAside(); aside.Kind != store.Rewound {
 		t.Errorf("a rewound store was taken for %+v", aside)
 	}
 }

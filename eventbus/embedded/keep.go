@@ -3,7 +3,6 @@ package embedded
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"time"
 
 	"switchyard.dev/eventbus"
@@ -109,7 +108,7 @@ func (s *Server) attend(ctx context.Context, o *opened) error {
 		}
 		err := o.check()
 		if err == nil && alarmed && time.Since(probed) > probePause {
-			probed, err = time.Now(), probe(o.dir, 1)
+			probed, err = time.Now(), o.dir.Probe(1)
 		}
 		if err != nil {
 			return err
@@ -130,7 +129,7 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 		}
 		// What goes wrong in asking is for attend to judge.
 		kept, err := o.mine.Kept(ctx)
-		if err != nil || kept.Tip == s.witnessed().Pos {
+		if err != nil || kept.Tip == s.Witnessed().Pos {
 			continue
 		}
 		tip, err := o.tip(ctx)
@@ -145,27 +144,21 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 
 // note writes the witness, if it says something new.
 func (s *Server) note(tip event.Mark) error {
-	before := s.witnessed()
+	before := s.Witnessed()
 	if tip == before {
 		return nil
 	}
 	if tip.Epoch != before.Epoch {
 		// A log that has just begun: the directories that lead to it are new.
-		if err := errors.Join(syncDirs(filepath.Join(s.config.StoreDir, storeName)), syncDir(s.config.StoreDir)); err != nil {
+		if err := s.dir.SyncStreams(); err != nil {
 			return err
 		}
 	}
-	if err := writeWitness(s.config.StoreDir, tip); err != nil {
+	if err := s.dir.SetWitness(tip); err != nil {
 		return err
 	}
 	s.count(func(c *counts) { c.witnessed = tip })
 	return nil
-}
-
-func (s *Server) witnessed() event.Mark {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts.witnessed
 }
 
 // end closes the store with an exact witness.

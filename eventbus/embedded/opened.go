@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/embedded/clients"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 )
@@ -24,20 +25,20 @@ import (
 // not be synced again, because the kernel may have dropped what was to be
 // written and would say that all is well.
 type opened struct {
-	dir  string
+	dir  store.Dir
 	nats *server.Server
-	auth *authenticator
+	auth *clients.Authenticator
 	log  *logger
 	// started is closed when the server has read its store, or has failed to.
 	started chan struct{}
-	// store is the directory of the streams, as it was when it was opened.
-	store os.FileInfo
+	// streams is the directory of the streams, as it was when it was opened.
+	streams os.FileInfo
 	// conn is a connection of our own, for reading.
 	conn *nats.Conn
 	js   natsjs.JetStream
 	mine *jetstream.Log
 	// front is where clients come in; nil before they may.
-	front *front
+	front *clients.Front
 }
 
 // errStuck says that a NATS server neither works nor ends. It holds the files of
@@ -46,16 +47,16 @@ var errStuck = errors.New("event bus: the NATS server does not let go of its sto
 
 // run starts a NATS server on the store, without a listener.
 func (s *Server) run(maxStore int64) (*opened, error) {
-	auth := &authenticator{config: s.config, secret: s.secret}
+	auth := &clients.Authenticator{Authenticate: s.config.Authenticate, Secret: s.secret, Logger: s.config.Logger}
 	options, err := s.options(auth, maxStore)
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{dir: s.config.StoreDir, auth: auth, log: newLogger(s.config.Logger), started: make(chan struct{})}
+	o := &opened{dir: s.dir, auth: auth, log: newLogger(s.config.Logger), started: make(chan struct{})}
 	if o.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
-	auth.nats = o.nats
+	auth.Server = o.nats
 	o.nats.SetLoggerV2(o.log, false, false, false)
 	go func() {
 		defer close(o.started)
@@ -63,13 +64,13 @@ func (s *Server) run(maxStore int64) (*opened, error) {
 	}()
 	err = o.awaitStart()
 	if err == nil {
-		o.store, err = os.Stat(filepath.Join(o.dir, storeName))
+		o.streams, err = os.Stat(o.dir.Streams())
 	}
 	if err == nil {
 		err = o.connect(s.secret)
 	}
 	if err != nil {
-		err = damageError{Unreadable, fmt.Errorf("the server did not start on %s: %w", o.dir, err)}
+		err = damaged(store.Unreadable, fmt.Errorf("the server did not start on %s: %w", o.dir, err))
 		return nil, errors.Join(err, o.close())
 	}
 	return o, nil
@@ -106,12 +107,12 @@ func (o *opened) connect(secret string) error {
 	if o.mine, err = jetstream.New(jetstream.Config{Conn: conn}); err != nil {
 		return err
 	}
-	return o.guard()
+	return clients.Guard(conn, o.js)
 }
 
 // options is the whole configuration of the server. What is not set here is off
 // or has no effect.
-func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, error) {
+func (s *Server) options(auth *clients.Authenticator, maxStore int64) (*server.Options, error) {
 	o := &server.Options{
 		ServerName: "switchyard-eventbus",
 		// Whether there is a listener is decided once the store is verified.
@@ -126,7 +127,7 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 		NoLog:  true,
 		NoSigs: true,
 
-		AuthTimeout:  AuthTimeout.Seconds(),
+		AuthTimeout:  clients.AuthTimeout.Seconds(),
 		PingInterval: pingInterval, MaxPingsOut: pingsOut,
 		WriteDeadline: writeDeadline,
 		// The front lets in so many strangers, and as many who are known; the rest are ours.
@@ -144,7 +145,7 @@ func (s *Server) options(auth *authenticator, maxStore int64) (*server.Options, 
 		o.TLSConfig, o.TLSTimeout, o.AllowNonTLS = s.config.TLS, tlsTimeout.Seconds(), !s.config.RequireTLS
 	}
 	o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT // behind the front
-	if err := o.ProcessConfigString(accounts()); err != nil {
+	if err := o.ProcessConfigString(clients.Accounts()); err != nil {
 		return nil, fmt.Errorf("event bus: accounts: %w", err)
 	}
 	return o, nil
@@ -166,12 +167,12 @@ func (o *opened) listen(c Config, at net.Addr) error {
 	if o.nats.Addr() == nil {
 		return errors.New("event bus: the server was closed before it listened")
 	}
-	front, err := openFront(c, at, o.nats.Addr().String())
+	front, err := clients.OpenFront(at, o.nats.Addr().String(), c.MaxConnections, c.Logger)
 	if err != nil {
 		return err
 	}
 	o.front = front
-	o.auth.front.Store(front)
+	o.auth.Front.Store(front)
 	return nil
 }
 
@@ -180,16 +181,16 @@ func (o *opened) check() error {
 	if err := o.quick(); err != nil {
 		return err
 	}
-	v, err := volumeOf(o.dir)
+	v, err := o.dir.Volume()
 	if err != nil {
 		return err
 	}
-	if v.readOnly {
+	if v.ReadOnly {
 		return fmt.Errorf("event bus: the volume of %s has become read-only", o.dir)
 	}
 	// A stream that is just being made or removed counts as unhealthy too, and is
 	// not: only what could not be written matters.
-	health := o.nats.Healthz(&server.HealthzOptions{Account: factsAccount, Stream: stream})
+	health := o.nats.Healthz(&server.HealthzOptions{Account: store.Account, Stream: jetstream.StreamName})
 	if strings.Contains(health.Error, writeError) {
 		return fmt.Errorf("event bus: %s", health.Error)
 	}
@@ -208,8 +209,8 @@ func (o *opened) quick() error {
 	case !o.nats.JetStreamEnabled():
 		return errors.New("event bus: JetStream has switched itself off; see the log for the disk error before this")
 	}
-	if now, err := os.Stat(filepath.Join(o.dir, storeName)); err != nil || !os.SameFile(now, o.store) {
-		return fmt.Errorf("%w: %s", ErrStoreGone, filepath.Join(o.dir, storeName))
+	if now, err := os.Stat(o.dir.Streams()); err != nil || !os.SameFile(now, o.streams) {
+		return fmt.Errorf("%w: %s", ErrStoreGone, o.dir.Streams())
 	}
 	return nil
 }
@@ -217,7 +218,7 @@ func (o *opened) quick() error {
 // dismiss ends the connections of all clients and lets nobody in again, so that
 // nothing more is acknowledged to anybody.
 func (o *opened) dismiss() {
-	o.auth.closed.Store(true)
+	o.auth.Closed.Store(true)
 	own, err := o.conn.GetClientID()
 	if err != nil {
 		return
@@ -238,7 +239,7 @@ func (o *opened) dismiss() {
 // long after another server has been opened.
 func (o *opened) close() error {
 	if o.front != nil {
-		o.front.close()
+		o.front.Close()
 	}
 	if o.conn != nil {
 		o.conn.Close()

@@ -5,19 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 )
 
 // reopen opens the store: it makes sure of the disk, verifies the log, moves a
-// damaged store aside, and listens. An error of the disk (ofDisk) may pass; any
+// damaged store aside, and listens. An error of the disk (store.OfDisk) may pass; any
 // other is the configuration's, or errStuck.
 func (s *Server) reopen(ctx context.Context) (*opened, error) {
-	if err := s.makeStoreDir(); err != nil {
+	if err := s.dir.Make(); err != nil {
 		return nil, err
 	}
 	if err := s.makeRoom(); err != nil {
@@ -32,12 +32,12 @@ func (s *Server) reopen(ctx context.Context) (*opened, error) {
 		if o, err = s.openOnce(ctx, maxStore); err == nil {
 			return o, nil
 		}
-		var damage damageError
+		var damage store.DamageError
 		if errors.Is(err, errStuck) || !errors.As(err, &damage) {
 			return nil, err
 		}
 		// Is it the store that is bad, or the disk under it?
-		if bad := probe(s.config.StoreDir, probeSize); bad != nil {
+		if bad := s.dir.Probe(store.ProbeSize); bad != nil {
 			return nil, bad
 		}
 		if err := s.moveAside(damage, maxStore); err != nil {
@@ -50,73 +50,62 @@ func (s *Server) reopen(ctx context.Context) (*opened, error) {
 // makeRoom makes sure that the disk can be written. A damaged store that was
 // moved aside is given up when it takes the room that the log needs.
 func (s *Server) makeRoom() error {
-	err := probe(s.config.StoreDir, probeSize)
+	err := s.dir.Probe(store.ProbeSize)
 	if !errors.Is(err, unix.ENOSPC) {
 		return err
 	}
-	old, _ := asides(s.config.StoreDir)
-	if len(old) == 0 {
+	dropped, failed := s.dir.DropAside(0, 0)
+	if failed != nil {
+		return fmt.Errorf("event bus: make room: %w", failed)
+	}
+	if dropped == 0 {
 		return err
 	}
-	s.config.Logger.Warn("the volume is full; damaged stores that were kept aside are removed", "count", len(old))
-	for _, name := range old {
-		if err := os.RemoveAll(name); err != nil {
-			return fmt.Errorf("event bus: make room: %w", err)
-		}
-	}
-	return probe(s.config.StoreDir, probeSize)
+	s.config.Logger.Warn("the volume is full; damaged stores that were kept aside were removed", "count", dropped)
+	return s.dir.Probe(store.ProbeSize)
 }
 
 // bound returns how much the log may take on its volume.
 func (s *Server) bound() (int64, error) {
-	v, err := volumeOf(s.config.StoreDir)
+	v, err := s.dir.Volume()
 	if err != nil {
 		return 0, fmt.Errorf("event bus: %w", err)
 	}
-	most := v.quota(s.config.MaxStore)
+	most := v.Quota(s.config.MaxStore)
 	if before := s.counts.maxBytes; most < s.config.MaxStore && most != before {
 		s.config.Logger.Info("the routing log is bounded by its volume", "asked", s.config.MaxStore,
-			"volume", v.size, "percent", quotaPercent, "bytes", most)
+			"volume", v.Size, "percent", store.QuotaPercent, "bytes", most)
 	}
 	s.count(func(c *counts) { c.maxBytes = most })
 	return most, nil
 }
 
-// openOnce opens what is there. A damageError says that it cannot be used.
+// openOnce opens what is there. A store.DamageError says that it cannot be used.
 func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) {
-	dir := s.config.StoreDir
-	known, unknown := readWitness(dir)
-	if s.unfinished >= openingsTried {
-		return nil, damageError{Unfinished, fmt.Errorf("the last %d openings of the store never ended", s.unfinished)}
+	known, unknown := s.dir.Witness()
+	if s.unfinished >= store.OpeningsTried {
+		return nil, damaged(store.Unfinished, fmt.Errorf("the last %d openings of the store never ended", s.unfinished))
 	}
-	if _, err := os.Stat(filepath.Join(dir, storeName)); errors.Is(err, os.ErrNotExist) && known.Epoch != "" {
-		return nil, damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and its directory is gone", known.Seq, known.Epoch)}
-	}
-	if err := settleFiles(filepath.Join(dir, storeName)); ofDisk(err) {
-		return nil, err
-	} else if err != nil {
-		return nil, damageError{Unreadable, err}
-	}
-	if err := leaps(filepath.Join(dir, storeName)); err != nil {
+	if err := s.dir.Examine(known); err != nil {
 		return nil, err
 	}
-	if err := beginOpening(dir, s.unfinished+1); err != nil {
+	if err := s.dir.BeginOpening(s.unfinished + 1); err != nil {
 		return nil, err
 	}
 	o, tip, err := s.runVerified(ctx, maxStore, known)
 	if errors.Is(err, errStuck) {
 		// It has not ended and will not, the next time either.
-		return nil, errors.Join(err, beginOpening(dir, openingsTried))
+		return nil, errors.Join(err, s.dir.BeginOpening(store.OpeningsTried))
 	}
 	s.unfinished = 0
-	if err := errors.Join(err, endOpening(dir)); err != nil {
+	if err := errors.Join(err, s.dir.EndOpening()); err != nil {
 		return nil, s.giveUp(o, err)
 	}
 	if err := s.confirm(tip, known, unknown); err != nil {
 		return nil, s.giveUp(o, err)
 	}
 	if s.place != nil {
-		if err := o.listen(s.config, s.place.addr); err != nil {
+		if err := o.listen(s.config, s.place.Addr); err != nil {
 			return nil, s.giveUp(o, err)
 		}
 	}
@@ -151,7 +140,7 @@ func (s *Server) confirm(tip, known event.Mark, unknown error) error {
 		return nil // there is no log yet
 	}
 	switch {
-	case errors.Is(unknown, errNoWitness):
+	case errors.Is(unknown, store.ErrNoWitness):
 		s.config.Logger.Warn("the routing log has no witness beside it; the log verifies by itself, and gets a new one", "sequence", tip.Seq)
 	case unknown != nil:
 		s.config.Logger.Error("the witness beside the routing log is of no use; the log verifies by itself, and gets a new one",
@@ -161,14 +150,14 @@ func (s *Server) confirm(tip, known event.Mark, unknown error) error {
 }
 
 // moveAside takes a damaged store out of the way, and says so.
-func (s *Server) moveAside(d damageError, maxStore int64) error {
+func (s *Server) moveAside(d store.DamageError, maxStore int64) error {
 	s.unfinished = 0
 	at := time.Now()
-	to, err := moveAside(s.config.StoreDir, at)
+	to, err := s.dir.MoveAside(at)
 	if err != nil {
 		return fmt.Errorf("event bus: the store is damaged (%w), but: %w", d, err)
 	}
-	if err := boundAside(s.config.StoreDir, maxStore); err != nil {
+	if _, err := s.dir.DropAside(store.AsideKept, maxStore); err != nil {
 		s.config.Logger.Warn("damaged stores that were moved aside before could not be removed", "error", err)
 	}
 	if _, err := os.Stat(to); err != nil {
@@ -176,10 +165,10 @@ func (s *Server) moveAside(d damageError, maxStore int64) error {
 	}
 	s.config.Logger.Error("THE STORE OF THE ROUTING LOG IS DAMAGED and was moved aside. An empty log takes its place: the controllers "+
 		"begin a new epoch and state again what is true now. Routes stay served meanwhile; older history is lost.",
-		"damage", string(d.kind), "why", d.why, "movedTo", to, "kept", to != "")
+		"damage", string(d.Kind), "why", d.Why, "movedTo", to, "kept", to != "")
 	s.count(func(c *counts) {
-		c.aside[d.kind]++
-		c.lastAside = Aside{Kind: d.kind, Why: d.why.Error(), Path: to, At: at}
+		c.aside[d.Kind]++
+		c.lastAside = Aside{Kind: d.Kind, Why: d.Why.Error(), Path: to, At: at}
 		c.witnessed = event.Mark{}
 	})
 	return nil

@@ -5,23 +5,27 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"switchyard.dev/eventbus/embedded/clients"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/jetstream"
 )
 
 // Server is a running server: one NATS server after another on one store, since
 // after a disk error only a new one can be trusted with the files.
 type Server struct {
 	config Config
+	dir    store.Dir
 	// place is where the server listens; nil when it does not.
-	place *reservation
+	place *clients.Reservation
 	// secret is the token by which connections from inside the process are known.
 	secret string
 	// unfinished counts the openings before this one that never ended. Only the
@@ -44,7 +48,7 @@ type Server struct {
 type counts struct {
 	maxBytes  int64
 	witnessed event.Mark
-	aside     map[Damage]uint64
+	aside     map[store.Damage]uint64
 	lastAside Aside
 	healed    uint64
 }
@@ -52,7 +56,7 @@ type counts struct {
 // Aside tells of a store that was moved aside.
 type Aside struct {
 	// Kind is the kind of damage, Why says what was wrong.
-	Kind Damage
+	Kind store.Damage
 	Why  string
 	// Path is where it is now, if it is kept.
 	Path string
@@ -73,10 +77,10 @@ func Start(c Config) (*Server, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{config: c.withDefaults(), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
-	s.counts.aside = map[Damage]uint64{}
+	s := &Server{config: c.withDefaults(), dir: store.Dir(c.StoreDir), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
+	s.counts.aside = map[store.Damage]uint64{}
 	if c.Listen != "" {
-		place, err := reserve(c.Listen)
+		place, err := clients.Reserve(c.Listen)
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +90,10 @@ func Start(c Config) (*Server, error) {
 	s.stop = stop
 	var o *opened
 	var err error
-	if s.unfinished, err = openings(c.StoreDir); err == nil {
+	if s.unfinished, err = s.dir.Openings(); err == nil {
 		o, err = s.reopen(ctx)
 	}
-	if err != nil && !ofDisk(err) {
+	if err != nil && !store.OfDisk(err) {
 		stop()
 		return nil, errors.Join(err, s.leave())
 	}
@@ -108,7 +112,7 @@ func (s *Server) Addr() net.Addr {
 	if s.place == nil {
 		return nil
 	}
-	return s.place.addr
+	return s.place.Addr
 }
 
 // leave gives up the address.
@@ -116,7 +120,7 @@ func (s *Server) leave() error {
 	if s.place == nil {
 		return nil
 	}
-	return s.place.release()
+	return s.place.Release()
 }
 
 // Conn returns a connection from inside the process, with the rights of a writer
@@ -200,7 +204,7 @@ type Stats struct {
 	Witnessed event.Mark
 	// MovedAside counts the stores that were moved aside, by their damage, and
 	// LastAside tells of the last one.
-	MovedAside map[Damage]uint64
+	MovedAside map[store.Damage]uint64
 	LastAside  Aside
 	// Healed counts how often the store was opened again after the disk failed.
 	Healed uint64
@@ -212,16 +216,13 @@ func (s *Server) Stats() (Stats, error) {
 	o, c := s.open, s.counts
 	stats := Stats{
 		MaxBytes: uint64(c.maxBytes), Synced: !s.config.Unsynced, Witnessed: c.witnessed,
-		MovedAside: make(map[Damage]uint64, len(c.aside)), LastAside: c.lastAside, Healed: c.healed,
-	}
-	for kind, n := range c.aside {
-		stats.MovedAside[kind] = n
+		MovedAside: maps.Clone(c.aside), LastAside: c.lastAside, Healed: c.healed,
 	}
 	s.mu.Unlock()
 	if o == nil {
 		return stats, nil
 	}
-	info, err := o.nats.Jsz(&server.JSzOptions{Account: factsAccount, Streams: true})
+	info, err := o.nats.Jsz(&server.JSzOptions{Account: store.Account, Streams: true})
 	if err != nil && o.quick() != nil {
 		return stats, nil // it was closed in this moment
 	}
@@ -231,11 +232,11 @@ func (s *Server) Stats() (Stats, error) {
 	stats.Events, stats.Bytes, stats.Synced = info.Messages, info.Bytes, info.Config.SyncAlways
 	stats.Connections = max(o.nats.NumClients()-1, 0) // without our own
 	if o.front != nil {
-		stats.Closed = o.front.listener.Closed()
+		stats.Closed = o.front.Closed()
 	}
 	for _, account := range info.AccountDetails {
 		for _, one := range account.Streams {
-			if one.Name == stream {
+			if one.Name == jetstream.StreamName {
 				stats.LastSeq = one.State.LastSeq
 			}
 		}
@@ -257,19 +258,15 @@ func (s *Server) MovedAside() (uint64, Aside) {
 
 // Witnessed returns what the witness holds: the newest event known to be on disk;
 // the zero Mark when there is no log.
-func (s *Server) Witnessed() event.Mark { return s.witnessed() }
+func (s *Server) Witnessed() event.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.witnessed
+}
 
 // Close ends the server and waits until its files are closed. The witness is
 // exact then.
 func (s *Server) Close() {
 	s.stop()
 	<-s.ended
-}
-
-// makeStoreDir makes the store directory if it is not there.
-func (s *Server) makeStoreDir() error {
-	if err := os.MkdirAll(s.config.StoreDir, 0o700); err != nil {
-		return fmt.Errorf("event bus: make the store directory: %w", err)
-	}
-	return nil
 }

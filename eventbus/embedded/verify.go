@@ -4,25 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/jetstream"
 )
 
 // verify reads the log from its floor to its tip and holds it against what the
 // witness knows, and returns the Mark of the tip; the zero Mark when there is no
-// log, and there was none. A damageError says that the store cannot be used.
+// log, and there was none. A store.DamageError says that the store cannot be used.
 func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, error) {
 	kept, cursor, err := o.begin(ctx)
 	if errors.Is(err, eventbus.ErrNoLog) {
-		return event.Mark{}, o.verifyNone(known)
+		return event.Mark{}, o.dir.Empty(known)
 	}
 	if err != nil {
 		return event.Mark{}, o.unreadable(ctx, err)
@@ -35,7 +34,7 @@ func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, erro
 	}
 	tip, err := v.Done(kept.Tip)
 	if err != nil {
-		return event.Mark{}, damageError{kindOf(kept.Tip, known), err}
+		return event.Mark{}, damaged(kindOf(kept.Tip, known), err)
 	}
 	return tip, nil
 }
@@ -57,12 +56,15 @@ func (o *opened) begin(ctx context.Context) (kept eventbus.Kept, cursor eventbus
 	return kept, nil, err
 }
 
+// damaged returns the error of a store that cannot be used.
+func damaged(kind store.Damage, why error) error { return store.DamageError{Kind: kind, Why: why} }
+
 // kindOf returns what it means that a log is not whole up to its tip.
-func kindOf(tip event.Pos, known event.Mark) Damage {
+func kindOf(tip event.Pos, known event.Mark) store.Damage {
 	if tip.Epoch == known.Epoch && tip.Seq < known.Seq {
-		return Rewound
+		return store.Rewound
 	}
-	return Altered
+	return store.Altered
 }
 
 // readAll takes every event up to the tip. The server does not always say when
@@ -78,9 +80,9 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 		case err != nil && ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, eventbus.ErrDamaged):
-			return damageError{Altered, err}
+			return damaged(store.Altered, err)
 		case errors.Is(err, eventbus.ErrEpochEnded), errors.Is(err, eventbus.ErrGone):
-			return damageError{Unreadable, err}
+			return damaged(store.Unreadable, err)
 		case err != nil:
 			if err := o.there(ctx, next, time.Since(moved)); err != nil {
 				return err
@@ -88,7 +90,7 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 		}
 		for _, e := range events {
 			if err := v.Take(e); err != nil {
-				return damageError{Altered, err}
+				return damaged(store.Altered, err)
 			}
 			next, moved = e.Pos.Seq+1, time.Now()
 		}
@@ -99,16 +101,16 @@ func (o *opened) readAll(ctx context.Context, cursor eventbus.Cursor, kept event
 // there returns nil when an event that has not come for so long can be expected to.
 func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) error {
 	if waited > patience {
-		return damageError{Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience)}
+		return damaged(store.Unreadable, fmt.Errorf("event %d could not be read within %s", seq, patience))
 	}
 	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	s, err := o.js.Stream(bounded, stream)
+	s, err := o.js.Stream(bounded, jetstream.StreamName)
 	if err == nil {
 		_, err = s.GetMsg(bounded, seq)
 	}
 	if errors.Is(err, natsjs.ErrMsgNotFound) {
-		return damageError{Altered, fmt.Errorf("event %d is missing or does not read", seq)}
+		return damaged(store.Altered, fmt.Errorf("event %d is missing or does not read", seq))
 	}
 	if err != nil { // nobody answers yet
 		select {
@@ -125,33 +127,14 @@ func (o *opened) unreadable(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return damageError{Unreadable, err}
-}
-
-// verifyNone returns nil when it is right that there is no log.
-func (o *opened) verifyNone(known event.Mark) error {
-	streams := filepath.Join(o.dir, storeName, factsAccount, "streams")
-	entries, err := os.ReadDir(streams)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return damageError{Unreadable, err}
-	}
-	for _, e := range entries {
-		// One that begins with a dot is a stream whose removal was cut short.
-		if !strings.HasPrefix(e.Name(), ".") {
-			return damageError{Unreadable, fmt.Errorf("the server finds no stream in %s", filepath.Join(streams, e.Name()))}
-		}
-	}
-	if known.Epoch != "" {
-		return damageError{Missing, fmt.Errorf("the log had reached event %d of epoch %s and is gone", known.Seq, known.Epoch)}
-	}
-	return nil
+	return damaged(store.Unreadable, err)
 }
 
 // tip returns the Mark of the newest event that is on disk. It asks for the event
 // itself: what the server says of the stream can be ahead of the disk while a
 // batch is written. ErrNoLog when there is no log.
 func (o *opened) tip(ctx context.Context) (event.Mark, error) {
-	s, err := o.js.Stream(ctx, stream)
+	s, err := o.js.Stream(ctx, jetstream.StreamName)
 	if errors.Is(err, natsjs.ErrStreamNotFound) {
 		return event.Mark{}, eventbus.ErrNoLog
 	}

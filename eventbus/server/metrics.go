@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus/callers"
-	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/embedded/store"
 )
 
 // collector reads the counts of the bus when they are asked for.
@@ -45,7 +45,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	send(prometheus.CounterValue, "connections_closed_total", "Connections that were closed to make room for others.",
 		float64(stats.Closed), prometheus.Labels{"listener": "clients"})
 	gauge("synced", "1 when every write is on disk before it is acknowledged.", oneIf(stats.Synced))
-	for _, kind := range embedded.Damages {
+	for _, kind := range store.Damages {
 		send(prometheus.CounterValue, "stores_moved_aside_total", "Damaged stores that were moved aside, by what was wrong.",
 			float64(stats.MovedAside[kind]), prometheus.Labels{"damage": string(kind)})
 	}

@@ -17,7 +17,6 @@ const maxPackageLines = 1500
 // largePackages are those that were larger when the rule was made, with their code lines then.
 // None may grow; one that fits is taken off.
 var largePackages = map[string]int{
-	"eventbus/embedded":       1721,
 	"routeserver/api":         1945,
 	"routeserver/cli":         3053,
 	"tests/bench/devmesh":     1565,

@@ -20,6 +20,7 @@ import (
 
 	"switchyard.dev/eventbus/connect"
 	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/tests/program"
 )
@@ -46,7 +47,7 @@ type Status struct {
 	Witnessed uint64
 	// MovedAside counts the damaged stores, Why tells of the last one.
 	MovedAside uint64
-	Damage     embedded.Damage
+	Damage     store.Damage
 	Why        string
 	// Unusable is why it did not start at all.
 	Unusable string
@@ -116,11 +117,10 @@ func serveBus(config string) int {
 }
 
 func statusOf(s *embedded.Server) Status {
-	status := Status{Addr: s.Addr().String(), Ready: true}
+	status := Status{Addr: s.Addr().String(), Ready: true, Witnessed: s.Witnessed().Seq}
 	if err := s.Ready(); err != nil {
 		status.Ready, status.Reason = false, err.Error()
 	}
-	status.Witnessed = s.Witnessed().Seq
 	aside, last := s.MovedAside()
 	status.MovedAside, status.Damage, status.Why = aside, last.Kind, last.Why
 	return status

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/embedded/store"
 )
 
 // scratch is the directory in memory that all tests here work in.
@@ -98,7 +98,7 @@ func TestALogWhoseOpeningNeverEndsIsMovedAsideAfterTwo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !f.Unfinished.Ready || f.Unfinished.Damage != embedded.Unfinished {
+	if !f.Unfinished.Ready || f.Unfinished.Damage != store.Unfinished {
 		t.Errorf("after two openings that were killed the bus says %+v", f.Unfinished)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"switchyard.dev/eventbus/embedded"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/tests/figures"
 )
 
@@ -59,5 +59,5 @@ func (f OutageFigures) Print(w io.Writer, o Outage) {
 // Print prints how long the opening took, and what became of one that was killed.
 func (f OpeningFigures) Print(w io.Writer) {
 	figures.Told(w, "verified-start", f.Took.Milliseconds(), "ms", fmt.Sprintf("2000, with %d events", f.Events), f.Took <= 2*time.Second)
-	figures.Told(w, "killed-openings-until-moved-aside", 2, "openings", "2", f.Unfinished.Damage == embedded.Unfinished)
+	figures.Told(w, "killed-openings-until-moved-aside", 2, "openings", "2", f.Unfinished.Damage == store.Unfinished)
 }

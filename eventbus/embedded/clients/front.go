@@ -1,7 +1,8 @@
-package embedded
+package clients
 
 import (
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -9,13 +10,15 @@ import (
 	"switchyard.dev/eventbus/callers"
 )
 
+// Front is where clients come in.
+//
 // A NATS server bounds its connections before anybody has shown who he is: strangers who
 // say nothing take the places of the manager and the route servers, for five seconds each,
 // and again. It cannot be given a listener that knows better. So clients come to the front,
 // which has one (callers.Listener), and are led on over the loopback device, byte by byte:
 // TLS, too, is between the client and the NATS server. A client that has shown a good token
 // is counted apart from then on, and nothing that strangers do closes its connection.
-type front struct {
+type Front struct {
 	listener *callers.Listener
 	to       string
 
@@ -27,20 +30,20 @@ type front struct {
 // dialWithin bounds the way from the front to the NATS server, in the same process.
 const dialWithin = 5 * time.Second
 
-// openFront leads clients of an address to the NATS server that listens at to. most is how
+// OpenFront leads clients of an address to the NATS server that listens at to. most is how
 // many connections strangers may have, and how many those who are known.
-func openFront(c Config, at net.Addr, to string) (*front, error) {
-	l, err := callers.Listen(at.String(), "event bus", c.MaxConnections, callers.WriteWithin, c.Logger)
+func OpenFront(at net.Addr, to string, most int, logger *slog.Logger) (*Front, error) {
+	l, err := callers.Listen(at.String(), "event bus", most, callers.WriteWithin, logger)
 	if err != nil {
 		return nil, err
 	}
-	f := &front{listener: l, to: to, clients: map[string]string{}}
+	f := &Front{listener: l, to: to, clients: map[string]string{}}
 	go f.serve()
 	return f, nil
 }
 
 // serve leads clients on until the listener is closed.
-func (f *front) serve() {
+func (f *Front) serve() {
 	for {
 		client, err := f.listener.Accept()
 		if isTemporary(err) {
@@ -64,7 +67,7 @@ func isTemporary(err error) bool {
 }
 
 // lead leads one client on, until either end closes.
-func (f *front) lead(client net.Conn) {
+func (f *Front) lead(client net.Conn) {
 	defer client.Close()
 	inner, err := net.DialTimeout("tcp", f.to, dialWithin)
 	if err != nil {
@@ -85,7 +88,7 @@ func (f *front) lead(client net.Conn) {
 }
 
 // note notes whose connection comes from an address of the front; "" for nobody's.
-func (f *front) note(from, client string) {
+func (f *Front) note(from, client string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.clients[from] = client; client == "" {
@@ -95,7 +98,7 @@ func (f *front) note(from, client string) {
 
 // client returns the address of the client that is led on from an address of the front;
 // that one itself when there is none.
-func (f *front) client(from string) string {
+func (f *Front) client(from string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if client := f.clients[from]; client != "" {
@@ -104,8 +107,8 @@ func (f *front) client(from string) string {
 	return from
 }
 
-// known takes note that the client at an address has shown who it is.
-func (f *front) known(client string) { f.listener.Known(client) }
+// Closed counts the connections of strangers that were closed to make room for others.
+func (f *Front) Closed() uint64 { return f.listener.Closed() }
 
-// close lets nobody in any more.
-func (f *front) close() { _ = f.listener.Close() }
+// Close lets nobody in any more.
+func (f *Front) Close() { _ = f.listener.Close() }

@@ -1,4 +1,4 @@
-package embedded
+package store
 
 import (
 	"encoding/binary"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"switchyard.dev/eventbus/jetstream"
 )
 
 // The records of JetStream's block files, as far as they matter here: length,
@@ -22,13 +24,13 @@ const (
 	leap = 1 << 24
 )
 
-// leaps returns an error when sequences in the block files leap where none can: when one
+// leaps returns an error when sequences in the block files of the store leap where none can: when one
 // high bit of a sequence has flipped. The server takes the leap for that many
 // deleted events and notes down each of them, which takes it all the memory there
 // is. This is the only damage that must not reach it; all other is found by
 // reading the log through it, so what does not look like a record is left to it.
-func leaps(store string) error {
-	names, err := filepath.Glob(filepath.Join(store, factsAccount, "streams", stream, "msgs", "*.blk"))
+func (d Dir) leaps() error {
+	names, err := filepath.Glob(filepath.Join(d.logs(), jetstream.StreamName, "msgs", "*.blk"))
 	if err != nil {
 		return err
 	}
@@ -44,7 +46,7 @@ func leaps(store string) error {
 			continue
 		}
 		if err != nil {
-			return damageError{Unreadable, err}
+			return DamageError{Unreadable, err}
 		}
 		for len(block) >= recordHead {
 			length := binary.LittleEndian.Uint32(block) &^ lengthMark
@@ -53,7 +55,7 @@ func leaps(store string) error {
 				break
 			}
 			if last > 0 && (seq > last+leap || last > seq+leap) {
-				return damageError{Altered, fmt.Errorf("event %d is followed by event %d in %s", last, seq, filepath.Base(name))}
+				return DamageError{Altered, fmt.Errorf("event %d is followed by event %d in %s", last, seq, filepath.Base(name))}
 			}
 			last, block = seq, block[length:]
 		}

@@ -1,4 +1,4 @@
-package embedded
+package store
 
 import (
 	"errors"
@@ -37,7 +37,7 @@ func cached(t *testing.T, name string, size int) (n int) {
 	return n
 }
 
-func TestWhatIsReadOfSettledFilesIsWhatTheDiskHas(t *testing.T) {
+func TestWhatIsReadOfFlushedFilesIsWhatTheDiskHas(t *testing.T) {
 	const size = 1 << 20
 	dir := t.TempDir()
 	name := filepath.Join(dir, "below", "1.blk")
@@ -47,7 +47,7 @@ func TestWhatIsReadOfSettledFilesIsWhatTheDiskHas(t *testing.T) {
 	if cached(t, name, size) == 0 {
 		t.Fatal("nothing of a file that was just written is in the cache")
 	}
-	if err := errors.Join(settleFiles(dir), settleFiles(filepath.Join(dir, "none"))); err != nil {
+	if err := errors.Join(flushFiles(dir), flushFiles(filepath.Join(dir, "none"))); err != nil {
 		t.Fatal(err)
 	}
 	var on unix.Statfs_t

@@ -1,4 +1,4 @@
-package embedded
+package store
 
 import (
 	"errors"
@@ -16,14 +16,14 @@ var aMark = event.Mark{Pos: event.Pos{Epoch: "abcdefgh23456789", Seq: 4711}, Cha
 
 func TestAWitnessReadsBackAsItWasWritten(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := readWitness(dir); !errors.Is(err, errNoWitness) {
+	if _, err := Dir(dir).Witness(); !errors.Is(err, ErrNoWitness) {
 		t.Errorf("without a witness: %v", err)
 	}
 	for _, m := range []event.Mark{aMark, event.Before("e")} {
-		if err := writeWitness(dir, m); err != nil {
+		if err := Dir(dir).SetWitness(m); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readWitness(dir); err != nil || got != m {
+		if got, err := Dir(dir).Witness(); err != nil || got != m {
 			t.Errorf("written %v, read %v, %v", m, got, err)
 		}
 	}
@@ -51,13 +51,13 @@ func TestOpeningsThatDoNotEndAreCounted(t *testing.T) {
 	dir := t.TempDir()
 	is := func(want int) {
 		t.Helper()
-		if n, err := openings(dir); err != nil || n != want {
+		if n, err := Dir(dir).Openings(); err != nil || n != want {
 			t.Errorf("%d openings have not ended, %v; want %d", n, err, want)
 		}
 	}
 	is(0)
 	for n := range 3 {
-		if err := beginOpening(dir, n+1); err != nil {
+		if err := Dir(dir).BeginOpening(n + 1); err != nil {
 			t.Fatal(err)
 		}
 		is(n + 1)
@@ -67,7 +67,7 @@ func TestOpeningsThatDoNotEndAreCounted(t *testing.T) {
 	}
 	is(1) // it was cut short, and so was the opening
 	for range 2 {
-		if err := endOpening(dir); err != nil {
+		if err := Dir(dir).EndOpening(); err != nil {
 			t.Fatal(err)
 		}
 		is(0)
@@ -79,29 +79,30 @@ func TestOfTheStoresMovedAsideTheNewestAreKeptWhileThereIsRoom(t *testing.T) {
 	at := time.Date(2026, 11, 21, 14, 3, 0, 0, time.UTC)
 	var last string
 	for n := range 4 {
-		if err := os.MkdirAll(filepath.Join(dir, storeName, "FACTS"), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(dir, streamsDir, "FACTS"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeWitness(dir, aMark); err != nil {
+		if err := Dir(dir).SetWitness(aMark); err != nil {
 			t.Fatal(err)
 		}
-		to, err := moveAside(dir, at.Add(time.Duration(n)*time.Second))
-		if err := errors.Join(err, boundAside(dir, 0)); err != nil {
+		to, err := Dir(dir).MoveAside(at.Add(time.Duration(n) * time.Second))
+		_, dropErr := Dir(dir).DropAside(AsideKept, 0)
+		if err := errors.Join(err, dropErr); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := readWitness(to); err != nil {
+		if _, err := Dir(to).Witness(); err != nil {
 			t.Errorf("the witness did not go with its store: %v", err)
 		}
 		last = to
 	}
-	kept, err := asides(dir)
-	if err != nil || len(kept) != asideKept || kept[asideKept-1] != last || filepath.Base(last) != "damaged-20261121T140303.000000000Z" {
+	kept, err := filepath.Glob(filepath.Join(dir, "damaged-*"))
+	if err != nil || len(kept) != AsideKept || kept[AsideKept-1] != last || filepath.Base(last) != "damaged-20261121T140303.000000000Z" {
 		t.Errorf("kept are %q, %v", kept, err)
 	}
-	if err := boundAside(dir, 1<<62); err != nil {
-		t.Fatal(err)
+	if dropped, err := Dir(dir).DropAside(AsideKept, 1<<62); err != nil || dropped != AsideKept {
+		t.Errorf("without room %d were removed: %v", dropped, err)
 	}
-	if kept, _ := asides(dir); len(kept) != 0 {
+	if kept, _ := filepath.Glob(filepath.Join(dir, "damaged-*")); len(kept) != 0 {
 		t.Errorf("without room %q are kept", kept)
 	}
 }
@@ -113,7 +114,7 @@ func TestTheLogTakesAtMostSeventyPerCentOfItsVolume(t *testing.T) {
 		{size: 1000, asked: 701, want: 700},
 		{size: 1 << 30, asked: 1 << 40, want: 1 << 30 / 100 * 70},
 	} {
-		if got := (volume{size: c.size}).quota(c.asked); got != c.want {
+		if got := (Volume{Size: c.size}).Quota(c.asked); got != c.want {
 			t.Errorf("of a volume of %d, asked for %d: %d, want %d", c.size, c.asked, got, c.want)
 		}
 	}
@@ -121,7 +122,7 @@ func TestTheLogTakesAtMostSeventyPerCentOfItsVolume(t *testing.T) {
 
 func TestAProbeTellsWhatTheDiskCannotDo(t *testing.T) {
 	dir := t.TempDir()
-	if err := probe(dir, 10); err != nil {
+	if err := Dir(dir).Probe(10); err != nil {
 		t.Errorf("on a disk that works: %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
@@ -131,10 +132,10 @@ func TestAProbeTellsWhatTheDiskCannotDo(t *testing.T) {
 	if err := os.Symlink("/dev/full", filepath.Join(dir, "probe2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := probe(dir, 10); !errors.Is(err, unix.ENOSPC) || !ofDisk(err) {
+	if err := Dir(dir).Probe(10); !errors.Is(err, unix.ENOSPC) || !OfDisk(err) {
 		t.Errorf("on a full disk: %v", err)
 	}
-	if err := probe(filepath.Join(dir, "none"), 10); err == nil || ofDisk(err) {
+	if err := Dir(filepath.Join(dir, "none")).Probe(10); err == nil || OfDisk(err) {
 		t.Errorf("in a directory that is not there: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package embedded
+package clients
 
 import (
 	"errors"
@@ -9,17 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reservation holds the address of the server for the whole of its life, also
+// Reservation holds the address of the server for the whole of its life, also
 // while the store is closed and nobody listens: a socket that is bound to it and
 // never listens. The kernel gives the port to nobody else who asks for a free
 // one, and the NATS server can still listen there.
-type reservation struct {
-	addr *net.TCPAddr
+type Reservation struct {
+	// Addr is the address, with the port that was free.
+	Addr *net.TCPAddr
 	fd   int
 }
 
-// reserve reserves an address like "127.0.0.1:4222"; port 0 takes a free one.
-func reserve(address string) (r reservation, err error) {
+// Reserve reserves an address like "127.0.0.1:4222"; port 0 takes a free one.
+func Reserve(address string) (r Reservation, err error) {
 	asked, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return r, fmt.Errorf("event bus: Listen: %w", err)
@@ -39,7 +40,7 @@ func reserve(address string) (r reservation, err error) {
 		err = os.NewSyscallError("bind", unix.Bind(r.fd, socketAddress(asked)))
 	}
 	if err == nil {
-		r.addr, err = boundTo(r.fd, asked)
+		r.Addr, err = boundTo(r.fd, asked)
 	}
 	if err != nil {
 		return r, errors.Join(fmt.Errorf("event bus: listen on %s: %w", address, err), unix.Close(r.fd))
@@ -47,7 +48,7 @@ func reserve(address string) (r reservation, err error) {
 	return r, nil
 }
 
-// socketAddress is an address in the kernel's form.
+// socketAddress returns an address in the kernel's form.
 func socketAddress(a *net.TCPAddr) unix.Sockaddr {
 	if ip := a.IP.To4(); ip != nil {
 		return &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(ip)}
@@ -55,7 +56,7 @@ func socketAddress(a *net.TCPAddr) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: a.Port, Addr: [16]byte(a.IP.To16())}
 }
 
-// boundTo is the address asked for with the port that the kernel gave.
+// boundTo returns the address asked for with the port that the kernel gave.
 func boundTo(fd int, asked *net.TCPAddr) (*net.TCPAddr, error) {
 	name, err := unix.Getsockname(fd)
 	if err != nil {
@@ -71,5 +72,5 @@ func boundTo(fd int, asked *net.TCPAddr) (*net.TCPAddr, error) {
 	return &bound, nil
 }
 
-// release frees the address.
-func (r reservation) release() error { return unix.Close(r.fd) }
+// Release frees the address.
+func (r Reservation) Release() error { return unix.Close(r.fd) }

@@ -1,4 +1,4 @@
-package embedded
+package clients
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"switchyard.dev/eventbus/jetstream"
 )
@@ -45,15 +46,22 @@ func gated(call string) string {
 	return call
 }
 
-// guard answers the followers' questions for a consumer, as long as the connection
+// gate hands questions for a consumer on, over a connection of our own.
+type gate struct {
+	conn *nats.Conn
+	js   natsjs.JetStream
+}
+
+// Guard answers the followers' questions for a consumer, as long as the connection
 // lasts. Who gets no answer asks again.
-func (o *opened) guard() error {
+func Guard(conn *nats.Conn, js natsjs.JetStream) error {
+	g := gate{conn, js}
 	turns := make(chan struct{}, gateAtOnce)
-	_, err := o.conn.Subscribe(gated(createAPI), func(m *nats.Msg) {
+	_, err := conn.Subscribe(gated(createAPI), func(m *nats.Msg) {
 		turns <- struct{}{}
 		go func() {
 			defer func() { <-turns }()
-			if answer := o.mayConsume(m); answer != nil {
+			if answer := g.mayConsume(m); answer != nil {
 				_ = m.Respond(answer)
 			}
 		}()
@@ -67,20 +75,20 @@ func (o *opened) guard() error {
 // mayConsume answers one question. The gate asks JetStream itself and passes the answer
 // on: the server lets no client name the place of somebody else's answer. What it asks
 // for it asks with rights of its own, so it looks at what that is.
-func (o *opened) mayConsume(m *nats.Msg) []byte {
+func (g gate) mayConsume(m *nats.Msg) []byte {
 	if why := amiss(m.Data); why != "" {
 		return refusal(400, 10012, why)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), gateAnswer)
 	defer cancel()
-	s, err := o.js.Stream(ctx, stream)
+	s, err := g.js.Stream(ctx, stream)
 	if err != nil {
 		return refusal(503, 10008, "it is not known how many consumers there are: try again")
 	}
 	if s.CachedInfo().State.Consumers >= followersShare {
 		return refusal(400, 10026, "maximum consumers limit reached: followers of the routing log have as many as they may")
 	}
-	answer, err := o.conn.RequestWithContext(ctx, api+strings.TrimPrefix(m.Subject, gateAPI), m.Data)
+	answer, err := g.conn.RequestWithContext(ctx, api+strings.TrimPrefix(m.Subject, gateAPI), m.Data)
 	if err != nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package embedded
+package store
 
 import (
 	"errors"
@@ -65,11 +65,11 @@ func syncDirs(dir string) error {
 	return err
 }
 
-// settleFiles brings the files in a directory to the disk and drops them from the
+// flushFiles brings the files in a directory to the disk and drops them from the
 // kernel's cache, so that what is read of them next is what the disk has. Without
 // it an event whose sync has failed, or never came because the process was killed,
 // would still be read, and be taken for one that a power cut cannot take away.
-func settleFiles(dir string) error {
+func flushFiles(dir string) error {
 	err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
 			return err
@@ -90,39 +90,39 @@ func settleFiles(dir string) error {
 }
 
 const (
-	probeFile = "probe"
-	// probeFiles and probeSize are what must be writable before the store is
-	// opened again: about what JetStream writes before the first event.
+	probeFile  = "probe"
 	probeFiles = 4
-	probeSize  = 256 << 10
+	// ProbeSize is how large the files of a probe are before the store is opened again:
+	// together about what JetStream writes before the first event.
+	ProbeSize = 256 << 10
 )
 
-// probe returns nil when the disk takes files and keeps them: it writes a few, of
+// Probe returns nil when the disk takes files and keeps them: it writes a few, of
 // so many bytes each, syncs and removes them. The error is the disk's.
-func probe(dir string, size int) error {
+func (d Dir) Probe(size int) error {
 	var err error
 	for i := range probeFiles {
 		if err == nil {
-			err = writeFile(filepath.Join(dir, fmt.Sprint(probeFile, i)), make([]byte, size))
+			err = writeFile(d.path(fmt.Sprint(probeFile, i)), make([]byte, size))
 		}
 	}
 	for i := range probeFiles {
-		if gone := os.Remove(filepath.Join(dir, fmt.Sprint(probeFile, i))); !errors.Is(gone, fs.ErrNotExist) && err == nil {
+		if gone := os.Remove(d.path(fmt.Sprint(probeFile, i))); !errors.Is(gone, fs.ErrNotExist) && err == nil {
 			err = gone
 		}
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = syncDir(string(d))
 	}
 	if err != nil {
-		return fmt.Errorf("the disk of %s cannot be written: %w", dir, err)
+		return fmt.Errorf("the disk of %s cannot be written: %w", d, err)
 	}
 	return nil
 }
 
-// ofDisk reports whether an error is one that the disk may get over: it is full, or
+// OfDisk reports whether an error is one that the disk may get over: it is full, or
 // read-only, or fails.
-func ofDisk(err error) bool {
+func OfDisk(err error) bool {
 	for _, errno := range []error{unix.ENOSPC, unix.EDQUOT, unix.EROFS, unix.EIO} {
 		if errors.Is(err, errno) {
 			return true
@@ -131,32 +131,29 @@ func ofDisk(err error) bool {
 	return false
 }
 
-// quotaPercent is how much of its volume the log may take: what is left is for
+// QuotaPercent is how much of its volume the log may take: what is left is for
 // the file system itself, for the files of a batch that is being written, and
 // for a damaged store that was moved aside.
-const quotaPercent = 70
+const QuotaPercent = 70
 
-// volume is the volume that a directory is on, in bytes.
-type volume struct {
-	size, free int64
-	readOnly   bool
+// Volume is the volume that a directory is on.
+type Volume struct {
+	// Size and Free are in bytes.
+	Size, Free int64
+	ReadOnly   bool
 }
 
-func volumeOf(dir string) (volume, error) {
+// Volume returns the volume as it is now.
+func (d Dir) Volume() (Volume, error) {
 	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return volume{}, fmt.Errorf("look at the volume of %s: %w", dir, err)
+	if err := unix.Statfs(string(d), &s); err != nil {
+		return Volume{}, fmt.Errorf("look at the volume of %s: %w", d, err)
 	}
-	return volume{
-		size: int64(s.Blocks) * s.Bsize, free: int64(s.Bavail) * s.Bsize,
-		readOnly: s.Flags&unix.ST_RDONLY != 0,
+	return Volume{
+		Size: int64(s.Blocks) * s.Bsize, Free: int64(s.Bavail) * s.Bsize,
+		ReadOnly: s.Flags&unix.ST_RDONLY != 0,
 	}, nil
 }
 
-// quota bounds what may be kept on a volume.
-func (v volume) quota(asked int64) int64 {
-	if most := v.size / 100 * quotaPercent; asked > most {
-		return most
-	}
-	return asked
-}
+// Quota returns how much of what is asked for may be kept on a volume.
+func (v Volume) Quota(asked int64) int64 { return min(asked, v.Size/100*QuotaPercent) }

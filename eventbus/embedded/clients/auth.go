@@ -1,21 +1,32 @@
-package embedded
+// Package clients lets clients in to the NATS server of the routing log, and says what each
+// may do there.
+//
+//	Front          the port that they come to, and how many may
+//	Reservation    the address of that port, also while nothing is served
+//	Authenticator  who they are, by a token
+//	Accounts       what of the server a writer and a follower see
+//	Guard          how many consumers followers may have
+package clients
 
 import (
 	"context"
 	"crypto/subtle"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/connect"
+	"switchyard.dev/eventbus/embedded/store"
 	"switchyard.dev/eventbus/jetstream"
 )
 
-// The log lives in the account facts. Followers are in an account of their own,
+// The log lives in store.Account. Followers are in an account of their own,
 // which sees of the other nothing but the calls that reading takes.
 //
 // Permissions alone would not do: the server sends an answer wherever the
@@ -23,14 +34,11 @@ import (
 // one account with the log, a follower could have answers recorded as facts, by
 // naming the subject of a fact as the place for the answer. In its own account
 // that subject leads nowhere.
-const (
-	factsAccount     = "FACTS"
-	followersAccount = "FOLLOWERS"
-)
+const followersAccount = "FOLLOWERS"
 
-// accounts writes the accounts in the server's configuration language, the only
+// Accounts returns the accounts in the server's configuration language, the only
 // way to give an account JetStream.
-func accounts() string {
+func Accounts() string {
 	var exports, imports strings.Builder
 	for _, call := range readAPI {
 		kind := "singleton"
@@ -39,44 +47,54 @@ func accounts() string {
 		}
 		fmt.Fprintf(&exports, "{service: %q, response_type: %s, accounts: [%s]}\n", gated(call), kind, followersAccount)
 		to := connect.FollowerAPI + strings.TrimPrefix(call, api)
-		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", factsAccount, gated(call), to)
+		fmt.Fprintf(&imports, "{service: {account: %s, subject: %q}, to: %q}\n", store.Account, gated(call), to)
 	}
 	return fmt.Sprintf("accounts {\n%s {jetstream: enabled, exports: [\n%s]}\n%s {imports: [\n%s]}\n}\n",
-		factsAccount, exports.String(), followersAccount, imports.String())
+		store.Account, exports.String(), followersAccount, imports.String())
 }
 
-// authenticator is asked by the server for each new connection.
-type authenticator struct {
-	config Config
-	secret string
-	nats   *server.Server // set before the server takes connections
-	// front is where clients come in; nil before they may.
-	front atomic.Pointer[front]
-	// closed refuses everybody: the server is about to end.
-	closed atomic.Bool
+// AuthTimeout is how long a new connection has to present its token and to have it
+// checked.
+const AuthTimeout = 5 * time.Second
+
+// Authenticator is asked by the server for each new connection.
+type Authenticator struct {
+	// Authenticate tells the role of a client by its token; an error refuses it. The context
+	// says from where it calls (callers.From). Nil: nobody has a role.
+	Authenticate func(ctx context.Context, token string) (connect.Role, error)
+	// Secret is the token of connections from inside the process, which may do anything.
+	Secret string
+	// Server is the one that asks; it is set before the server takes connections.
+	Server *server.Server
+	// Front is where clients come in; nil before they may.
+	Front atomic.Pointer[Front]
+	// Closed refuses everybody: the server is about to end.
+	Closed atomic.Bool
+	// Logger is told who comes in, and who does not.
+	Logger *slog.Logger
 }
 
 // Check implements server.Authentication.
-func (a *authenticator) Check(c server.ClientAuthentication) bool {
-	if a.closed.Load() {
+func (a *Authenticator) Check(c server.ClientAuthentication) bool {
+	if a.Closed.Load() {
 		return false
 	}
 	token := c.GetOpts().Token
-	if subtle.ConstantTimeCompare([]byte(token), []byte(a.secret)) == 1 {
+	if subtle.ConstantTimeCompare([]byte(token), []byte(a.Secret)) == 1 {
 		return a.admit(c, connect.Writer, nil)
 	}
-	if a.config.Authenticate == nil {
+	if a.Authenticate == nil {
 		return false
 	}
 	remote := c.RemoteAddress().String()
-	front := a.front.Load()
+	front := a.Front.Load()
 	if front != nil {
 		remote = front.client(remote)
 	}
-	log := a.config.Logger.With("remote", remote, "name", c.GetOpts().Name)
+	log := a.Logger.With("remote", remote, "name", c.GetOpts().Name)
 	ctx, cancel := context.WithTimeout(callers.With(context.Background(), callers.At(remote)), AuthTimeout)
 	defer cancel()
-	role, err := a.config.Authenticate(ctx, token)
+	role, err := a.Authenticate(ctx, token)
 	if err != nil {
 		log.Warn("refused a client of the event bus", "reason", err)
 		return false
@@ -91,19 +109,19 @@ func (a *authenticator) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	if front != nil {
-		front.known(remote)
+		front.listener.Known(remote)
 	}
 	log.Info("a client connected to the event bus", "writer", role == connect.Writer)
 	return true
 }
 
 // admit lets a client in, to the account of its role.
-func (a *authenticator) admit(c server.ClientAuthentication, role connect.Role, permissions *server.Permissions) bool {
+func (a *Authenticator) admit(c server.ClientAuthentication, role connect.Role, permissions *server.Permissions) bool {
 	name := followersAccount
 	if role == connect.Writer {
-		name = factsAccount
+		name = store.Account
 	}
-	account, err := a.nats.LookupAccount(name)
+	account, err := a.Server.LookupAccount(name)
 	if err != nil {
 		return false
 	}

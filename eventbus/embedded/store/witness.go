@@ -1,4 +1,4 @@
-package embedded
+package store
 
 import (
 	"crypto/sha256"
@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -24,8 +23,8 @@ const (
 	witnessForm = "switchyard witness 1"
 )
 
-// errNoWitness: there is no witness file.
-var errNoWitness = errors.New("there is no witness of the log")
+// ErrNoWitness says that there is no witness file.
+var ErrNoWitness = errors.New("there is no witness of the log")
 
 // writtenWitness is the witness in written form: lines that a person can read,
 // the last of which is a checksum over those before it.
@@ -56,11 +55,11 @@ func parseWitness(text string) (event.Mark, error) {
 	return m, nil
 }
 
-// readWitness reads the witness in a directory; errNoWitness when there is none.
-func readWitness(dir string) (event.Mark, error) {
-	text, err := os.ReadFile(filepath.Join(dir, witnessFile))
+// Witness reads the witness; ErrNoWitness when there is none.
+func (d Dir) Witness() (event.Mark, error) {
+	text, err := os.ReadFile(d.path(witnessFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return event.Mark{}, errNoWitness
+		return event.Mark{}, ErrNoWitness
 	}
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("read the witness of the log: %w", err)
@@ -72,9 +71,9 @@ func readWitness(dir string) (event.Mark, error) {
 	return m, nil
 }
 
-// writeWitness puts a witness in the place of the one before, or leaves that.
-func writeWitness(dir string, m event.Mark) error {
-	if err := writeSynced(filepath.Join(dir, witnessFile), writtenWitness(m)); err != nil {
+// SetWitness puts a witness in the place of the one before, or leaves that.
+func (d Dir) SetWitness(m event.Mark) error {
+	if err := writeSynced(d.path(witnessFile), writtenWitness(m)); err != nil {
 		return fmt.Errorf("write the witness of the log: %w", err)
 	}
 	return nil

@@ -1,0 +1,36 @@
+package store
+
+// Damage says why a store cannot be used.
+type Damage string
+
+// The kinds of damage.
+const (
+	// Missing: there was a log, and it is gone.
+	Missing Damage = "missing"
+	// Rewound: the log ends before a place that it is known to have reached.
+	Rewound Damage = "rewound"
+	// Altered: an event is missing, or is not what was recorded, or is not the one
+	// that is known to have been there.
+	Altered Damage = "altered"
+	// Unreadable: the server cannot read the store, or finds something there that
+	// is no log.
+	Unreadable Damage = "unreadable"
+	// Unfinished: the last openings of the store never ended: the program died
+	// or hung in each of them.
+	Unfinished Damage = "unfinished"
+)
+
+// Damages are all kinds of damage.
+var Damages = []Damage{Missing, Rewound, Altered, Unreadable, Unfinished}
+
+// DamageError is the error of a store that cannot be used.
+type DamageError struct {
+	Kind Damage
+	Why  error
+}
+
+// Error implements error.
+func (d DamageError) Error() string { return d.Why.Error() }
+
+// Unwrap returns what was found.
+func (d DamageError) Unwrap() error { return d.Why }
