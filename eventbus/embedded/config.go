@@ -2,7 +2,7 @@
 // JetStream, inside our own process.
 //
 // It opens one port at most, the one that is asked for, and beside it one of the
-// loopback device, to which the front leads clients; without one it is
+// loopback device, to which clients.Front leads who comes; without one it is
 // reached from inside the process only. No monitoring, cluster, gateway, leaf
 // node, websocket or MQTT listener is ever opened. Every write is on disk before
 // it is acknowledged (SyncAlways): with the server's own defaults a power cut
@@ -18,7 +18,7 @@
 //   - Beside the store it keeps a witness: the epoch, the sequence and the
 //     checksum of the newest event that is on disk, at most about 100 ms behind
 //     while events come, and exact once the server was closed.
-//   - Before it listens it reads the whole log, from the disk and not from the
+//   - Before it lets clients in it reads the whole log, from the disk and not from the
 //     kernel's cache, verifies the chain of checksums, and holds it against the
 //     witness. A log that was cut off while it forgot is whole where it counts.
 //   - A store that does not verify, is missing, ends early or does not read is

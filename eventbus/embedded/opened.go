@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ type opened struct {
 	conn *nats.Conn
 	js   natsjs.JetStream
 	mine *jetstream.Log
-	// front is where clients come in; nil before they may.
+	// front is where clients come in; nil without a listener.
 	front *clients.Front
 }
 
@@ -47,12 +46,12 @@ var errStuck = errors.New("event bus: the NATS server does not let go of its sto
 
 // run starts a NATS server on the store, without a listener.
 func (s *Server) run(maxStore int64) (*opened, error) {
-	auth := &clients.Authenticator{Authenticate: s.config.Authenticate, Secret: s.secret, Logger: s.config.Logger}
+	auth := &clients.Authenticator{Authenticate: s.config.Authenticate, Secret: s.secret, Front: s.front, Logger: s.config.Logger}
 	options, err := s.options(auth, maxStore)
 	if err != nil {
 		return nil, err
 	}
-	o := &opened{dir: s.dir, auth: auth, log: newLogger(s.config.Logger), started: make(chan struct{})}
+	o := &opened{dir: s.dir, auth: auth, front: s.front, log: newLogger(s.config.Logger), started: make(chan struct{})}
 	if o.nats, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("event bus: %w", err)
 	}
@@ -154,8 +153,11 @@ func (s *Server) options(auth *clients.Authenticator, maxStore int64) (*server.O
 // ownConnections are those from inside the process.
 const ownConnections = 16
 
-// listen lets clients in at an address.
-func (o *opened) listen(c Config, at net.Addr) error {
+// serve lets clients in, if there is a listener.
+func (o *opened) serve() error {
+	if o.front == nil {
+		return nil
+	}
 	listening := make(chan struct{})
 	o.nats.AcceptLoop(listening)
 	<-listening
@@ -167,12 +169,7 @@ func (o *opened) listen(c Config, at net.Addr) error {
 	if o.nats.Addr() == nil {
 		return errors.New("event bus: the server was closed before it listened")
 	}
-	front, err := clients.OpenFront(at, o.nats.Addr().String(), c.MaxConnections, c.Logger)
-	if err != nil {
-		return err
-	}
-	o.front = front
-	o.auth.Front.Store(front)
+	o.front.LeadTo(o.nats.Addr().String())
 	return nil
 }
 
@@ -239,7 +236,7 @@ func (o *opened) dismiss() {
 // long after another server has been opened.
 func (o *opened) close() error {
 	if o.front != nil {
-		o.front.Close()
+		o.front.LeadTo("")
 	}
 	if o.conn != nil {
 		o.conn.Close()

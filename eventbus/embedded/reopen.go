@@ -14,7 +14,7 @@ import (
 )
 
 // reopen opens the store: it makes sure of the disk, verifies the log, moves a
-// damaged store aside, and listens. An error of the disk (store.OfDisk) may pass; any
+// damaged store aside, and lets clients in. An error of the disk (store.OfDisk) may pass; any
 // other is the configuration's, or errStuck.
 func (s *Server) reopen(ctx context.Context) (*opened, error) {
 	if err := s.dir.Make(); err != nil {
@@ -104,10 +104,8 @@ func (s *Server) openOnce(ctx context.Context, maxStore int64) (*opened, error) 
 	if err := s.confirm(tip, known, unknown); err != nil {
 		return nil, s.giveUp(o, err)
 	}
-	if s.place != nil {
-		if err := o.listen(s.config, s.place.Addr); err != nil {
-			return nil, s.giveUp(o, err)
-		}
+	if err := o.serve(); err != nil {
+		return nil, s.giveUp(o, err)
 	}
 	return o, nil
 }

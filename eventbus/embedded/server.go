@@ -24,8 +24,8 @@ import (
 type Server struct {
 	config Config
 	dir    store.Dir
-	// place is where the server listens; nil when it does not.
-	place *clients.Reservation
+	// front is where the server listens, all its life; nil when it does not.
+	front *clients.Front
 	// secret is the token by which connections from inside the process are known.
 	secret string
 	// unfinished counts the openings before this one that never ended. Only the
@@ -69,7 +69,7 @@ type Aside struct {
 var ErrStoreGone = errors.New("event bus: the store directory was removed or replaced")
 
 // Start starts the server. It opens the store, reads and verifies the whole log,
-// and only then listens; a store that is damaged is moved aside, and an empty
+// and only then lets clients in; a store that is damaged is moved aside, and an empty
 // one begins. An error means that the configuration does not work. When the disk
 // is full or fails, the server starts all the same, is not ready, and opens the
 // store as soon as it can. Close ends it.
@@ -80,11 +80,11 @@ func Start(c Config) (*Server, error) {
 	s := &Server{config: c.withDefaults(), dir: store.Dir(c.StoreDir), secret: rand.Text(), ended: make(chan struct{}), failed: make(chan error, 1)}
 	s.counts.aside = map[store.Damage]uint64{}
 	if c.Listen != "" {
-		place, err := clients.Reserve(c.Listen)
+		front, err := clients.OpenFront(c.Listen, s.config.MaxConnections, s.config.Logger)
 		if err != nil {
 			return nil, err
 		}
-		s.place = &place
+		s.front = front
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -109,18 +109,18 @@ func Start(c Config) (*Server, error) {
 // Addr is the address that the server listens on; nil when it does not. It stays
 // the same for the life of the server.
 func (s *Server) Addr() net.Addr {
-	if s.place == nil {
+	if s.front == nil {
 		return nil
 	}
-	return s.place.Addr
+	return s.front.Addr()
 }
 
 // leave gives up the address.
 func (s *Server) leave() error {
-	if s.place == nil {
+	if s.front == nil {
 		return nil
 	}
-	return s.place.Release()
+	return s.front.Close()
 }
 
 // Conn returns a connection from inside the process, with the rights of a writer
@@ -195,7 +195,7 @@ type Stats struct {
 	// MaxBytes is the bound of Bytes.
 	MaxBytes uint64
 	// Connections counts the clients, and Closed the connections of strangers that were
-	// closed to make room for others since the store was opened.
+	// closed to make room for others.
 	Connections int
 	Closed      uint64
 	// Synced says whether every write is on disk before it is acknowledged.
@@ -219,6 +219,9 @@ func (s *Server) Stats() (Stats, error) {
 		MovedAside: maps.Clone(c.aside), LastAside: c.lastAside, Healed: c.healed,
 	}
 	s.mu.Unlock()
+	if s.front != nil {
+		stats.Closed = s.front.Closed()
+	}
 	if o == nil {
 		return stats, nil
 	}
@@ -231,9 +234,6 @@ func (s *Server) Stats() (Stats, error) {
 	}
 	stats.Events, stats.Bytes, stats.Synced = info.Messages, info.Bytes, info.Config.SyncAlways
 	stats.Connections = max(o.nats.NumClients()-1, 0) // without our own
-	if o.front != nil {
-		stats.Closed = o.front.Closed()
-	}
 	for _, account := range info.AccountDetails {
 		for _, one := range account.Streams {
 			if one.Name == jetstream.StreamName {

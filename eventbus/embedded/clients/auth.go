@@ -2,7 +2,6 @@
 // may do there.
 //
 //	Front          the port that they come to, and how many may
-//	Reservation    the address of that port, also while nothing is served
 //	Authenticator  who they are, by a token
 //	Accounts       what of the server a writer and a follower see
 //	Guard          how many consumers followers may have
@@ -66,8 +65,8 @@ type Authenticator struct {
 	Secret string
 	// Server is the one that asks; it is set before the server takes connections.
 	Server *server.Server
-	// Front is where clients come in; nil before they may.
-	Front atomic.Pointer[Front]
+	// Front is where clients come in; nil without a listener.
+	Front *Front
 	// Closed refuses everybody: the server is about to end.
 	Closed atomic.Bool
 	// Logger is told who comes in, and who does not.
@@ -87,9 +86,8 @@ func (a *Authenticator) Check(c server.ClientAuthentication) bool {
 		return false
 	}
 	remote := c.RemoteAddress().String()
-	front := a.Front.Load()
-	if front != nil {
-		remote = front.client(remote)
+	if a.Front != nil {
+		remote = a.Front.client(remote)
 	}
 	log := a.Logger.With("remote", remote, "name", c.GetOpts().Name)
 	ctx, cancel := context.WithTimeout(callers.With(context.Background(), callers.At(remote)), AuthTimeout)
@@ -108,8 +106,8 @@ func (a *Authenticator) Check(c server.ClientAuthentication) bool {
 		log.Error("refused a client of the event bus", "reason", "its account does not exist")
 		return false
 	}
-	if front != nil {
-		front.listener.Known(remote)
+	if a.Front != nil {
+		a.Front.listener.Known(remote)
 	}
 	log.Info("a client connected to the event bus", "writer", role == connect.Writer)
 	return true

@@ -18,11 +18,15 @@ import (
 // which has one (callers.Listener), and are led on over the loopback device, byte by byte:
 // TLS, too, is between the client and the NATS server. A client that has shown a good token
 // is counted apart from then on, and nothing that strangers do closes its connection.
+//
+// It listens as long as there is a bus, also while no NATS server serves: nobody else gets
+// the port, and clients that come then are turned away, to come again.
 type Front struct {
 	listener *callers.Listener
-	to       string
 
 	mu sync.Mutex
+	// to is where the NATS server listens; "" while there is none.
+	to string
 	// clients are the addresses of clients, by the one from which they are led on.
 	clients map[string]string
 }
@@ -30,16 +34,26 @@ type Front struct {
 // dialWithin bounds the way from the front to the NATS server, in the same process.
 const dialWithin = 5 * time.Second
 
-// OpenFront leads clients of an address to the NATS server that listens at to. most is how
-// many connections strangers may have, and how many those who are known.
-func OpenFront(at net.Addr, to string, most int, logger *slog.Logger) (*Front, error) {
-	l, err := callers.Listen(at.String(), "event bus", most, callers.WriteWithin, logger)
+// OpenFront listens on an address, like ":4222"; port 0 takes a free one. most is how many
+// connections strangers may have, and how many those who are known.
+func OpenFront(address string, most int, logger *slog.Logger) (*Front, error) {
+	l, err := callers.Listen(address, "event bus", most, callers.WriteWithin, logger)
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{listener: l, to: to, clients: map[string]string{}}
+	f := &Front{listener: l, clients: map[string]string{}}
 	go f.serve()
 	return f, nil
+}
+
+// Addr returns where it listens.
+func (f *Front) Addr() net.Addr { return f.listener.Addr() }
+
+// LeadTo leads those who come from now on to the NATS server at an address; "" turns them away.
+func (f *Front) LeadTo(address string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.to = address
 }
 
 // serve leads clients on until the listener is closed.
@@ -69,7 +83,13 @@ func isTemporary(err error) bool {
 // lead leads one client on, until either end closes.
 func (f *Front) lead(client net.Conn) {
 	defer client.Close()
-	inner, err := net.DialTimeout("tcp", f.to, dialWithin)
+	f.mu.Lock()
+	to := f.to
+	f.mu.Unlock()
+	if to == "" {
+		return
+	}
+	inner, err := net.DialTimeout("tcp", to, dialWithin)
 	if err != nil {
 		return // The server ends. The client tries again.
 	}
@@ -110,5 +130,5 @@ func (f *Front) client(from string) string {
 // Closed counts the connections of strangers that were closed to make room for others.
 func (f *Front) Closed() uint64 { return f.listener.Closed() }
 
-// Close lets nobody in any more.
-func (f *Front) Close() { _ = f.listener.Close() }
+// Close gives up the address.
+func (f *Front) Close() error { return f.listener.Close() }
