@@ -26,6 +26,15 @@ type Message struct {
 	Data []byte
 }
 
+// Size counts the bytes of an event as NATS sends it.
+func (m Message) Size() int {
+	size := len(m.Data)
+	for name, value := range m.Header {
+		size += len(name) + len(value) + len(": \r\n")
+	}
+	return size
+}
+
 // The headers of an event.
 const (
 	headerSpecVersion = "ce-specversion"

@@ -44,7 +44,7 @@ func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
 	}
-	w := &waiting{ctx: ctx, m: m, last: last, size: sizeOf(m), answered: make(chan answer, 1)}
+	w := &waiting{ctx: ctx, m: m, last: last, size: m.Size(), answered: make(chan answer, 1)}
 	if err := l.enqueue(w); err != nil {
 		return event.Mark{}, err
 	}

@@ -28,7 +28,7 @@ func (l *Log) decide(batch []*waiting) []sealed {
 			continue
 		}
 		m, mark := event.Seal(w.m, tip, at)
-		if size := sizeOf(m); size > eventbus.MaxEvent {
+		if size := m.Size(); size > eventbus.MaxEvent {
 			w.answer(event.Mark{}, fmt.Errorf("%w: the fact on %s takes %d bytes, more than %d", eventbus.ErrRefused, w.m.Subject, size, eventbus.MaxEvent))
 			continue
 		}

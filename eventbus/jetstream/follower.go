@@ -11,30 +11,6 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// follower is a reading that gives what is written.
-type follower struct{ *reading }
-
-// Next implements eventbus.Follower.
-func (f follower) Next(ctx context.Context) ([]event.Recorded, error) {
-	events, err := f.reading.Next(ctx)
-	if err != nil {
-		return nil, err
-	}
-	facts := make([]event.Recorded, 0, len(events))
-	for _, e := range events {
-		r, err := open(e)
-		if err != nil {
-			f.failed = err
-			if len(facts) > 0 {
-				return facts, nil
-			}
-			return nil, err
-		}
-		facts = append(facts, r)
-	}
-	return facts, nil
-}
-
 // take takes an event and all that have come with it.
 func (r *reading) take(ctx context.Context, msg jetstream.Msg) ([]event.Stored, error) {
 	var events []event.Stored

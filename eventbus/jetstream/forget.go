@@ -26,10 +26,8 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 	case floor.Seq <= seen.floor:
 		return nil
 	}
-	bounded, done := l.attempt(ctx)
-	raw, err := seen.stream.GetMsg(bounded, floor.Seq)
-	err = done(err)
-	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && raw.Subject != subject(floor.Epoch, event.LogFloor.Subject()) {
+	at, err := l.message(ctx, seen, floor.Seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && at.Message.Subject != event.LogFloor.Subject() {
 		return fmt.Errorf("%w: event %d is no floor to begin at", eventbus.ErrRefused, floor.Seq)
 	}
 	if err != nil {

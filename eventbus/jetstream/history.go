@@ -20,39 +20,49 @@ func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, e
 	}
 	var all []event.Recorded
 	for at := seen.floor; at <= seen.tip; {
-		bounded, done := l.attempt(ctx)
-		raw, err := seen.stream.GetMsg(bounded, at, jetstream.WithGetMsgSubject(subject(seen.epoch, key.Subject())))
-		err = done(err)
+		s, err := l.message(ctx, seen, at, jetstream.WithGetMsgSubject(subject(seen.epoch, key.Subject())))
 		switch {
 		case errors.Is(err, jetstream.ErrMsgNotFound):
 			return all, nil
-		case errors.Is(err, jetstream.ErrStreamNotFound):
-			return nil, eventbus.ErrNoLog
 		case err != nil:
 			return nil, fmt.Errorf("read the history of %q: %w", key, err)
 		}
-		r, err := open(fromNATS(event.Pos{Epoch: seen.epoch, Seq: raw.Sequence}, raw.Subject, raw.Header, raw.Data))
+		r, err := eventbus.OpenEvent(s)
 		if err != nil {
 			return nil, err
 		}
-		all, at = append(all, r), raw.Sequence+1
+		all, at = append(all, r), s.Pos.Seq+1
 	}
 	return all, nil
+}
+
+// message asks the stream for the event at a place, or for another one by options.
+func (l *Log) message(ctx context.Context, seen look, seq uint64, options ...jetstream.GetMsgOpt) (event.Stored, error) {
+	bounded, done := l.attempt(ctx)
+	raw, err := seen.stream.GetMsg(bounded, seq, options...)
+	return received(seen, raw, done(err))
+}
+
+// received returns the event that the stream has answered with; ErrNoLog when the stream
+// is gone.
+func received(seen look, raw *jetstream.RawStreamMsg, err error) (event.Stored, error) {
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = eventbus.ErrNoLog
+	}
+	if err != nil {
+		return event.Stored{}, err
+	}
+	return fromNATS(event.Pos{Epoch: seen.epoch, Seq: raw.Sequence}, raw.Subject, raw.Header, raw.Data), nil
 }
 
 // get reads one event. ErrDamaged when it is missing although it should be there,
 // and has not been forgotten, or gone with its epoch, since the stream was seen.
 func (l *Log) get(ctx context.Context, seen look, seq uint64) (event.Stored, error) {
-	bounded, done := l.attempt(ctx)
-	raw, err := seen.stream.GetMsg(bounded, seq)
-	err = done(err)
-	switch {
-	case errors.Is(err, jetstream.ErrMsgNotFound):
-		return event.Stored{}, l.missing(ctx, seen.epoch, seq)
-	case err != nil:
-		return event.Stored{}, err
+	s, err := l.message(ctx, seen, seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		err = l.missing(ctx, seen.epoch, seq)
 	}
-	return fromNATS(event.Pos{Epoch: seen.epoch, Seq: seq}, raw.Subject, raw.Header, raw.Data), nil
+	return s, err
 }
 
 // missing returns what it means that an event is not there.

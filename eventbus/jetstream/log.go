@@ -169,24 +169,13 @@ func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, 
 	}
 	bounded, done := l.attempt(ctx)
 	raw, err := look.stream.GetLastMsgForSubject(bounded, subject(look.epoch, key.Subject()))
-	err = done(err)
+	s, err := received(look, raw, done(err))
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return event.Recorded{}, false, nil
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return event.Recorded{}, false, eventbus.ErrNoLog
 	case err != nil:
 		return event.Recorded{}, false, fmt.Errorf("read the newest fact of %q: %w", key, err)
 	}
-	r, err := open(fromNATS(event.Pos{Epoch: look.epoch, Seq: raw.Sequence}, raw.Subject, raw.Header, raw.Data))
+	r, err := eventbus.OpenEvent(s)
 	return r, err == nil, err
-}
-
-// open reads an event; one of a newer kind has no data.
-func open(s event.Stored) (event.Recorded, error) {
-	r, err := event.Open(s)
-	if err != nil && !errors.Is(err, event.ErrUnknownType) {
-		return event.Recorded{}, fmt.Errorf("%w: event %d: %w", eventbus.ErrDamaged, s.Pos.Seq, err)
-	}
-	return r, nil
 }

@@ -116,7 +116,7 @@ func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
 		r.Close()
 		return nil, err
 	}
-	return follower{r}, nil
+	return eventbus.FollowerOf(r), nil
 }
 
 // reading returns a reading that begins behind a place.

@@ -38,12 +38,3 @@ func fromNATS(pos event.Pos, on string, header nats.Header, data []byte) event.S
 	}
 	return event.Stored{Pos: pos, Message: m}
 }
-
-// sizeOf counts the bytes of an event as NATS sends it.
-func sizeOf(m event.Message) int {
-	size := len(m.Data)
-	for name, value := range m.Header {
-		size += len(name) + len(value) + len(": \r\n")
-	}
-	return size
-}

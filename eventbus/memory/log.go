@@ -1,5 +1,6 @@
-// Package memory is a log that lives in memory: for tests, and for a program
-// that holds writer and readers in one process and needs no history after it.
+// Package memory is a log that lives in memory: for tests, for a program that holds writer
+// and readers in one process and needs no history after it, and for one that reads a log
+// which it has as a whole (Holding).
 //
 // A Store is what a disk would be; Open gives a Log on it, as another process
 // would have one. Facts are kept in written form and sealed, so that they take
@@ -10,7 +11,7 @@ package memory
 import (
 	"context"
 	"fmt"
-	"sync"
+	"slices"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
@@ -19,9 +20,7 @@ import (
 // Log is a log on a Store. It is safe for concurrent use.
 type Log struct {
 	store *Store
-
-	mu    sync.Mutex
-	epoch string // the one this value writes to; empty before Begin
+	epoch string // the one this value writes to; empty before Begin. store.mu guards it.
 }
 
 var _ eventbus.Log = (*Log)(nil)
@@ -36,31 +35,43 @@ func (l *Log) Tip(ctx context.Context) (event.Pos, error) {
 }
 
 // Kept implements eventbus.Reader.
-func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
-	if err := ctx.Err(); err != nil {
-		return eventbus.Kept{}, err
-	}
-	return l.store.kept()
+func (l *Log) Kept(ctx context.Context) (kept eventbus.Kept, err error) {
+	s := l.store
+	err = s.look(ctx, func() error {
+		kept = eventbus.Kept{Floor: event.Pos{Epoch: s.tip.Epoch, Seq: s.floor()}, Tip: s.tip.Pos, Bytes: s.bytes}
+		return nil
+	})
+	return kept, err
 }
 
 // Follow implements eventbus.Reader.
 func (l *Log) Follow(ctx context.Context) (eventbus.Follower, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	c, err := l.store.follow()
+	s, c := l.store, newCursor(l.store)
+	err := s.look(ctx, func() error {
+		c.behind = s.tip.Pos
+		for _, e := range s.events {
+			if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
+				c.first = append(c.first, e)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return follower{c}, nil
+	return eventbus.FollowerOf(c), nil
 }
 
 // Read implements eventbus.Reader.
 func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	c, err := l.store.read(behind)
+	s, c := l.store, newCursor(l.store)
+	err := s.look(ctx, func() error {
+		if behind == (event.Pos{}) {
+			behind = event.Pos{Epoch: s.tip.Epoch, Seq: s.floor() - 1}
+		}
+		c.behind = behind
+		return s.reaches(behind)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -69,14 +80,37 @@ func (l *Log) Read(ctx context.Context, behind event.Pos) (eventbus.Cursor, erro
 
 // HistoryOf implements eventbus.Reader.
 func (l *Log) HistoryOf(ctx context.Context, key event.Key) ([]event.Recorded, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	events, err := l.store.of(key)
+	var of []event.Stored
+	err := l.store.look(ctx, func() error {
+		for _, e := range l.store.events {
+			if e.Message.Subject == key.Subject() {
+				of = append(of, e)
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	return eventbus.Open(events)
+	return eventbus.Open(of)
+}
+
+// Newest implements eventbus.Log.
+func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
+	var newest event.Stored
+	var ok bool
+	err := l.store.look(ctx, func() error {
+		var seq uint64
+		if seq, ok = l.store.newest[key]; ok {
+			newest = l.store.events[l.store.index(seq)]
+		}
+		return nil
+	})
+	if err != nil || !ok {
+		return event.Recorded{}, false, err
+	}
+	r, err := eventbus.OpenEvent(newest)
+	return r, err == nil, err
 }
 
 // Begin implements eventbus.Log.
@@ -84,7 +118,16 @@ func (l *Log) Begin(ctx context.Context, known event.Mark) (event.Mark, error) {
 	if err := ctx.Err(); err != nil {
 		return event.Mark{}, err
 	}
-	return l.believe(l.store.begin(known))
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	if l.store.tip.Epoch == "" {
+		return l.begin(), nil
+	}
+	if err := eventbus.Verify(l.store.events, l.store.tip, known); err != nil {
+		return event.Mark{}, err
+	}
+	l.epoch = l.store.tip.Epoch
+	return l.store.tip, nil
 }
 
 // Restart implements eventbus.Log.
@@ -92,66 +135,58 @@ func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 	if err := ctx.Err(); err != nil {
 		return event.Mark{}, err
 	}
-	return l.believe(l.store.restart(epoch))
+	l.store.mu.Lock()
+	defer l.store.mu.Unlock()
+	if now := l.store.tip.Epoch; epoch != "" && now != "" && now != epoch {
+		return event.Mark{}, fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, now)
+	}
+	return l.begin(), nil
 }
 
-func (l *Log) believe(tip event.Mark, err error) (event.Mark, error) {
-	if err != nil {
-		return event.Mark{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.epoch = tip.Epoch
-	return tip, nil
+// begin begins an empty log, and returns its first Mark. store.mu is held.
+func (l *Log) begin() event.Mark {
+	l.store.hold(event.Before(eventbus.NewEpoch()), nil)
+	l.epoch = l.store.tip.Epoch
+	return l.store.tip
 }
 
 // Append implements eventbus.Log.
-func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (event.Mark, error) {
-	if err := ctx.Err(); err != nil {
-		return event.Mark{}, err
-	}
+func (l *Log) Append(ctx context.Context, f event.Fact, last uint64) (mark event.Mark, err error) {
 	m, err := event.Encode(f)
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("%w: %w", eventbus.ErrRefused, err)
 	}
-	if size := sizeOf(m); size > eventbus.MaxEvent {
+	if size := m.Size(); size > eventbus.MaxEvent {
 		return event.Mark{}, fmt.Errorf("%w: the fact of %q takes %d bytes, more than %d", eventbus.ErrRefused, f.Key, size, eventbus.MaxEvent)
 	}
-	l.mu.Lock()
-	epoch := l.epoch
-	l.mu.Unlock()
-	return l.store.append(epoch, f.Key, m, last)
+	err = l.store.look(ctx, func() error {
+		if err := l.store.present(l.epoch); err != nil {
+			return err
+		}
+		if newest := l.store.newest[f.Key]; newest != last {
+			return fmt.Errorf("%w: %q is at %d, not at %d", eventbus.ErrConflict, f.Key, newest, last)
+		}
+		mark = l.store.record(f.Key, m)
+		return nil
+	})
+	return mark, err
 }
 
 // Forget implements eventbus.Log.
 func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return l.store.forget(floor)
-}
-
-// Newest implements eventbus.Log.
-func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
-	if err := ctx.Err(); err != nil {
-		return event.Recorded{}, false, err
-	}
-	e, ok, err := l.store.newestOf(key)
-	if err != nil || !ok {
-		return event.Recorded{}, false, err
-	}
-	facts, err := eventbus.Open([]event.Stored{e})
-	if err != nil {
-		return event.Recorded{}, false, err
-	}
-	return facts[0], true, nil
-}
-
-// sizeOf counts the bytes of an event as NATS would send it.
-func sizeOf(m event.Message) int {
-	size := len(m.Data)
-	for name, value := range m.Header {
-		size += len(name) + len(value) + len(": \r\n")
-	}
-	return size
+	s := l.store
+	return s.look(ctx, func() error {
+		if err := s.present(floor.Epoch); err != nil {
+			return err
+		}
+		n := s.index(floor.Seq)
+		switch {
+		case floor.Seq <= s.floor():
+			return nil
+		case n == len(s.events) || s.events[n].Message.Subject != event.LogFloor.Subject():
+			return fmt.Errorf("%w: event %d is no floor to begin at", eventbus.ErrRefused, floor.Seq)
+		}
+		s.hold(s.tip, slices.Clone(s.events[n:]))
+		return nil
+	})
 }

@@ -1,8 +1,8 @@
 package memory
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +28,14 @@ type Store struct {
 // NewStore returns an empty store: no log has begun.
 func NewStore() *Store { return &Store{} }
 
+// Holding returns a store with a log in it: the events up to a tip, which have been
+// verified.
+func Holding(tip event.Mark, events []event.Stored) *Store {
+	s := NewStore()
+	s.hold(tip, events)
+	return s
+}
+
 // Open returns a log on this store.
 func (s *Store) Open() *Log { return &Log{store: s} }
 
@@ -35,7 +43,7 @@ func (s *Store) Open() *Log { return &Log{store: s} }
 func (s *Store) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.clear(event.Mark{})
+	s.hold(event.Mark{}, nil)
 }
 
 // Damage changes the event at a place behind the log's back, as a bad disk or a
@@ -51,79 +59,70 @@ func (s *Store) Damage(seq uint64, change func(*event.Message)) {
 func (s *Store) Rewind(to event.Mark) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	events := s.events[:s.index(to.Seq+1)]
-	s.clear(to)
-	s.events = events
-	for _, e := range events {
-		s.bytes += uint64(sizeOf(e.Message))
-		if key, err := event.KeyOf(e.Message.Subject); err == nil {
-			s.newest[key] = e.Pos.Seq
-		}
-	}
+	s.hold(to, s.events[:s.index(to.Seq+1)])
 }
 
 // AppendMessage records a message as it is, whatever its type and whatever is
 // there already: what a newer version of the program may have written.
-func (s *Store) AppendMessage(m event.Message) (event.Pos, error) {
+func (s *Store) AppendMessage(m event.Message) (pos event.Pos, err error) {
 	key, err := event.KeyOf(m.Subject)
 	if err != nil {
 		return event.Pos{}, err
 	}
+	err = s.look(context.Background(), func() error {
+		pos = s.record(key, m).Pos
+		return nil
+	})
+	return pos, err
+}
+
+// look calls f while nobody else uses the store; ErrNoLog when there is no log in it.
+func (s *Store) look(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tip.Epoch == "" {
-		return event.Pos{}, eventbus.ErrNoLog
+		return eventbus.ErrNoLog
 	}
-	return s.record(key, m).Pos, nil
+	return f()
 }
 
-// begin begins a log when there is none, and otherwise verifies what is there.
-func (s *Store) begin(known event.Mark) (event.Mark, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch == "" {
-		s.clear(event.Before(eventbus.NewEpoch()))
-	}
-	return s.tip, eventbus.Verify(s.events, s.tip, known)
-}
+// What follows is for one that holds mu.
 
-// restart begins the log anew unless another than the one named has begun.
-func (s *Store) restart(epoch string) (event.Mark, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if epoch != "" && s.tip.Epoch != "" && s.tip.Epoch != epoch {
-		return event.Mark{}, fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.tip.Epoch)
+// hold puts a log in the place of the one that is there.
+func (s *Store) hold(tip event.Mark, events []event.Stored) {
+	s.tip, s.events, s.bytes, s.newest = tip, events, 0, map[event.Key]uint64{}
+	for _, e := range events {
+		s.bytes += uint64(e.Message.Size())
+		if key, err := event.KeyOf(e.Message.Subject); err == nil {
+			s.newest[key] = e.Pos.Seq
+		}
 	}
-	s.clear(event.Before(eventbus.NewEpoch()))
-	return s.tip, nil
-}
-
-func (s *Store) clear(tip event.Mark) {
-	s.tip, s.events, s.bytes, s.newest = tip, nil, 0, map[event.Key]uint64{}
 	s.changed.Send()
 }
 
-// present returns nil when the epoch is the present one. The caller holds mu.
+// present returns nil when the epoch is the present one.
 func (s *Store) present(epoch string) error {
-	switch {
-	case s.tip.Epoch == "" || epoch == "":
+	switch epoch {
+	case s.tip.Epoch:
+		return nil
+	case "":
 		return eventbus.ErrNoLog
-	case s.tip.Epoch != epoch:
-		return fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.tip.Epoch)
 	}
-	return nil
+	return fmt.Errorf("%w: %s, now it is %s", eventbus.ErrEpochEnded, epoch, s.tip.Epoch)
 }
 
-func (s *Store) append(epoch string, key event.Key, m event.Message, last uint64) (event.Mark, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.present(epoch); err != nil {
-		return event.Mark{}, err
+// reaches returns nil when the event behind a place is kept, or is to come.
+func (s *Store) reaches(behind event.Pos) error {
+	if err := s.present(behind.Epoch); err != nil {
+		return err
 	}
-	if newest := s.newest[key]; newest != last {
-		return event.Mark{}, fmt.Errorf("%w: %q is at %d, not at %d", eventbus.ErrConflict, key, newest, last)
+	if behind.Seq+1 < s.floor() {
+		return fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, behind.Seq+1, s.floor())
 	}
-	return s.record(key, m), nil
+	return nil
 }
 
 func (s *Store) record(key event.Key, m event.Message) event.Mark {
@@ -132,37 +131,13 @@ func (s *Store) record(key event.Key, m event.Message) event.Mark {
 	}
 	m, s.tip = event.Seal(m, s.tip, s.at)
 	s.events = append(s.events, event.Stored{Pos: s.tip.Pos, Message: m})
-	s.bytes += uint64(sizeOf(m))
+	s.bytes += uint64(m.Size())
 	s.newest[key] = s.tip.Seq
 	s.changed.Send()
 	return s.tip
 }
 
-func (s *Store) forget(floor event.Pos) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.present(floor.Epoch); err != nil {
-		return err
-	}
-	n := s.index(floor.Seq)
-	switch {
-	case floor.Seq <= s.floor():
-		return nil
-	case n == len(s.events) || s.events[n].Message.Subject != event.LogFloor.Subject():
-		return fmt.Errorf("%w: event %d is no floor to begin at", eventbus.ErrRefused, floor.Seq)
-	}
-	for _, e := range s.events[:n] {
-		s.bytes -= uint64(sizeOf(e.Message))
-		if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
-			delete(s.newest, key)
-		}
-	}
-	s.events = slices.Clone(s.events[n:])
-	s.changed.Send()
-	return nil
-}
-
-// index is where the event of a place is, or would be. The caller holds mu.
+// index is where the event of a place is, or would be.
 func (s *Store) index(seq uint64) int {
 	floor := s.floor()
 	switch {
@@ -174,93 +149,5 @@ func (s *Store) index(seq uint64) int {
 	return int(seq - floor)
 }
 
-// floor is the place of the first event that is kept. The caller holds mu.
+// floor is the place of the first event that is kept.
 func (s *Store) floor() uint64 { return s.tip.Seq + 1 - uint64(len(s.events)) }
-
-func (s *Store) kept() (eventbus.Kept, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch == "" {
-		return eventbus.Kept{}, eventbus.ErrNoLog
-	}
-	return eventbus.Kept{
-		Floor: event.Pos{Epoch: s.tip.Epoch, Seq: s.floor()}, Tip: s.tip.Pos, Bytes: s.bytes,
-	}, nil
-}
-
-// of returns the events of one key, oldest first.
-func (s *Store) of(key event.Key) ([]event.Stored, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch == "" {
-		return nil, eventbus.ErrNoLog
-	}
-	var out []event.Stored
-	for _, e := range s.events {
-		if e.Message.Subject == key.Subject() {
-			out = append(out, e)
-		}
-	}
-	return out, nil
-}
-
-func (s *Store) newestOf(key event.Key) (event.Stored, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch == "" {
-		return event.Stored{}, false, eventbus.ErrNoLog
-	}
-	seq, ok := s.newest[key]
-	if !ok {
-		return event.Stored{}, false, nil
-	}
-	return s.events[s.index(seq)], true, nil
-}
-
-// follow returns a cursor that begins with the newest event of each key.
-func (s *Store) follow() (*cursor, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch == "" {
-		return nil, eventbus.ErrNoLog
-	}
-	c := &cursor{store: s, epoch: s.tip.Epoch, seen: s.tip.Seq, closed: make(chan struct{})}
-	for _, e := range s.events {
-		if key, err := event.KeyOf(e.Message.Subject); err == nil && s.newest[key] == e.Pos.Seq {
-			c.first = append(c.first, e)
-		}
-	}
-	return c, nil
-}
-
-// read returns a cursor that begins behind a place.
-func (s *Store) read(behind event.Pos) (*cursor, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if behind == (event.Pos{}) {
-		behind = event.Pos{Epoch: s.tip.Epoch, Seq: s.floor() - 1}
-	}
-	if err := s.present(behind.Epoch); err != nil {
-		return nil, err
-	}
-	if behind.Seq+1 < s.floor() {
-		return nil, fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, behind.Seq+1, s.floor())
-	}
-	return &cursor{store: s, epoch: behind.Epoch, seen: behind.Seq, closed: make(chan struct{})}, nil
-}
-
-// after returns at most n events behind seq, and a channel that closes when there
-// may be more.
-func (s *Store) after(epoch string, seq uint64, n int) ([]event.Stored, <-chan struct{}, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.tip.Epoch != epoch || seq > s.tip.Seq {
-		return nil, nil, eventbus.ErrEpochEnded
-	}
-	if seq+1 < s.floor() {
-		return nil, nil, fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, seq+1, s.floor())
-	}
-	from := s.index(seq + 1)
-	to := min(len(s.events), from+n)
-	return slices.Clone(s.events[from:to]), s.changed.Next(), nil
-}
