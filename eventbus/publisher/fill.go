@@ -38,7 +38,7 @@ func (p *Publisher) keepWhole(ctx context.Context) error {
 				return ctx.Err()
 			}
 			p.config.Logger.Warn("the routing log could not be filled; trying again", "reason", reason, "error", err)
-			p.again(reason)
+			p.request(reason)
 		} else {
 			p.config.Logger.Info("the routing log is whole", "reason", reason,
 				"tip", p.Position().Seq, "took", time.Since(started).String())
@@ -60,12 +60,6 @@ func (p *Publisher) nextRound(ctx context.Context) (reason string, err error) {
 		return reason != ""
 	})
 	return reason, err
-}
-
-func (p *Publisher) again(reason string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.round.request(reason)
 }
 
 // fill has every object stated, withdraws what has none, and says Complete.
@@ -177,7 +171,7 @@ func (p *Publisher) withdraw(ctx context.Context, key event.Key, pos event.Pos) 
 	f := event.Fact{Key: key, Time: p.config.Clock(), Cause: event.Cause{Manager: "publisher"}, Data: data}
 	at, err := p.append(ctx, f, pos.Seq)
 	if errors.Is(err, eventbus.ErrConflict) {
-		at, err = pos, p.reread(ctx, key)
+		at, err = pos, nil
 	} else if err == nil {
 		p.config.Logger.Info("withdrew a fact that has no object any more", "key", string(key), "seq", at.Seq)
 	}

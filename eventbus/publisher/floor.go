@@ -152,11 +152,7 @@ func (p *Publisher) stateOfLog(ctx context.Context, key event.Key, data func(*mi
 	last := p.mirror.newest[key].Pos.Seq
 	f := event.Fact{Key: key, Time: p.config.Clock(), Cause: event.Cause{Manager: "publisher"}, Data: data(&p.mirror)}
 	p.mu.Unlock()
-	at, err := p.append(ctx, f, last)
-	if errors.Is(err, eventbus.ErrConflict) {
-		err = errors.Join(err, p.reread(ctx, key))
-	}
-	return at, err
+	return p.append(ctx, f, last)
 }
 
 // restate states again every fact that counts and lies before a floor, and then
@@ -224,7 +220,7 @@ func (p *Publisher) stateAgain(ctx context.Context, key event.Key, floor uint64)
 	at, err := p.append(ctx, newest.Fact, newest.Pos.Seq)
 	if errors.Is(err, eventbus.ErrConflict) {
 		foreign = true
-		return p.reread(ctx, key)
+		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

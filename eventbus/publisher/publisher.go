@@ -80,10 +80,6 @@ func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 		return event.Pos{}, err
 	}
 	pos, err := p.state(ctx, f)
-	if errors.Is(err, eventbus.ErrRefused) {
-		// It will never be in the log, so nothing is gained by waiting for it.
-		p.settle(f.Key, round)
-	}
 	p.release(f.Key, pos, round, err)
 	if err != nil {
 		return event.Pos{}, fmt.Errorf("state a fact of %q: %w", f.Key, err)
@@ -112,9 +108,6 @@ func (p *Publisher) state(ctx context.Context, f event.Fact) (event.Pos, error) 
 		if !errors.Is(err, eventbus.ErrConflict) {
 			return pos, err
 		}
-		if err := p.reread(ctx, f.Key); err != nil {
-			return event.Pos{}, err
-		}
 		compared, conflict := last, err
 		pos, last, said, err = p.said(f)
 		if err == nil && !said && last > compared {
@@ -142,7 +135,8 @@ func (p *Publisher) said(f event.Fact) (pos event.Pos, last uint64, said bool, e
 	return newest.Pos, newest.Pos.Seq, same, nil
 }
 
-// append appends to the log, and says what an error means.
+// append appends to the log if the newest fact of the key is still at last, and returns what
+// an error means. After a conflict the newest fact is known.
 func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (event.Pos, error) {
 	mark, err := p.config.Log.Append(ctx, f, last)
 	switch {
@@ -151,7 +145,12 @@ func (p *Publisher) append(ctx context.Context, f event.Fact, last uint64) (even
 		defer p.mu.Unlock()
 		p.learn(event.Recorded{Pos: mark.Pos, Fact: f, At: p.config.Clock(), Chain: mark.Chain})
 		return mark.Pos, nil
-	case errors.Is(err, eventbus.ErrConflict), errors.Is(err, eventbus.ErrRefused):
+	case errors.Is(err, eventbus.ErrConflict):
+		if failed := p.reread(ctx, f.Key); failed != nil {
+			err = failed
+		}
+		return event.Pos{}, err
+	case errors.Is(err, eventbus.ErrRefused):
 		return event.Pos{}, err
 	case errors.Is(err, eventbus.ErrFull):
 		p.mu.Lock()
@@ -217,7 +216,7 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 		}
 		p.mu.Unlock()
 		if ctx.Err() != nil || tired && !starts {
-			p.miss()
+			p.request(reasonMissed)
 			if why == nil {
 				why = cmp.Or(ctx.Err(), context.DeadlineExceeded)
 			}
@@ -232,8 +231,8 @@ func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
 	}
 }
 
-// release gives the key back. A fact that was stated settles its key; one that
-// was not is asked for again when the log is back.
+// release gives the key back. A fact that was stated settles its key, and so does one that
+// never can be; another is asked for again when the log is back.
 func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,6 +244,8 @@ func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) 
 		if newest := p.mirror.newest[key]; newest.Pos.Epoch == pos.Epoch && newest.Pos.Seq > pos.Seq {
 			p.round.request(reasonForeign)
 		}
+	case errors.Is(err, eventbus.ErrRefused):
+		p.round.settle(key, round)
 	case errors.Is(err, eventbus.ErrConflict):
 		p.round.request(reasonForeign)
 	case errors.Is(err, ErrAway):
@@ -253,16 +254,10 @@ func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) 
 	p.changed.Send()
 }
 
-func (p *Publisher) settle(key event.Key, round int) {
+// request asks for a round.
+func (p *Publisher) request(reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.round.settle(key, round)
-}
-
-// miss remembers that a fact could not be stated.
-func (p *Publisher) miss() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.round.request(reasonMissed)
+	p.round.request(reason)
 	p.changed.Send()
 }

@@ -58,72 +58,74 @@ func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, e
 	if err != nil {
 		return event.Mark{}, "", err
 	}
-	now := saved
+	now, reason := saved, reasonLeader
 	now.Mark = mark
-	if mark.Epoch != saved.Mark.Epoch {
-		now = p.turned(saved.Mark, mark, ended)
-		p.save(ctx, now)
-	}
-	p.witness(now)
 	switch {
 	case mark.Epoch == saved.Mark.Epoch:
-		return mark, reasonLeader, nil
-	case saved.Mark.Epoch == "" && ended == "":
-		return mark, reasonFirst, nil
+	case saved.Mark.Epoch == "" && ended == nil:
+		p.config.Logger.Info("the routing log begins", "epoch", mark.Epoch)
+		now, reason = Witness{Mark: mark, Since: p.config.Clock()}, reasonFirst
+	default:
+		now, reason = p.turned(saved.Mark, mark, ended), reasonEpoch
 	}
-	return mark, reasonEpoch, nil
+	if reason != reasonLeader {
+		p.save(ctx, now)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = now
+	return mark, reason, nil
 }
 
-// turned returns the Witness of an epoch that has just begun, and says so.
-func (p *Publisher) turned(before, now event.Mark, ended string) Witness {
-	if before.Epoch == "" && ended == "" {
-		p.config.Logger.Info("the routing log begins", "epoch", now.Epoch)
-		return Witness{Mark: now, Since: p.config.Clock()}
+// errLost is why an epoch ended that nobody here has ended.
+var errLost = errors.New("its store was lost, or it was begun anew by somebody else")
+
+// turned returns the Witness of an epoch that has just begun in the place of another, says
+// so and counts that.
+func (p *Publisher) turned(before, now event.Mark, ended error) Witness {
+	kind := EndedDamaged
+	switch {
+	case ended == nil:
+		ended, kind = errLost, EndedLost
+	case errors.Is(ended, eventbus.ErrFull):
+		kind = EndedFull
 	}
-	if ended == "" {
-		ended = "its store was lost, or it was begun anew by somebody else"
-		p.count(EndedLost)
-	}
+	p.mu.Lock()
+	p.ended[kind]++
+	p.mu.Unlock()
 	p.config.Logger.Error("a new epoch of the routing log has begun; the history of the one before is lost",
 		"epoch", now.Epoch, "before", before.Epoch, "reachedBefore", before.Seq, "reason", ended)
-	return Witness{Mark: now, Since: p.config.Clock(), Before: before.Epoch, Ended: ended}
+	return Witness{Mark: now, Since: p.config.Clock(), Before: before.Epoch, Ended: ended.Error()}
 }
 
 // trusted returns a log that is what it is known to be: the one that is there, or
 // a new one, and then why the other was ended.
-func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (event.Mark, string, error) {
+func (p *Publisher) trusted(ctx context.Context, saved Witness, last life) (mark event.Mark, ended, err error) {
 	why, epoch := last.ended, last.mark.Epoch
 	if epoch == "" || !errors.Is(why, eventbus.ErrFull) && !errors.Is(why, eventbus.ErrDamaged) {
 		// The epoch is asked for first: the one that Begin finds damaged may have
 		// been ended by another writer a moment later, and theirs must live.
 		tip, err := p.config.Log.Tip(ctx)
 		if err != nil && !errors.Is(err, eventbus.ErrNoLog) {
-			return event.Mark{}, "", err
+			return event.Mark{}, nil, err
 		}
-		var mark event.Mark
 		if mark, why = p.config.Log.Begin(ctx, known(saved.Mark, last.mark)); why == nil {
 			why = rewound(mark.Pos, saved.Mark.Pos)
 		}
 		if !errors.Is(why, eventbus.ErrDamaged) {
-			return mark, "", why
+			return mark, nil, why
 		}
 		epoch = tip.Epoch
 	}
 	if epoch == "" {
-		return event.Mark{}, "", why // It was not there a moment ago: look again.
+		return event.Mark{}, nil, why // It was not there a moment ago: look again.
 	}
 	p.config.Logger.Error("the routing log cannot go on and is begun anew; its history up to here is lost",
 		"reason", why, "epoch", epoch, "reached", saved.Mark.Seq)
-	mark, err := p.config.Log.Restart(ctx, epoch)
-	if err != nil {
-		return event.Mark{}, "", fmt.Errorf("begin the log anew: %w", err)
+	if mark, err = p.config.Log.Restart(ctx, epoch); err != nil {
+		return event.Mark{}, nil, fmt.Errorf("begin the log anew: %w", err)
 	}
-	if errors.Is(why, eventbus.ErrFull) {
-		p.count(EndedFull)
-	} else {
-		p.count(EndedDamaged)
-	}
-	return mark, why.Error(), nil
+	return mark, why, nil
 }
 
 // known returns what is known best of the log: of two Marks of one epoch the later
@@ -145,20 +147,6 @@ func rewound(tip, saved event.Pos) error {
 		return fmt.Errorf("%w: it ends at %d and is known to have reached %d; its store was rewound", eventbus.ErrDamaged, tip.Seq, saved.Seq)
 	}
 	return nil
-}
-
-// witness notes what is saved, or is to be.
-func (p *Publisher) witness(w Witness) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.known = w
-}
-
-// count counts an epoch that ended.
-func (p *Publisher) count(why string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.ended[why]++
 }
 
 // seen returns the Witness of the log as it is known now.
