@@ -1,53 +1,36 @@
 package identify
 
 import (
-	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"switchyard.dev/routeserver/table"
 )
 
-// maxAnswers bounds what is kept: when it is reached, all is forgotten and asked
-// for again.
-const maxAnswers = 16 << 10
+const (
+	// keepFor is how long an answer is kept.
+	keepFor = 60 * time.Second
+	// maxAnswers bounds what is kept.
+	maxAnswers = 16 << 10
+)
 
 // answers keeps which workload an object belongs to, by the object's UID, for a
 // while. Errors are not kept.
-type answers struct {
-	keepFor time.Duration
-	clock   func() time.Time
+type answers struct{ kept *cache.LRUExpireCache }
 
-	mu    sync.Mutex
-	known map[string]known
-}
-
-type known struct {
-	workload table.Workload
-	until    time.Time
-}
-
-func newAnswers(keepFor time.Duration, clock func() time.Time) *answers {
-	return &answers{keepFor: keepFor, clock: clock, known: map[string]known{}}
-}
+func newAnswers() answers { return answers{cache.NewLRUExpireCache(maxAnswers)} }
 
 // get returns what is known of a UID, or asks. Two callers may ask at once.
-func (a *answers) get(uid string, ask func() (table.Workload, error)) (table.Workload, error) {
-	now := a.clock()
-	a.mu.Lock()
-	k, ok := a.known[uid]
-	a.mu.Unlock()
-	if ok && now.Before(k.until) {
-		return k.workload, nil
+func (a answers) get(uid types.UID, ask func() (table.Workload, error)) (table.Workload, error) {
+	if known, ok := a.kept.Get(uid); ok {
+		return known.(table.Workload), nil
 	}
 	workload, err := ask()
 	if err != nil {
 		return table.Workload{}, err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.known) >= maxAnswers {
-		clear(a.known)
-	}
-	a.known[uid] = known{workload: workload, until: now.Add(a.keepFor)}
+	a.kept.Add(uid, workload, keepFor)
 	return workload, nil
 }

@@ -2,15 +2,23 @@ package identify
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 
 	"switchyard.dev/routeserver/table"
 )
 
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
 func TestAnAnswerIsKeptForAWhileAndAnErrorIsNot(t *testing.T) {
-	now, asked := time.Unix(0, 0), 0
-	a := newAnswers(time.Minute, func() time.Time { return now })
+	clock, asked := &clock{time.Unix(0, 0)}, 0
+	a := answers{cache.NewLRUExpireCacheWithClock(maxAnswers, clock)}
 	away := errors.New("away")
 	ask := func() (table.Workload, error) {
 		asked++
@@ -26,21 +34,21 @@ func TestAnAnswerIsKeptForAWhileAndAnErrorIsNot(t *testing.T) {
 	}{
 		{0, 1, away}, {0, 2, nil}, {59 * time.Second, 2, nil}, {2 * time.Second, 3, nil},
 	} {
-		now = now.Add(step.after)
-		if _, err := a.get("uid", ask); !errors.Is(err, step.err) || asked != step.asked {
-			t.Errorf("step %d: asked %d times, %v", i, asked, err)
+		clock.now = clock.now.Add(step.after)
+		if w, err := a.get("uid", ask); !errors.Is(err, step.err) || asked != step.asked || err == nil && w.Name != "customer" {
+			t.Errorf("step %d: asked %d times, %v, %v", i, asked, w, err)
 		}
 	}
 }
 
 func TestWhatIsKeptIsBounded(t *testing.T) {
-	a := newAnswers(time.Minute, time.Now)
+	a := newAnswers()
 	for i := range maxAnswers + 10 {
-		if _, err := a.get(string(rune(i)), func() (table.Workload, error) { return table.Workload{}, nil }); err != nil {
+		if _, err := a.get(types.UID(strconv.Itoa(i)), func() (table.Workload, error) { return table.Workload{}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(a.known) > maxAnswers {
-		t.Errorf("%d are kept", len(a.known))
+	if n := len(a.kept.Keys()); n > maxAnswers {
+		t.Errorf("%d are kept", n)
 	}
 }

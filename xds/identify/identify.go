@@ -3,7 +3,6 @@ package identify
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	appsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
@@ -30,25 +30,15 @@ type Config struct {
 	// Pods and ReplicaSets read from the cluster. Required.
 	Pods        corev1.PodsGetter
 	ReplicaSets appsv1.ReplicaSetsGetter
-	// CacheFor is how long an answer is kept. Default and maximum: 60 s.
-	CacheFor time.Duration
-	// Clock tells the time. Default: time.Now.
-	Clock func() time.Time
 }
 
-const (
-	maxCache = 60 * time.Second
-	// askTimeout bounds one question to the API server.
-	askTimeout = 4 * time.Second
-)
+// askTimeout bounds one question to the API server.
+const askTimeout = 4 * time.Second
 
 // Validate returns what is wrong with a Config, or nil.
 func (c Config) Validate() error {
-	switch {
-	case c.Verify == nil || c.Pods == nil || c.ReplicaSets == nil:
+	if c.Verify == nil || c.Pods == nil || c.ReplicaSets == nil {
 		return errors.New("identify: Verify, Pods and ReplicaSets are all needed")
-	case c.CacheFor < 0 || c.CacheFor > maxCache:
-		return fmt.Errorf("identify: CacheFor is %s; it is at most %s", c.CacheFor, maxCache)
 	}
 	return nil
 }
@@ -56,7 +46,7 @@ func (c Config) Validate() error {
 // Identifier identifies sidecars. It is safe for concurrent use.
 type Identifier struct {
 	Config
-	pods, replicaSets *answers
+	pods, replicaSets answers
 }
 
 // New returns an Identifier.
@@ -64,13 +54,7 @@ func New(c Config) (*Identifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.CacheFor == 0 {
-		c.CacheFor = maxCache
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
-	return &Identifier{Config: c, pods: newAnswers(c.CacheFor, c.Clock), replicaSets: newAnswers(c.CacheFor, c.Clock)}, nil
+	return &Identifier{Config: c, pods: newAnswers(), replicaSets: newAnswers()}, nil
 }
 
 // Identify returns whose token it is. Its errors are gRPC statuses:
@@ -87,7 +71,7 @@ func (i *Identifier) Identify(ctx context.Context, token string) (serve.Peer, er
 		return serve.Peer{}, status.Errorf(codes.PermissionDenied,
 			"the token of %s was not made for a pod: mount it as a projected volume", identity)
 	}
-	workload, err := i.pods.get(identity.PodUID, func() (table.Workload, error) { return i.ofPod(ctx, identity) })
+	workload, err := i.pods.get(types.UID(identity.PodUID), func() (table.Workload, error) { return i.ofPod(ctx, identity) })
 	if err != nil {
 		return serve.Peer{}, err
 	}
@@ -109,7 +93,7 @@ func (i *Identifier) ofPod(ctx context.Context, identity tokens.Identity) (table
 	if owner == nil || owner.Kind != "ReplicaSet" || group(owner.APIVersion) != "apps" {
 		return table.Workload{}, noBaseline(pod.Namespace, pod.Name)
 	}
-	return i.replicaSets.get(string(owner.UID), func() (table.Workload, error) {
+	return i.replicaSets.get(owner.UID, func() (table.Workload, error) {
 		return i.ofReplicaSet(ctx, pod.Namespace, *owner)
 	})
 }

@@ -21,11 +21,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	client "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
@@ -55,21 +55,19 @@ type Config struct {
 	Reviews client.TokenReviewInterface
 	// Audience is what the tokens must be made for.
 	Audience string
-	// CacheFor is how long a positive answer is kept; at most MaxCache, which is
-	// also what 0 means. A token is never believed past its own expiry.
-	CacheFor time.Duration
-	// Concurrent bounds the questions that are under way at once, so that
-	// strangers cannot make us flood the API server; 8 when it is 0.
-	Concurrent int
 	// Clock tells the time; time.Now when it is nil.
 	Clock func() time.Time
 }
 
 const (
-	// MaxCache is the longest that an answer is kept.
+	// MaxCache is how long a positive answer is kept. A token is never believed past its
+	// own expiry.
 	MaxCache = 60 * time.Second
 	// maxKept bounds the answers that are kept.
 	maxKept = 4096
+	// maxAsking bounds the questions that are under way at once, so that strangers cannot
+	// make us flood the API server.
+	maxAsking = 8
 	// reviewTimeout bounds one question.
 	reviewTimeout = 4 * time.Second
 )
@@ -81,10 +79,6 @@ func (c Config) Validate() error {
 		return errors.New("tokens: Reviews is missing")
 	case c.Audience == "":
 		return errors.New("tokens: Audience is missing; without one a token for any service would count")
-	case c.CacheFor < 0 || c.CacheFor > MaxCache:
-		return fmt.Errorf("tokens: CacheFor is %s; it is at most %s, so that a deleted pod is soon unknown", c.CacheFor, MaxCache)
-	case c.Concurrent < 0:
-		return fmt.Errorf("tokens: Concurrent is %d; it must not be negative", c.Concurrent)
 	}
 	return nil
 }
@@ -93,32 +87,25 @@ func (c Config) Validate() error {
 type Verifier struct {
 	config Config
 	asking chan struct{}
-
-	mu   sync.Mutex
-	kept map[[sha256.Size]byte]answer
+	// kept has the Identity of tokens by their hash, which is all that is kept of them.
+	kept *cache.LRUExpireCache
 }
 
-// answer is a positive one. Tokens themselves are not kept, only their hashes.
-type answer struct {
-	identity Identity
-	until    time.Time
-}
+// clock is a cache.Clock.
+type clock func() time.Time
+
+// Now implements cache.Clock.
+func (c clock) Now() time.Time { return c() }
 
 // New returns a verifier.
 func New(c Config) (*Verifier, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	if c.CacheFor == 0 {
-		c.CacheFor = MaxCache
-	}
-	if c.Concurrent == 0 {
-		c.Concurrent = 8
-	}
 	if c.Clock == nil {
 		c.Clock = time.Now
 	}
-	return &Verifier{config: c, asking: make(chan struct{}, c.Concurrent), kept: map[[sha256.Size]byte]answer{}}, nil
+	return &Verifier{config: c, asking: make(chan struct{}, maxAsking), kept: cache.NewLRUExpireCacheWithClock(maxKept, clock(c.Clock))}, nil
 }
 
 // Admit lets a question to the API server through, until leave is called, or says why
@@ -146,8 +133,8 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 		return Identity{}, fmt.Errorf("%w: it is no token of a service account for %q that has not run out", ErrUnknown, v.config.Audience)
 	}
 	key := sha256.Sum256([]byte(token))
-	if identity, ok := v.recall(key); ok {
-		return identity, nil
+	if kept, ok := v.kept.Get(key); ok {
+		return kept.(Identity), nil
 	}
 	leave, err := admit()
 	if err != nil {
@@ -164,9 +151,19 @@ func (v *Verifier) VerifyAdmitted(ctx context.Context, token string, admit Admit
 	}
 	identity, err := v.ask(ctx, token)
 	if err == nil {
-		v.keep(key, identity, token)
+		v.kept.Add(key, identity, v.keepFor(token))
 	}
 	return identity, err
+}
+
+// keepFor returns for how long the answer about a token is kept. The API server has
+// verified the token, so its claims can be believed.
+func (v *Verifier) keepFor(token string) time.Duration {
+	claims, ok := Claims(token)
+	if !ok || claims.Expiry == 0 {
+		return MaxCache
+	}
+	return min(MaxCache, time.Unix(claims.Expiry, 0).Sub(v.config.Clock()))
 }
 
 func (v *Verifier) ask(ctx context.Context, token string) (Identity, error) {
