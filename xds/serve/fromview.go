@@ -121,12 +121,13 @@ func refusal(peer Peer, name string) error {
 
 // Resources is Source.Resources.
 func (s *viewSource) Resources() ([]translate.Resource, <-chan struct{}) {
+	changed := s.translation.changed.Next()
 	o := s.translation.offer.Load()
 	switch {
 	case o.parts == nil || !s.wantsWhole:
-		return o.parts, o.changed
+		return o.parts, changed
 	case !s.wantsParts:
-		return o.whole(), o.changed
+		return o.whole(), changed
 	}
-	return slices.Concat(o.whole(), o.parts), o.changed
+	return slices.Concat(o.whole(), o.parts), changed
 }

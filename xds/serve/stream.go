@@ -51,7 +51,11 @@ func newStream(s *Server, rpc discoveryv3.AggregatedDiscoveryService_DeltaAggreg
 func (s *stream) run() error {
 	defer s.again.Stop()
 	defer s.setRefusing(false)
-	s.followTrust()
+	if s.asksForTrust() {
+		if err := s.tellTrust(); err != nil {
+			return err
+		}
+	}
 	requests := s.receive()
 	first := time.NewTimer(s.FirstRequest)
 	defer first.Stop()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/wake"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/xds/translate"
 )
@@ -20,8 +21,10 @@ type translation struct {
 	// failure says why the newest rules have no routes, so that those before stay;
 	// told is the last one that people were told of.
 	failure, told string
-	// offer is what there is now. Streams take it without a lock.
-	offer atomic.Pointer[offer]
+	// offer is what there is now, and changed is sent when there is another. Streams take
+	// them without the follower's lock.
+	offer   atomic.Pointer[offer]
+	changed wake.Signal
 
 	history sync.Mutex
 	// due has the versions that were due lately, the present one last.
@@ -46,13 +49,11 @@ type offer struct {
 	parts []translate.Resource
 	// whole gives all in one, made when it is first asked for.
 	whole func() []translate.Resource
-	// changed is closed when there is another offer.
-	changed chan struct{}
 }
 
 func newTranslation(w table.Workload) *translation {
 	one := &translation{workload: w}
-	one.offer.Store(&offer{changed: make(chan struct{})})
+	one.offer.Store(&offer{})
 	return one
 }
 
@@ -130,8 +131,8 @@ func (t *translation) find(version string) int {
 
 // publish offers something else and wakes those who wait for that.
 func (t *translation) publish(next *offer) {
-	next.changed = make(chan struct{})
-	close(t.offer.Swap(next).changed)
+	t.offer.Store(next)
+	t.changed.Send()
 }
 
 // reached returns the version that is due, and the newest position at which the

@@ -14,18 +14,9 @@ type Bundles interface {
 	Bundle() ([]byte, <-chan struct{})
 }
 
-// now is a channel that is closed.
-var now = func() <-chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
-// followTrust has the stream told whom to trust, if its client asks for that.
-func (s *stream) followTrust() {
-	if s.Trust != nil && len(metadata.ValueFromIncomingContext(s.rpc.Context(), translate.TrustKey)) > 0 {
-		s.trust = now
-	}
+// asksForTrust reports whether the client is to be told whom to trust.
+func (s *stream) asksForTrust() bool {
+	return s.Trust != nil && len(metadata.ValueFromIncomingContext(s.rpc.Context(), translate.TrustKey)) > 0
 }
 
 // tellTrust sends whom to trust, and notes when that changes.

@@ -24,36 +24,32 @@ const (
 // what an earlier one found, so the first in precedence stands last; a rule that
 // finds none writes nothing.
 func KeyExtraction(custom []string) *headertometadatav3.Config {
-	config := &headertometadatav3.Config{}
-	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
-		config.RequestRules = append(config.RequestRules, ruleOf(e, e.Pattern))
-	}
-	return config
+	return extractionBy(custom, func(e routingkey.Extraction) string { return e.Pattern })
 }
 
 // sentExtraction means what KeyExtraction does, with expressions that sidecars of all
 // releases take. Today's read no more of it than the names of headers.
 func sentExtraction(custom []string) *headertometadatav3.Config {
-	config := &headertometadatav3.Config{}
-	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
-		config.RequestRules = append(config.RequestRules, ruleOf(e, e.Short))
-	}
-	return config
+	return extractionBy(custom, func(e routingkey.Extraction) string { return e.Short })
 }
 
-func ruleOf(e routingkey.Extraction, pattern string) *headertometadatav3.Config_Rule {
-	return &headertometadatav3.Config_Rule{
-		Header: e.Header,
-		OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
-			MetadataNamespace: MetadataNamespace,
-			Key:               KeyName,
-			Type:              headertometadatav3.Config_STRING,
-			RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
-				Pattern:      &envoymatcherv3.RegexMatcher{Regex: pattern},
-				Substitution: e.Substitution,
+func extractionBy(custom []string, pattern func(routingkey.Extraction) string) *headertometadatav3.Config {
+	config := &headertometadatav3.Config{}
+	for _, e := range slices.Backward(routingkey.Extractions(custom)) {
+		config.RequestRules = append(config.RequestRules, &headertometadatav3.Config_Rule{
+			Header: e.Header,
+			OnHeaderPresent: &headertometadatav3.Config_KeyValuePair{
+				MetadataNamespace: MetadataNamespace,
+				Key:               KeyName,
+				Type:              headertometadatav3.Config_STRING,
+				RegexValueRewrite: &envoymatcherv3.RegexMatchAndSubstitute{
+					Pattern:      &envoymatcherv3.RegexMatcher{Regex: pattern(e)},
+					Substitution: e.Substitution,
+				},
 			},
-		},
+		})
 	}
+	return config
 }
 
 // perHost returns what a virtual host changes of the proxy's filters. Without
