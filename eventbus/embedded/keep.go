@@ -132,7 +132,7 @@ func (s *Server) witness(ctx context.Context, o *opened) error {
 		if err != nil || kept.Tip == s.Witnessed().Pos {
 			continue
 		}
-		tip, err := o.tip(ctx)
+		tip, err := o.mine.TipMark(ctx)
 		if err != nil {
 			continue
 		}

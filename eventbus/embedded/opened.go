@@ -259,7 +259,7 @@ func (o *opened) close() error {
 // settle waits until the events that clients have sent before they were
 // dismissed are recorded, and returns the Mark of the tip.
 func (o *opened) settle(ctx context.Context) (event.Mark, error) {
-	before, err := o.tip(ctx)
+	before, err := o.mine.TipMark(ctx)
 	for err == nil {
 		select {
 		case <-time.After(settlePause):
@@ -267,7 +267,7 @@ func (o *opened) settle(ctx context.Context) (event.Mark, error) {
 			return before, ctx.Err()
 		}
 		var now event.Mark
-		if now, err = o.tip(ctx); err == nil && now == before {
+		if now, err = o.mine.TipMark(ctx); err == nil && now == before {
 			return now, nil
 		}
 		before = now

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
@@ -24,7 +23,7 @@ func (o *opened) verify(ctx context.Context, known event.Mark) (event.Mark, erro
 		return event.Mark{}, o.dir.Empty(known)
 	}
 	if err != nil {
-		return event.Mark{}, o.unreadable(ctx, err)
+		return event.Mark{}, err
 	}
 	defer cursor.Close()
 	// Not the plain Verifier: a log that was cut off while it forgot is no damage.
@@ -53,7 +52,10 @@ func (o *opened) begin(ctx context.Context) (kept eventbus.Kept, cursor eventbus
 			return kept, cursor, nil
 		}
 	}
-	return kept, nil, err
+	if ctx.Err() != nil {
+		return kept, nil, ctx.Err() // we gave it up ourselves
+	}
+	return kept, nil, damaged(store.Unreadable, err)
 }
 
 // damaged returns the error of a store that cannot be used.
@@ -119,50 +121,4 @@ func (o *opened) there(ctx context.Context, seq uint64, waited time.Duration) er
 		}
 	}
 	return nil
-}
-
-// unreadable is the damage of a store that the server does not read, unless we
-// gave it up ourselves.
-func (o *opened) unreadable(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return damaged(store.Unreadable, err)
-}
-
-// tip returns the Mark of the newest event that is on disk. It asks for the event
-// itself: what the server says of the stream can be ahead of the disk while a
-// batch is written. ErrNoLog when there is no log.
-func (o *opened) tip(ctx context.Context) (event.Mark, error) {
-	s, err := o.js.Stream(ctx, jetstream.StreamName)
-	if errors.Is(err, natsjs.ErrStreamNotFound) {
-		return event.Mark{}, eventbus.ErrNoLog
-	}
-	if err != nil {
-		return event.Mark{}, err
-	}
-	last, err := s.GetLastMsgForSubject(ctx, ">")
-	if errors.Is(err, natsjs.ErrMsgNotFound) {
-		kept, err := o.mine.Kept(ctx)
-		if err != nil || kept.Tip.Seq > 0 {
-			return event.Mark{}, err
-		}
-		return event.Before(kept.Tip.Epoch), nil
-	}
-	if err != nil {
-		return event.Mark{}, err
-	}
-	epoch, _, ok := strings.Cut(strings.TrimPrefix(last.Subject, strings.TrimSuffix(jetstream.Subjects, ">")), ".")
-	if !ok {
-		return event.Mark{}, fmt.Errorf("event %d on %q has no epoch", last.Sequence, last.Subject)
-	}
-	header := make(map[string]string, len(last.Header))
-	for name := range last.Header {
-		header[name] = last.Header.Get(name)
-	}
-	chain, err := event.ChainOf(event.Message{Header: header})
-	if err != nil {
-		return event.Mark{}, fmt.Errorf("event %d on %q: %w", last.Sequence, last.Subject, err)
-	}
-	return event.Mark{Pos: event.Pos{Epoch: epoch, Seq: last.Sequence}, Chain: chain}, nil
 }

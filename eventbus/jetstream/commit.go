@@ -123,7 +123,7 @@ func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error 
 	case err != nil:
 		return fmt.Errorf("read what is in the log: %w", err)
 	case seen.epoch != l.replica.tip.Epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, l.replica.tip.Epoch, seen.epoch)
+		return epochEnded(l.replica.tip.Epoch, seen.epoch)
 	case seen.tip < l.replica.tip.Seq:
 		return fmt.Errorf("%w: it ends at %d and had reached %d; its store was rewound", eventbus.ErrDamaged, seen.tip, l.replica.tip.Seq)
 	case seen.tip-l.replica.tip.Seq <= few:

@@ -54,7 +54,7 @@ func (l *Log) refuse(w *waiting, batch map[string]uint64) error {
 		return err
 	}
 	if w.epoch != l.replica.tip.Epoch {
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, w.epoch, l.replica.tip.Epoch)
+		return epochEnded(w.epoch, l.replica.tip.Epoch)
 	}
 	newest, ok := batch[w.m.Subject]
 	if !ok {

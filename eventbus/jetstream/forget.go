@@ -22,7 +22,7 @@ func (l *Log) Forget(ctx context.Context, floor event.Pos) error {
 	case l.replica.tip.Epoch == "":
 		return fmt.Errorf("%w: Begin was not called", eventbus.ErrNoLog)
 	case seen.epoch != floor.Epoch || l.replica.tip.Epoch != floor.Epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, floor.Epoch, seen.epoch)
+		return epochEnded(floor.Epoch, seen.epoch)
 	case floor.Seq <= seen.floor:
 		return nil
 	}

@@ -43,6 +43,13 @@ func (l *Log) message(ctx context.Context, seen look, seq uint64, options ...jet
 	return received(seen, raw, done(err))
 }
 
+// newest asks the stream for the newest event on a subject.
+func (l *Log) newest(ctx context.Context, seen look, on string) (event.Stored, error) {
+	bounded, done := l.attempt(ctx)
+	raw, err := seen.stream.GetLastMsgForSubject(bounded, subject(seen.epoch, on))
+	return received(seen, raw, done(err))
+}
+
 // received returns the event that the stream has answered with; ErrNoLog when the stream
 // is gone.
 func received(seen look, raw *jetstream.RawStreamMsg, err error) (event.Stored, error) {
@@ -72,7 +79,7 @@ func (l *Log) missing(ctx context.Context, epoch string, seq uint64) error {
 	case err != nil:
 		return err
 	case now.epoch != epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, epoch, now.epoch)
+		return epochEnded(epoch, now.epoch)
 	case seq < now.floor:
 		return fmt.Errorf("%w: %d is below the floor %d", eventbus.ErrGone, seq, now.floor)
 	}

@@ -161,15 +161,32 @@ func (l *Log) Kept(ctx context.Context) (eventbus.Kept, error) {
 	}, nil
 }
 
+// TipMark returns the Mark of the newest event that is on disk. It asks for the event
+// itself: what the server says of the stream can be ahead of the disk while a batch is
+// written. ErrNoLog when there is no log.
+func (l *Log) TipMark(ctx context.Context) (event.Mark, error) {
+	seen, err := l.look(ctx)
+	if err != nil {
+		return event.Mark{}, err
+	}
+	s, err := l.newest(ctx, seen, ">")
+	if errors.Is(err, jetstream.ErrMsgNotFound) && seen.tip == 0 {
+		return event.Before(seen.epoch), nil
+	}
+	if err != nil {
+		return event.Mark{}, fmt.Errorf("read the newest event: %w", err)
+	}
+	chain, err := event.ChainOf(s.Message)
+	return event.Mark{Pos: s.Pos, Chain: chain}, err
+}
+
 // Newest implements eventbus.Log.
 func (l *Log) Newest(ctx context.Context, key event.Key) (event.Recorded, bool, error) {
-	look, err := l.look(ctx)
+	seen, err := l.look(ctx)
 	if err != nil {
 		return event.Recorded{}, false, err
 	}
-	bounded, done := l.attempt(ctx)
-	raw, err := look.stream.GetLastMsgForSubject(bounded, subject(look.epoch, key.Subject()))
-	s, err := received(look, raw, done(err))
+	s, err := l.newest(ctx, seen, key.Subject())
 	switch {
 	case errors.Is(err, jetstream.ErrMsgNotFound):
 		return event.Recorded{}, false, nil

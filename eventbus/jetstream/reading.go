@@ -284,7 +284,7 @@ func (r *reading) endedAt(seen look, err error) error {
 	case err != nil:
 		return err
 	case seen.epoch != r.epoch:
-		return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, r.epoch, seen.epoch)
+		return epochEnded(r.epoch, seen.epoch)
 	case seen.tip < r.last.Seq:
 		return fmt.Errorf("%w: it ends at %d and was seen up to %d; the store was rewound", eventbus.ErrEpochEnded, seen.tip, r.last.Seq)
 	case seen.floor > r.last.Seq+1 && (!r.fold || r.last.Seq > 0):

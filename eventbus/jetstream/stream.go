@@ -88,6 +88,11 @@ func (l *Log) look(ctx context.Context) (look, error) {
 	return seen, nil
 }
 
+// epochEnded is the error of one who believes in an epoch when there is another.
+func epochEnded(was, now string) error {
+	return fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, was, now)
+}
+
 // Restart implements eventbus.Log. Should it fail half-way there is no log, and
 // Begin begins one. The server deletes a stream by its name and not by its epoch:
 // of two who end the same epoch at once, the slower may take away what the other
@@ -98,7 +103,7 @@ func (l *Log) Restart(ctx context.Context, epoch string) (event.Mark, error) {
 		return event.Mark{}, err
 	}
 	if err == nil && epoch != "" && seen.epoch != epoch {
-		return event.Mark{}, fmt.Errorf("%w: it was %s, now there is %s", eventbus.ErrEpochEnded, epoch, seen.epoch)
+		return event.Mark{}, epochEnded(epoch, seen.epoch)
 	}
 	bounded, done := l.attempt(ctx)
 	err = done(l.js.DeleteStream(bounded, StreamName))

@@ -144,10 +144,10 @@ func (p *Publisher) raise(ctx context.Context, reason string) error {
 // stateOfLog states a fact about the log itself, for which there is always room.
 // After a conflict with another writer the next look decides anew.
 func (p *Publisher) stateOfLog(ctx context.Context, key event.Key, data func(*mirror) proto.Message) (event.Pos, error) {
-	if err := p.take(ctx, key); err != nil {
+	if err := p.lockKey(ctx, key); err != nil {
 		return event.Pos{}, err
 	}
-	defer p.give(key, false)
+	defer p.unlockKey(key, false)
 	p.mu.Lock()
 	last := p.mirror.newest[key].Pos.Seq
 	f := event.Fact{Key: key, Time: p.config.Clock(), Cause: event.Cause{Manager: "publisher"}, Data: data(&p.mirror)}
@@ -206,11 +206,11 @@ func (p *Publisher) before(floor uint64) []event.Key {
 // stateAgain states the newest fact of a key once more, as it is: with its cause
 // and time. When somebody states the key anew instead, that is as good.
 func (p *Publisher) stateAgain(ctx context.Context, key event.Key, floor uint64) error {
-	if err := p.take(ctx, key); err != nil {
+	if err := p.lockKey(ctx, key); err != nil {
 		return err
 	}
 	foreign := false
-	defer func() { p.give(key, foreign) }()
+	defer func() { p.unlockKey(key, foreign) }()
 	p.mu.Lock()
 	newest, ok := p.mirror.newest[key]
 	p.mu.Unlock()
@@ -226,64 +226,4 @@ func (p *Publisher) stateAgain(ctx context.Context, key event.Key, floor uint64)
 	defer p.mu.Unlock()
 	foreign = err == nil && p.mirror.newest[key].Pos.Seq > at.Seq
 	return err
-}
-
-// take takes a key as Put does, and waits for it as long as ctx allows.
-func (p *Publisher) take(ctx context.Context, key event.Key) error {
-	away := false
-	err := p.changed.Until(ctx, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		free := p.mirror.free(key)
-		if away = p.mirror.epoch == ""; free {
-			p.mirror.busy[key] = struct{}{}
-		}
-		return free || away
-	})
-	if away {
-		return ErrAway
-	}
-	return err
-}
-
-// give gives back a key that was taken. foreign says that somebody else has
-// written it meanwhile.
-func (p *Publisher) give(key event.Key, foreign bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.mirror.busy, key)
-	if foreign {
-		p.round.request(reasonForeign)
-	}
-	p.changed.Send()
-}
-
-// awaitFollowed waits until everything up to a place was read from the log.
-func (p *Publisher) awaitFollowed(ctx context.Context, seq uint64) error {
-	return p.changed.Until(ctx, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.mirror.followed >= seq
-	})
-}
-
-// learn takes a fact of the log in and reports whether it was news. The caller
-// holds mu.
-func (p *Publisher) learn(r event.Recorded) bool {
-	news := p.mirror.take(r)
-	if r.Pos.Epoch == p.known.Mark.Epoch && r.Pos.Seq > p.known.Mark.Seq {
-		p.known.Mark = r.Mark()
-	}
-	if p.mirror.last >= p.mirror.lookAt {
-		p.outgrow()
-	}
-	return news
-}
-
-// outgrow has the bounds looked at now. The caller holds mu.
-func (p *Publisher) outgrow() {
-	select {
-	case p.outgrown <- struct{}{}:
-	default:
-	}
 }

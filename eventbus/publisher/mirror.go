@@ -1,9 +1,9 @@
 package publisher
 
 import (
+	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
@@ -35,10 +35,13 @@ func (m *mirror) position() event.Pos {
 	return event.Pos{Epoch: m.epoch, Seq: m.last}
 }
 
-// free reports whether the key can be stated now.
-func (m *mirror) free(key event.Key) bool {
-	_, busy := m.busy[key]
-	return m.epoch != "" && !busy
+// lock takes a key for somebody who states it, and reports whether that can be done now.
+func (m *mirror) lock(key event.Key) bool {
+	if _, busy := m.busy[key]; busy || m.epoch == "" {
+		return false
+	}
+	m.busy[key] = struct{}{}
+	return true
 }
 
 // roomy reports whether there is room for facts.
@@ -60,10 +63,10 @@ func (m *mirror) take(r event.Recorded) bool {
 	return true
 }
 
-// ours reports whether it is no wonder that a fact of this key comes from following
-// the log: somebody here is stating it, or it is about the log itself. (Two
-// leaders that both write Complete must not wake each other for ever.)
-func (m *mirror) ours(key event.Key) bool {
+// expected reports whether a fact of this key that is read from the log is no reason for a
+// round: somebody here is stating it, or it is about the log itself. (Two leaders that both
+// write Complete must not wake each other for ever.)
+func (m *mirror) expected(key event.Key) bool {
 	_, busy := m.busy[key]
 	return busy || ofLog(key)
 }
@@ -133,63 +136,32 @@ func (m *mirror) complete(reason string) *factv1.Complete {
 	return c
 }
 
-// Why a round is due, or a Complete is said. The first four are said in it.
-const (
-	reasonFirst   = "first"   // there was no log before
-	reasonEpoch   = "epoch"   // the log began again
-	reasonLeader  = "leader"  // this process has just become the writer
-	reasonFloor   = "floor"   // all that counts has been stated again behind a floor
-	reasonForeign = "foreign" // somebody else has written
-	reasonMissed  = "missed"  // facts could not be stated for a while
-)
-
-// round is one filling of the log: from asking for every object to Complete.
-type round struct {
-	// number counts the rounds, so that what was stated before one began does
-	// not count for it.
-	number int
-	// due is why another round is to begin; empty when none is.
-	due string
-	// settled are the keys that were stated or settled in this round, moved is
-	// when the last of them was.
-	settled map[event.Key]struct{}
-	moved   time.Time
-	// filling is true from the beginning of a round to its Complete.
-	filling bool
+// learn takes a fact of the log in and reports whether it was news. The caller
+// holds mu.
+func (p *Publisher) learn(r event.Recorded) bool {
+	news := p.mirror.take(r)
+	if r.Pos.Epoch == p.known.Mark.Epoch && r.Pos.Seq > p.known.Mark.Seq {
+		p.known.Mark = r.Mark()
+	}
+	if p.mirror.last >= p.mirror.lookAt {
+		p.outgrow()
+	}
+	return news
 }
 
-// request asks for a round. Of two reasons the first counts.
-func (r *round) request(reason string) {
-	if r.due == "" {
-		r.due = reason
+// outgrow has the bounds looked at now. The caller holds mu.
+func (p *Publisher) outgrow() {
+	select {
+	case p.outgrown <- struct{}{}:
+	default:
 	}
 }
 
-// begin begins the round that is due.
-func (r *round) begin() (reason string) {
-	reason, r.due = r.due, ""
-	r.number++
-	r.filling, r.settled, r.moved = true, map[event.Key]struct{}{}, time.Now()
-	return reason
-}
-
-// settle counts a key for the round, if it is still that one.
-func (r *round) settle(key event.Key, number int) {
-	if r.number != number || r.settled == nil {
-		return
-	}
-	if _, ok := r.settled[key]; !ok {
-		r.settled[key], r.moved = struct{}{}, time.Now()
-	}
-}
-
-// missing returns the keys that are not settled.
-func (r *round) missing(keys []event.Key) []event.Key {
-	var missing []event.Key
-	for _, key := range keys {
-		if _, ok := r.settled[key]; !ok {
-			missing = append(missing, key)
-		}
-	}
-	return missing
+// awaitFollowed waits until everything up to a place was read from the log.
+func (p *Publisher) awaitFollowed(ctx context.Context, seq uint64) error {
+	return p.changed.Until(ctx, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.mirror.followed >= seq
+	})
 }

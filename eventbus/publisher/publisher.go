@@ -1,31 +1,19 @@
 package publisher
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/wake"
 )
 
-const (
-	// putWait is how long Put waits for a log that is away, or for another Put of
-	// the key, before it asks its caller to come again: long enough for the start
-	// of a leader, and short, because a controller's worker waits with it.
-	putWait = 500 * time.Millisecond
-	// startWait is how long it waits instead while the log is reached for the first
-	// time: nothing is known to be wrong then, and to say of every object that the log
-	// is away would be as many writes, and as many more to take them back.
-	startWait = 5 * time.Second
-	// putAttempts bounds how often one Put compares anew because what it compared
-	// with has been forgotten.
-	putAttempts = 3
-)
+// putAttempts bounds how often one Put compares anew because what it compared with has been
+// forgotten.
+const putAttempts = 3
 
 // Publisher states facts. Make one with New, and run it with Run; the other
 // methods may be called from any goroutine at any time.
@@ -193,71 +181,4 @@ func (p *Publisher) end(why error) {
 	if p.interrupt != nil {
 		p.interrupt(why)
 	}
-}
-
-// acquire waits until the log is there and has room and nobody else states the
-// key, takes the key, and returns the number of the present round.
-func (p *Publisher) acquire(ctx context.Context, key event.Key) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, startWait)
-	defer cancel()
-	patience, tired := time.After(putWait), false
-	for {
-		p.mu.Lock()
-		if p.mirror.free(key) && p.mirror.roomy() {
-			p.mirror.busy[key] = struct{}{}
-			defer p.mu.Unlock()
-			return p.round.number, nil
-		}
-		changed, why := p.changed.Next(), p.why
-		starts := p.mirror.epoch == "" && why == nil
-		if !p.mirror.roomy() {
-			why, p.full = eventbus.ErrFull, true
-			p.outgrow()
-		}
-		p.mu.Unlock()
-		if ctx.Err() != nil || tired && !starts {
-			p.request(reasonMissed)
-			if why == nil {
-				why = cmp.Or(ctx.Err(), context.DeadlineExceeded)
-			}
-			return 0, fmt.Errorf("state a fact of %q: %w: %w", key, ErrAway, why)
-		}
-		select {
-		case <-changed:
-		case <-patience:
-			tired = true
-		case <-ctx.Done():
-		}
-	}
-}
-
-// release gives the key back. A fact that was stated settles its key, and so does one that
-// never can be; another is asked for again when the log is back.
-func (p *Publisher) release(key event.Key, pos event.Pos, round int, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.mirror.busy, key)
-	switch {
-	case err == nil:
-		p.round.settle(key, round)
-		// Somebody wrote behind us before we gave the key back.
-		if newest := p.mirror.newest[key]; newest.Pos.Epoch == pos.Epoch && newest.Pos.Seq > pos.Seq {
-			p.round.request(reasonForeign)
-		}
-	case errors.Is(err, eventbus.ErrRefused):
-		p.round.settle(key, round)
-	case errors.Is(err, eventbus.ErrConflict):
-		p.round.request(reasonForeign)
-	case errors.Is(err, ErrAway):
-		p.round.request(reasonMissed)
-	}
-	p.changed.Send()
-}
-
-// request asks for a round.
-func (p *Publisher) request(reason string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.round.request(reason)
-	p.changed.Send()
 }

@@ -178,7 +178,7 @@ func (p *Publisher) follow(ctx context.Context, f eventbus.Follower) error {
 		}
 		p.mu.Lock()
 		for _, r := range facts {
-			if p.learn(r) && !p.mirror.ours(r.Fact.Key) {
+			if p.learn(r) && !p.mirror.expected(r.Fact.Key) {
 				p.round.request(reasonForeign)
 			}
 			p.mirror.followed = max(p.mirror.followed, r.Pos.Seq)
