@@ -6,10 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -167,44 +165,4 @@ func id(h map[string]string, data []byte) string {
 	}
 	part(data)
 	return hex.EncodeToString(sum.Sum(nil)[:16])
-}
-
-// escapeValue writes a header value as the CloudEvents bindings demand: per
-// cent and hexadecimal digits for a space, a double quote, a per cent sign and
-// all that is not printable ASCII.
-func escapeValue(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c > ' ' && c <= '~' && c != '"' && c != '%' {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
-		}
-	}
-	return b.String()
-}
-
-var errEscape = errors.New("a per cent sign is not followed by two hexadecimal digits")
-
-func unescapeValue(s string) (string, error) {
-	if !strings.Contains(s, "%") {
-		return s, nil
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			b.WriteByte(s[i])
-			continue
-		}
-		// Other writers may use lower-case digits; readers accept both.
-		c, ok := hexByte(strings.ToUpper(s[i+1 : min(i+3, len(s))]))
-		if !ok {
-			return "", errEscape
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	return b.String(), nil
 }

@@ -43,22 +43,24 @@ func (k Key) Subject() string {
 	if parts[0] == keyHead && len(parts) > 1 {
 		parts = []string{keyHead, strings.Join(parts[1:], "/")}
 	}
-	var b strings.Builder
 	for i, part := range parts {
-		if i > 0 {
-			b.WriteByte('.')
+		if parts[i] = escape(part, '=', isPlain); part == "" {
+			parts[i] = "="
 		}
-		escapeToken(&b, part)
 	}
-	return b.String()
+	return strings.Join(parts, ".")
 }
 
 // KeyOf reads back what Subject wrote. An error means that no key is written so.
 func KeyOf(subject string) (Key, error) {
 	tokens := strings.Split(subject, ".")
 	for i, token := range tokens {
-		part, ok := unescapeToken(token)
-		if !ok {
+		if token == "=" {
+			tokens[i] = ""
+			continue
+		}
+		part, err := unescape(token, '=')
+		if err != nil {
 			return "", fmt.Errorf("subject %q is not a key: token %q is not escaped as keys are", subject, token)
 		}
 		tokens[i] = part
@@ -71,55 +73,7 @@ func KeyOf(subject string) (Key, error) {
 	return key, nil
 }
 
-const upperHex = "0123456789ABCDEF"
-
-func escapeToken(b *strings.Builder, part string) {
-	if part == "" {
-		b.WriteByte('=')
-		return
-	}
-	for i := range len(part) {
-		c := part[i]
-		if isPlain(c) {
-			b.WriteByte(c)
-			continue
-		}
-		b.WriteByte('=')
-		b.WriteByte(upperHex[c>>4])
-		b.WriteByte(upperHex[c&15])
-	}
-}
-
-func unescapeToken(token string) (string, bool) {
-	if token == "=" {
-		return "", true
-	}
-	var b strings.Builder
-	for i := 0; i < len(token); i++ {
-		if token[i] != '=' {
-			b.WriteByte(token[i])
-			continue
-		}
-		c, ok := hexByte(token[i+1:])
-		if !ok {
-			return "", false
-		}
-		b.WriteByte(c)
-		i += 2
-	}
-	return b.String(), token != ""
-}
-
+// isPlain reports whether a byte stands for itself in a subject.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
-}
-
-// hexByte reads the byte that the first two upper-case hexadecimal digits of s
-// stand for.
-func hexByte(s string) (byte, bool) {
-	if len(s) < 2 {
-		return 0, false
-	}
-	high, low := strings.IndexByte(upperHex, s[0]), strings.IndexByte(upperHex, s[1])
-	return byte(high<<4 | low&15), high >= 0 && low >= 0
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Longest names that Kubernetes takes.
@@ -44,7 +46,7 @@ func ObjectName(limit int, parts ...string) string {
 // stays as it is; any other is cleaned and cut, with a hash of the text at the
 // end, so that different texts have different values.
 func LabelValue(text string) string {
-	if text == "" || legalLabelValue(text) {
+	if len(validation.IsValidLabelValue(text)) == 0 {
 		return text
 	}
 	return ObjectName(MaxServiceName, text)
@@ -102,22 +104,6 @@ func hash(parts []string) string {
 		h.Write([]byte(part))
 	}
 	return hex.EncodeToString(h.Sum(nil))[:hashLength]
-}
-
-// legalLabelValue reports whether Kubernetes takes the text as a label's value.
-func legalLabelValue(text string) bool {
-	if len(text) > MaxServiceName {
-		return false
-	}
-	for i := range len(text) {
-		c := text[i]
-		inner := i > 0 && i < len(text)-1
-		if 'A' <= c && c <= 'Z' || isAlphanumeric(c) || inner && (c == '-' || c == '_' || c == '.') {
-			continue
-		}
-		return false
-	}
-	return true
 }
 
 // isAlphanumeric reports whether the byte is a lower-case letter or a digit.
