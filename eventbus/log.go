@@ -142,7 +142,7 @@ type Log interface {
 	// whichever there is. ErrEpochEnded when another one has begun already.
 	Restart(ctx context.Context, epoch string) (event.Mark, error)
 	// Append records a fact if the newest one of its key is still at sequence
-	// last (0: there is none), and gives its Mark once it is on disk. Facts that
+	// last (0: there is none), and returns its Mark once it is on disk. Facts that
 	// are appended at the same time share the wait for the disk.
 	// ErrConflict when it is not, ErrNoLog when there is no log or Begin was not
 	// called, ErrEpochEnded when another log has begun, ErrFull, ErrRefused; any

@@ -93,7 +93,7 @@ type Report struct {
 	// Events is how many events came out right, Last the Mark of the last one.
 	Events uint64
 	Last   event.Mark
-	// Held tells whether the log reached the known Mark and has it.
+	// Held reports whether the log reached the known Mark and has it.
 	Held bool
 	// Finding is nil when nothing was found.
 	Finding *Finding

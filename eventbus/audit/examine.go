@@ -27,7 +27,7 @@ type scene struct {
 	tip  uint64
 }
 
-// examine says what was done at the place at which s stands and does not fit.
+// examine finds what was done at the place at which s stands and does not fit.
 func (a *auditor) examine(s event.Stored) {
 	for n, b := range a.before {
 		it, fits := b.place.then(s)

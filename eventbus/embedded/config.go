@@ -73,7 +73,7 @@ type Config struct {
 	// Listen is the address to listen on for clients, like ":4222"; port 0 takes
 	// a free one. Empty: no listener, only Conn reaches the server.
 	Listen string
-	// Authenticate tells the role of a client by its token; an error refuses it,
+	// Authenticate returns the role of a client by its token; an error refuses it,
 	// and is logged. The context says from where it calls (callers.From). It is called for
 	// each new connection and has clients.AuthTimeout to answer. Needed when Listen is set.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)

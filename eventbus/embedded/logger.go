@@ -15,7 +15,7 @@ type logger struct {
 	to *slog.Logger
 	// fatal takes the first reason why the server cannot go on.
 	fatal chan string
-	// alarm tells that the server has said that something failed.
+	// alarm is sent to when the server has said that something failed.
 	alarm chan struct{}
 	// shaking bounds how often failed handshakes are told of: whoever reaches the port can
 	// cause them.
@@ -56,7 +56,7 @@ func (l *logger) Errorf(format string, v ...any) {
 }
 
 // Fatalf keeps why the server could not start. It does not end the process:
-// Start gives the error, and a running server reports itself not ready.
+// Start returns the error, and a running server reports itself not ready.
 func (l *logger) Fatalf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
 	l.to.Error(said, "text", text)

@@ -198,7 +198,7 @@ type Stats struct {
 	// closed to make room for others.
 	Connections int
 	Closed      uint64
-	// Synced says whether every write is on disk before it is acknowledged.
+	// Synced reports whether every write is on disk before it is acknowledged.
 	Synced bool
 	// Witnessed is what the witness holds: the newest event known to be on disk.
 	Witnessed event.Mark

@@ -1,12 +1,12 @@
 package event
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,9 +82,7 @@ var (
 // that moment": the caller sees to it that it never goes back in an epoch.
 func Seal(m Message, last Mark, at time.Time) (Message, Mark) {
 	sealed := Message{Subject: m.Subject, Header: make(map[string]string, len(m.Header)+2), Data: m.Data}
-	for name, value := range m.Header {
-		sealed.Header[name] = value
-	}
+	maps.Copy(sealed.Header, m.Header)
 	if m.Header[headerType] == TypeFloor {
 		sealed.Header[headerPrevious] = last.Chain.String()
 	}
@@ -176,22 +174,16 @@ func link(last Chain, seq uint64, m Message) Chain {
 	}
 	slices.Sort(names)
 	var room [2048]byte
-	b := bytes.NewBuffer(room[:0])
-	b.Write(last[:])
-	part := func(s string) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
-		b.Write(size[:])
-		b.WriteString(s)
-	}
-	var number [8]byte
-	binary.BigEndian.PutUint64(number[:], seq)
-	b.Write(number[:])
-	part(m.Subject)
+	b := append(room[:0], last[:]...)
+	b = binary.BigEndian.AppendUint64(b, seq)
+	b = appendPart(b, m.Subject)
 	for _, name := range names {
-		part(name)
-		part(m.Header[name])
+		b = appendPart(appendPart(b, name), m.Header[name])
 	}
-	part(string(m.Data))
-	return sha256.Sum256(b.Bytes())
+	return sha256.Sum256(appendPart(b, m.Data))
+}
+
+// appendPart appends a text with its length before it.
+func appendPart[T string | []byte](b []byte, text T) []byte {
+	return append(binary.BigEndian.AppendUint64(b, uint64(len(text))), text...)
 }

@@ -3,7 +3,6 @@ package event
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -153,16 +152,10 @@ var idOver = [...]string{
 // an unclear answer is the same event, and an id that does not fit its event
 // shows that somebody changed it.
 func id(h map[string]string, data []byte) string {
-	sum := sha256.New()
-	part := func(s []byte) {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(s)))
-		sum.Write(size[:])
-		sum.Write(s)
-	}
+	var b []byte
 	for _, name := range idOver {
-		part([]byte(h[name]))
+		b = appendPart(b, h[name])
 	}
-	part(data)
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+	sum := sha256.Sum256(appendPart(b, data))
+	return hex.EncodeToString(sum[:16])
 }

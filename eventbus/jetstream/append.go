@@ -129,7 +129,7 @@ func (l *Log) dequeue() []*waiting {
 	return batch
 }
 
-// answerAll gives the same error to all.
+// answerAll answers all with the same error.
 func answerAll(batch []*waiting, err error) {
 	for _, w := range batch {
 		w.answer(event.Mark{}, fmt.Errorf("append a fact on %s: %w", w.m.Subject, err))

@@ -36,15 +36,15 @@ func (l *Log) commit(batch []*waiting) {
 			limit = n / 2 // one of them does not go; find out which
 		case isCertain(err):
 			todo[0].answer(event.Mark{}, err)
-			todo = l.decideAgain(todo[1:])
+			todo = l.decide(waitingOf(todo[1:]))
 		case errors.Is(err, errAway): // so nothing was sent
-			answerSealed(todo, err)
+			answerAll(waitingOf(todo), err)
 			return
 		default:
 			l.unsure = true
 			left, failed := l.findOut(ctx, todo)
 			if failed != nil {
-				answerSealed(left, fmt.Errorf("%w (after %w)", failed, err))
+				answerAll(waitingOf(left), fmt.Errorf("%w (after %w)", failed, err))
 				return
 			}
 			todo = left
@@ -95,7 +95,7 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 			return todo, nil
 		}
 	}
-	return l.decideAgain(todo), nil
+	return l.decide(waitingOf(todo)), nil // the tip has moved
 }
 
 // pauseBetween is between two attempts to publish the same.
@@ -104,17 +104,11 @@ const pauseBetween = 20 * time.Millisecond
 // isEnd reports whether an error says that there is nothing to be written to.
 func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }
 
-func answerSealed(todo []sealed, err error) {
-	for _, s := range todo {
-		answerAll([]*waiting{s.waiting}, err)
-	}
-}
-
 // few is how many events are read one by one rather than by a consumer.
 const few = 16
 
-// catchUp gives every event behind the known tip to take, which is to bring the
-// replica up to them.
+// catchUp calls take with every event behind the known tip; that is to bring the replica up
+// to them.
 func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error {
 	seen, err := l.look(ctx)
 	switch {
@@ -139,7 +133,7 @@ func (l *Log) catchUp(ctx context.Context, take func(event.Stored) error) error 
 	return nil
 }
 
-// readEach gives every event from a place up to the tip seen to take.
+// readEach calls take with every event from a place up to the tip seen.
 func (l *Log) readEach(ctx context.Context, seen look, from uint64, take func(event.Stored) error) error {
 	for seq := from; seq <= seen.tip; seq++ {
 		e, err := l.get(ctx, seen, seq)
@@ -153,7 +147,7 @@ func (l *Log) readEach(ctx context.Context, seen look, from uint64, take func(ev
 	return nil
 }
 
-// readTo gives every event behind a place up to a sequence, or further, to take.
+// readTo calls take with every event behind a place up to a sequence, or further.
 func (l *Log) readTo(ctx context.Context, behind event.Pos, to uint64, take func(event.Stored) error) error {
 	if behind.Seq >= to {
 		return nil

@@ -38,13 +38,13 @@ func (l *Log) decide(batch []*waiting) []sealed {
 	return out
 }
 
-// decideAgain decides anew about what was sealed behind a tip that has moved.
-func (l *Log) decideAgain(todo []sealed) []sealed {
+// waitingOf returns those who wait for facts that were sealed.
+func waitingOf(todo []sealed) []*waiting {
 	batch := make([]*waiting, 0, len(todo))
 	for _, s := range todo {
 		batch = append(batch, s.waiting)
 	}
-	return l.decide(batch)
+	return batch
 }
 
 // refuse returns why a fact is not to be recorded, if so. The newest events of the

@@ -19,7 +19,7 @@ import (
 
 // Store is one store of a log under test, with no log in it at first.
 type Store struct {
-	// Open gives a Log on the store, as another process would have it.
+	// Open returns a Log on the store, as another process would have it.
 	Open func(t *testing.T) eventbus.Log
 	// AppendMessage records a message in the log as it is, as a newer version of
 	// the program may have done.
@@ -43,7 +43,7 @@ type Store struct {
 // wait bounds every single step; nothing here should take a fraction of it.
 const wait = 30 * time.Second
 
-// Run runs the suite; fresh gives an empty store for each test.
+// Run runs the suite; fresh returns an empty store for each test.
 func Run(t *testing.T, fresh func(t *testing.T) Store) {
 	all(t, fresh, map[string]func(*testing.T, Store){
 		"before it begins there is no log":                        noLog,

@@ -9,10 +9,10 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// batch is the most that one Next gives.
+// batch is the most that one Next returns.
 const batch = 1000
 
-// errClosed is what Next gives after Close.
+// errClosed is what Next returns after Close.
 var errClosed = errors.New("the follower is closed")
 
 // cursor reads forward through one epoch of a store.

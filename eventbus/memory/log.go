@@ -2,7 +2,7 @@
 // and readers in one process and needs no history after it, and for one that reads a log
 // which it has as a whole (Holding).
 //
-// A Store is what a disk would be; Open gives a Log on it, as another process
+// A Store is what a disk would be; Open returns a Log on it, as another process
 // would have one. Facts are kept in written form and sealed, so that they take
 // the same way as through JetStream. Losing the process loses the log; the
 // publisher then fills a new one.

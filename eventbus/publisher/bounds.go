@@ -72,9 +72,9 @@ type History struct {
 	Live uint64
 	// Since is when the epoch began.
 	Since time.Time
-	// Full says that the log has refused an event because it is full.
+	// Full reports whether the log has refused an event because it is full.
 	Full bool
-	// Foreign says that facts count that this version of the program cannot read,
+	// Foreign reports whether facts count that this version of the program cannot read,
 	// and so cannot state again.
 	Foreign bool
 }

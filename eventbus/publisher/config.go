@@ -61,10 +61,10 @@ var ErrAway = errors.New("the routing log is away")
 type Config struct {
 	// Log is the log to write.
 	Log eventbus.Log
-	// Objects gives the keys of all objects that a fact is due for, from a cache
+	// Objects returns the keys of all objects that a fact is due for, from a cache
 	// that has synced. It is called often while the log is being filled.
 	Objects func(ctx context.Context) ([]event.Key, error)
-	// There says whether there is an object for a key, past every cache. It is called
+	// There reports whether there is an object for a key, past every cache. It is called
 	// before a fact is withdrawn that seems to have none: a cache that lags behind, as
 	// that of a leader that starts may, must not take away what is routed. nil: Objects
 	// is believed.

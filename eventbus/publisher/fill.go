@@ -62,7 +62,7 @@ func (p *Publisher) nextRound(ctx context.Context) (reason string, err error) {
 	return reason, err
 }
 
-// fill has every object stated, withdraws what has none, and says Complete.
+// fill has every object stated, withdraws what has none, and states Complete.
 func (p *Publisher) fill(ctx context.Context, reason string) error {
 	// Nothing can be stated while the log is out of reach. It comes back, or the
 	// follower finds that it has ended, and then so does ctx.
@@ -179,7 +179,7 @@ func (p *Publisher) withdraw(ctx context.Context, key event.Key, pos event.Pos) 
 	return err
 }
 
-// complete says that the log is whole.
+// complete states that the log is whole.
 func (p *Publisher) complete(ctx context.Context, reason string) error {
 	p.mu.Lock()
 	whole, data := p.mirror.whole(), p.mirror.complete(reason)

@@ -55,7 +55,7 @@ func New(c Config) (*Publisher, error) {
 	return &Publisher{config: c.withDefaults(), ended: map[string]uint64{}, outgrown: make(chan struct{}, 1)}, nil
 }
 
-// Put states a fact and gives its place in the log, which is an older one when
+// Put states a fact and returns its place in the log, which is an older one when
 // the log says the same already. It is on disk when Put returns. ErrAway means
 // try again later, eventbus.ErrConflict look at the object again and state what is
 // true then, eventbus.ErrRefused that this fact can never be recorded.
@@ -75,7 +75,7 @@ func (p *Publisher) Put(ctx context.Context, f event.Fact) (event.Pos, error) {
 	return pos, nil
 }
 
-// Settle says that the object of the key was looked at and has nothing to state,
+// Settle notes that the object of the key was looked at and has nothing to state,
 // or cannot be stated for now: it must not hold back the others.
 func (p *Publisher) Settle(key event.Key) {
 	p.mu.Lock()

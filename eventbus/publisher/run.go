@@ -22,7 +22,7 @@ const (
 	crowdedPause = time.Minute
 )
 
-// backoff says how long to wait before the next life.
+// backoff is how long to wait before the next life.
 type backoff struct{ pause time.Duration }
 
 // after returns the pause after a life that lasted so long and ended with err. A log
@@ -73,7 +73,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 type life struct {
 	// mark is how far the log was known; zero when it did not come to that.
 	mark event.Mark
-	// led says that facts could be stated.
+	// led reports whether facts could be stated.
 	led bool
 	// ended is why the life ended.
 	ended error

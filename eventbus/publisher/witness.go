@@ -48,7 +48,7 @@ const (
 )
 
 // begin begins the log, or begins it anew when what is there cannot be trusted
-// or added to. It says why the log is to be filled.
+// or added to. It also returns why the log is to be filled.
 func (p *Publisher) begin(ctx context.Context, last life) (event.Mark, string, error) {
 	saved, err := p.config.Epochs.Load(ctx)
 	if err != nil {

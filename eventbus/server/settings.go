@@ -77,7 +77,7 @@ func (s Settings) validate() error {
 	return nil
 }
 
-// RoleOf tells the role of a client. A service account that is both is a writer,
+// RoleOf returns the role of a client. A service account that is both is a writer,
 // who may read too.
 func (s Settings) RoleOf(who tokens.Identity) (connect.Role, error) {
 	for _, account := range s.Writers {

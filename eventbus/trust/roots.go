@@ -119,7 +119,7 @@ func (r *Roots) Verify(shown []*x509.Certificate, name string, now time.Time) er
 	return nil
 }
 
-// why says in words what x509 has found.
+// why returns in words what x509 has found.
 func (r *Roots) why(cert *x509.Certificate, names []string, now time.Time, err error) string {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	var host x509.HostnameError

@@ -29,8 +29,8 @@ var largePackages = map[string]int{
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9704,
-	"protos":      1087,
+	"eventbus":    9360,
+	"protos":      1074,
 	"reconcilers": 16408,
 	"routeserver": 11955,
 	"sidecars":    6191,

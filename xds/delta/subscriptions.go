@@ -187,7 +187,7 @@ func (s *subscriptions) needs(k *known, version string) bool {
 }
 
 // each goes over the names with the resource of each, nil if there is none, until
-// it gives false. Both are sorted.
+// it returns false. Both are sorted.
 func (s *subscriptions) each(resources []translate.Resource, f func(*known, *translate.Resource) bool) {
 	i := 0
 	for i < len(resources) && resources[i].Type < s.typeURL {

@@ -158,7 +158,7 @@ func (e *Endpoint) Sidecars() []api.Sidecar { return SidecarsOf(e.Server.Acks())
 // Endpoint an api.Acknowledging.
 func (e *Endpoint) Acknowledged() <-chan struct{} { return e.Server.Acknowledged() }
 
-// SidecarsOf says acknowledgements in the words of the routing API, sorted by
+// SidecarsOf returns acknowledgements in the words of the routing API, sorted by
 // namespace and pod.
 func SidecarsOf(acks []serve.Ack) []api.Sidecar {
 	out := make([]api.Sidecar, 0, len(acks))

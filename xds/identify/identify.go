@@ -24,7 +24,7 @@ const Audience = "routeserver.signadot.svc"
 
 // Config is what an Identifier needs.
 type Config struct {
-	// Verify tells whose token it is: a tokens.Verifier for Audience has it.
+	// Verify returns whose token it is: a tokens.Verifier for Audience has it.
 	// Required.
 	Verify func(ctx context.Context, token string) (tokens.Identity, error)
 	// Pods and ReplicaSets read from the cluster. Required.

@@ -19,7 +19,7 @@ const (
 )
 
 // Of returns the routing key of a request, or "" when it has none. The function
-// lines gives the values of all header lines of a name (lower case), in order,
+// lines returns the values of all header lines of a name (lower case), in order,
 // with or without white space at their ends; custom lists further headers whose
 // whole value is a key, by precedence. Those that CheckHeader refuses do not count.
 func Of(lines func(name string) []string, custom []string) string {

@@ -26,7 +26,7 @@ type View interface {
 type ViewConfig struct {
 	// View has the table. Required.
 	View View
-	// Identify tells whose token this is: a pod and the baseline that it belongs
+	// Identify returns whose token this is: a pod and the baseline that it belongs
 	// to. Its errors are gRPC statuses, as Sessions.Open wants them. Required;
 	// xds/identify has one.
 	Identify func(ctx context.Context, token string) (Peer, error)

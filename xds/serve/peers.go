@@ -2,6 +2,7 @@ package serve
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -163,10 +164,7 @@ func (s *Server) Acknowledged() <-chan struct{} { return s.peers.acknowledged.Ne
 // twice.
 func (s *Server) Acks() []Ack {
 	s.peers.mu.Lock()
-	entries := make([]*entry, 0, len(s.peers.entries))
-	for e := range s.peers.entries {
-		entries = append(entries, e)
-	}
+	entries := slices.Collect(maps.Keys(s.peers.entries))
 	s.peers.mu.Unlock()
 	var all []Ack
 	for _, e := range entries {

@@ -35,10 +35,10 @@ type Session struct {
 	// Receipt, if not nil, chooses the resources that Acks tells of: those whose
 	// version speaks for all. Nil: all.
 	Receipt func(typeURL, name string) bool
-	// Overdue, if not nil, gives the moment since which a version is not the one
+	// Overdue, if not nil, returns the moment since which a version is not the one
 	// due any more; zero when it is, or that is not known.
 	Overdue func(version string) time.Time
-	// Reached, if not nil, gives the version that is due now, "" when nothing is
+	// Reached, if not nil, returns the version that is due now, "" when nothing is
 	// known, and the newest position of the table at which the given version was
 	// the one due; the zero Pos when that is not known.
 	Reached func(version string) (due string, reached event.Pos)

@@ -88,7 +88,7 @@ func partLabel(i int) string {
 	return string([]byte{digits[i>>4&15], digits[i&15]})
 }
 
-// partOf tells in which part the entry of a match value is. It is FNV-1a, mixed
+// partOf returns the part that the entry of a match value is in. It is FNV-1a, mixed
 // so that values that differ in their last letters are spread too.
 func partOf(matchValue string) int {
 	const offset, prime, mix, bits = 14695981039346656037, 1099511628211, 0x9E3779B97F4A7C15, 6

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -84,11 +85,7 @@ func partIn(r Resource, hash [32]byte) (*Part, error) {
 // edited returns a part with some entries changed; p may be nil, and so may the
 // result be. When nothing changes it is p itself.
 func (p *Part) edited(w table.Workload, i int, input []byte, changes map[string][]byte) (*Part, error) {
-	values := make([]string, 0, len(changes))
-	for value := range changes {
-		values = append(values, value)
-	}
-	slices.Sort(values)
+	values := slices.Sorted(maps.Keys(changes))
 	var was []byte
 	if p != nil {
 		was = p.entries

@@ -6,6 +6,7 @@ package scrapes
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -47,9 +48,7 @@ func New(from prometheus.Gatherer) *Handler {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := h.answer(expfmt.NegotiateIncludingOpenMetrics(r.Header))
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.Bytes()) // who has gone needs no answer
 }

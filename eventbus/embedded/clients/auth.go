@@ -58,7 +58,7 @@ const AuthTimeout = 5 * time.Second
 
 // Authenticator is asked by the server for each new connection.
 type Authenticator struct {
-	// Authenticate tells the role of a client by its token; an error refuses it. The context
+	// Authenticate returns the role of a client by its token; an error refuses it. The context
 	// says from where it calls (callers.From). Nil: nobody has a role.
 	Authenticate func(ctx context.Context, token string) (connect.Role, error)
 	// Secret is the token of connections from inside the process, which may do anything.
