@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -113,4 +114,36 @@ func TestAConnectionThatIsMadeWhileTheStoreIsClosedWaits(t *testing.T) {
 	remove(t, dir)
 	await(t, "it is connected", conn.IsConnected)
 	begun(t, conn)
+}
+
+func TestThePortIsHeldWhileTheStoreIsClosed(t *testing.T) {
+	dir, said := filepath.Join(t.TempDir(), "store"), &background.Output{}
+	s, err := embedded.Start(embedded.Config{
+		StoreDir: dir, Listen: "127.0.0.1:0", Authenticate: byToken, Logger: slog.New(slog.NewTextHandler(said, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := errors.Join(os.Rename(dir, dir+".old"), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it has closed its store", func() bool { return said.Says("cannot be opened yet") })
+	if other, err := net.Listen("tcp", s.Addr().String()); err == nil {
+		_ = other.Close()
+		t.Error("somebody else gets its port")
+	}
+	client, err := net.Dial("tcp", s.Addr().String())
+	if err != nil {
+		t.Fatalf("a client does not reach it: %v", err)
+	}
+	defer client.Close()
+	if err := client.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := client.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a client is let in to a closed store: %d, %v", n, err)
+	}
+	remove(t, dir)
+	connected(t, dial(t, s, "the writer", connect.Writer))
 }

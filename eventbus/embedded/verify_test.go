@@ -1,0 +1,18 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"switchyard.dev/eventbus/event"
+)
+
+// A server can be closed while it opens its store again.
+func TestAServerThatIsClosedGivesVerifyingUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&opened{}).verify(ctx, event.Mark{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("verified: %v", err)
+	}
+}
