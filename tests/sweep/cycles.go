@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,8 @@ import (
 
 	"switchyard.dev/eventbus/publisher"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/wait"
 )
@@ -74,10 +75,7 @@ func (c Cycles) Run(ctx context.Context, w *World) (Cycled, error) {
 // heap returns how much is in use, in MiB, without what is noted here of every object.
 func (w *World) heap() float64 {
 	w.ledger.Forget()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc) / (1 << 20)
+	return float64(frame.Heap()) / (1 << 20)
 }
 
 // cycle has sandboxes come and go, from one number to below another.
@@ -139,21 +137,18 @@ func (w *World) ours(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	objects, err := state.List(ctx, w.people, all...)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
-	for _, kind := range all {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.people.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind, err)
-		}
-		for _, o := range list.Items {
-			if kind.Kind != "Event" && isOurs(&o) {
-				out = append(out, what(&o))
-			}
+	for _, o := range objects {
+		if o.GetKind() != "Event" && isOurs(&o) {
+			out = append(out, state.Name(&o))
 		}
 	}
-	routes := State{}
-	if err := w.routes(ctx, routes); err != nil {
+	routes, err := state.Routes(ctx, w.store.Open())
+	if err != nil {
 		return nil, err
 	}
 	for what := range routes {

@@ -5,7 +5,7 @@
 //	Scenario   three forks, two external workloads, a virtual one, a route group;
 //	           updates; the end                                    scenario.go
 //	World      an API server, the log, people, the rest of a cluster   world.go
-//	State      all that there is, without what differs from run to run state.go
+//	State      all that there is, without what differs from run to run  package state
 //	Golden     the States of a run in which nothing goes wrong         run.go
 //
 //	Crashes    the process dies at write 1, 2, … N                     crash.go

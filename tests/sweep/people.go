@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/wait"
 )
 
@@ -24,14 +25,14 @@ func (w *World) make(ctx context.Context, text string) error {
 		}
 		// What is to be there may still be going.
 		var failed error
-		err := wait.Until(ctx, patience, "make "+what(o), func() error {
+		err := wait.Until(ctx, patience, "make "+state.Name(o), func() error {
 			if failed = w.people.Create(ctx, o.DeepCopy()); apierrors.IsAlreadyExists(failed) || overtaken(failed) == nil {
 				return failed
 			}
 			return nil
 		})
 		if err := errors.Join(err, failed); err != nil {
-			return fmt.Errorf("make %s: %w", what(o), err)
+			return fmt.Errorf("make %s: %w", state.Name(o), err)
 		}
 	}
 	return nil
@@ -137,7 +138,7 @@ func (w *World) wipe(ctx context.Context) error {
 			err = errors.Join(err, w.destroy(ctx, &objects[i]))
 		}
 		if err == nil && len(objects) > 0 {
-			return fmt.Errorf("%s is there", what(&objects[0]))
+			return fmt.Errorf("%s is there", state.Name(&objects[0]))
 		}
 		return err
 	})

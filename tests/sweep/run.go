@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 	"switchyard.dev/tests/wait"
 )
@@ -21,7 +22,7 @@ import (
 type Golden struct {
 	Scenario Scenario
 	// States are those after each step.
-	States []State
+	States []state.State
 	// Writes is how many writes the manager needed.
 	Writes int
 	// before is what had been done before the last step.
@@ -50,7 +51,7 @@ func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
 			if i == len(s)-1 {
 				g.before = w.account()
 			}
-			var after State
+			var after state.State
 			if after, err = w.golden(ctx, step); err != nil {
 				break
 			}
@@ -70,11 +71,11 @@ func (w *World) Golden(ctx context.Context, s Scenario) (Golden, error) {
 }
 
 // golden takes one step and returns the State once nobody writes any more.
-func (w *World) golden(ctx context.Context, s step) (State, error) {
+func (w *World) golden(ctx context.Context, s step) (state.State, error) {
 	if err := s.do(ctx, w); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
-	var last State
+	var last state.State
 	since := time.Now()
 	err := wait.Until(ctx, patience, s.name+": come to rest", func() error {
 		now, err := w.state(ctx)
@@ -112,7 +113,7 @@ func (w *World) ready(ctx context.Context) error {
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range conditions {
 			if c, ok := c.(map[string]any); ok && c["type"] == crdv1.ConditionReady && c["status"] != "True" {
-				err = errors.Join(err, fmt.Errorf("%s is not ready: %v", what(&o), c["message"]))
+				err = errors.Join(err, fmt.Errorf("%s is not ready: %v", state.Name(&o), c["message"]))
 			}
 		}
 	}
@@ -165,7 +166,7 @@ func (w *World) steps(ctx context.Context, g Golden) (findings, withdrawn []stri
 
 // settle waits until the State is as it should be and nobody writes any more, and
 // tells how it differs if that takes too long.
-func (w *World) settle(ctx context.Context, want State) []string {
+func (w *World) settle(ctx context.Context, want state.State) []string {
 	var findings []string
 	writes, since := -1, time.Now()
 	err := wait.Until(ctx, w.patience, "come to rest", func() error {
@@ -177,7 +178,7 @@ func (w *World) settle(ctx context.Context, want State) []string {
 			findings = []string{err.Error()}
 			return err
 		}
-		if findings = compare(want, have); len(findings) > 0 {
+		if findings = want.Differences(have); len(findings) > 0 {
 			return errors.New("it differs")
 		}
 		if time.Since(since) < quietKnown {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,6 +19,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
 )
 
@@ -135,6 +138,23 @@ func (w *World) writes() int {
 		n += l.gate.Writes()
 	}
 	return n
+}
+
+// objects returns every object of the world, of the kinds of a State.
+func (w *World) objects(ctx context.Context) ([]unstructured.Unstructured, error) {
+	all, err := state.List(ctx, w.people, state.Kinds()...)
+	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
+		return o.GetNamespace() != "" && o.GetNamespace() != namespace
+	}), err
+}
+
+// state reads the State.
+func (w *World) state(ctx context.Context) (state.State, error) {
+	objects, err := w.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return state.Of(ctx, objects, w.store.Open())
 }
 
 // Quiet makes the libraries under managers log to a logger, which is one for the

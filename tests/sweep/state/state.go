@@ -1,4 +1,6 @@
-package sweep
+// Package state says what there is in a cluster and on the routing log, so that two runs can
+// be compared.
+package state
 
 import (
 	"context"
@@ -10,7 +12,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"switchyard.dev/eventbus"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/table"
 )
@@ -21,8 +25,8 @@ import (
 // belong to.
 type State map[string]string
 
-// kinds are those that a State tells of.
-func kinds() []schema.GroupVersionKind {
+// Kinds returns the kinds that a State tells of.
+func Kinds() []schema.GroupVersionKind {
 	out := []schema.GroupVersionKind{
 		{Group: "apps", Version: "v1", Kind: "Deployment"},
 		{Version: "v1", Kind: "Service"},
@@ -35,32 +39,27 @@ func kinds() []schema.GroupVersionKind {
 	return out
 }
 
-// objects lists every object of the world, of the kinds of a State.
-func (w *World) objects(ctx context.Context) ([]unstructured.Unstructured, error) {
+// List lists every object of some kinds.
+func List(ctx context.Context, c client.Reader, kinds ...schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
 	var out []unstructured.Unstructured
-	for _, kind := range kinds() {
+	for _, kind := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := w.people.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("list %s: %w", kind.Kind, err)
+		if err := c.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("list %s: %w", kind, err)
 		}
-		for _, o := range list.Items {
-			if o.GetNamespace() == "" || o.GetNamespace() == namespace {
-				out = append(out, o)
-			}
-		}
+		out = append(out, list.Items...)
 	}
 	return out, nil
 }
 
-// state reads the State.
-func (w *World) state(ctx context.Context) (State, error) {
-	objects, err := w.objects(ctx)
+// Of returns the State of objects, which it changes, and of a log.
+func Of(ctx context.Context, objects []unstructured.Unstructured, log eventbus.Log) (State, error) {
+	s, err := Routes(ctx, log)
 	if err != nil {
 		return nil, err
 	}
 	names := renaming(objects)
-	s := State{}
 	for _, o := range objects {
 		clean(o.Object, "")
 		conditions(o.Object)
@@ -68,16 +67,13 @@ func (w *World) state(ctx context.Context) (State, error) {
 		if err != nil {
 			return nil, err
 		}
-		s[what(&o)] = names.Replace(string(text))
-	}
-	if err := w.routes(ctx, s); err != nil {
-		return nil, err
+		s[Name(&o)] = names.Replace(string(text))
 	}
 	return s, nil
 }
 
-// what names an object.
-func what(o *unstructured.Unstructured) string {
+// Name returns the kind of an object, its namespace and its name.
+func Name(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
@@ -86,10 +82,10 @@ func renaming(objects []unstructured.Unstructured) *strings.Replacer {
 	var pairs []string
 	for _, o := range objects {
 		if uid := string(o.GetUID()); uid != "" {
-			pairs = append(pairs, uid, "the UID of "+what(&o))
+			pairs = append(pairs, uid, "the UID of "+Name(&o))
 		}
 		if ip, _, _ := unstructured.NestedString(o.Object, "spec", "clusterIP"); ip != "" && ip != "None" {
-			pairs = append(pairs, `"`+ip+`"`, `"the address of `+what(&o)+`"`)
+			pairs = append(pairs, `"`+ip+`"`, `"the address of `+Name(&o)+`"`)
 		}
 	}
 	return strings.NewReplacer(pairs...)
@@ -158,26 +154,26 @@ func conditions(o map[string]any) {
 	}
 }
 
-// routes adds the rules of the routing table, and the keys of the log that stand for
+// Routes returns the rules of the routing table, and the keys of the log that stand for
 // something.
-func (w *World) routes(ctx context.Context, s State) error {
-	folded, live, err := w.fold(ctx)
+func Routes(ctx context.Context, log eventbus.Log) (State, error) {
+	folded, live, err := fold(ctx, log)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	s := State{}
 	for _, key := range live {
 		s["fact "+key] = "stated"
 	}
 	for rule := range folded.All() {
 		s[fmt.Sprintf("rule %v %s", rule.Baseline, rule.RoutingKey)] = say(rule)
 	}
-	return nil
+	return s, nil
 }
 
 // fold folds the log.
-func (w *World) fold(ctx context.Context) (table.Table, []string, error) {
+func fold(ctx context.Context, log eventbus.Log) (table.Table, []string, error) {
 	var folded table.Table
-	log := w.store.Open()
 	tip, err := log.Tip(ctx)
 	if err != nil {
 		return folded, nil, nil // It has not begun.
@@ -217,9 +213,9 @@ func say(r *table.Rule) string {
 	return b.String()
 }
 
-// compare returns how a State differs from the one that should be; empty when it does
-// not.
-func compare(want, have State) []string {
+// Differences returns how another State differs from this one, which should be; nothing
+// when it does not.
+func (want State) Differences(have State) []string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		switch text, ok := have[key]; {
