@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"switchyard.dev/sidecars/devmesh/keeper"
+	"switchyard.dev/tests/bench/devmesh/lean"
 )
 
 // The roles of the processes that this program starts.
@@ -41,11 +42,15 @@ func becomeApp(args []string) error {
 	if err != nil {
 		return err
 	}
-	a, err := newApp(3, baselines, forks)
-	if err != nil {
-		return err
+	const first = 3
+	bodies := map[int][]byte{}
+	for i := range baselines + forks {
+		bodies[first+i] = baselineBody
+		if i >= baselines {
+			bodies[first+i] = forkBody
+		}
 	}
-	return a.serve()
+	return lean.Serve(bodies)
 }
 
 // becomeSidecar runs the sidecar as its program does, with one worker.

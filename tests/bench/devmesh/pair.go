@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"time"
 
+	"switchyard.dev/tests/bench/devmesh/lean"
 	"switchyard.dev/tests/figures"
 )
 
@@ -40,6 +42,12 @@ func requests(k kind, sandboxes int) [][]byte {
 	return all
 }
 
+// What the two sides answer: of one length, so that they cost the same.
+var (
+	baselineBody = bytes.Repeat([]byte("baseline"), 16)
+	forkBody     = bytes.Repeat([]byte("the fork"), 16)
+)
+
 // answer returns the body with which requests of a kind must be answered.
 func (s shape) answer(k kind) []byte {
 	if s.away || k == known {
@@ -52,11 +60,11 @@ func (s shape) answer(k kind) []byte {
 type spot struct {
 	*place
 	kind kind
-	load *load
+	load *lean.Load
 }
 
 func (p *place) spot(k kind) (*spot, error) {
-	l, err := dial(p.address(), requests(k, p.sandboxes), p.answer(k))
+	l, err := lean.Dial(p.address(), requests(k, p.sandboxes), p.answer(k))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
@@ -76,7 +84,7 @@ const (
 )
 
 func (s *spot) flood(during time.Duration) (f flooded, err error) {
-	if _, _, err := s.load.flood(settle); err != nil {
+	if _, _, err := s.load.Flood(settle); err != nil {
 		return f, s.failed(err)
 	}
 	time.Sleep(calm)
@@ -84,7 +92,7 @@ func (s *spot) flood(during time.Duration) (f flooded, err error) {
 	if err != nil {
 		return f, err
 	}
-	answered, took, err := s.load.flood(during)
+	answered, took, err := s.load.Flood(during)
 	if err != nil {
 		return f, s.failed(err)
 	}
@@ -110,10 +118,10 @@ func (s *spot) computed() (time.Duration, error) {
 // pace sends 1,000 requests for each second, and returns how long each took.
 func (s *spot) pace(during time.Duration) ([]time.Duration, error) {
 	const interval = time.Millisecond
-	if _, err := s.load.pace(interval, settle, nil); err != nil {
+	if _, err := s.load.Pace(interval, settle, nil); err != nil {
 		return nil, s.failed(err)
 	}
-	took, err := s.load.pace(interval, during, make([]time.Duration, 0, during/interval))
+	took, err := s.load.Pace(interval, during, make([]time.Duration, 0, during/interval))
 	if err != nil {
 		return nil, s.failed(err)
 	}

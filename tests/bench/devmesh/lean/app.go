@@ -1,4 +1,4 @@
-package main
+package lean
 
 import (
 	"bytes"
@@ -8,19 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the two sides answer: of one length, so that they cost the same.
-var (
-	baselineBody = bytes.Repeat([]byte("baseline"), 16)
-	forkBody     = bytes.Repeat([]byte("the fork"), 16)
-)
-
 func answer(body []byte) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nServer: app\r\n"+
 		"Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// app answers requests as cheaply as can be, in one thread, so that what is
-// measured is what stands before it.
+// app answers requests in one thread.
 type app struct {
 	epoll int
 	// listeners and connections have the answer that each gives.
@@ -28,44 +21,25 @@ type app struct {
 	buffer                 []byte
 }
 
-// newApp serves on listening descriptors that it was started with: first those
-// of baselines, and those of forks after them.
-func newApp(first, baselines, forks int) (*app, error) {
+// Serve serves for ever on listening descriptors, each with a body for all requests.
+func Serve(bodies map[int][]byte) error {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a := &app{epoll: epoll, listeners: map[int32][]byte{}, connections: map[int32][]byte{}, buffer: make([]byte, 64<<10)}
-	for fd := first; fd < first+baselines+forks; fd++ {
-		body := baselineBody
-		if fd >= first+baselines {
-			body = forkBody
-		}
+	for fd, body := range bodies {
 		a.listeners[int32(fd)] = answer(body)
-		if err := errors.Join(unix.SetNonblock(fd, true), watch(epoll, fd)); err != nil {
-			return nil, err
+		if err := errors.Join(unix.SetNonblock(fd, true), watch(epoll, fd, fd)); err != nil {
+			return err
 		}
 	}
-	return a, nil
-}
-
-// watch reports when a descriptor can be read.
-func watch(epoll, fd int) error {
-	return unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
-}
-
-// serve serves for ever.
-func (a *app) serve() error {
-	events := make([]unix.EpollEvent, 64)
-	for {
-		n, err := unix.EpollWait(a.epoll, events, -1)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
+	for all := make([]unix.EpollEvent, 64); ; {
+		events, err := await(epoll, all, -1)
 		if err != nil {
 			return err
 		}
-		for _, e := range events[:n] {
+		for _, e := range events {
 			if answer, ok := a.listeners[e.Fd]; ok {
 				a.accept(e.Fd, answer)
 			} else {
@@ -81,7 +55,7 @@ func (a *app) accept(listener int32, answer []byte) {
 	if err != nil {
 		return
 	}
-	if err := errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1), watch(a.epoll, fd)); err != nil {
+	if err := errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1), watch(a.epoll, fd, fd)); err != nil {
 		_ = unix.Close(fd)
 		return
 	}

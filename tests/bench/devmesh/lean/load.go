@@ -1,4 +1,6 @@
-package main
+// Package lean is callers and an application of HTTP/1.1 that compute as little as can be,
+// each in one thread, so that what is measured is what stands between them.
+package lean
 
 import (
 	"bytes"
@@ -10,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// load is a number of connections to one place, over which requests go one after
+// Load is a number of connections to one place, over which requests go one after
 // the other, until the program ends. It is used by one thread, and allocates
 // nothing while it measures.
-type load struct {
+type Load struct {
 	epoll, timer int
 	conns        []*connection
 	// want is the body that every answer must have.
@@ -34,18 +36,18 @@ type connection struct {
 // noAnswer is how long nothing may happen while an answer is due.
 const noAnswer = 60 * time.Second
 
-// dial opens a connection for each request, and sends it: a connection over which
+// Dial opens a connection for each request, and sends it: a connection over which
 // nothing is said at first is not taken for HTTP.
-func dial(to netip.AddrPort, requests [][]byte, want []byte) (*load, error) {
+func Dial(to netip.AddrPort, requests [][]byte, want []byte) (*Load, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, err
 	}
-	l := &load{epoll: epoll, want: want, events: make([]unix.EpollEvent, len(requests)+1)}
+	l := &Load{epoll: epoll, want: want, events: make([]unix.EpollEvent, len(requests)+1)}
 	if l.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return nil, err
 	}
-	if err := l.watch(l.timer, -1); err != nil {
+	if err := watch(l.epoll, l.timer, -1); err != nil {
 		return nil, err
 	}
 	for i, request := range requests {
@@ -58,7 +60,7 @@ func dial(to netip.AddrPort, requests [][]byte, want []byte) (*load, error) {
 		}
 		if err := errors.Join(
 			unix.SetsockoptInt(c.fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-			unix.SetNonblock(c.fd, true), l.watch(c.fd, i), c.send(),
+			unix.SetNonblock(c.fd, true), watch(l.epoll, c.fd, i), c.send(),
 		); err != nil {
 			return nil, err
 		}
@@ -68,27 +70,33 @@ func dial(to netip.AddrPort, requests [][]byte, want []byte) (*load, error) {
 	return l, err
 }
 
-func (l *load) watch(fd, number int) error {
-	return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
+// watch has epoll report, by a number, when a descriptor can be read.
+func watch(epoll, fd, number int) error {
+	return unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(number)})
 }
 
-// wait waits until something can be read.
-func (l *load) wait() ([]unix.EpollEvent, error) {
+// await waits until something can be read, or for so many milliseconds.
+func await(epoll int, events []unix.EpollEvent, milliseconds int) ([]unix.EpollEvent, error) {
 	for {
-		n, err := unix.EpollWait(l.epoll, l.events, int(noAnswer.Milliseconds()))
-		if errors.Is(err, unix.EINTR) {
-			continue
+		n, err := unix.EpollWait(epoll, events, milliseconds)
+		if !errors.Is(err, unix.EINTR) {
+			return events[:max(n, 0)], err
 		}
-		if err == nil && n == 0 {
-			err = fmt.Errorf("no answer within %s", noAnswer)
-		}
-		return l.events[:max(n, 0)], err
 	}
 }
 
-// flood sends the next request over each connection as soon as the last one is
+// wait waits until something can be read.
+func (l *Load) wait() ([]unix.EpollEvent, error) {
+	events, err := await(l.epoll, l.events, int(noAnswer.Milliseconds()))
+	if err == nil && len(events) == 0 {
+		err = fmt.Errorf("no answer within %s", noAnswer)
+	}
+	return events, err
+}
+
+// Flood sends the next request over each connection as soon as the last one is
 // answered, and returns how many were answered and how long that took.
-func (l *load) flood(during time.Duration) (answered int, took time.Duration, err error) {
+func (l *Load) Flood(during time.Duration) (answered int, took time.Duration, err error) {
 	began := time.Now()
 	for _, c := range l.conns {
 		if err := c.send(); err != nil {
@@ -101,7 +109,7 @@ func (l *load) flood(during time.Duration) (answered int, took time.Duration, er
 
 // answers takes the answer over each connection, and sends the next request until
 // the time has come. It returns the number of answers.
-func (l *load) answers(until time.Time) (answered int, err error) {
+func (l *Load) answers(until time.Time) (answered int, err error) {
 	for open := len(l.conns); open > 0; {
 		events, err := l.wait()
 		if err != nil {
@@ -132,10 +140,10 @@ func (l *load) answers(until time.Time) (answered int, err error) {
 	return answered, nil
 }
 
-// pace sends a request in each interval, whether or not those before it are
+// Pace sends a request in each interval, whether or not those before it are
 // answered, and appends how long each took, counted from when it was due: one
 // that had to wait for a connection, or for this thread, has waited.
-func (l *load) pace(interval, during time.Duration, took []time.Duration) ([]time.Duration, error) {
+func (l *Load) Pace(interval, during time.Duration, took []time.Duration) ([]time.Duration, error) {
 	every := unix.NsecToTimespec(interval.Nanoseconds())
 	began := time.Now()
 	if err := unix.TimerfdSettime(l.timer, 0, &unix.ItimerSpec{Interval: every, Value: every}, nil); err != nil {
