@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/tests/devmesh/control"
 )
 
 // Changes changes routes under load: keys come, go and lead elsewhere, and from
@@ -78,8 +79,8 @@ func (w *world) stand(b *book, baselines int) (asked []decision, err error) {
 	for i := range standingKeys {
 		m := member{workload: workloads[i%baselines], sandbox: fmt.Sprintf("standing-%d", i), fork: i % forks, notReady: i%7 == 6}
 		d := decision{m.workload, m.sandbox}
-		_, seen := w.control.observe(m)
-		_, declared := w.control.declare(d.key, m)
+		_, seen := observe(w.control, m)
+		_, declared := declare(w.control, d.key, m)
 		if err := errors.Join(seen, declared); err != nil {
 			return nil, err
 		}
@@ -92,7 +93,7 @@ func (w *world) stand(b *book, baselines int) (asked []decision, err error) {
 			asked = append(asked, decision{workload: workload}, decision{workload, "nobody-knows"})
 		}
 	}
-	return asked, w.control.converged(len(w.pods))
+	return asked, w.control.Converged(len(w.pods))
 }
 
 // change begins a change of some key that is not being changed, so many times in
@@ -140,7 +141,7 @@ func (c Changes) change(ctx context.Context, keys []*changing, f *ChangesFigures
 type changing struct {
 	decision
 	load    *load
-	control *control
+	control *control.Plane
 	random  *rand.Rand
 	// members are two forks of the baseline; the key leads to one of them, if it
 	// is declared.
@@ -150,7 +151,7 @@ type changing struct {
 	declared bool
 }
 
-func newChanging(i, baselines int, l *load, c *control) *changing {
+func newChanging(i, baselines int, l *load, c *control.Plane) *changing {
 	k := &changing{
 		decision: decision{workloads[i%baselines], fmt.Sprintf("changing-%d", i)}, load: l, control: c,
 		random: rand.New(rand.NewPCG(uint64(i), 3)),
@@ -180,7 +181,7 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 	began := time.Now()
 	pos, err := state()
 	for err == nil {
-		answer, waited := k.control.wait(k.key, pos)
+		answer, waited := k.control.Wait(k.key, pos)
 		if waited != nil && status.Code(waited) != codes.DeadlineExceeded {
 			return time.Since(began), missing, waited
 		}
@@ -200,16 +201,16 @@ func (k *changing) change() (took time.Duration, missing int, err error) {
 // choose decides what is changed, and returns what states it.
 func (k *changing) choose() func() (event.Pos, error) {
 	m := &k.members[k.leads]
-	observe := func() (event.Pos, error) { return k.control.observe(*m) }
+	observed := func() (event.Pos, error) { return observe(k.control, *m) }
 	if !k.declared {
 		k.leads, k.declared = k.random.IntN(len(k.members)), true
 		m = &k.members[k.leads]
 		*m, k.there[k.leads] = member{workload: m.workload, sandbox: m.sandbox, fork: k.random.IntN(forks)}, true
 		return func() (event.Pos, error) {
-			if _, err := observe(); err != nil {
+			if _, err := observed(); err != nil {
 				return event.Pos{}, err
 			}
-			return k.control.declare(k.key, *m)
+			return declare(k.control, k.key, *m)
 		}
 	}
 	switch n := k.random.IntN(10); {
@@ -217,10 +218,10 @@ func (k *changing) choose() func() (event.Pos, error) {
 		k.there[k.leads] = true
 	case n == 0:
 		k.declared = false
-		return func() (event.Pos, error) { return k.control.withdraw(k.key) }
+		return func() (event.Pos, error) { return end(k.control, event.RoutingKey(k.key)) }
 	case n == 1:
 		k.there[k.leads] = false
-		return func() (event.Pos, error) { return k.control.remove(*m) }
+		return func() (event.Pos, error) { return remove(k.control, *m) }
 	case n == 2:
 		m.fork = noAddress
 	case n < 5:
@@ -230,13 +231,13 @@ func (k *changing) choose() func() (event.Pos, error) {
 		m = &k.members[k.leads]
 		m.fork, k.there[k.leads] = k.random.IntN(forks), true
 		return func() (event.Pos, error) {
-			if _, err := observe(); err != nil {
+			if _, err := observed(); err != nil {
 				return event.Pos{}, err
 			}
-			return k.control.declare(k.key, *m)
+			return declare(k.control, k.key, *m)
 		}
 	default:
 		m.fork = (max(m.fork, 0) + 1 + k.random.IntN(forks-1)) % forks
 	}
-	return observe
+	return observed
 }

@@ -13,7 +13,9 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/tests/devmesh/configdump"
+	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 )
 
 // dump asks the pod's Envoy for its configuration.
@@ -33,8 +35,8 @@ var errUnsettled = errors.New("it is changing")
 // version that its sidecar has acknowledged, also while that changes. It gives
 // the differences.
 func (w *world) compare(p *pod) (differences []string, rules int, err error) {
-	err = until(w.ctx, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
-		before, err := w.control.sidecar(p)
+	err = wait.Until(w.ctx, control.Patience, "Envoy of "+p.name+" has what its sidecar has acknowledged", func() error {
+		before, err := w.sidecar(p)
 		if err != nil {
 			return err
 		}
@@ -42,14 +44,14 @@ func (w *world) compare(p *pod) (differences []string, rules int, err error) {
 		if err != nil {
 			return err
 		}
-		after, err := w.control.sidecar(p)
+		after, err := w.sidecar(p)
 		if err != nil {
 			return err
 		}
 		if before.GetAcknowledged() != after.GetAcknowledged() || after.GetAcknowledged() != versionOf(reading) || after.GetReached() == nil {
 			return fmt.Errorf("%w: Envoy has %q, acknowledged is %q, reached %v", errUnsettled, reading.Version, after.GetAcknowledged(), after.GetReached())
 		}
-		want, err := w.control.decisions(p, after.GetReached())
+		want, err := w.decisions(p, after.GetReached())
 		if err != nil {
 			return err
 		}
@@ -67,10 +69,10 @@ func versionOf(r configdump.Reading) string {
 }
 
 // sidecar returns what the route server says of a pod's sidecar.
-func (c *control) sidecar(p *pod) (*routingv1.Sidecar, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+func (w *world) sidecar(p *pod) (*routingv1.Sidecar, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second)
 	defer cancel()
-	answer, err := c.routing.Sidecars(ctx, &routingv1.SidecarsRequest{})
+	answer, err := w.control.Routing.Sidecars(ctx, &routingv1.SidecarsRequest{})
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +86,12 @@ func (c *control) sidecar(p *pod) (*routingv1.Sidecar, error) {
 
 // decisions reads the table as it was at a position, for a pod's workload: a rule
 // has a decision for each of its ports.
-func (c *control) decisions(p *pod, at *routingv1.Position) (map[configdump.Match]configdump.Decision, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, 10*time.Second)
+func (w *world) decisions(p *pod, at *routingv1.Position) (map[configdump.Match]configdump.Decision, error) {
+	ctx, cancel := context.WithTimeout(w.ctx, 10*time.Second)
 	defer cancel()
 	all := map[configdump.Match]configdump.Decision{}
 	for token := ""; ; {
-		page, err := c.routing.GetTable(ctx, &routingv1.GetTableRequest{
+		page, err := w.control.Routing.GetTable(ctx, &routingv1.GetTableRequest{
 			At:     &routingv1.At{Version: &routingv1.At_Position{Position: at}},
 			Filter: &routingv1.Filter{Kind: p.workload.Kind, Namespace: p.workload.Namespace, Name: p.workload.Name}, PageToken: token,
 		})

@@ -9,10 +9,8 @@
 //     do (package configdump reads it from what they report) is what the table
 //     says at the version that each has acknowledged.
 //
-// Everything runs in a network namespace of its own: a real API server that vouches
-// for tokens; the programs of the event bus and of the route server, each a process
-// that finds the API server as in a pod; a publisher, which is what is left of a
-// controller manager when its objects are given; and pods, each in a namespace of
+// Everything runs in a network namespace of its own: the control plane with its real
+// parts (package control), and pods, each in a namespace of
 // its own, with an application, the redirection, and the sidecar's program with
 // its Envoy. The clients keep their connections, over HTTP/1.1 and HTTP/2, and
 // new ones go to pods that are ready, as with a Service.
@@ -27,6 +25,6 @@
 // sidecar that is told to end, as it is with its pod, must lose none, and its
 // requests are counted like all others.
 //
-// Users call Isolate first in main or TestMain; it needs root. The command endure
+// Users call control.Isolate first in main or TestMain; it needs root. The command endure
 // runs all three in full.
 package devmesh

@@ -64,7 +64,7 @@ func (e Equality) Run(ctx context.Context) (f EqualityFigures, err error) {
 			}
 		}
 	}
-	if err := w.control.converged(len(w.pods)); err != nil {
+	if err := w.control.Converged(len(w.pods)); err != nil {
 		return f, err
 	}
 	return f, w.compareAll(&f)
@@ -97,14 +97,14 @@ func (w *world) restartSomething(random *rand.Rand, done map[string]int) error {
 		name    string
 		restart func() error
 	}{
-		{"route server", func() error { w.control.routes.Kill(); return w.control.startRoutes() }},
+		{"route server", func() error { w.control.KillRoutes(); return w.control.StartRoutes() }},
 		{"sidecar", sidecar(keeperGone)},
 		{"Envoy", sidecar(envoyKilled)},
-		{"event bus", func() error { w.control.bus.Kill(); return w.control.startBus() }},
+		{"event bus", w.control.RestartBus},
 		{"sidecar, drained", sidecar(drained)},
 		{"route server and sidecar", func() error {
-			w.control.routes.Kill()
-			return errors.Join(sidecar(keeperGone)(), w.control.startRoutes())
+			w.control.KillRoutes()
+			return errors.Join(sidecar(keeperGone)(), w.control.StartRoutes())
 		}},
 	}
 	total := 0

@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/xds/xdstest"
 )
 
@@ -49,24 +50,22 @@ func refusedBy(sandbox, reason string) string { return fmt.Sprintf("refused %s: 
 
 // observe states that a member is there, remove that it is not there any more, and
 // declare that a key leads to it.
-func (c *control) observe(m member) (event.Pos, error) {
+func observe(c *control.Plane, m member) (event.Pos, error) {
 	observed, _ := m.facts("")
-	return c.state(observed.Key, observed.Data)
+	return c.State(observed.Key, observed.Data)
 }
 
-func (c *control) remove(m member) (event.Pos, error) {
+func remove(c *control.Plane, m member) (event.Pos, error) {
 	observed, _ := m.facts("")
-	return c.end(observed.Key)
+	return end(c, observed.Key)
 }
 
-func (c *control) declare(key string, m member) (event.Pos, error) {
+func declare(c *control.Plane, key string, m member) (event.Pos, error) {
 	_, declared := m.facts(key)
-	return c.state(declared.Key, declared.Data)
+	return c.State(declared.Key, declared.Data)
 }
 
-func (c *control) withdraw(key string) (event.Pos, error) { return c.end(event.RoutingKey(key)) }
-
-func (c *control) end(key event.Key) (event.Pos, error) {
+func end(c *control.Plane, key event.Key) (event.Pos, error) {
 	data, _ := event.Withdrawal(key) // These two kinds of keys have one.
-	return c.state(key, data)
+	return c.State(key, data)
 }

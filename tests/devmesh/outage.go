@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/wait"
 )
@@ -78,7 +79,7 @@ func (o Outage) Run(ctx context.Context) (f OutageFigures, err error) {
 
 // through takes the control plane away and brings it back.
 func (o Outage) through(ctx context.Context, w *world, l *load, asked []decision, f *OutageFigures) error {
-	w.control.killAll()
+	w.control.KillAll()
 	began := time.Now()
 	if err := o.restarts(ctx, w, l, asked, f); err != nil {
 		return err
@@ -88,16 +89,16 @@ func (o Outage) through(ctx context.Context, w *world, l *load, asked []decision
 	}
 	f.Away = time.Since(began)
 	back := time.Now()
-	if err := errors.Join(w.control.startAll(), w.control.converged(len(w.pods))); err != nil {
+	if err := errors.Join(w.control.StartAll(), w.control.Converged(len(w.pods))); err != nil {
 		return err
 	}
 	f.Recovered = time.Since(back)
 	// What is changed now arrives everywhere.
 	m := member{workload: workloads[0], sandbox: "after-the-outage", fork: 1}
 	d := decision{m.workload, m.sandbox}
-	_, seen := w.control.observe(m)
+	_, seen := observe(w.control, m)
 	l.book.begin(d, m.answer())
-	pos, declared := w.control.declare(d.key, m)
+	pos, declared := declare(w.control, d.key, m)
 	if err := errors.Join(seen, declared, w.receipt(d.key, pos)); err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (o Outage) through(ctx context.Context, w *world, l *load, asked []decision
 
 // receipt waits for the receipt of a position.
 func (w *world) receipt(key string, pos event.Pos) error {
-	answer, err := w.control.wait(key, pos)
+	answer, err := w.control.Wait(key, pos)
 	if err == nil && !answer.GetConverged() {
 		err = fmt.Errorf("key %q: no receipt of %d: %v", key, pos.Seq, answer)
 	}
@@ -175,7 +176,7 @@ func (p *pod) restart(ctx context.Context, how restart) (boot time.Duration, err
 	var began time.Time
 	switch how {
 	case drained:
-		if err := sidecar.Terminate(patience); err != nil {
+		if err := sidecar.Terminate(control.Patience); err != nil {
 			return 0, err
 		}
 	case keeperGone:
@@ -211,7 +212,7 @@ func (p *pod) killEnvoy() error {
 		return err
 	}
 	// It is gone when nobody takes connections, or another one does.
-	return until(context.Background(), "Envoy is gone", func() error {
+	return wait.Until(context.Background(), control.Patience, "Envoy is gone", func() error {
 		if slices.Equal(p.envoys(), pids) {
 			return errors.New("it is there")
 		}

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/wait"
 )
 
 // workloadPort is where the baselines listen.
@@ -44,7 +46,7 @@ type pod struct {
 type outage struct{ from, to time.Time }
 
 // startPod makes a pod and starts its application and its sidecar.
-func startPod(ctx context.Context, c *cluster, w table.Workload, number byte, logs string) (*pod, error) {
+func startPod(ctx context.Context, c *control.Plane, w table.Workload, number byte, logs string) (*pod, error) {
 	p := &pod{workload: w, name: fmt.Sprintf("%s-%d", w.Name, number), logs: logs}
 	var err error
 	if p.net, err = podnet.NewPod(number); err != nil {
@@ -53,7 +55,7 @@ func startPod(ctx context.Context, c *cluster, w table.Workload, number byte, lo
 	if p.dir, err = os.MkdirTemp("/tmp", "mesh"); err != nil { // short: a socket's path has 108 bytes at most
 		return nil, err
 	}
-	if p.token, err = c.pod(ctx, w, p.name, p.net.IP.String()); err != nil {
+	if p.token, err = c.Pod(ctx, w, p.name, p.net.IP.String()); err != nil {
 		return nil, err
 	}
 	if err := sidecar.Redirect(p.net, workloadPort); err != nil {
@@ -84,7 +86,7 @@ func (p *pod) address() string { return net.JoinHostPort(p.net.IP.String(), fmt.
 
 // asPod is what the injector makes of the pod.
 func (p *pod) asPod() sidecar.Pod {
-	return sidecar.Pod{Net: p.net, Workload: p.workload, Name: p.name, XDS: xdsPort, Dir: p.dir, Token: p.token, LogLevel: "warn"}
+	return sidecar.Pod{Net: p.net, Workload: p.workload, Name: p.name, XDS: control.XDSPort, Dir: p.dir, Token: p.token, LogLevel: "warn"}
 }
 
 // ready asks as a kubelet does.
@@ -92,7 +94,7 @@ func (p *pod) ready(ctx context.Context) error { return p.asPod().Ready(ctx) }
 
 // awaitReady waits until the sidecar takes connections.
 func (p *pod) awaitReady(ctx context.Context) error {
-	return until(ctx, "the sidecar of "+p.name+" is ready", func() error { return p.ready(ctx) })
+	return wait.Until(ctx, control.Patience, "the sidecar of "+p.name+" is ready", func() error { return p.ready(ctx) })
 }
 
 // killed says that the sidecar is killed now, and back that it is ready again.

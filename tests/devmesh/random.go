@@ -9,6 +9,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/tests/devmesh/control"
 )
 
 // oddKeys are routing keys that are hard on whoever carries, escapes, splits or
@@ -34,14 +35,14 @@ const (
 )
 
 // fill states every member and every key once.
-func (r *randomFacts) fill(c *control) error {
+func (r *randomFacts) fill(c *control.Plane) error {
 	for i := range randomMembers {
-		if _, err := c.state(event.Workload(forkKind, namespace, memberName(i)), r.observed(memberName(i))); err != nil {
+		if _, err := c.State(event.Workload(forkKind, control.Namespace, memberName(i)), r.observed(memberName(i))); err != nil {
 			return err
 		}
 	}
 	for i := range ordinaryKeys + len(oddKeys) {
-		if _, err := c.state(event.RoutingKey(keyNumber(i)), r.declared(keyNumber(i))); err != nil {
+		if _, err := c.State(event.RoutingKey(keyNumber(i)), r.declared(keyNumber(i))); err != nil {
 			return err
 		}
 	}
@@ -49,22 +50,22 @@ func (r *randomFacts) fill(c *control) error {
 }
 
 // state states some change.
-func (r *randomFacts) state(c *control) (event.Pos, error) {
+func (r *randomFacts) state(c *control.Plane) (event.Pos, error) {
 	switch n := r.random.IntN(20); {
 	case n < 10:
 		o := r.observed(r.member())
-		return c.state(event.Workload(forkKind, namespace, o.GetWorkload().GetName()), o)
+		return c.State(event.Workload(forkKind, control.Namespace, o.GetWorkload().GetName()), o)
 	case n < 12:
 		name := r.member()
-		return c.state(event.Workload(forkKind, namespace, name), &factv1.WorkloadWithdrawn{
-			Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: namespace, Name: name},
+		return c.State(event.Workload(forkKind, control.Namespace, name), &factv1.WorkloadWithdrawn{
+			Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: control.Namespace, Name: name},
 		})
 	case n < 18:
 		d := r.declared(r.key())
-		return c.state(event.RoutingKey(d.GetRoutingKey()), d)
+		return c.State(event.RoutingKey(d.GetRoutingKey()), d)
 	}
 	key := r.key()
-	return c.state(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
+	return c.State(event.RoutingKey(key), &factv1.RoutingWithdrawn{RoutingKey: key})
 }
 
 func (r *randomFacts) member() string { return memberName(r.random.IntN(randomMembers)) }
@@ -84,7 +85,7 @@ func (r *randomFacts) declared(key string) *factv1.RoutingDeclared {
 	d := &factv1.RoutingDeclared{RoutingKey: key, Owner: &factv1.ObjectRef{Kind: "SignadotRouteGroup", Name: "any"}}
 	for range 1 + r.random.IntN(3) {
 		d.Members = append(d.Members, &factv1.Member{
-			Kind: forkKind, Namespace: namespace, Name: r.member(), Sandbox: oddSandboxes[r.random.IntN(len(oddSandboxes))],
+			Kind: forkKind, Namespace: control.Namespace, Name: r.member(), Sandbox: oddSandboxes[r.random.IntN(len(oddSandboxes))],
 		})
 	}
 	return d
@@ -106,7 +107,7 @@ func (r *randomFacts) address() string {
 func (r *randomFacts) observed(name string) *factv1.WorkloadObserved {
 	baseline := workloads[r.random.IntN(r.baselines)]
 	o := &factv1.WorkloadObserved{
-		Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: namespace, Name: name, Uid: "uid-" + name},
+		Workload: &factv1.ObjectRef{Kind: forkKind, Namespace: control.Namespace, Name: name, Uid: "uid-" + name},
 		Created:  &timestamppb.Timestamp{Seconds: int64(r.random.IntN(1000))},
 		Baseline: &factv1.ObjectRef{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name},
 		Ready:    r.random.IntN(4) > 0, DevMeshPresent: true,

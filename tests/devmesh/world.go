@@ -13,14 +13,15 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/devmesh/control"
 	"switchyard.dev/tests/podnet"
 )
 
 // workloads are the baselines: as many as a run asks for, in this order.
 var workloads = []table.Workload{
-	{Kind: "Deployment", Namespace: namespace, Name: "cart"},
-	{Kind: "ArgoRollout", Namespace: namespace, Name: "orders"},
-	{Kind: "Deployment", Namespace: namespace, Name: "users"},
+	{Kind: "Deployment", Namespace: control.Namespace, Name: "cart"},
+	{Kind: "ArgoRollout", Namespace: control.Namespace, Name: "orders"},
+	{Kind: "Deployment", Namespace: control.Namespace, Name: "users"},
 }
 
 // forks is how many applications there are that sandboxes can lead to.
@@ -31,13 +32,12 @@ func forkAddress(i int) string { return fmt.Sprintf("10.96.7.%d", i+1) }
 
 const forkPort = 80
 
-// world is everything: an API server, a control plane, the baselines' pods with
+// world is everything: a control plane, the baselines' pods with
 // their sidecars, and the applications of sandboxes.
 type world struct {
 	ctx     context.Context
 	dir     string
-	cluster *cluster
-	control *control
+	control *control.Plane
 	pods    []*pod
 	forks   []*http.Server
 }
@@ -55,13 +55,7 @@ func newWorld(ctx context.Context, dir string, baselines, podsEach int) (w *worl
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o700); err != nil {
 		return w, err
 	}
-	if w.cluster, err = startCluster(ctx, dir); err != nil {
-		return w, err
-	}
-	if w.control, err = newControl(ctx, w.cluster, filepath.Join(dir, "logs")); err != nil {
-		return w, err
-	}
-	if err := w.control.startAll(); err != nil {
+	if w.control, err = control.Start(ctx, dir, filepath.Join(dir, "logs"), customHeader); err != nil {
 		return w, err
 	}
 	if err := w.startForks(); err != nil {
@@ -70,7 +64,7 @@ func newWorld(ctx context.Context, dir string, baselines, podsEach int) (w *worl
 	if err := w.startPods(baselines, podsEach); err != nil {
 		return w, err
 	}
-	return w, w.control.converged(len(w.pods))
+	return w, w.control.Converged(len(w.pods))
 }
 
 func (w *world) startForks() error {
@@ -90,7 +84,7 @@ func (w *world) startForks() error {
 
 func (w *world) startPods(baselines, podsEach int) error {
 	for _, workload := range workloads[:baselines] {
-		if err := w.cluster.replicaSet(w.ctx, workload); err != nil {
+		if err := w.control.ReplicaSet(w.ctx, workload); err != nil {
 			return err
 		}
 	}
@@ -99,7 +93,7 @@ func (w *world) startPods(baselines, podsEach int) error {
 	var mu sync.Mutex
 	for i := range baselines * podsEach {
 		group.Go(func() error {
-			p, err := startPod(ctx, w.cluster, workloads[i/podsEach], byte(i+1), filepath.Join(w.dir, "logs"))
+			p, err := startPod(ctx, w.control, workloads[i/podsEach], byte(i+1), filepath.Join(w.dir, "logs"))
 			mu.Lock()
 			w.pods = append(w.pods, p)
 			mu.Unlock()
@@ -132,10 +126,7 @@ func (w *world) close() error {
 		wrong = append(wrong, f.Close())
 	}
 	if w.control != nil {
-		wrong = append(wrong, w.control.close())
-	}
-	if w.cluster != nil {
-		wrong = append(wrong, w.cluster.server.Stop())
+		wrong = append(wrong, w.control.Close())
 	}
 	return errors.Join(wrong...)
 }

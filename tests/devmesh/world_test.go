@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"switchyard.dev/tests/devmesh/control"
+	"switchyard.dev/tests/sidecar"
 )
 
 func TestMain(m *testing.M) {
-	if err := Isolate(); err != nil {
+	if err := control.Isolate(sidecar.Program); err != nil {
 		fmt.Fprintln(os.Stderr, "devmesh:", err)
 		os.Exit(1)
 	}

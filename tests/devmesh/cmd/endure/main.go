@@ -9,7 +9,8 @@ import (
 	"os"
 
 	"switchyard.dev/tests/bench/frame"
-	"switchyard.dev/tests/devmesh"
+	"switchyard.dev/tests/devmesh/control"
+	"switchyard.dev/tests/sidecar"
 )
 
 func main() {
@@ -21,7 +22,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := devmesh.Isolate(); err != nil {
+	if err := control.Isolate(sidecar.Program); err != nil {
 		return err
 	}
 	return settings.run(ctx)

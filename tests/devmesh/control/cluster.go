@@ -1,4 +1,4 @@
-package devmesh
+package control
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"switchyard.dev/tests/apiserver"
 )
 
-// namespace is where the baselines are; system is where the control plane is.
+// Namespace is where the baselines are; system is where the control plane is.
 const (
-	namespace = "shop"
+	Namespace = "shop"
 	system    = "signadot"
 )
 
@@ -61,7 +61,7 @@ func (c *cluster) populate(ctx context.Context) error {
 		{APIGroups: []string{"", "apps", "discovery.k8s.io"}, Resources: []string{"pods", "services", "replicasets", "endpointslices"}, Verbs: []string{"get", "list", "watch"}},
 	}}
 	objects := []client.Object{
-		apiserver.Namespace(namespace), apiserver.Namespace(system), apiserver.Account(namespace, "default"),
+		apiserver.Namespace(Namespace), apiserver.Namespace(system), apiserver.Account(Namespace, "default"),
 		apiserver.Account(system, busAccount), apiserver.Account(system, routesAccount), apiserver.Account(system, managerAccount), reader,
 	}
 	for _, role := range []string{"system:auth-delegator", reader.Name} {
@@ -123,9 +123,10 @@ func (c *cluster) account(ctx context.Context, name string) ([]string, error) {
 	}, nil
 }
 
-// pod makes a running pod of a workload, owned as controllers own it, and gives
+// Pod makes a running pod of a workload, owned as controllers own it, and returns
 // the file with its sidecar's token.
-func (c *cluster) pod(ctx context.Context, w table.Workload, name, ip string) (token string, err error) {
+func (p *Plane) Pod(ctx context.Context, w table.Workload, name, ip string) (token string, err error) {
+	c := p.cluster
 	pod, err := apiserver.Pod(ctx, c.kube, c.sets[w], name, "default")
 	if err != nil {
 		return "", err
@@ -133,14 +134,14 @@ func (c *cluster) pod(ctx context.Context, w table.Workload, name, ip string) (t
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "main", Ready: true}, {Name: devmesh.ContainerName, Ready: true},
 	}}
-	if _, err := c.kube.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+	if _, err := c.kube.CoreV1().Pods(Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
 		return "", err
 	}
-	return c.token(ctx, namespace, "default", devmesh.TokenAudience, pod)
+	return c.token(ctx, Namespace, "default", devmesh.TokenAudience, pod)
 }
 
-// replicaSet makes the one of a workload.
-func (c *cluster) replicaSet(ctx context.Context, w table.Workload) (err error) {
-	c.sets[w], err = apiserver.ReplicaSet(ctx, c.kube, namespace, w.Kind, w.Name)
+// ReplicaSet makes the one of a workload.
+func (p *Plane) ReplicaSet(ctx context.Context, w table.Workload) (err error) {
+	p.cluster.sets[w], err = apiserver.ReplicaSet(ctx, p.cluster.kube, Namespace, w.Kind, w.Name)
 	return err
 }

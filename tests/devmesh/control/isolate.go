@@ -1,4 +1,4 @@
-package devmesh
+package control
 
 import (
 	"fmt"
@@ -19,11 +19,11 @@ const (
 	roleInCluster = "in-cluster"
 )
 
-// Isolate builds the programs under test and runs this program again in a network
+// Isolate builds the programs of the control plane, and others, and runs this program again in a network
 // namespace of its own, where Isolate returns. Call it first in main or
 // TestMain. In a process that plays a part of the control plane it does not
 // return either. It needs root, the source around the working directory, and go.
-func Isolate() error {
+func Isolate(programs ...string) error {
 	if process.Role() == rolePublisher {
 		os.Exit(exitCode(process.Answer(&Publisher{})))
 	}
@@ -33,7 +33,7 @@ func Isolate() error {
 	if podnet.Inside() {
 		ctrl.SetLogger(logr.Discard()) // what starts an API server writes to it
 	}
-	return sidecar.Isolate(busProgram, routesProgram, sidecar.Program)
+	return sidecar.Isolate(append(programs, busProgram, routesProgram)...)
 }
 
 // The programs of the control plane.
