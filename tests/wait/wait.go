@@ -9,6 +9,12 @@ import (
 	"time"
 )
 
+// final is an error that waiting does not mend.
+type final struct{ error }
+
+// Final returns an error of a check that Until returns at once, since waiting does not mend it.
+func Final(err error) error { return final{err} }
+
 // Until waits until check finds nothing wrong any more, and returns what it found last
 // when that takes longer than there is patience.
 func Until(ctx context.Context, patience time.Duration, what string, check func() error) error {
@@ -18,6 +24,9 @@ func Until(ctx context.Context, patience time.Duration, what string, check func(
 		err := check()
 		if err == nil {
 			return nil
+		}
+		if last, is := errors.AsType[final](err); is {
+			return last.error
 		}
 		if For(ctx, pause) != nil {
 			return fmt.Errorf("%s: not within %s: %w", what, patience, err)

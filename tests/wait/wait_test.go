@@ -27,4 +27,11 @@ func TestUntilReturnsWhatIsStillWrongWhenThereIsNoMorePatience(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
+	looks = 0
+	if err := Until(t.Context(), time.Second, "it is right", func() error {
+		looks++
+		return Final(wrong)
+	}); err != wrong || looks != 1 { //nolint:errorlint // it is the error itself
+		t.Errorf("%v after %d looks at what waiting does not mend", err, looks)
+	}
 }

@@ -54,12 +54,12 @@ func (s Standing) since(before Standing) tallied {
 // report prints what was measured while the cluster changed.
 func (m *measurement) report(c churned) error {
 	t := c.after.since(c.before)
-	changes := m.play.total()
+	changes := m.play.Total()
 	m.count("there-are", c.objects, "objects")
 	m.count("made", changes, "changes")
 	m.print("changes-per-second", float64(changes)/min(c.lasted.Seconds(), m.load.lasting.Seconds()), "/s")
-	for _, kind := range slices.Sorted(maps.Keys(m.play.made)) {
-		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.made[kind])
+	for _, kind := range slices.Sorted(maps.Keys(m.play.Made)) {
+		fmt.Fprintf(m.out, "  %-28s %d\n", kind, m.play.Made[kind])
 	}
 	figures.AtMost(m.out, "converged-after-the-last-change", c.lastChange.Seconds(), "s", 10)
 	figures.AtMost(m.out, "converged-after-the-last-user", c.toAgree.Seconds(), "s", 10)
@@ -71,7 +71,7 @@ func (m *measurement) report(c churned) error {
 	m.print("memory-now", now, "MiB")
 	m.print("heap-in-use", c.after.Heap, "MiB")
 	figures.AtMost(m.out, "writes-per-change", float64(t.writes+t.own)/float64(changes), "writes", 1.2)
-	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.least)), "writes")
+	m.print("writes-per-least-possible", float64(t.writes)/float64(max(1, m.play.Least)), "writes")
 	m.count("written", t.writes, "writes")
 	m.count("written-of-its-own-books", t.own, "writes")
 	m.count("read-past-the-cache", t.reads, "objects")
@@ -110,9 +110,9 @@ func (m *measurement) reportResync(s Standing) error {
 
 // reportKind prints what changes of one kind cost.
 func (m *measurement) reportKind(kind string, t tallied) {
-	begun := float64(max(1, m.play.begun[kind]))
+	begun := float64(max(1, m.play.Begun[kind]))
 	fmt.Fprintf(m.out, "writes-for %-26s %5.1f each, at least %.1f; of its own books %.1f\n",
-		kind, float64(t.writes)/begun, float64(m.play.least)/begun, float64(t.own)/begun)
+		kind, float64(t.writes)/begun, float64(m.play.Least)/begun, float64(t.own)/begun)
 	for a := range t.of {
 		if !a.writes() {
 			delete(t.of, a)

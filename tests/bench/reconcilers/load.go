@@ -3,28 +3,29 @@ package main
 import (
 	"flag"
 	"time"
+
+	"switchyard.dev/tests/bench/reconcilers/busy"
 )
 
 // load is how much there is, and how much changes.
 type load struct {
-	objects, sandboxes, namespaces int
-	perSecond                      int
-	lasting                        time.Duration
-	each                           int
-	seed                           uint64
-	profiles                       string
+	busy.Size
+	perSecond int
+	lasting   time.Duration
+	each      int
+	profiles  string
 }
 
 // flags makes the flags, and returns what they are once they are parsed.
 func flags() *load {
 	l := &load{}
-	flag.IntVar(&l.objects, "objects", 10_000, "objects of the kinds that the manager watches")
-	flag.IntVar(&l.sandboxes, "sandboxes", 500, "sandboxes")
-	flag.IntVar(&l.namespaces, "namespaces", 10, "namespaces of the workloads")
+	flag.IntVar(&l.Objects, "objects", 10_000, "objects of the kinds that the manager watches")
+	flag.IntVar(&l.Sandboxes, "sandboxes", 500, "sandboxes")
+	flag.IntVar(&l.Namespaces, "namespaces", 10, "namespaces of the workloads")
 	flag.IntVar(&l.perSecond, "changes", 100, "changes for each second")
 	flag.DurationVar(&l.lasting, "for", time.Minute, "how long users make changes")
 	flag.IntVar(&l.each, "each", 5, "changes of each kind, in the end, whose writes are counted")
-	flag.Uint64Var(&l.seed, "seed", 1, "of what happens")
+	flag.Uint64Var(&l.Seed, "seed", 1, "of what happens")
 	flag.StringVar(&l.profiles, "profiles", "", "directory for profiles of the manager's memory and processor time")
 	return l
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/bench/reconcilers/busy"
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/wait"
 )
@@ -44,8 +44,8 @@ type rig struct {
 }
 
 // start starts everything but the manager. The caller stops it.
-func start(ctx context.Context) (r *rig, err error) {
-	r = &rig{}
+func start(ctx context.Context) (_ *rig, err error) {
+	r := &rig{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.stop())
@@ -110,7 +110,7 @@ func (r *rig) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range watched() {
+	for _, o := range busy.Watched() {
 		if _, err := r.seen.GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return err
 		}
@@ -133,12 +133,15 @@ func (r *rig) manage(ctx context.Context, profiles string) (err error) {
 	if err := r.manager.Call("Start", o, &struct{}{}); err != nil {
 		return err
 	}
-	return within(ctx, time.Minute, "the routing log is whole", func() (error, error) {
+	return wait.Until(ctx, time.Minute, "the routing log is whole", func() error {
 		s, err := r.look()
-		if err == nil && s.LogReady != "" {
-			return errors.New(s.LogReady), nil
+		switch {
+		case err != nil:
+			return wait.Final(err)
+		case s.LogReady != "":
+			return errors.New(s.LogReady)
 		}
-		return nil, err
+		return nil
 	})
 }
 
@@ -166,20 +169,4 @@ func (r *rig) stop() error {
 		err = errors.Join(err, r.stops[i]())
 	}
 	return err
-}
-
-// within waits until something is so. check says what is not, and what is wrong.
-func within(ctx context.Context, patience time.Duration, what string, check func() (open, wrong error)) error {
-	for end := time.Now().Add(patience); ; {
-		open, wrong := check()
-		if wrong != nil || open == nil {
-			return wrong
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("%s: not within %s: %w", what, patience, open)
-		}
-		if err := wait.For(ctx, 200*time.Millisecond); err != nil {
-			return err
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package busy
 
 import (
 	"context"
@@ -172,7 +172,7 @@ func (c *cluster) deploymentStatus(w *workload, generation int64, total, updated
 			},
 		}
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: w.name, Namespace: w.namespace}}
-		return c.rig.client.Status().Patch(ctx, d, merge(map[string]any{"status": status}))
+		return c.client.Status().Patch(ctx, d, merge(map[string]any{"status": status}))
 	}}
 }
 
@@ -195,7 +195,7 @@ func (c *cluster) podComes(w *workload) []step {
 		if fast {
 			pod.Spec.NodeName = node
 		}
-		if err := c.rig.client.Create(ctx, pod); err != nil {
+		if err := c.client.Create(ctx, pod); err != nil {
 			return err
 		}
 		w.mu.Lock()
@@ -204,7 +204,7 @@ func (c *cluster) podComes(w *workload) []step {
 		return nil
 	}}
 	bound := step{"pod bound", acts, func(ctx context.Context) error {
-		return c.rig.client.SubResource("binding").Create(ctx, named(w.namespace, name),
+		return c.client.SubResource("binding").Create(ctx, named(w.namespace, name),
 			&corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: node}})
 	}}
 	ready := c.podStatus(w, name, starts, corev1.PodRunning, true, true)
@@ -230,7 +230,7 @@ func (c *cluster) podStatus(w *workload, name string, after time.Duration, phase
 		for _, t := range []corev1.PodConditionType{corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady, corev1.PodScheduled} {
 			status.Conditions = append(status.Conditions, corev1.PodCondition{Type: t, Status: truth(own), LastTransitionTime: metav1.Now()})
 		}
-		return c.rig.client.Status().Patch(ctx, named(w.namespace, name), merge(map[string]any{"status": status}))
+		return c.client.Status().Patch(ctx, named(w.namespace, name), merge(map[string]any{"status": status}))
 	}}
 }
 
@@ -256,10 +256,10 @@ func (c *cluster) podGoes(w *workload, name string) []step {
 	return []step{
 		{"pod deleted", acts, func(ctx context.Context) error {
 			forget()
-			return c.rig.client.Delete(ctx, named(w.namespace, name))
+			return c.client.Delete(ctx, named(w.namespace, name))
 		}},
 		{kindPodEnded, starts, func(ctx context.Context) error {
-			return c.rig.client.Delete(ctx, named(w.namespace, name), client.GracePeriodSeconds(0))
+			return c.client.Delete(ctx, named(w.namespace, name), client.GracePeriodSeconds(0))
 		}},
 	}
 }

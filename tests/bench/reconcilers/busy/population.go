@@ -1,4 +1,4 @@
-package main
+package busy
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 	"switchyard.dev/sidecars/devmesh"
 )
 
-// watched are the kinds of which there are objects.
-func watched() []client.Object {
+// Watched returns the kinds of which there are objects, but for pods.
+func Watched() []client.Object {
 	return []client.Object{
 		&crdv1.SignadotSandbox{}, &crdv1.ForkedWorkload{}, &crdv1.RoutingConfig{},
 		&appsv1.Deployment{}, &corev1.Service{},

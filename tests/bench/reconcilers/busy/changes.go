@@ -1,4 +1,4 @@
-package main
+package busy
 
 import (
 	"context"
@@ -15,19 +15,19 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
-// action is one thing that users, or their tools, do.
-type action struct {
-	kind string
+// Action is one thing that users, or their tools, do.
+type Action struct {
+	Kind string
 	// share is how many of a hundred are of this kind.
 	share int
 	// begin gives what is written, and nothing where there is nothing to do it to.
 	begin func(c *cluster) sequence
 }
 
-// mix is what users do. Of what concerns a workload each has the same chance, whether
+// Mix returns what users do. Of what concerns a workload each has the same chance, whether
 // it is forked or not.
-func mix() []action {
-	return []action{
+func Mix() []Action {
+	return []Action{
 		{"sandbox: another image", 22, (*cluster).pushes},
 		{"sandbox: comes", 9, (*cluster).comes},
 		{"sandbox: goes", 9, (*cluster).goes},
@@ -125,7 +125,7 @@ func (c *cluster) pushes() sequence {
 	return one(leastOfAnImage, func(ctx context.Context) error {
 		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 		defer c.done(s, o)
-		return c.rig.client.Patch(ctx, o, merge(map[string]any{"spec": map[string]any{"customization": spec.Customization}}))
+		return c.client.Patch(ctx, o, merge(map[string]any{"spec": map[string]any{"customization": spec.Customization}}))
 	})
 }
 
@@ -140,7 +140,7 @@ func (c *cluster) comes() sequence {
 
 func (c *cluster) createSandbox(ctx context.Context, s *sandbox) error {
 	o := s.object()
-	if err := c.rig.client.Create(ctx, o); err != nil {
+	if err := c.client.Create(ctx, o); err != nil {
 		return err
 	}
 	c.done(s, o)
@@ -166,7 +166,7 @@ func (c *cluster) goes() sequence {
 	c.gone++
 	c.mu.Unlock()
 	return one(s.leastToGo(), func(ctx context.Context) error {
-		return c.rig.client.Delete(ctx, &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
+		return c.client.Delete(ctx, &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}})
 	})
 }
 
@@ -180,7 +180,7 @@ func (c *cluster) notesSandbox() sequence {
 	return one(0, func(ctx context.Context) error {
 		o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 		defer c.done(s, o)
-		return c.rig.client.Patch(ctx, o, note(s.noted))
+		return c.client.Patch(ctx, o, note(s.noted))
 	})
 }
 
@@ -262,7 +262,7 @@ func (w *workload) write(ctx context.Context, c *cluster, o client.Object, patch
 	w.mu.Lock()
 	p := patch()
 	w.mu.Unlock()
-	return c.rig.client.Patch(ctx, o, p)
+	return c.client.Patch(ctx, o, p)
 }
 
 // notes returns a patch that leaves another note on a workload, or its Service.

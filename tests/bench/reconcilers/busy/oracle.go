@@ -1,4 +1,4 @@
-package main
+package busy
 
 import (
 	"context"
@@ -26,14 +26,14 @@ type seen struct {
 }
 
 // lookAround reads what this process sees, from memory.
-func (r *rig) lookAround(ctx context.Context) (seen, error) {
+func (c *cluster) lookAround(ctx context.Context) (seen, error) {
 	s := seen{sandboxes: map[string]*crdv1.SignadotSandbox{}, forks: map[string]*crdv1.ForkedWorkload{},
 		deployments: map[string]*appsv1.Deployment{}, services: map[string]*corev1.Service{}}
-	s.table, _ = r.table.Current()
+	s.table, _ = c.table.Current()
 	sandboxes, forks, configs := &crdv1.SignadotSandboxList{}, &crdv1.ForkedWorkloadList{}, &crdv1.RoutingConfigList{}
 	deployments, services := &appsv1.DeploymentList{}, &corev1.ServiceList{}
 	for _, list := range []client.ObjectList{sandboxes, forks, configs, deployments, services} {
-		if err := r.seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		if err := c.seen.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return s, err
 		}
 	}
@@ -63,9 +63,10 @@ func keep[O client.Object](all map[string]O, o O) int {
 	return 0
 }
 
-// agree returns what does not agree with what was asked for; nil when all does.
-func (c *cluster) agree(ctx context.Context) error {
-	s, err := c.rig.lookAround(ctx)
+// Agree returns what does not agree with what was asked for; nil when all does.
+func (p *Play) Agree(ctx context.Context) error {
+	c := p.cluster
+	s, err := c.lookAround(ctx)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package busy
 
 import (
 	"context"
@@ -24,19 +24,25 @@ const writers = 32
 // come after they have stopped.
 const ahead = 2
 
-// play makes changes: those that are due, in the order in which they are, and, when
+// Play makes changes: those that are due, in the order in which they are, and, when
 // none is, what users begin.
-type play struct {
+type Play struct {
 	cluster *cluster
 	mu      sync.Mutex
 	due     []due
 	running int
-	// made counts changes by kind, begun what users began.
-	made, begun map[string]int
-	// least is with how few writes the manager could have brought all into line.
-	least  int
-	last   time.Time
-	failed error
+	failed  error
+	Counted
+}
+
+// Counted is what was done. It stands still when nothing is under way.
+type Counted struct {
+	// Made counts changes by kind, Begun what users began.
+	Made, Begun map[string]int
+	// Least is with how few writes the manager could have brought all into line.
+	Least int
+	// Last is when the last change was made.
+	Last time.Time
 }
 
 // due is a sequence whose next step is due at a time.
@@ -45,14 +51,20 @@ type due struct {
 	rest sequence
 }
 
-func newPlay(c *cluster) *play {
-	return &play{cluster: c, made: map[string]int{}, begun: map[string]int{}}
+// New returns a Play in a cluster that is empty, until Furnish and Fill.
+func New(c Config) *Play {
+	p := &Play{cluster: newCluster(c)}
+	p.Recount()
+	return p
 }
+
+// OnlyForked has all that happens to workloads happen to those with forks.
+func (p *Play) OnlyForked() { p.cluster.forked = true }
 
 // follow makes the cluster act on the Deployments of forks: it rolls out each new
 // form of one, and lets the pods of one go that is gone.
-func (p *play) follow(ctx context.Context) error {
-	informer, err := p.cluster.rig.seen.GetInformer(ctx, &appsv1.Deployment{})
+func (p *Play) follow(ctx context.Context) error {
+	informer, err := p.cluster.seen.GetInformer(ctx, &appsv1.Deployment{})
 	if err != nil {
 		return err
 	}
@@ -65,7 +77,7 @@ func (p *play) follow(ctx context.Context) error {
 }
 
 // seen acts on the Deployment of a fork.
-func (p *play) seen(o any) {
+func (p *Play) seen(o any) {
 	d, ok := o.(*appsv1.Deployment)
 	if !ok || d.Labels[crdv1.LabelForkedWorkload] == "" {
 		return
@@ -93,7 +105,7 @@ func (p *play) seen(o any) {
 }
 
 // gone lets the pods of a fork go.
-func (p *play) gone(o any) {
+func (p *Play) gone(o any) {
 	if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
 		o = last.Obj
 	}
@@ -112,7 +124,7 @@ func (p *play) gone(o any) {
 }
 
 // add puts a sequence in line.
-func (p *play) add(s sequence) {
+func (p *Play) add(s sequence) {
 	if len(s.steps) == 0 {
 		return
 	}
@@ -122,7 +134,7 @@ func (p *play) add(s sequence) {
 }
 
 // take takes the sequence that is due longest.
-func (p *play) take(now time.Time) (sequence, bool) {
+func (p *Play) take(now time.Time) (sequence, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	first := -1
@@ -141,12 +153,12 @@ func (p *play) take(now time.Time) (sequence, bool) {
 }
 
 // begin begins something that users do.
-func (p *play) begin() sequence {
+func (p *Play) begin() sequence {
 	for {
 		p.cluster.mu.Lock()
 		n := p.cluster.random.IntN(100)
 		p.cluster.mu.Unlock()
-		for _, a := range mix() {
+		for _, a := range Mix() {
 			if n -= a.share; n >= 0 {
 				continue
 			}
@@ -161,24 +173,27 @@ func (p *play) begin() sequence {
 	}
 }
 
+// Begin begins an action, and puts what follows in line.
+func (p *Play) Begin(a Action) { p.add(p.beginOne(a)) }
+
 // beginOne begins an action, if there is anything to do it to.
-func (p *play) beginOne(a action) sequence {
+func (p *Play) beginOne(a Action) sequence {
 	s := a.begin(p.cluster)
 	if len(s.steps) == 0 {
 		return s
 	}
 	if s.steps[0].kind == "" {
-		s.steps[0].kind = a.kind
+		s.steps[0].kind = a.Kind
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begun[a.kind]++
-	p.least += s.least
+	p.Begun[a.Kind]++
+	p.Least += s.least
 	return s
 }
 
 // makeNext makes the next change of a sequence, and puts the rest in line.
-func (p *play) makeNext(ctx context.Context, s sequence) {
+func (p *Play) makeNext(ctx context.Context, s sequence) {
 	stopped := s.live != nil && !s.live()
 	if stopped && s.steps[0].kind != kindPodEnded {
 		p.finish(sequence{}, "", nil)
@@ -196,7 +211,7 @@ func (p *play) makeNext(ctx context.Context, s sequence) {
 }
 
 // finish notes what was made.
-func (p *play) finish(rest sequence, kind string, err error) {
+func (p *Play) finish(rest sequence, kind string, err error) {
 	p.mu.Lock()
 	p.running--
 	switch {
@@ -204,16 +219,16 @@ func (p *play) finish(rest sequence, kind string, err error) {
 	case err != nil:
 		p.failed = fmt.Errorf("%s: %w", kind, err)
 	default:
-		p.made[kind]++
-		p.last = time.Now()
+		p.Made[kind]++
+		p.Last = time.Now()
 	}
 	p.mu.Unlock()
 	p.add(rest)
 }
 
-// run makes so many changes a second until something is so. Users begin some while
-// they may. It gives when the last thing was begun by a user.
-func (p *play) run(ctx context.Context, perSecond int, users time.Duration, until func() bool) (lastBegun time.Time, err error) {
+// Run makes so many changes a second until something is so. Users begin some while
+// they may. It returns when the last thing was begun by a user.
+func (p *Play) Run(ctx context.Context, perSecond int, users time.Duration, until func() bool) (lastBegun time.Time, err error) {
 	work := make(chan sequence)
 	var done sync.WaitGroup
 	for range writers {
@@ -250,15 +265,15 @@ func (p *play) run(ctx context.Context, perSecond int, users time.Duration, unti
 	}
 }
 
-// idle reports whether nothing is under way.
-func (p *play) idle() bool {
+// Idle reports whether nothing is under way.
+func (p *Play) Idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.running == 0 && len(p.due) == 0
 }
 
 // pending is how many changes are to follow from those that were made.
-func (p *play) pending() (n int) {
+func (p *Play) pending() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.due {
@@ -267,26 +282,26 @@ func (p *play) pending() (n int) {
 	return n
 }
 
-// total is how many changes were made.
-func (p *play) total() (n int) {
+// Total returns how many changes were made.
+func (p *Play) Total() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, of := range p.made {
+	for _, of := range p.Made {
 		n += of
 	}
 	return n
 }
 
 // wrong is what could not be written.
-func (p *play) wrong() error {
+func (p *Play) wrong() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
 }
 
-// recount counts from zero.
-func (p *play) recount() {
+// Recount counts from zero.
+func (p *Play) Recount() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.made, p.begun, p.least = map[string]int{}, map[string]int{}, 0
+	p.Counted = Counted{Made: map[string]int{}, Begun: map[string]int{}, Last: p.Last}
 }

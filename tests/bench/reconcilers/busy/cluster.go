@@ -1,4 +1,13 @@
-package main
+// Package busy is a cluster that does not stand still: what users and their tools have in it,
+// what they do, what controllers and kubelets write because of that, and whether all agree
+// with what was asked for.
+//
+//	population.go  the objects, in the size that they have in practice
+//	changes.go     what users do, and with how few writes that is brought into line
+//	rollout.go     what follows: Deployments are rolled out, pods come and go
+//	play.go        so many changes a second, in the order in which they are due
+//	oracle.go      whether all agree
+package busy
 
 import (
 	"fmt"
@@ -6,6 +15,10 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/routeserver/view"
 )
 
 // workload is a Deployment as the cluster knows it: one that users made, or a fork.
@@ -61,9 +74,30 @@ type sandbox struct {
 	busy bool
 }
 
+// Size is how much there is at the beginning.
+type Size struct {
+	Objects, Sandboxes, Namespaces int
+	// Seed is of what happens.
+	Seed uint64
+}
+
+// Config is how a cluster is reached.
+type Config struct {
+	Size
+	// Client writes what users and the cluster write.
+	Client client.Client
+	// Seen is a cache of what is Watched, and Table what is folded from the log.
+	Seen  cache.Cache
+	Table *view.View
+}
+
 // cluster is what users and the cluster itself have written: what there is to be.
 type cluster struct {
-	rig *rig
+	client client.Client
+	seen   cache.Cache
+	table  *view.View
+	// namespaces is how many there are of users.
+	namespaces int
 	// baselines are the workloads that are forked, others those that are not.
 	baselines, others []*workload
 
@@ -83,22 +117,25 @@ type cluster struct {
 
 // newCluster returns what is to be there at the beginning: a third of the workloads
 // that are forked have one fork, and so on, as chance has it.
-func newCluster(r *rig, l load) *cluster {
-	c := &cluster{rig: r, random: rand.New(rand.NewPCG(l.seed, 6)), forks: map[types.UID]*workload{}, fast: true}
-	for i := range max(1, l.sandboxes*3/5) {
-		c.baselines = append(c.baselines, c.workload(l, "service", i))
+func newCluster(l Config) *cluster {
+	c := &cluster{
+		client: l.Client, seen: l.Seen, table: l.Table, namespaces: l.Namespaces,
+		random: rand.New(rand.NewPCG(l.Seed, 6)), forks: map[types.UID]*workload{}, fast: true,
+	}
+	for i := range max(1, l.Sandboxes*3/5) {
+		c.baselines = append(c.baselines, c.workload("service", i))
 	}
 	expected := 0
 	for _, w := range c.baselines {
 		expected += w.objects()
 	}
-	for range l.sandboxes {
+	for range l.Sandboxes {
 		s := c.newSandbox()
 		c.sandboxes = append(c.sandboxes, s)
 		expected += s.objects()
 	}
-	for i := 0; expected < l.objects; i++ {
-		w := c.workload(l, "other", i)
+	for i := 0; expected < l.Objects; i++ {
+		w := c.workload("other", i)
 		c.others = append(c.others, w)
 		expected += w.objects()
 	}
@@ -107,9 +144,9 @@ func newCluster(r *rig, l load) *cluster {
 
 // workload makes up a workload. Every fourth has two Services, and one, two or three
 // pods.
-func (c *cluster) workload(l load, kind string, i int) *workload {
+func (c *cluster) workload(kind string, i int) *workload {
 	return &workload{
-		namespace: fmt.Sprintf("team-%d", i%l.namespaces), name: fmt.Sprintf("%s-%d", kind, i),
+		namespace: fmt.Sprintf("team-%d", i%c.namespaces), name: fmt.Sprintf("%s-%d", kind, i),
 		two: i%4 == 0, replicas: int32(1 + i%3), version: 1,
 	}
 }
