@@ -3,10 +3,10 @@ package attack
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
 )
 
@@ -55,32 +55,15 @@ func Beside(ctx context.Context, address string) Honest {
 }
 
 func ask(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-	if err == nil && string(text) != ok {
-		err = fmt.Errorf("%s: %q", response.Status, text)
+	a, err := traffic.Get(ctx, client, url)
+	if err == nil && string(a.Body) != ok {
+		err = fmt.Errorf("status %d: %.1000q", a.Status, a.Body)
 	}
 	return err
 }
 
 // Ready waits until an honest request is served.
-func Ready(ctx context.Context, address string) error {
+func Ready(ctx context.Context, address string, patience time.Duration) error {
 	client := &http.Client{Timeout: honestPatience, Transport: &http.Transport{DisableKeepAlives: true}}
-	for {
-		err := ask(ctx, client, "http://"+address+"/")
-		if err == nil {
-			return nil
-		}
-		if wait.For(ctx, honestEvery) != nil {
-			return fmt.Errorf("no honest request is served: %w", err)
-		}
-	}
+	return wait.Until(ctx, patience, "an honest request is served", func() error { return ask(ctx, client, "http://"+address+"/") })
 }

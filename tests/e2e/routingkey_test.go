@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -14,18 +13,8 @@ import (
 // served sends a request with a key in one header to the customer service, as a client
 // that sets the header itself, and returns which side served it.
 func (w *world) served(header, value string) (string, error) {
-	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.customer.URL, nil)
-	if err != nil {
-		return "", err
-	}
-	req.Header.Set(header, value)
-	req.Header.Set("sd-explain", "1")
-	resp, err := traffic.NewClient().Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	return resp.Header.Get("sd-routed"), nil
+	a, err := traffic.Get(w.t.Context(), traffic.NewClient(), w.customer.URL, [2]string{header, value}, [2]string{"sd-explain", "1"})
+	return a.Header.Get("sd-routed"), err
 }
 
 // group applies a route group of one sandbox and takes it away when the test ends.

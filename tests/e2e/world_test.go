@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -195,24 +194,19 @@ func (w *world) restarts(selector string) int {
 // rules asks the REST API for the rules of a key, and returns the table's epoch
 // with them.
 func (w *world) rules(key string) (epoch string, count int, err error) {
-	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)
+	a, err := traffic.Get(w.t.Context(), http.DefaultClient, w.rest+"/api/v1/workloads/routing-rules?routingKey="+key)
 	if err != nil {
 		return "", 0, err
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return "", 0, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", 0, fmt.Errorf("status %d: %s", resp.StatusCode, body)
+	if a.Status != http.StatusOK {
+		return "", 0, fmt.Errorf("status %d: %s", a.Status, a.Body)
 	}
 	var answer struct {
 		RoutingRules []json.RawMessage `json:"routingRules"`
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(a.Body, &answer); err != nil {
 		return "", 0, err
 	}
-	epoch, _, _ = strings.Cut(resp.Header.Get("Switchyard-Table"), "/")
+	epoch, _, _ = strings.Cut(a.Header.Get("Switchyard-Table"), "/")
 	return epoch, len(answer.RoutingRules), nil
 }

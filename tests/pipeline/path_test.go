@@ -3,7 +3,6 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -110,22 +109,12 @@ func readyOnceTheProxyKnows(t *testing.T, w *path) {
 // failsVisibly returns nil when the key is answered with 503 and a reason. The
 // baseline must never answer it.
 func failsVisibly(w *path, key string) error {
-	req, err := http.NewRequestWithContext(w.Context(), http.MethodGet, w.sender.URL, nil)
+	a, err := traffic.Get(w.Context(), w.sender.Client, w.sender.URL, [2]string{"Baggage", "sd-routing-key=" + key})
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Baggage", "sd-routing-key="+key)
-	resp, err := w.sender.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Sd-Reason") == "" {
-		return fmt.Errorf("status %d, reason %q: %s", resp.StatusCode, resp.Header.Get("Sd-Reason"), body)
+	if a.Status != http.StatusServiceUnavailable || a.Header.Get("Sd-Reason") == "" {
+		return fmt.Errorf("status %d, reason %q: %s", a.Status, a.Header.Get("Sd-Reason"), a.Body)
 	}
 	return nil
 }
@@ -150,16 +139,11 @@ type rule struct {
 
 func rulesOf(t *testing.T, w *path, key string) []rule {
 	t.Helper()
-	resp, err := http.Get(w.rest + "/api/v1/workloads/routing-rules?routingKey=" + key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	body, err := traffic.Fetch(t.Context(), http.DefaultClient, w.rest+"/api/v1/workloads/routing-rules?routingKey="+key)
+	w.Must(err)
 	var answer struct {
 		RoutingRules []rule `json:"routingRules"`
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(json.Unmarshal(body, &answer))
 	return answer.RoutingRules
 }

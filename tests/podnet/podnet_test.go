@@ -8,6 +8,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"switchyard.dev/tests/traffic"
 )
 
 func TestMain(m *testing.M) {
@@ -39,12 +41,7 @@ func TestAPodIsReachedFromTheTestAndReachesIt(t *testing.T) {
 	t.Cleanup(func() { _ = server.Close() })
 	client := &http.Client{Timeout: 5 * time.Second}
 	for ip, host := range map[string]net.IP{pod.IP.String(): pod.Host, pod.IP6.String(): pod.Host6} {
-		resp, err := client.Get("http://" + net.JoinHostPort(ip, "8080"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
+		body, err := traffic.Fetch(t.Context(), client, "http://"+net.JoinHostPort(ip, "8080"))
 		if err != nil {
 			t.Fatal(err)
 		}

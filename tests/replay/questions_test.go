@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -17,6 +16,7 @@ import (
 
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/xds/routingkey"
 	"switchyard.dev/xds/translate"
 )
@@ -115,15 +115,6 @@ func routeText(r *routev3.Route) string {
 // routes asks the published routes API.
 func (s *story) routes(ctx context.Context, d *datadriven.TestData) (string, error) {
 	url := "http://" + s.main.RESTAddress() + "/api/v1/workloads/routing-rules?" + d.Input
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return fmt.Sprintf("%d %s", response.StatusCode, body), err
+	a, err := traffic.Get(ctx, http.DefaultClient, url)
+	return fmt.Sprintf("%d %s", a.Status, a.Body), err
 }

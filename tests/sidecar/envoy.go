@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/tests/traffic"
 )
 
 // Envoy returns an Envoy with a bootstrap, to be started.
@@ -109,14 +109,5 @@ func Admin(ctx context.Context, dir, path string) ([]byte, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", devmesh.Config{RunPath: dir}.AdminSocket())
 		},
 	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://envoy"+path, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask Envoy for %s: %w", path, err)
-	}
-	defer answer.Body.Close()
-	return io.ReadAll(answer.Body)
+	return traffic.Fetch(ctx, client, "http://envoy"+path)
 }

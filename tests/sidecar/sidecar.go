@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/sidecars/redirect"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tools/envoy"
 )
 
@@ -117,17 +118,6 @@ var prober = &http.Client{Timeout: time.Second, Transport: &http.Transport{Disab
 
 // Healthy returns an error unless a URL is answered with 200.
 func Healthy(ctx context.Context, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	answer, err := prober.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
-	}
-	return nil
+	_, err := traffic.Fetch(ctx, prober, url)
+	return err
 }

@@ -7,7 +7,6 @@ package traffic
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -44,24 +43,13 @@ func NewClient() *http.Client {
 // Send asks once, with the routing key in baggage unless it is empty, and gives
 // the side that answered. Any status but 200 is an error that quotes the body.
 func (s Sender) Send(ctx context.Context, key string) (Side, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL, nil)
-	if err != nil {
-		return "", err
-	}
+	var headers [][2]string
 	if key != "" {
-		req.Header.Set("Baggage", "userId=alice,sd-routing-key="+key)
+		headers = append(headers, [2]string{"Baggage", "userId=alice,sd-routing-key=" + key})
 	}
-	resp, err := s.Client.Do(req)
+	body, err := Fetch(ctx, s.Client, s.URL, headers...)
 	if err != nil {
 		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("status %d: %.200s", resp.StatusCode, body)
 	}
 	return s.Judge(body)
 }

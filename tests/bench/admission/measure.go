@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/tests/figures"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
 )
 
@@ -157,7 +158,7 @@ func (r *rig) counted(ctx context.Context) ([2]series, error) {
 // awaitInjecting waits until the manager is ready and its pods are injected.
 func (r *rig) awaitInjecting(ctx context.Context, c *creators) error {
 	return wait.Until(ctx, patience, "pods are injected", func() error {
-		if _, err := fetch(ctx, "http://"+r.health+"/readyz"); err != nil {
+		if _, err := traffic.Fetch(ctx, pages, "http://"+r.health+"/readyz"); err != nil {
 			return err
 		}
 		return c.once(ctx, true)

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"fmt"
-	"io"
 	"maps"
 	"math"
 	"net/http"
@@ -13,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"switchyard.dev/tests/traffic"
 )
 
 // Metrics of the webhook and of the API server.
@@ -50,28 +50,12 @@ func (r *rig) ofTheAPIServer(ctx context.Context) (series, error) {
 // answer.
 func (r *rig) ofTheManager(ctx context.Context) (series, error) {
 	time.Sleep(time.Second)
-	text, err := fetch(ctx, "http://"+r.metrics+"/metrics")
+	text, err := traffic.Fetch(ctx, pages, "http://"+r.metrics+"/metrics")
 	return read(text), err
 }
 
-// fetch gets a page.
-func fetch(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = answer.Body.Close() }() // It has been read.
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", url, answer.Status)
-	}
-	return io.ReadAll(answer.Body)
-}
+// pages gets pages of the manager.
+var pages = &http.Client{Timeout: 10 * time.Second}
 
 // sum adds up the series of a name, whatever their labels.
 func (s series) sum(name string) (sum float64) {

@@ -80,9 +80,7 @@ func (n *node) sufferOne(ctx context.Context, s settings, k attack.Kind, number 
 
 // attack waits until honest requests are served, and lets the others come.
 func (f *suffered) attack(ctx context.Context, address string, process int, s settings, k attack.Kind) error {
-	ready, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if err := attack.Ready(ready, address); err != nil {
+	if err := attack.Ready(ctx, address, patience); err != nil {
 		return err
 	}
 	under, end := context.WithCancel(ctx)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/traffic"
 )
 
 // The published models: a pointer is a field that must be there.
@@ -190,17 +190,11 @@ func overREST(t *testing.T, address, path string, f filters) map[identity]*pb.Wo
 
 func get(t *testing.T, url string) (int, []byte) {
 	t.Helper()
-	client := http.Client{Timeout: patience}
-	resp, err := client.Get(url)
+	a, err := traffic.Get(t.Context(), &http.Client{Timeout: patience}, url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, body
+	return a.Status, a.Body
 }
 
 // Pollers that ignore the status must fail to read the body and keep what they

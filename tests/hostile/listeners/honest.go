@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/inject"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/translate"
 )
@@ -38,32 +38,23 @@ var customer = table.Workload{Kind: "Deployment", Namespace: "hotrod", Name: "cu
 
 // get returns calls of a URL over HTTP.
 func get(url string) call {
-	return checked(&http.Transport{DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext}, url, func(resp *http.Response, _ []byte) error {
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("status %d", resp.StatusCode)
+	return checked(&http.Transport{DisableKeepAlives: true, DialContext: from(honestAddress, patience).DialContext}, url, func(a traffic.Answer) error {
+		if a.Status != http.StatusOK {
+			return fmt.Errorf("status %d", a.Status)
 		}
 		return nil
 	})
 }
 
 // checked returns calls of a URL whose answers are right where check says so.
-func checked(transport *http.Transport, url string, check func(resp *http.Response, body []byte) error) call {
+func checked(transport *http.Transport, url string, check func(traffic.Answer) error) call {
 	client := &http.Client{Transport: transport, Timeout: patience}
 	return func(ctx context.Context) error {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		a, err := traffic.Get(ctx, client, url)
 		if err != nil {
 			return err
 		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return err
-		}
-		return check(resp, body)
+		return check(a)
 	}
 }
 

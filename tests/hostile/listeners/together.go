@@ -15,6 +15,7 @@ import (
 
 	"switchyard.dev/tests/figures"
 	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
 	"switchyard.dev/tools/demo"
 )
@@ -175,8 +176,8 @@ func (w *World) lead(ctx context.Context, sandbox string) (time.Duration, error)
 
 // has asks an address until the answer has a text in it, which the address has too.
 func has(url, text string) call {
-	return checked(&http.Transport{DialContext: from(honestAddress, patience).DialContext}, url, func(_ *http.Response, body []byte) error {
-		if !strings.Contains(string(body), text) {
+	return checked(&http.Transport{DialContext: from(honestAddress, patience).DialContext}, url, func(a traffic.Answer) error {
+		if !strings.Contains(string(a.Body), text) {
 			return errors.New("not yet")
 		}
 		return nil
