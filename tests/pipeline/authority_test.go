@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,11 +217,7 @@ func (c *cable) cut() {
 // forget removes what the sidecar has kept on disk of whom to trust.
 func (w *path) forget() {
 	w.Helper()
-	for _, v := range w.keeper.env {
-		if run, ok := strings.CutPrefix(v, runVariable+"="); ok {
-			if err := os.Remove(filepath.Join(run, "trust.pem")); err != nil {
-				w.Error(err)
-			}
-		}
+	if err := os.Remove(filepath.Join(w.keeper.run, "trust.pem")); err != nil {
+		w.Error(err)
 	}
 }

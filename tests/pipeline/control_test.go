@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/reconcilers/manager"
@@ -15,25 +16,21 @@ import (
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/xds/endpoint"
 )
 
 // bus runs the event bus in this process and gives its log.
-func (w *path) bus() *jetstream.Log {
+func (w *path) bus() eventbus.Log {
 	w.Helper()
-	bus, err := embedded.Start(embedded.Config{StoreDir: w.TempDir(), Logger: w.logger})
+	bus, err := frame.OpenBus(w.Context(), embedded.Config{StoreDir: w.TempDir(), Logger: w.logger}, jetstream.Config{})
 	w.Must(err)
 	w.Cleanup(bus.Close)
-	conn, err := bus.Conn(w.Context())
-	w.Must(err)
-	w.Cleanup(conn.Close)
-	log, err := jetstream.New(jetstream.Config{Conn: conn})
-	w.Must(err)
-	return log
+	return bus.Log
 }
 
 // control runs the controllers and the writer of the log.
-func (w *path) control(log *jetstream.Log) {
+func (w *path) control(log eventbus.Log) {
 	w.Helper()
 	main, err := manager.New(w.Context(), manager.Config{
 		REST: w.As(""), Log: log, RouteServer: w.grpc, Trust: w.tls.roots, WithoutWebhook: true, MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: w.logger,
@@ -43,7 +40,7 @@ func (w *path) control(log *jetstream.Log) {
 }
 
 // serve runs the route server, with xDS on an address that the pod can reach.
-func (w *path) serve(log *jetstream.Log) {
+func (w *path) serve(log eventbus.Log) {
 	w.Helper()
 	xds := make(chan string, 1)
 	var sidecars connected

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(roleVariable) == sidecarRole {
+	if process.Role() == roleSidecar {
 		if err := keepSidecar(); err != nil {
 			fmt.Fprintln(os.Stderr, "sidecar:", err)
 			os.Exit(1)

@@ -92,7 +92,7 @@ func readyOnceTheProxyKnows(t *testing.T, w *path) {
 			t.Fatal("it is ready, and its only proxy cannot have heard of it")
 		}
 		c := crdv1.FindCondition(held.Status.Conditions, crdv1.ConditionReady)
-		if c == nil || c.Reason != "RoutingNotReady" || !strings.Contains(c.Message, namespace+"/"+workload+"-1-a") {
+		if c == nil || c.Reason != "RoutingNotReady" || !strings.Contains(c.Message, namespace+"/"+podName) {
 			return err
 		}
 		return nil

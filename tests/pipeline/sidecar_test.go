@@ -2,52 +2,44 @@ package pipeline
 
 import (
 	"context"
-	"errors"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/sidecars/devmesh/keeper"
+	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
-	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/process"
+	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tools/envoy"
 )
 
-// roleVariable, set to sidecarRole, makes the test binary the sidecar's
-// program: a process of its own can be put into the pod's network namespace.
-const (
-	roleVariable  = "PIPELINE_ROLE"
-	sidecarRole   = "sidecar"
-	runVariable   = "PIPELINE_RUN"
-	tokenVariable = "PIPELINE_TOKEN"
-	envoyVariable = "PIPELINE_ENVOY"
-)
+// roleSidecar is the process of the sidecar's program: one of its own can be put into the
+// pod's network namespace.
+const roleSidecar = "sidecar"
 
-// keepSidecar is the sidecar's program: the same as in the sidecar's image, but
-// for the places of its files.
+// podName is the name of the baseline's pod.
+const podName = workload + "-1-a"
+
+// keepSidecar is the sidecar's program: the same as in the sidecar's image, but for what it
+// logs, and how long it lets connections end.
 func keepSidecar() error {
 	config, err := keeper.FromEnvironment(os.Getenv)
 	if err != nil {
 		return err
 	}
 	config.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	config.Proxy.RunPath = os.Getenv(runVariable)
-	config.TokenFile = os.Getenv(tokenVariable)
-	config.Envoy = os.Getenv(envoyVariable)
 	config.Workers = 1
 	config.DrainMin, config.DrainMax = time.Millisecond, time.Second
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -73,41 +65,40 @@ func (w *path) sidecar() {
 	_, port, err := net.SplitHostPort(w.xds)
 	w.Must(err)
 	bundle, _ := w.tls.roots.Bundle()
-	w.keeper = &keeping{w: w, log: &background.Output{}, env: []string{
-		roleVariable + "=" + sidecarRole, runVariable + "=" + run, tokenVariable + "=" + token, envoyVariable + "=" + binary,
-		devmesh.EnvWorkloadKind + "=Deployment", devmesh.EnvWorkloadNamespace + "=" + namespace, devmesh.EnvWorkloadName + "=" + workload,
-		devmesh.EnvXDSAddress + "=" + net.JoinHostPort(w.pod.Host.String(), port),
-		devmesh.EnvTrust + "=" + string(bundle),
-		podnet.Isolated + "=1",
-	}}
+	as := sidecar.Pod{
+		Net: w.pod, Workload: table.Workload{Kind: "Deployment", Namespace: namespace, Name: workload}, Name: podName,
+		XDS: port, Dir: run, Token: token, LogLevel: "warn",
+	}
+	w.keeper = &keeping{
+		w: w, log: &background.Output{}, run: run,
+		env: append(as.Environment(), devmesh.EnvEnvoy+"="+binary, devmesh.EnvTrust+"="+string(bundle)),
+	}
 	w.keeper.start()
 	w.Cleanup(w.keeper.end)
 }
 
 // keeping is the process, and its group, that keeps the pod's Envoy.
 type keeping struct {
-	w   *path
-	env []string
-	log *background.Output
-	cmd *exec.Cmd
+	w       *path
+	env     []string
+	run     string // the sidecar's volume
+	log     *background.Output
+	process *program.Program
 }
 
 // start starts it in the pod.
 func (k *keeping) start() {
 	k.w.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = k.env
+	cmd, err := process.Command(roleSidecar, k.env...)
+	k.w.Must(err)
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(k.w.Output(), k.log), io.MultiWriter(k.w.Output(), k.log)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := k.w.pod.Do(cmd.Start); err != nil {
-		k.w.Fatal(err)
-	}
-	k.cmd = cmd
+	k.process, err = program.Start("", "the sidecar", cmd, k.w.pod.Do)
+	k.w.Must(err)
 }
 
 // end ends it as the kubelet does.
 func (k *keeping) end() {
-	if err := errors.Join(k.cmd.Process.Signal(syscall.SIGTERM), k.cmd.Wait()); err != nil {
+	if err := k.process.Terminate(patience); err != nil {
 		k.w.Errorf("the sidecar: %v", err)
 	}
 }
@@ -119,7 +110,7 @@ func (w *path) thaw()   { w.signal(syscall.SIGCONT) }
 
 func (w *path) signal(s syscall.Signal) {
 	w.Helper()
-	if err := syscall.Kill(-w.keeper.cmd.Process.Pid, s); err != nil {
+	if err := syscall.Kill(-w.keeper.process.PID(), s); err != nil {
 		w.Errorf("signal the sidecar: %v", err)
 	}
 }
@@ -128,22 +119,14 @@ func (w *path) signal(s syscall.Signal) {
 // returns the token that a kubelet would mount for the sidecar.
 func (w *path) podToken() string {
 	w.Helper()
-	deployment := &appsv1.Deployment{}
-	w.get(deployment, workload)
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-		Name: workload + "-1", Namespace: namespace,
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(deployment, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
-	}}
-	set.Spec = appsv1.ReplicaSetSpec{Selector: deployment.Spec.Selector, Template: deployment.Spec.Template}
-	pod := &corev1.Pod{Spec: deployment.Spec.Template.Spec}
-	pod.Namespace, pod.Name, pod.Labels = namespace, workload+"-1-a", maps.Clone(deployment.Spec.Template.Labels)
-	pod.Labels[crdv1.LabelInjected] = "true"
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}}
+	account := apiserver.Account(namespace, "default")
 	w.Create(account)
-	w.Create(set)
-	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
-	pod.Spec.ServiceAccountName = account.Name
-	w.Create(pod)
+	set, err := apiserver.ReplicaSet(w.Context(), w.Kube, namespace, "Deployment", workload)
+	w.Must(err)
+	pod, err := apiserver.Pod(w.Context(), w.Kube, set, podName, account.Name)
+	w.Must(err)
+	pod.Labels[crdv1.LabelInjected] = "true"
+	w.Must(w.Client.Update(w.Context(), pod))
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: w.pod.IP.String(), ContainerStatuses: []corev1.ContainerStatus{
 		{Name: "main", Ready: true}, {Name: devmesh.ContainerName, Ready: true},
 	}}

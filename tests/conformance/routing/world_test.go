@@ -27,6 +27,7 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/bench/frame"
 	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/wait"
 )
@@ -66,10 +67,10 @@ func newWorld(t *testing.T) *world {
 func newBusWorld(t *testing.T) *world {
 	t.Helper()
 	dir := t.TempDir()
-	bus, err := embedded.Start(embedded.Config{
+	bus, err := frame.OpenBus(t.Context(), embedded.Config{
 		StoreDir: filepath.Join(dir, "store"), Listen: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler),
 		Authenticate: func(context.Context, string) (connect.Role, error) { return connect.Follower, nil },
-	})
+	}, jetstream.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,16 +86,7 @@ func newBusWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(following.Close)
-	writing, err := bus.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(writing.Close)
-	log, err := jetstream.New(jetstream.Config{Conn: writing})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &world{Log: served.Begin(t, log), t: t, reader: reader, onDisk: true}
+	return &world{Log: served.Begin(t, bus.Log), t: t, reader: reader, onDisk: true}
 }
 
 // onEachLog runs a test on a log in memory and on one behind an event bus.
