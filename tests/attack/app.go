@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"switchyard.dev/tests/traffic"
 )
 
 // What the application does at its paths; elsewhere it answers OK.
@@ -43,7 +45,7 @@ func Serve(l net.Listener) error {
 		}
 	})
 	server := &http.Server{
-		Handler: mux, ReadHeaderTimeout: time.Minute, Protocols: protocols(true, true),
+		Handler: mux, ReadHeaderTimeout: time.Minute, Protocols: traffic.Protocols(true, true),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			_ = lean(c) // else it holds more
 			return ctx
@@ -53,12 +55,4 @@ func Serve(l net.Listener) error {
 		return err
 	}
 	return nil
-}
-
-// protocols has one version of HTTP without TLS, or both.
-func protocols(one, two bool) *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(one)
-	p.SetUnencryptedHTTP2(two)
-	return &p
 }

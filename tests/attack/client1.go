@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // begin1 sends a request of HTTP/1, or the beginning of one.
@@ -28,21 +25,3 @@ func begin1(c net.Conn, k Kind) error {
 
 // fieldSize is how long the values in a large head are.
 const fieldSize = 8 << 10
-
-// socketError returns a connection's error, or ECONNRESET when it has none but is
-// closed on both sides.
-func socketError(fd int) error {
-	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	if err != nil {
-		return err
-	}
-	if code != 0 {
-		return syscall.Errno(code)
-	}
-	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-	const established = 1
-	if err == nil && info.State != established {
-		err = syscall.ECONNRESET
-	}
-	return err
-}

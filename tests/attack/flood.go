@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
 )
 
 // dialling bounds how many clients come at the same moment.
@@ -116,25 +119,6 @@ func hold(ctx context.Context, c net.Conn, k Kind, h *Held) {
 
 // awaitEnd waits until the connection has ended, without reading from it.
 func awaitEnd(ctx context.Context, c net.Conn) {
-	for tick := time.NewTicker(pace); ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := broken(c.(*net.TCPConn)); err != nil {
-			return
-		}
+	for traffic.Alive(c) && wait.For(ctx, pace) == nil {
 	}
-}
-
-// broken asks the kernel whether a connection has failed.
-func broken(c *net.TCPConn) error {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { failed = socketError(int(fd)) })
-	return errors.Join(err, failed)
 }

@@ -31,7 +31,7 @@ const (
 func Beside(ctx context.Context, address string) Honest {
 	var clients []*http.Client
 	for i := range 4 {
-		transport := &http.Transport{Protocols: protocols(i < 2, i >= 2), DisableKeepAlives: i%2 == 1}
+		transport := &http.Transport{Protocols: traffic.Protocols(i < 2, i >= 2), DisableKeepAlives: i%2 == 1}
 		defer transport.CloseIdleConnections()
 		clients = append(clients, &http.Client{Transport: transport, Timeout: honestPatience})
 	}

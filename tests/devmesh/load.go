@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/traffic"
 )
 
 // load sends requests to baselines over connections that are kept, and judges
@@ -126,11 +127,8 @@ func (l *load) run(ctx context.Context) counted {
 
 // newClient returns a client whose connections go through the balancer.
 func newClient(b *balancer, multiplexed bool) *http.Client {
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(!multiplexed)
-	protocols.SetUnencryptedHTTP2(multiplexed)
 	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		Protocols: protocols, MaxConnsPerHost: 1, DisableCompression: true,
+		Protocols: traffic.Protocols(!multiplexed, multiplexed), MaxConnsPerHost: 1, DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return b.dial(ctx) },
 	}}
 }

@@ -19,6 +19,7 @@ import (
 	"switchyard.dev/tests/process"
 	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
 )
 
@@ -153,11 +154,8 @@ func forkNumber(i int) string            { return fmt.Sprintf("fork %d", i) }
 // application answers with its name and what it was sent, over HTTP/1.1 and
 // HTTP/2.
 func application(listener net.Listener, name string) *http.Server {
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
 	server := &http.Server{
-		ReadHeaderTimeout: 10 * time.Second, Protocols: protocols,
+		ReadHeaderTimeout: 10 * time.Second, Protocols: traffic.Protocols(true, true),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for header := range r.Header {
 				if strings.HasPrefix(header, "X-Sd-") { // what is used inside the proxy

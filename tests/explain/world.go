@@ -55,8 +55,7 @@ type World struct {
 	routing, cold routingv1.RoutingClient
 
 	bus      *frame.Bus
-	log      eventbus.Log
-	newest   map[event.Key]uint64
+	log      *frame.Writer
 	xds      sidecar.Connected
 	sidecars []*pod
 	closing  []func()
@@ -68,7 +67,7 @@ type World struct {
 func Start(ctx context.Context, dir string) (w *World, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	running, ctx := errgroup.WithContext(ctx)
-	w = &World{newest: map[event.Key]uint64{}, running: running, closing: []func(){stop}}
+	w = &World{running: running, closing: []func(){stop}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.Close())
@@ -77,14 +76,14 @@ func Start(ctx context.Context, dir string) (w *World, err error) {
 	if err := w.openLog(ctx, dir); err != nil {
 		return w, err
 	}
-	if w.routing, err = w.serve(ctx, w.log); err != nil {
+	if w.routing, err = w.serve(ctx, w.log.Log); err != nil {
 		return w, err
 	}
-	unfinished := memory.New()
-	if _, err := unfinished.Begin(ctx, event.Mark{}); err != nil {
+	unfinished, err := frame.Begin(ctx, memory.New())
+	if err != nil {
 		return w, err
 	}
-	if w.cold, err = w.serve(ctx, unfinished); err != nil {
+	if w.cold, err = w.serve(ctx, unfinished.Log); err != nil {
 		return w, err
 	}
 	return w, w.populate(ctx)
@@ -107,8 +106,8 @@ func (w *World) openLog(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	w.bus, w.log = bus, bus.Log
-	_, err = w.log.Begin(ctx, event.Mark{})
+	w.bus = bus
+	w.log, err = frame.Begin(ctx, bus.Log)
 	return err
 }
 
@@ -119,7 +118,7 @@ func (w *World) serve(ctx context.Context, log eventbus.Reader) (routingv1.Routi
 		GRPCAddress: "127.0.0.1:0", RESTAddress: "127.0.0.1:0", MetricsAddress: "127.0.0.1:0",
 	}
 	address := ""
-	if log == eventbus.Reader(w.log) {
+	if log == eventbus.Reader(w.log.Log) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
@@ -216,12 +215,11 @@ func (w *World) populate(ctx context.Context) error {
 
 // state records a fact.
 func (w *World) state(ctx context.Context, f event.Fact) (event.Pos, error) {
-	mark, err := w.log.Append(ctx, f, w.newest[f.Key])
+	pos, err := w.log.State(ctx, f)
 	if err != nil {
 		return event.Pos{}, fmt.Errorf("state %q: %w", f.Key, err)
 	}
-	w.newest[f.Key] = mark.Seq
-	return mark.Pos, nil
+	return pos, nil
 }
 
 // settle waits until every sidecar that acknowledges has acknowledged a position.

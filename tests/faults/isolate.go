@@ -1,17 +1,15 @@
 package faults
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"switchyard.dev/tests/podnet"
 )
 
 // isolated in the environment marks the process that runs in namespaces of its
@@ -29,9 +27,6 @@ func Isolate() (scratch string, err error) {
 	if scratch := os.Getenv(isolated); scratch != "" {
 		return scratch, furnish(scratch)
 	}
-	if os.Geteuid() != 0 {
-		return "", errors.New("file systems can be mounted only by root: run as root")
-	}
 	for program, from := range map[string]string{"mkfs.ext4": "e2fsprogs", "mount": "mount", "strace": "strace"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return "", fmt.Errorf("%w; apt-get install %s", err, from)
@@ -39,7 +34,7 @@ func Isolate() (scratch string, err error) {
 	}
 	code, err := rerun()
 	if err != nil {
-		return "", fmt.Errorf("run in a mount namespace: %w", err)
+		return "", err
 	}
 	os.Exit(code)
 	return "", nil
@@ -52,31 +47,7 @@ func rerun() (int, error) {
 		return 0, err
 	}
 	defer func() { _ = os.Remove(scratch) }() // empty: what was in it was mounted in the namespace
-	cmd := exec.CommandContext(context.Background(), os.Args[0], os.Args[1:]...)
-	cmd.Env = append(os.Environ(), isolated+"="+scratch)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	// The signal that the parent gets at the death of its child's parent is bound
-	// to the thread that started it.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	// The one inside ends in its own time.
-	interrupts := make(chan os.Signal, 1)
-	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(interrupts)
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	go func() {
-		for range interrupts {
-			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		}
-	}()
-	err = cmd.Wait()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
+	return podnet.RerunIn(syscall.CLONE_NEWNS|syscall.CLONE_NEWNET, isolated+"="+scratch)
 }
 
 // furnish brings loopback up and mounts the scratch directory.

@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/publisher"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/wait"
 )
 
 // objects is what Kubernetes would hold: the truth. Each object belongs to one
@@ -173,9 +174,7 @@ func (l *leader) state(ctx context.Context, key event.Key) bool {
 		if err == nil || errors.Is(err, eventbus.ErrRefused) {
 			return err == nil
 		}
-		select {
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
+		if wait.For(ctx, 5*time.Millisecond) != nil {
 			return false
 		}
 	}

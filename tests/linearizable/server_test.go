@@ -10,6 +10,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/wait"
 )
 
 // routeServer is a view and the log that it follows.
@@ -59,10 +60,7 @@ func (s *routeServer) watch(ctx context.Context, saw func(string, table.Table)) 
 			last = t.Pos()
 			saw(s.name, t)
 		}
-		select {
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, time.Millisecond)
 	}
 }
 
@@ -75,10 +73,7 @@ func replay(ctx context.Context, log eventbus.Reader, saw func(string, table.Tab
 		if errors.Is(err, eventbus.ErrEpochEnded) || errors.Is(err, eventbus.ErrGone) {
 			t = table.Table{}
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, 10*time.Millisecond)
 	}
 }
 

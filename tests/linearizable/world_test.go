@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/projection"
 	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/wait"
 )
 
 // options break the world on purpose.
@@ -225,10 +226,7 @@ func (w *world) cutOne(ctx context.Context, rng *rand.Rand) {
 func (w *world) cut(ctx context.Context, name string, lasting time.Duration) {
 	w.links[name].sever(true)
 	defer w.links[name].sever(false)
-	select {
-	case <-time.After(lasting):
-	case <-ctx.Done():
-	}
+	_ = wait.For(ctx, lasting)
 }
 
 // verdict lets what was begun come to an end, and judges.
@@ -236,8 +234,5 @@ func (w *world) verdict() verdict { return w.history.judge() }
 
 // pause waits about so long.
 func pause(ctx context.Context, about time.Duration) {
-	select {
-	case <-time.After(about/2 + rand.N(about)):
-	case <-ctx.Done():
-	}
+	_ = wait.For(ctx, about/2+rand.N(about))
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 
@@ -39,23 +40,42 @@ func Isolate(env ...string) error {
 }
 
 // Rerun runs this program again in a new network namespace, where it is to call
-// Isolate, and gives its exit code.
+// Isolate, and returns its exit code.
 func Rerun(env ...string) (code int, err error) {
+	return RerunIn(syscall.CLONE_NEWNET, append(env, Isolated+"=1")...)
+}
+
+// RerunIn runs this program again in new namespaces, which are flags of clone(2), with more in
+// its environment, and returns its exit code. Told to end, this program has that one end, and
+// waits for it.
+func RerunIn(namespaces uintptr, env ...string) (code int, err error) {
 	if os.Geteuid() != 0 {
-		return 0, errors.New("a network namespace can be made only by root: run as root")
+		return 0, errors.New("namespaces can be made only by root: run as root")
 	}
 	cmd := exec.CommandContext(context.Background(), os.Args[0], os.Args[1:]...)
-	cmd.Env = append(append(os.Environ(), env...), Isolated+"=1")
+	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	// The signal that the child gets at its parent's death is bound to the thread that
+	// started it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	interrupts := make(chan os.Signal, 1)
+	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(interrupts)
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("run in new namespaces: %w", err)
+	}
+	go func() {
+		for range interrupts {
+			_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		}
+	}()
+	err = cmd.Wait()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode(), nil
 	}
-	if err != nil {
-		return 0, fmt.Errorf("run in a network namespace: %w", err)
-	}
-	return 0, nil
+	return 0, err
 }
 
 // furnish adds to the new network namespace what programs expect of a machine:

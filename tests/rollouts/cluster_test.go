@@ -1,7 +1,6 @@
 package rollouts_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,6 +32,8 @@ import (
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tests/program"
+	"switchyard.dev/tests/wait"
 	"switchyard.dev/tests/world"
 	"switchyard.dev/tools/argo"
 )
@@ -69,15 +70,16 @@ func start(t *testing.T) *cluster {
 // program runs a program until stop is called or the test ends.
 func (c *cluster) program(path string, args ...string) (stop func()) {
 	c.Helper()
-	var said bytes.Buffer
+	said := &background.Output{}
 	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = &said, &said
-	c.Must(cmd.Start())
+	cmd.Stdout, cmd.Stderr = said, said
+	p, err := program.Start("", filepath.Base(path), cmd, nil)
+	c.Must(err)
 	stop = sync.OnceFunc(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		p.Kill()
 		if c.Failed() {
-			c.Logf("%s said at its end:\n%s", filepath.Base(path), said.Bytes()[max(0, said.Len()-4000):])
+			text := said.String()
+			c.Logf("%s said at its end:\n%s", filepath.Base(path), text[max(0, len(text)-4000):])
 		}
 	})
 	c.Cleanup(stop)
@@ -144,10 +146,7 @@ func (c *cluster) kubelet(ctx context.Context) {
 				}
 			}
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-		}
+		_ = wait.For(ctx, 50*time.Millisecond)
 	}
 }
 

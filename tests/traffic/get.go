@@ -42,3 +42,11 @@ func Fetch(ctx context.Context, client *http.Client, url string, headers ...[2]s
 	}
 	return a.Body, err
 }
+
+// Protocols returns one version of HTTP without TLS, or both.
+func Protocols(one, two bool) *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(one)
+	p.SetUnencryptedHTTP2(two)
+	return &p
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -145,10 +144,7 @@ func (s *Server) Change(_ struct{}, o *Outcome) (err error) {
 
 // Heap returns the heap in use, in bytes, after a collection.
 func (s *Server) Heap(_ struct{}, bytes *uint64) error {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	*bytes = m.HeapAlloc
+	*bytes = frame.Heap()
 	return nil
 }
 

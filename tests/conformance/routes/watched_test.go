@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	pb "switchyard.dev/protos/gen/routes"
+	"switchyard.dev/tests/wait"
 )
 
 // identity is the pair that names a rule: baseline and routing key.
@@ -47,12 +48,8 @@ func newWatched(conn grpc.ClientConnInterface, request *pb.WorkloadRoutingRulesR
 // run watches until ctx ends.
 func (w *watched) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		synced := w.watch(ctx)
-		if !synced {
-			select {
-			case <-time.After(50 * time.Millisecond): // the published client waits a second and more
-			case <-ctx.Done():
-			}
+		if !w.watch(ctx) {
+			_ = wait.For(ctx, 50*time.Millisecond) // the published client waits a second and more
 		}
 	}
 }

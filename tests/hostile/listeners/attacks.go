@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/wait"
 )
 
@@ -112,7 +113,7 @@ func drain(c net.Conn) { _, _ = io.Copy(io.Discard, c) } // until it is closed, 
 
 // hold waits until the server has closed its side, without reading, or ctx ends.
 func hold(ctx context.Context, c net.Conn) {
-	for alive(c) && ctx.Err() == nil {
+	for traffic.Alive(c) && ctx.Err() == nil {
 		_ = wait.For(ctx, 500*time.Millisecond)
 	}
 }

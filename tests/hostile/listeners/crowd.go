@@ -150,22 +150,3 @@ func (c *Crowd) once(ctx context.Context, dialer *net.Dialer, address string, a 
 		c.ended.Add(1)
 	}
 }
-
-// alive reports whether the server has not closed a connection, without reading from it.
-func alive(c net.Conn) bool {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return false
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return false
-	}
-	is := false
-	err = raw.Control(func(fd uintptr) {
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		const established = 1
-		is = err == nil && info.State == established
-	})
-	return err == nil && is
-}

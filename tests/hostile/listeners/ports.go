@@ -57,9 +57,9 @@ func (w *World) listening(ctx context.Context, p Program) ([]int, error) {
 }
 
 // listeningOf returns the ports on which one process listens.
-func listeningOf(pid string) (ports []int, err error) {
-	sockets := map[string]bool{}
-	files, err := filepath.Glob(filepath.Join("/proc", pid, "fd", "*"))
+func listeningOf(pid int) (ports []int, err error) {
+	proc, sockets := fmt.Sprintf("/proc/%d", pid), map[string]bool{}
+	files, err := filepath.Glob(filepath.Join(proc, "fd", "*"))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func listeningOf(pid string) (ports []int, err error) {
 		}
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(filepath.Join("/proc", pid, "net", table))
+		text, err := os.ReadFile(filepath.Join(proc, "net", table))
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func listeningOf(pid string) (ports []int, err error) {
 			_, hex, _ := strings.Cut(f[1], ":")
 			port, err := strconv.ParseInt(hex, 16, 32)
 			if err != nil {
-				return nil, fmt.Errorf("read /proc/%s/net/%s: %w", pid, table, err)
+				return nil, fmt.Errorf("read %s/net/%s: %w", proc, table, err)
 			}
 			ports = append(ports, int(port))
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/process"
 )
 
 // World is the cluster that is attacked.
@@ -133,30 +135,25 @@ func memoryOf(id string) (held float64, err error) {
 		return 0, err
 	}
 	for _, pid := range pids {
-		text, err := os.ReadFile(filepath.Join("/proc", pid, "status"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended
-		}
-		if err != nil {
-			return 0, err
-		}
-		var kib float64
-		_, after, _ := strings.Cut(string(text), "VmRSS:")
-		if _, err := fmt.Sscan(after, &kib); err == nil { // one that is ending has none
-			held += kib / 1024
+		if now, _, err := process.Memory(pid); err == nil { // else it has ended
+			held += now
 		}
 	}
 	return held, nil
 }
 
 // processes returns the processes of a container.
-func processes(id string) ([]string, error) {
+func processes(id string) (all []int, err error) {
 	dir, err := cgroupOf(id)
 	if err != nil {
 		return nil, err
 	}
-	pids, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	return strings.Fields(string(pids)), err
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	for _, field := range strings.Fields(string(text)) {
+		pid, wrong := strconv.Atoi(field)
+		all, err = append(all, pid), errors.Join(err, wrong)
+	}
+	return all, err
 }
 
 // cgroupOf finds the folder of a container's cgroup.

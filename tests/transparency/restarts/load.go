@@ -26,9 +26,7 @@ func callers() map[string]http.RoundTripper {
 	fresh.DisableKeepAlives = true
 	two := &inTurn{}
 	for range 4 {
-		t := &http.Transport{Protocols: &http.Protocols{}}
-		t.Protocols.SetUnencryptedHTTP2(true)
-		two.of = append(two.of, t)
+		two.of = append(two.of, &http.Transport{Protocols: traffic.Protocols(false, true)})
 	}
 	return map[string]http.RoundTripper{"h1": kept, "h2": two, "new": fresh}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"switchyard.dev/tests/podnet"
+	"switchyard.dev/tests/traffic"
 )
 
 // The roles of the processes that this program starts.
@@ -44,14 +45,6 @@ func become(role string) error {
 // window is as much as net/http lets a receiver have: it bounds nothing here.
 const window = 4<<20 - 1
 
-// protocols has one version of HTTP without TLS, or both.
-func protocols(one, two bool) *http.Protocols {
-	var p http.Protocols
-	p.SetHTTP1(one)
-	p.SetUnencryptedHTTP2(two)
-	return &p
-}
-
 // serve is the application: GET gives as many bytes as the query says, and POST
 // takes what comes and says how much it was.
 func serve() error {
@@ -61,7 +54,7 @@ func serve() error {
 	}
 	server := &http.Server{
 		ReadHeaderTimeout: time.Minute,
-		Protocols:         protocols(true, true),
+		Protocols:         traffic.Protocols(true, true),
 		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: window, MaxReceiveBufferPerStream: window},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodPost {

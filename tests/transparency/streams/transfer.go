@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"switchyard.dev/tests/traffic"
 )
 
 // transfer is what one row moves.
@@ -51,7 +53,7 @@ func transfers(bytes int64) (all []transfer) {
 // rate moves the bodies over new connections, and returns how many MB/s passed.
 func (p *place) rate(ctx context.Context, t transfer) (float64, error) {
 	transport := &http.Transport{
-		Protocols: protocols(!t.two, t.two), MaxConnsPerHost: t.atOnce,
+		Protocols: traffic.Protocols(!t.two, t.two), MaxConnsPerHost: t.atOnce,
 		WriteBufferSize: chunk, ReadBufferSize: chunk, DisableCompression: true,
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window},
 	}

@@ -6,14 +6,13 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"switchyard.dev/tests/traffic"
 )
 
 // Echo is a server of Go's own that answers with the request, over HTTP/1 and HTTP/2.
 func Echo() *http.Server {
-	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	return &http.Server{Protocols: protocols, Handler: http.HandlerFunc(echo), ReadHeaderTimeout: idle}
+	return &http.Server{Protocols: traffic.Protocols(true, true), Handler: http.HandlerFunc(echo), ReadHeaderTimeout: idle}
 }
 
 func echo(w http.ResponseWriter, q *http.Request) {
