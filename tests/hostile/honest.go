@@ -4,28 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
 
+	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/tests/wait"
 )
 
 // honest are sidecars that do as they should while others attack. Changes are
 // made, and each must reach all of them.
 type honest struct {
-	site *Site
-	end  context.CancelFunc
-	all  []*stream
-
-	mu      sync.Mutex
-	had     []int // how many responses each has had
-	failed  error
+	site    *Site
+	end     context.CancelFunc
+	all     []*sidecar.Client
+	conns   []*grpc.ClientConn
 	changes int
-	// connected ends the connections.
-	connected []func() error
+
+	mu     sync.Mutex
+	failed error
 }
 
 // honestPatience is how long a change may take to all honest sidecars: far more
@@ -33,55 +31,51 @@ type honest struct {
 const honestPatience = 4 * time.Second
 
 func beHonest(ctx context.Context, s *Site, tokens []string) (*honest, error) {
-	h := &honest{site: s, had: make([]int, len(tokens)), changes: sandboxes}
+	h := &honest{site: s, changes: sandboxes}
 	ctx, h.end = context.WithCancel(ctx)
-	for i, token := range tokens {
+	for _, token := range tokens {
 		conn, err := dial(s.address)
 		if err != nil {
 			return nil, err
 		}
-		h.connected = append(h.connected, conn.Close)
-		one, err := open(ctx, conn, token)
+		h.conns = append(h.conns, conn)
+		one, err := sidecar.Open(ctx, conn, token, customer)
 		if err != nil {
 			return nil, err
 		}
 		h.all = append(h.all, one)
-		if err := one.subscribe(); err != nil {
-			return nil, err
-		}
-		go h.serve(i, one)
+		go h.run(one)
 	}
-	return h, h.await(make([]int, len(tokens)))
+	return h, h.await(make([]int64, len(tokens)))
 }
 
-// serve accepts what comes, until the end.
-func (h *honest) serve(i int, one *stream) {
-	for {
-		r, err := one.next()
-		if err == nil {
-			err = one.Send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()})
-		}
-		h.mu.Lock()
-		if err != nil {
-			h.failed = errors.Join(h.failed, err)
-			h.mu.Unlock()
-			return
-		}
-		h.had[i]++
-		h.mu.Unlock()
+// run has a sidecar accept what comes, until the end.
+func (h *honest) run(one *sidecar.Client) {
+	err := one.Run()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failed = errors.Join(h.failed, err)
+}
+
+// had returns how many responses each sidecar has had.
+func (h *honest) had() []int64 {
+	all := make([]int64, len(h.all))
+	for i, one := range h.all {
+		all[i] = one.Had()
 	}
+	return all
 }
 
 // await waits until every sidecar has had more than it had.
-func (h *honest) await(had []int) error {
+func (h *honest) await(had []int64) error {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		h.mu.Lock()
 		missing := 0
-		for i := range had {
-			if h.had[i] <= had[i] {
+		for i, now := range h.had() {
+			if now <= had[i] {
 				missing++
 			}
 		}
+		h.mu.Lock()
 		failed := h.failed
 		h.mu.Unlock()
 		switch {
@@ -116,10 +110,7 @@ func (h *honest) begin(ctx context.Context) (stop func() (int, time.Duration, er
 }
 
 func (h *honest) change() (time.Duration, error) {
-	h.mu.Lock()
-	had := slices.Clone(h.had)
-	h.mu.Unlock()
-	begun := time.Now()
+	had, begun := h.had(), time.Now()
 	h.changes++ // one sandbox more: a few KiB in all
 	if err := h.site.target.Call("Declare", h.changes, nil); err != nil {
 		return 0, err
@@ -131,8 +122,8 @@ func (h *honest) change() (time.Duration, error) {
 func (h *honest) close() error {
 	h.end()
 	var errs []error
-	for _, c := range h.connected {
-		errs = append(errs, c())
+	for _, c := range h.conns {
+		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -64,6 +64,7 @@ func (c *Connected) Acknowledged() <-chan struct{} {
 // is held.
 type Client struct {
 	rpc discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient
+	had atomic.Int64
 
 	mu   sync.Mutex
 	held bool
@@ -93,8 +94,12 @@ func (c *Client) Run() error {
 		c.owes = got
 		c.answer("")
 		c.mu.Unlock()
+		c.had.Add(1)
 	}
 }
+
+// Had returns how many responses it has taken.
+func (c *Client) Had() int64 { return c.had.Load() }
 
 // answer answers what was not answered yet, unless it is held. The lock is held.
 func (c *Client) answer(refused string) {
