@@ -22,10 +22,7 @@ var idle = flag.Duration("idle", 45*time.Second, "how long an idle watch must li
 // happens.
 func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	warm(t, m)
+	w, m := serving(t, observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	conn, err := grpc.NewClient("passthrough:"+m.GRPCAddress(), grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5 * time.Second, Timeout: 15 * time.Second})) // Time is raised to 10 s
 	if err != nil {
@@ -54,10 +51,7 @@ func TestAnIdleWatchLivesAndStillWatches(t *testing.T) {
 // server's pings. The server must notice, or such watchers pile up.
 func TestAClientThatIsHalfDeadIsNoticed(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(&factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	warm(t, m)
+	_, m := serving(t, &factv1.Complete{})
 	c := openWatch(t, m.GRPCAddress())
 	if got := watchers(t, m); got != "1" {
 		t.Fatalf("%s watchers", got)

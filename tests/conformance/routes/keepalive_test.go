@@ -2,7 +2,6 @@ package routes
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/server"
 )
 
 // Published clients ping an idle watch every ten seconds; a server that takes
@@ -22,10 +20,7 @@ import (
 // seconds are not too early, and ten are not either.
 func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(&factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	warm(t, m)
+	_, m := serving(t, &factv1.Complete{})
 	c := openWatch(t, m.GRPCAddress())
 	for _, pause := range []time.Duration{0, 0, 0, 5100 * time.Millisecond} {
 		time.Sleep(pause)
@@ -36,10 +31,7 @@ func TestPingsOnAnIdleWatchAreWelcome(t *testing.T) {
 // A fourth early ping is too much: it shows that the test above can fail.
 func TestPingsWithoutAPauseAreNot(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(&factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	warm(t, m)
+	_, m := serving(t, &factv1.Complete{})
 	c := openWatch(t, m.GRPCAddress())
 	for range 4 {
 		if err := c.WritePing(false, [8]byte{1}); err != nil {
@@ -57,16 +49,6 @@ func TestPingsWithoutAPauseAreNot(t *testing.T) {
 			}
 			return
 		}
-	}
-}
-
-// warm waits until watches are served.
-func warm(t *testing.T, m *server.Main) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if _, err := m.View().WaitWhole(ctx); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -226,10 +226,7 @@ func TestFailuresOverRESTCannotBeReadAsNoRules(t *testing.T) {
 // (enableVirtualWorkloads), and must be served.
 func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	w.Settle(m)
+	_, m := serving(t, observe("shop", "w1", "Deployment", "customer", 8080), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	for _, path := range []string{"/api/v1/workloads/routing-rules", "/api/v1/workloads/routes"} {
 		ask := func(name string) (int, []byte) {
 			return get(t, "http://"+m.RESTAddress()+path+"?"+url.QueryEscape(name)+"=x")
@@ -253,10 +250,7 @@ func TestAMisspeltParameterIsRefusedAndALaterOneIsNot(t *testing.T) {
 
 func TestRulesOverRESTFollowTheLog(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	w.Settle(m)
+	w, m := serving(t, observe("shop", "w1", "Deployment", "customer", 8080), &factv1.Complete{})
 	const path = "/api/v1/workloads/routing-rules"
 	if got := overREST(t, m.RESTAddress(), path, filters{}); len(got) != 0 {
 		t.Errorf("%d rules, want none", len(got))

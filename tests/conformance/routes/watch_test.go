@@ -107,10 +107,7 @@ func converges(t *testing.T, conn grpc.ClientConnInterface, c *watched) {
 
 func TestAWatchOfNothingIsSyncedAndStaysOpen(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(&factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	w.Settle(m) // or the first stream may be refused: there is no table yet
+	w, m := serving(t, &factv1.Complete{})
 	c := newWatched(dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "customer"))
 	start(t, c)
 	eventually(t, "SYNCED", func() bool { return c.state().synced == 1 })
@@ -150,10 +147,7 @@ func TestARuleThatMovesToAnotherSandboxIsKnownAtOnePlace(t *testing.T) {
 
 func TestAWorkloadWithoutAServiceHasARule(t *testing.T) {
 	t.Parallel()
-	w := begin(t)
-	w.State(observe("shop", "w1", "Deployment", "driver"), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
-	m, _ := serve(t, w.Log, anyPort)
-	w.Settle(m)
+	_, m := serving(t, observe("shop", "w1", "Deployment", "driver"), declare("k1", member("shop", "w1", "sb1")), &factv1.Complete{})
 	got := rulesOf(t, dial(t, m.GRPCAddress()), baseline("Deployment", "shop", "driver"))
 	if r := got[identity{"Deployment", "shop", "driver", "k1"}]; r == nil || len(r.GetMappings()) != 0 {
 		t.Errorf("got %v", got)

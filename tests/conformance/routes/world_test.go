@@ -9,11 +9,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/memory"
 	pb "switchyard.dev/protos/gen/routes"
 	"switchyard.dev/routeserver/server"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/wait"
 )
@@ -40,6 +42,16 @@ func serve(t *testing.T, log eventbus.Reader, address string) (m *server.Main, s
 
 const anyPort = served.AnyPort
 
+// serving runs a route server on a log with facts, and returns when it has folded them.
+func serving(t *testing.T, facts ...proto.Message) (*served.Log, *server.Main) {
+	t.Helper()
+	w := begin(t)
+	w.State(facts...)
+	m, _ := serve(t, w.Log, anyPort)
+	w.Settle(m)
+	return w, m
+}
+
 // dial returns a connection that connects again soon after each loss.
 func dial(t *testing.T, address string) *grpc.ClientConn {
 	t.Helper()
@@ -63,12 +75,10 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 // start runs a watched client until the test ends or the func is called.
 func start(t *testing.T, w *watched) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); w.run(ctx) }()
-	stop = func() { cancel(); <-done }
-	t.Cleanup(stop)
-	return stop
+	return background.Run(t, func(ctx context.Context) error {
+		w.run(ctx)
+		return nil
+	})
 }
 
 // rulesOf asks for the rules that a request matches.
