@@ -79,13 +79,19 @@ func (r *Rig) startIn(ctx context.Context, a App, place string, within func(func
 	if err != nil {
 		return err
 	}
-	p, err := program.Start(dir, a.Name, cmd, within)
+	return r.run(ctx, dir, a.Name, cmd, within, func() error { return dials(within, a.Port) })
+}
+
+// run starts a program that logs into a folder, and returns once it is up: before that, it
+// must not end.
+func (r *Rig) run(ctx context.Context, logs, name string, cmd *exec.Cmd, within func(func() error) error, up func() error) error {
+	p, err := program.Start(logs, name, cmd, within)
 	if err != nil {
 		return err
 	}
 	r.programs = append(r.programs, p)
-	if err := until(ctx, "it listens", func() error { return errors.Join(p.Running(), dials(within, a.Port)) }); err != nil {
-		log, _ := os.ReadFile(filepath.Join(dir, a.Name+".log"))
+	if err := until(ctx, name+" is up", func() error { return errors.Join(p.Running(), up()) }); err != nil {
+		log, _ := os.ReadFile(filepath.Join(logs, name+".log"))
 		return fmt.Errorf("%w\n%s", err, log)
 	}
 	return nil

@@ -3,11 +3,9 @@ package rig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
-	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 )
 
@@ -27,14 +25,8 @@ func (r *Rig) startSidecar(ctx context.Context) error {
 		return err
 	}
 	pod := sidecar.Pod{Net: r.pod, Workload: workload, Name: podName, XDS: xdsPort, Dir: r.sidecarDir(), Token: token, LogLevel: "info"}
-	p, err := program.Start(r.dir, "sidecar", pod.Command(), r.pod.Do)
-	if err != nil {
+	if err := r.run(ctx, r.dir, "sidecar", pod.Command(), r.pod.Do, func() error { return pod.Ready(ctx) }); err != nil {
 		return err
-	}
-	r.programs = append(r.programs, p)
-	if err := until(ctx, "the sidecar is ready", func() error { return errors.Join(p.Running(), pod.Ready(ctx)) }); err != nil {
-		log, _ := r.SidecarLog()
-		return fmt.Errorf("%w\n%s", err, log)
 	}
 	return r.acknowledged(ctx)
 }

@@ -3,12 +3,8 @@ package rig
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 
-	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/sidecar"
 )
 
@@ -34,17 +30,11 @@ func (r *Rig) startStock(ctx context.Context, all []App) error {
 	if err != nil {
 		return err
 	}
-	p, err := program.Start(r.dir, "stock", sidecar.Envoy(bootstrap, "--log-level", "warn"), r.stock.Do)
-	if err != nil {
-		return err
-	}
-	r.programs = append(r.programs, p)
-	for _, a := range all {
-		err := until(ctx, "the stock Envoy listens", func() error { return errors.Join(p.Running(), dials(r.stock.Do, a.stockPort())) })
-		if err != nil {
-			log, _ := os.ReadFile(filepath.Join(r.dir, "stock.log"))
-			return fmt.Errorf("%w\n%s", err, log)
+	return r.run(ctx, r.dir, "stock", sidecar.Envoy(bootstrap, "--log-level", "warn"), r.stock.Do, func() error {
+		var closed error
+		for _, a := range all {
+			closed = errors.Join(closed, dials(r.stock.Do, a.stockPort()))
 		}
-	}
-	return nil
+		return closed
+	})
 }
