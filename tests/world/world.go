@@ -53,6 +53,7 @@ func Main(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	ctrl.SetLogger(logr.FromSlogHandler(Quiet.Handler()))
 	if shared, err = apiserver.Start(); err != nil {
 		return 1, err
 	}
@@ -84,6 +85,7 @@ func Bare(t testing.TB, flags ...string) *World {
 
 func own(t testing.TB, start func(flags ...string) (*apiserver.Server, error), flags []string) *World {
 	t.Helper()
+	ctrl.SetLogger(logr.FromSlogHandler(Quiet.Handler()))
 	server, err := start(flags...)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +100,6 @@ func own(t testing.TB, start func(flags ...string) (*apiserver.Server, error), f
 
 func at(t testing.TB, server *apiserver.Server) *World {
 	t.Helper()
-	ctrl.SetLogger(logr.FromSlogHandler(Quiet.Handler()))
 	w := &World{TB: t, Server: server}
 	var err error
 	w.Client, err = server.Client()
