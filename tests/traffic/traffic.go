@@ -6,6 +6,7 @@ package traffic
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -29,6 +30,15 @@ type Sender struct {
 	Judge func(body []byte) (Side, error)
 	// Client has a timeout; http.DefaultClient has none.
 	Client *http.Client
+}
+
+// Podinfo judges what podinfo answers: its message is the side.
+func Podinfo(body []byte) (Side, error) {
+	var said struct{ Message string }
+	if err := json.Unmarshal(body, &said); err != nil {
+		return "", fmt.Errorf("%w in %.100q", err, body)
+	}
+	return Side(said.Message), nil
 }
 
 // NewClient makes a client with one bounded pool of kept-alive connections, as

@@ -2,7 +2,6 @@ package upgrade
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -97,13 +96,7 @@ func (w *world) forked(key string) {
 
 // sender calls the workload.
 func (w *world) sender(transport http.RoundTripper) traffic.Sender {
-	return traffic.Sender{URL: w.app, Client: &http.Client{Timeout: 10 * time.Second, Transport: transport}, Judge: func(body []byte) (traffic.Side, error) {
-		var said struct{ Message string }
-		if err := json.Unmarshal(body, &said); err != nil {
-			return "", fmt.Errorf("%w in %.100q", err, body)
-		}
-		return traffic.Side(said.Message), nil
-	}}
+	return traffic.Sender{URL: w.app, Client: &http.Client{Timeout: 10 * time.Second, Transport: transport}, Judge: traffic.Podinfo}
 }
 
 // underLoad runs body while requests go to the workload, over connections that are kept and

@@ -22,7 +22,8 @@ const roleWatchers = "watchers"
 type Watchers struct {
 	crowd   frame.Crowd[*watcher]
 	changes []arrival
-	gate    gate
+	// reading is locked while nobody may read.
+	reading sync.RWMutex
 }
 
 // arrival is how many watchers have a change, and when the last of them got it.
@@ -52,10 +53,10 @@ func (w *Watchers) Open(o Opening, _ *struct{}) error {
 }
 
 // Hold makes the watchers stop reading; Release lets them go on.
-func (w *Watchers) Hold(struct{}, *struct{}) error { w.gate.hold(); return nil }
+func (w *Watchers) Hold(struct{}, *struct{}) error { w.reading.Lock(); return nil }
 
 // Release ends Hold.
-func (w *Watchers) Release(struct{}, *struct{}) error { w.gate.release(); return nil }
+func (w *Watchers) Release(struct{}, *struct{}) error { w.reading.Unlock(); return nil }
 
 // Await answers once every watcher has the rules with this digest, and how many
 // ops they were sent since they were synced, on average.
@@ -89,7 +90,8 @@ func (w *watcher) run(conn *grpc.ClientConn, synced func()) error {
 	}
 	live := false
 	for {
-		w.of.gate.pass()
+		w.of.reading.RLock() // until it is not locked
+		w.of.reading.RUnlock()
 		op, err := stream.Recv()
 		if err != nil {
 			return err
@@ -121,34 +123,6 @@ func (a *arrival) arrived(at int64) {
 	for last := a.last.Load(); at > last && !a.last.CompareAndSwap(last, at); last = a.last.Load() {
 	}
 	a.count.Add(1)
-}
-
-// gate lets readers pass unless it is held.
-type gate struct {
-	mu   sync.Mutex
-	held chan struct{}
-}
-
-func (g *gate) pass() {
-	g.mu.Lock()
-	held := g.held
-	g.mu.Unlock()
-	if held != nil {
-		<-held
-	}
-}
-
-func (g *gate) hold() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.held = make(chan struct{})
-}
-
-func (g *gate) release() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.held)
-	g.held = nil
 }
 
 // now reads the clock that all processes of a machine share, in nanoseconds.

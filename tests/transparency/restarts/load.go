@@ -2,8 +2,6 @@ package restarts
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -49,15 +47,6 @@ func (i *inTurn) CloseIdleConnections() {
 	}
 }
 
-// judge tells the side from podinfo's answer.
-func judge(body []byte) (traffic.Side, error) {
-	var said struct{ Message string }
-	if err := json.Unmarshal(body, &said); err != nil {
-		return "", fmt.Errorf("%w in %.100q", err, body)
-	}
-	return traffic.Side(said.Message), nil
-}
-
 // underLoad runs body while each kind of caller calls each address, and returns what became
 // of their requests: by address and kind of caller.
 func underLoad(ctx context.Context, wants map[string]traffic.Want, body func() error) (map[string]map[string]*traffic.Ledger, error) {
@@ -69,7 +58,7 @@ func underLoad(ctx context.Context, wants map[string]traffic.Want, body func() e
 		ledgers[address] = map[string]*traffic.Ledger{}
 		for kind, transport := range callers() {
 			client := &http.Client{Transport: transport, Timeout: patience}
-			sender := traffic.Sender{URL: address, Judge: judge, Client: client}
+			sender := traffic.Sender{URL: address, Judge: traffic.Podinfo, Client: client}
 			sending.Go(func() {
 				ledger := sender.Rate(ctx, perSecond, []traffic.Want{want}, stop)
 				client.CloseIdleConnections()
