@@ -224,8 +224,8 @@ func (w *world) cutOne(ctx context.Context, rng *rand.Rand) {
 }
 
 func (w *world) cut(ctx context.Context, name string, lasting time.Duration) {
-	w.links[name].sever(true)
-	defer w.links[name].sever(false)
+	w.links[name].Sever(true)
+	defer w.links[name].Sever(false)
 	_ = wait.For(ctx, lasting)
 }
 

@@ -5,12 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -137,7 +134,7 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 		w.sandbox(key)
 		w.Eventually("routes come for "+key, func() error { return failsVisibly(w, key) })
 	}
-	w.cable.cut()
+	w.cable.Cut()
 	reaches("anew")
 
 	// Another container of the same pod.
@@ -166,52 +163,6 @@ func TestASidecarFollowsTheAuthorityThroughThreeChanges(t *testing.T) {
 	if !w.keeper.log.Says(devmesh.EnvTrust) {
 		t.Error("it does not say where those come from whom it trusts")
 	}
-}
-
-// cable is what sidecars reach the route server over.
-type cable struct {
-	address string
-
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-// lay lays one to an address, from another of the same host.
-func (w *path) lay(to string) *cable {
-	w.Helper()
-	l, err := net.Listen("tcp", w.pod.Host.String()+":0")
-	w.Must(err)
-	c := &cable{address: l.Addr().String()}
-	w.Cleanup(func() { _ = l.Close(); c.cut() })
-	go func() {
-		for {
-			from, err := l.Accept()
-			if err != nil {
-				return
-			}
-			on, err := net.Dial("tcp", to)
-			if err != nil {
-				_ = from.Close()
-				continue
-			}
-			c.mu.Lock()
-			c.conns = append(c.conns, from, on)
-			c.mu.Unlock()
-			go func() { _, _ = io.Copy(from, on); _ = from.Close() }()
-			go func() { _, _ = io.Copy(on, from); _ = on.Close() }()
-		}
-	}()
-	return c
-}
-
-// cut ends all connections; new ones go through.
-func (c *cable) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.conns {
-		_ = conn.Close()
-	}
-	c.conns = nil
 }
 
 // forget removes what the sidecar has kept on disk of whom to trust.

@@ -17,6 +17,7 @@ import (
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/bench/frame"
+	"switchyard.dev/tests/cable"
 	"switchyard.dev/xds/endpoint"
 )
 
@@ -62,8 +63,8 @@ func (w *path) serve(log eventbus.Log) {
 	background.Run(w, routes.Run)
 	select {
 	case address := <-xds:
-		w.cable = w.lay(address)
-		w.xds = w.cable.address
+		w.cable = cable.Lay(w, w.pod.Host.String(), address)
+		w.xds = w.cable.Address
 	case <-time.After(patience):
 		w.Fatal("xDS does not listen")
 	}

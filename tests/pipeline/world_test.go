@@ -17,6 +17,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/sidecars/certs"
+	"switchyard.dev/tests/cable"
 	"switchyard.dev/tests/podnet"
 	"switchyard.dev/tests/traffic"
 	"switchyard.dev/tests/world"
@@ -40,7 +41,7 @@ type path struct {
 	grpc   string // host:port of its gRPC
 	xds    string // host:port of xDS, as the pod reaches it
 	pod    *podnet.Pod
-	cable  *cable // what it goes over
+	cable  *cable.Cable // what sidecars reach the route server over
 	tls    *authority
 	keeper *keeping
 	sender traffic.Sender
