@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/tests/conformance/crd"
+	"switchyard.dev/tests/program"
 	"switchyard.dev/tools/cache"
 )
 
@@ -42,7 +42,7 @@ type Server struct {
 	// arguments start the API server again after it was killed, again is the one that
 	// was; nil when envtest's is running, or none.
 	arguments []string
-	again     *exec.Cmd
+	again     *program.Program
 }
 
 // Start starts an API server and gives it the CRDs. flags are further ones of the
@@ -163,4 +163,7 @@ func Binaries() string {
 }
 
 // Stop ends the API server and etcd.
-func (s *Server) Stop() error { return errors.Join(s.stopAgain(), s.environment.Stop()) }
+func (s *Server) Stop() error {
+	s.stopAgain()
+	return s.environment.Stop()
+}

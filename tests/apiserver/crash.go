@@ -5,16 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"switchyard.dev/tests/program"
 	"switchyard.dev/tests/wait"
 )
 
@@ -22,10 +23,9 @@ import (
 // stays; Restart starts the API server again. It needs /proc.
 func (s *Server) Kill() error {
 	if s.again != nil {
-		err := s.again.Process.Kill()
-		_ = s.again.Wait() // It says that it was killed.
+		s.again.Kill()
 		s.again = nil
-		return err
+		return nil
 	}
 	pid, arguments, err := s.find()
 	if err != nil {
@@ -77,11 +77,12 @@ func (s *Server) Restart(ctx context.Context) error {
 		return errors.New("restart the API server: it was not killed")
 	}
 	cmd := exec.Command(s.arguments[0], s.arguments[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Not for the terminal to interrupt.
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("restart the API server: %w", err)
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
+	again, err := program.Start("", "the API server", cmd, nil)
+	if err != nil {
+		return err
 	}
-	s.again = cmd
+	s.again = again
 	kube, err := kubernetes.NewForConfig(s.Config)
 	if err != nil {
 		return err
@@ -92,16 +93,9 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // stopAgain ends an API server that was restarted.
-func (s *Server) stopAgain() error {
-	if s.again == nil {
-		return nil
+func (s *Server) stopAgain() {
+	if s.again != nil {
+		_ = s.again.Terminate(patience) // How it ends is of no interest.
+		s.again = nil
 	}
-	if err := s.again.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("end the API server: %w", err)
-	}
-	late := time.AfterFunc(patience, func() { _ = s.again.Process.Kill() })
-	defer late.Stop()
-	_ = s.again.Wait() // How it ends is of no interest.
-	s.again = nil
-	return nil
 }
