@@ -18,8 +18,7 @@ func (f PowerCutFigures) Print(w io.Writer) {
 	if len(f.Starts) == 0 {
 		return
 	}
-	starts := slices.Sorted(slices.Values(f.Starts))
-	median, slowest := starts[len(starts)/2], starts[len(starts)-1]
+	median, slowest := figures.Median(f.Starts), slices.Max(f.Starts)
 	figures.Told(w, "power-cut-start-p50", median.Milliseconds(), "ms", "3000", median <= 3*time.Second)
 	figures.Told(w, "power-cut-start-slowest", slowest.Milliseconds(), "ms", "3000", slowest <= 3*time.Second)
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -80,24 +80,12 @@ func (w *World) heap() float64 {
 
 // cycle has sandboxes come and go, from one number to below another.
 func (c Cycles) cycle(ctx context.Context, w *World, from, to int) error {
-	numbers := make(chan int)
-	errs := make([]error, max(1, c.AtOnce))
-	var group sync.WaitGroup
-	for i := range errs {
-		group.Go(func() {
-			for n := range numbers {
-				if errs[i] == nil {
-					errs[i] = w.comeAndGo(ctx, change{fmt.Sprintf("cycle-%d", n), 1 + n})
-				}
-			}
-		})
-	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, c.AtOnce))
 	for n := from; n < to; n++ {
-		numbers <- n
+		group.Go(func() error { return w.comeAndGo(ctx, change{fmt.Sprintf("cycle-%d", n), 1 + n}) })
 	}
-	close(numbers)
-	group.Wait()
-	return errors.Join(errs...)
+	return group.Wait()
 }
 
 // comeAndGo is one cycle.

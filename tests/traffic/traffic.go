@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Side says who served a request.
@@ -120,22 +122,22 @@ func (l *Ledger) String() string {
 // turn, and returns when all are answered.
 func (s Sender) Count(ctx context.Context, n, workers int, wants []Want) *Ledger {
 	ledger := &Ledger{By: map[Side]int{}}
-	next := make(chan Want)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for want := range next {
-				side, err := s.Send(ctx, want.Key)
-				ledger.record(want, side, err)
-			}
-		})
-	}
+	var group errgroup.Group
+	group.SetLimit(workers)
 	for i := range n {
-		next <- wants[i%len(wants)]
+		group.Go(s.ask(ctx, ledger, wants[i%len(wants)]))
 	}
-	close(next)
-	wg.Wait()
+	_ = group.Wait() // what fails is in the ledger
 	return ledger
+}
+
+// ask sends one request and notes in a ledger what came of it.
+func (s Sender) ask(ctx context.Context, ledger *Ledger, want Want) func() error {
+	return func() error {
+		side, err := s.Send(ctx, want.Key)
+		ledger.record(want, side, err)
+		return nil
+	}
 }
 
 // Rate sends perSecond requests each second, the wants taken in turn, until
@@ -145,25 +147,18 @@ func (s Sender) Rate(ctx context.Context, perSecond int, wants []Want, stop <-ch
 	ledger := &Ledger{By: map[Side]int{}}
 	tick := time.NewTicker(time.Second / time.Duration(perSecond))
 	defer tick.Stop()
-	slots := make(chan struct{}, 256)
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	var group errgroup.Group
+	group.SetLimit(256)
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
-			wg.Wait()
+			_ = group.Wait() // what fails is in the ledger
 			return ledger
 		case <-ctx.Done():
-			wg.Wait()
+			_ = group.Wait()
 			return ledger
 		case <-tick.C:
 		}
-		want := wants[i%len(wants)]
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			side, err := s.Send(ctx, want.Key)
-			ledger.record(want, side, err)
-		})
+		group.Go(s.ask(ctx, ledger, wants[i%len(wants)]))
 	}
 }

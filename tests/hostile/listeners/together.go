@@ -7,10 +7,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/tests/figures"
@@ -115,21 +115,20 @@ func (w *World) inject(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var all sync.WaitGroup
+	var all errgroup.Group
 	var got atomic.Int64
-	slots := make(chan struct{}, atOnce)
+	all.SetLimit(atOnce)
 	for range pods {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
+		all.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, time.Minute)
 			defer cancel()
 			if honest(ctx) == nil {
 				got.Add(1)
 			}
+			return nil
 		})
 	}
-	all.Wait()
+	_ = all.Wait() // how many got one is counted
 	return int(got.Load()), nil
 }
 

@@ -2,12 +2,13 @@ package streams
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/tests/traffic"
 )
@@ -60,15 +61,11 @@ func (p *place) rate(ctx context.Context, t transfer) (float64, error) {
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
 	began := time.Now()
-	ended := make(chan error, t.atOnce)
+	var all errgroup.Group
 	for range t.atOnce {
-		go func() { ended <- t.one(ctx, client, p.url(t.far)) }()
+		all.Go(func() error { return t.one(ctx, client, p.url(t.far)) })
 	}
-	var errs []error
-	for range t.atOnce {
-		errs = append(errs, <-ended)
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := all.Wait(); err != nil {
 		return 0, fmt.Errorf("%s: %w", p.name, err)
 	}
 	return float64(t.bytes*int64(t.atOnce)) / 1e6 / time.Since(began).Seconds(), nil
