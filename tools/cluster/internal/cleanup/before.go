@@ -10,8 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
 
 	"switchyard.dev/tools/cluster/internal/atomicfile"
 )
@@ -66,11 +69,8 @@ func Observe() Before {
 			b.Settings[s] = strings.TrimSpace(string(value))
 		}
 	}
-	mounts, err := readMounts()
-	for _, m := range mounts {
-		b.NamesMounted = b.NamesMounted || m.point == names
-	}
-	b.NamesMounted = b.NamesMounted || err != nil
+	mounted, err := mountinfo.Mounted(names)
+	b.NamesMounted = mounted || err != nil && !errors.Is(err, fs.ErrNotExist)
 	return b
 }
 
@@ -198,10 +198,8 @@ func removeDeadSockets(ctx context.Context, folder string) error {
 // removeKubeletDefault removes the folder that kubelet keeps for device plugins
 // wherever its own directory is, when it was not there before.
 func (b Before) removeKubeletDefault() error {
-	for _, dir := range b.Absent {
-		if dir == kubeletDefault {
-			return RemoveAll(kubeletDefault)
-		}
+	if slices.Contains(b.Absent, kubeletDefault) {
+		return RemoveAll(kubeletDefault)
 	}
 	return nil
 }

@@ -19,31 +19,6 @@ import (
 	"switchyard.dev/tools/cluster/internal/netns"
 )
 
-const someMounts = `24 31 0:22 / /proc rw,relatime - proc proc rw
-31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
-32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
-41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:4 - cgroup2 cgroup2 rw
-50 23 0:40 / /node rw - tmpfs tmpfs rw
-51 50 0:41 / /node/a\040b rw - tmpfs tmpfs rw
-52 23 0:42 / /node-of-another rw - tmpfs tmpfs rw
-53 51 0:43 / /node/a\040b/c rw - overlay overlay rw
-not a line of a mountinfo
-`
-
-func TestDeepestMountComesFirst(t *testing.T) {
-	want := []string{"/node/a b/c", "/node/a b", "/node"}
-	if diff := cmp.Diff(want, deepest(parseMounts(someMounts), "/node")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-func TestHierarchiesOfBothVersionsAreFound(t *testing.T) {
-	want := []string{"/sys/fs/cgroup/cpu", "/sys/fs/cgroup/unified"}
-	if diff := cmp.Diff(want, hierarchies(parseMounts(someMounts))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 func TestBelow(t *testing.T) {
 	for groups, want := range map[string]bool{
 		"4:memory:/node-x/kubepods/pod1/abc\n": true,
@@ -121,11 +96,10 @@ func TestCgroupsAreMadeAndRemovedWithAllBelow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mounts, err := readMounts()
+	roots, err := hierarchies()
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := hierarchies(mounts)
 	if err := os.MkdirAll(filepath.Join(roots[0], name, "kubepods", "pod"), 0o755); err != nil {
 		t.Fatal(err)
 	}

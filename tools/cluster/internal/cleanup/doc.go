@@ -8,5 +8,5 @@
 // by Observe, so that folders and kernel settings which the node's programs
 // changed outside of its directory can be put back.
 //
-// The functions that read text (mountinfo, cgroup files) are pure.
+// The functions that read text (cgroup files) are pure.
 package cleanup

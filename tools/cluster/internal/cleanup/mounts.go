@@ -9,48 +9,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 )
 
-// mount is one line of a mountinfo.
-type mount struct{ point, kind string }
-
-// octal undoes the escapes of a mountinfo.
-var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-
-// parseMounts reads a mountinfo.
-func parseMounts(mountinfo string) []mount {
-	var mounts []mount
-	for line := range strings.Lines(mountinfo) {
-		before, after, ok := strings.Cut(line, " - ")
-		fields, rest := strings.Fields(before), strings.Fields(after)
-		if !ok || len(fields) < 5 || len(rest) == 0 {
-			continue
-		}
-		mounts = append(mounts, mount{point: octal.Replace(fields[4]), kind: rest[0]})
-	}
-	return mounts
-}
-
-// deepest returns the mount points at or below dir, in the order in which they
-// can be unmounted: what was mounted last comes first.
-func deepest(mounts []mount, dir string) []string {
-	var points []string
-	for _, m := range mounts {
-		if m.point == dir || strings.HasPrefix(m.point, dir+"/") {
-			points = append(points, m.point)
-		}
-	}
-	slices.Reverse(points)
-	return points
-}
-
-func readMounts() ([]mount, error) {
-	content, err := os.ReadFile("/proc/self/mountinfo")
+// mountPoints returns the mount points that a filter keeps, in the order in which they can
+// be unmounted: what was mounted last comes first.
+func mountPoints(filter mountinfo.FilterFunc) ([]string, error) {
+	mounts, err := mountinfo.GetMounts(filter)
 	if err != nil {
 		return nil, fmt.Errorf("listing mounts: %w", err)
 	}
-	return parseMounts(string(content)), nil
+	var points []string
+	for _, m := range slices.Backward(mounts) {
+		points = append(points, m.Mountpoint)
+	}
+	return points, nil
 }
 
 // rounds is how often Unmount looks for mounts that were below others.
@@ -59,13 +33,9 @@ const rounds = 10
 // Unmount takes away every mount at or below dir and returns how many there were.
 func Unmount(dir string) (count int, err error) {
 	for range rounds {
-		mounts, err := readMounts()
-		if err != nil {
+		points, err := mountPoints(mountinfo.PrefixFilter(dir))
+		if err != nil || len(points) == 0 {
 			return count, err
-		}
-		points := deepest(mounts, dir)
-		if len(points) == 0 {
-			return count, nil
 		}
 		for _, point := range points {
 			if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil && !errors.Is(err, unix.EINVAL) {
@@ -80,11 +50,11 @@ func Unmount(dir string) (count int, err error) {
 // RemoveAll removes a directory with everything in it, unless something is still
 // mounted there: that would remove what belongs to others.
 func RemoveAll(dir string) error {
-	mounts, err := readMounts()
+	points, err := mountPoints(mountinfo.PrefixFilter(dir))
 	if err != nil {
 		return err
 	}
-	if points := deepest(mounts, dir); len(points) > 0 {
+	if len(points) > 0 {
 		return fmt.Errorf("not removing %s, since %s is still mounted: run `umount -R %s`", dir, points[0], dir)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -94,23 +64,17 @@ func RemoveAll(dir string) error {
 }
 
 // hierarchies lists where cgroups are mounted.
-func hierarchies(mounts []mount) []string {
-	var points []string
-	for _, m := range mounts {
-		if m.kind == "cgroup" || m.kind == "cgroup2" {
-			points = append(points, m.point)
-		}
-	}
-	return points
+func hierarchies() ([]string, error) {
+	return mountPoints(mountinfo.FSTypeFilter("cgroup", "cgroup2"))
 }
 
 // CreateCgroup makes the cgroup above the node's pods in every hierarchy.
 func CreateCgroup(name string) error {
-	mounts, err := readMounts()
+	roots, err := hierarchies()
 	if err != nil {
 		return err
 	}
-	for _, root := range hierarchies(mounts) {
+	for _, root := range roots {
 		// On version 2 a group has a controller only when the one above gives it on.
 		if content, err := os.ReadFile(filepath.Join(root, "cgroup.controllers")); err == nil && len(content) > 1 {
 			on := "+" + strings.Join(strings.Fields(string(content)), " +")
@@ -149,11 +113,11 @@ func inheritCPUs(from, to string) error {
 // RemoveCgroups removes the cgroup of the node and all below it, in every
 // hierarchy, and returns how many there were. No process may be in them.
 func RemoveCgroups(name string) (count int, err error) {
-	mounts, err := readMounts()
+	roots, err := hierarchies()
 	if err != nil {
 		return 0, err
 	}
-	for _, root := range hierarchies(mounts) {
+	for _, root := range roots {
 		n, err := removeGroups(filepath.Join(root, name))
 		count += n
 		if err != nil {

@@ -117,7 +117,11 @@ func (c Cluster) bringUp(ctx context.Context, s *progress.Steps, p plan) error {
 		func() error { return s.Do("starting the API server", func() error { return st.wave(ctx, 1) }) },
 		func() error {
 			return s.Do("adding names, storage and the first image", func() error {
-				return errors.Join(st.client.ApplyAll(ctx, kube.Objects(c.Node)), c.loadPause(ctx))
+				objects, err := kube.Objects(c.Node)
+				if err != nil {
+					return err
+				}
+				return errors.Join(st.client.ApplyAll(ctx, objects), c.loadPause(ctx))
 			})
 		},
 		func() error { return s.Do("starting the other parts", func() error { return st.wave(ctx, 2) }) },

@@ -7,15 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"switchyard.dev/tools/cluster/internal/cleanup"
-	"switchyard.dev/tools/cluster/internal/image"
 	"switchyard.dev/tools/cluster/internal/kube"
 	"switchyard.dev/tools/cluster/internal/netns"
 	"switchyard.dev/tools/cluster/internal/node"
+	"switchyard.dev/tools/image/pack"
 )
 
 // Exec replaces this process by a command in the node's network. The command
@@ -84,8 +85,15 @@ func (c Cluster) loadPause(ctx context.Context) error {
 	if _, err := os.Stat(tar); err == nil {
 		return nil
 	}
-	if err := image.Pack(filepath.Join(c.Node.Bin(), "pause"), node.PauseImage, tar+".new"); err != nil {
-		return err
+	image, err := pack.Image(pack.Spec{
+		Files:      []pack.File{{Host: filepath.Join(c.Node.Bin(), "pause"), Path: "/pause"}},
+		Entrypoint: []string{"/pause"}, User: "65535:65535", Architecture: runtime.GOARCH,
+	})
+	if err == nil {
+		err = pack.Write(tar+".new", node.PauseImage, image)
+	}
+	if err != nil {
+		return fmt.Errorf("packing the pause image: %w", err)
 	}
 	if err := c.load(ctx, tar+".new"); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/tools/cluster/internal/netns"
@@ -82,22 +83,13 @@ func absent(needs []need, build bool, exists func(string) bool) []string {
 			continue
 		}
 		for _, places := range n.files {
-			if !anyOf(places, exists) {
+			if !slices.ContainsFunc(places, exists) {
 				pkgs = append(pkgs, n.pkg)
 				break
 			}
 		}
 	}
 	return pkgs
-}
-
-func anyOf(places []string, exists func(string) bool) bool {
-	for _, p := range places {
-		if exists(p) {
-			return true
-		}
-	}
-	return false
 }
 
 func exists(path string) bool {
@@ -137,36 +129,20 @@ func cgroups() (int, []string) {
 	if content, err := os.ReadFile("/sys/fs/cgroup/cgroup.controllers"); err == nil {
 		return 2, strings.Fields(string(content))
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
+	mounts, err := mountinfo.GetMounts(mountinfo.FSTypeFilter("cgroup"))
+	if err != nil || len(mounts) == 0 {
 		return 0, nil
 	}
 	var found []string
-	for line := range strings.Lines(string(mounts)) {
-		_, after, ok := strings.Cut(line, " - cgroup ")
-		if !ok {
-			continue
-		}
-		fields := strings.Fields(after)
-		found = append(found, strings.Split(fields[len(fields)-1], ",")...)
-	}
-	if len(found) == 0 {
-		return 0, nil
+	for _, m := range mounts {
+		found = append(found, strings.Split(m.VFSOptions, ",")...)
 	}
 	return 1, found
 }
 
 func kernelHas(file, word string) bool {
 	content, err := os.ReadFile(file)
-	if err != nil {
-		return false
-	}
-	for _, field := range strings.Fields(string(content)) {
-		if field == word {
-			return true
-		}
-	}
-	return false
+	return err == nil && slices.Contains(strings.Fields(string(content)), word)
 }
 
 // moduleLoads reports whether the kernel would find the module when it is needed.

@@ -27,6 +27,15 @@ func planned(t *testing.T) layout.Node {
 	return n
 }
 
+func planObjects(t *testing.T) []Object {
+	t.Helper()
+	objects, err := Objects(planned(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
+}
+
 // server answers every request with handle and returns a client for it.
 func server(t *testing.T, handle http.HandlerFunc) *Client {
 	t.Helper()
@@ -37,7 +46,7 @@ func server(t *testing.T, handle http.HandlerFunc) *Client {
 
 func TestObjectsStandWhereTheirPathSays(t *testing.T) {
 	seen := map[string]bool{}
-	for _, o := range Objects(planned(t)) {
+	for _, o := range planObjects(t) {
 		meta := o.Body["metadata"].(object)
 		if path.Base(o.Path) != meta["name"] {
 			t.Errorf("%s names the object %v", o.Path, meta["name"])
@@ -93,7 +102,7 @@ func TestARefusalIsToldInTheServersWords(t *testing.T) {
 	client := server(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "clusterIP is taken", http.StatusUnprocessableEntity)
 	})
-	err := client.ApplyAll(t.Context(), Objects(planned(t)))
+	err := client.ApplyAll(t.Context(), planObjects(t))
 	if err == nil || !strings.Contains(err.Error(), "clusterIP is taken") {
 		t.Errorf("got %v", err)
 	}

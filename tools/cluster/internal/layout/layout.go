@@ -8,6 +8,7 @@
 package layout
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -61,16 +62,14 @@ var validName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$`)
 // describes. env looks up an environment variable; home is the home directory
 // of the user. All faults are reported together.
 func New(c Config, env func(string) string, home string) (Node, error) {
-	cacheHome := or(env("XDG_CACHE_HOME"), filepath.Join(home, ".cache"))
-	c.Name = or(c.Name, env("SWITCHYARD_NODE"), "switchyard")
-	c.State = or(c.State, env("SWITCHYARD_STATE"), "/var/lib/switchyard")
-	c.Cache = or(c.Cache, env("SWITCHYARD_CACHE"), filepath.Join(cacheHome, "switchyard"))
-	c.NodeIP = or(c.NodeIP, "10.77.0.1/24")
-	c.PodCIDR = or(c.PodCIDR, "10.244.0.0/24")
-	c.ServiceCIDR = or(c.ServiceCIDR, "10.96.0.0/16")
-	if c.Volumes == 0 {
-		c.Volumes = 16
-	}
+	cacheHome := cmp.Or(env("XDG_CACHE_HOME"), filepath.Join(home, ".cache"))
+	c.Name = cmp.Or(c.Name, env("SWITCHYARD_NODE"), "switchyard")
+	c.State = cmp.Or(c.State, env("SWITCHYARD_STATE"), "/var/lib/switchyard")
+	c.Cache = cmp.Or(c.Cache, env("SWITCHYARD_CACHE"), filepath.Join(cacheHome, "switchyard"))
+	c.NodeIP = cmp.Or(c.NodeIP, "10.77.0.1/24")
+	c.PodCIDR = cmp.Or(c.PodCIDR, "10.244.0.0/24")
+	c.ServiceCIDR = cmp.Or(c.ServiceCIDR, "10.96.0.0/16")
+	c.Volumes = cmp.Or(c.Volumes, 16)
 	return c.check()
 }
 
@@ -105,15 +104,6 @@ func prefix(what, text string, fault func(string, ...any)) netip.Prefix {
 		fault("%s %q: give an IPv4 range like 10.96.0.0/16", what, text)
 	}
 	return p
-}
-
-func or(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // Dir is the directory of all run-time state of the node. `down` removes it.
