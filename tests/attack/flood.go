@@ -35,8 +35,7 @@ type Held struct {
 	ended   sync.WaitGroup
 }
 
-// Flood starts so many clients of a kind, and returns when each has said what it
-// has to say at first. An error means that some could not connect.
+// Flood starts clients of a kind, and returns when each has sent its first bytes. An error means that some could not connect.
 func Flood(ctx context.Context, address string, k Kind, clients int) (*Held, error) {
 	ctx, end := context.WithCancel(ctx)
 	h := &Held{end: end}

@@ -23,7 +23,7 @@ type Changes struct {
 	// many requests are sent in each.
 	For             time.Duration
 	PerSecond, Rate int
-	// Baselines and Pods, for each of them, that there are. At most 3 baselines.
+	// Baselines is how many there are, at most 3, and Pods how many each of them has.
 	Baselines, Pods int
 	// Scratch is a directory for stores and logs.
 	Scratch string

@@ -20,7 +20,7 @@ type Equality struct {
 	// restarted.
 	Changes, Each, Restart int
 	Seed                   uint64
-	// Baselines and Pods, for each of them, that there are. At most 3 baselines.
+	// Baselines is how many there are, at most 3, and Pods how many each of them has.
 	Baselines, Pods int
 	// Scratch is a directory for stores and logs.
 	Scratch string

@@ -88,7 +88,7 @@ func New(now func() time.Time, objects ...Document) (*Cluster, error) {
 }
 
 // Lead replaces the controllers by new ones, which remember nothing, as when another process
-// leads. They are configured so, with the client of the Cluster.
+// leads. c is their configuration; its clients are set to the client of the Cluster.
 func (w *Cluster) Lead(c kinds.Config) (err error) {
 	c.Client, c.Live = w.Client, w.Client
 	w.known = map[string][]client.ObjectKey{}

@@ -72,7 +72,7 @@ func (l *Ledger) Tip() event.Mark {
 	return l.tip
 }
 
-// Acked counts what was acknowledged, and tells when that was last.
+// Acked returns how many facts were acknowledged, and when the last one was.
 func (l *Ledger) Acked() (int, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

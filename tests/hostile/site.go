@@ -64,9 +64,9 @@ type Cost struct {
 const (
 	// MostMiB is what it may take.
 	MostMiB = 64
-	// KeptMiB is what may be left of that after FreedWithin: allocators keep some.
-	// Of what is in use HeapMiB may be more: the changes made meanwhile, and what Go
-	// keeps of every goroutine that there was at one time.
+	// KeptMiB is how much of that may be left after FreedWithin, since allocators keep some.
+	// HeapMiB is by how much the memory in use may have grown: with the changes made
+	// meanwhile, and what Go keeps of every goroutine that there was at one time.
 	KeptMiB     = 16
 	HeapMiB     = 8
 	FreedWithin = 5 * time.Second

@@ -69,8 +69,8 @@ func (c *Cluster) Present() []event.Fact {
 	return out
 }
 
-// Complete returns the fact that a table is whole which is folded from a floor; 0
-// for the beginning of the log.
+// Complete returns the fact which says that the table folded from a floor is whole; 0 is the
+// beginning of the log.
 func Complete(floor uint64) event.Fact {
 	return event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first", Floor: floor}}
 }

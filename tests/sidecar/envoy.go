@@ -51,7 +51,7 @@ func Cluster(name string, to netip.AddrPort, more Object) Object {
 	}, more)
 }
 
-// SameVersion has a cluster speak the version of HTTP that the client speaks.
+// SameVersion makes a cluster use the version of HTTP that the client uses.
 func SameVersion() Object {
 	return Object{"typed_extension_protocol_options": Object{"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": Object{
 		"@type":                          types + "upstreams.http.v3.HttpProtocolOptions",

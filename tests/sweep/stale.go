@@ -18,7 +18,7 @@ import (
 // one begins with caches that go back to an earlier moment of the run, all to the same
 // or each to one of its own.
 type Stale struct {
-	// Runs is how many, Seed what their chances follow from.
+	// Runs is how many runs there are, Seed that of their random choices.
 	Runs int
 	Seed uint64
 	// Late is how late an event may be.

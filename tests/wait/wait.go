@@ -15,8 +15,7 @@ type final struct{ error }
 // Final returns an error of a check that Until returns at once, since waiting does not mend it.
 func Final(err error) error { return final{err} }
 
-// Until waits until check finds nothing wrong any more, and returns what it found last
-// when that takes longer than there is patience.
+// Until calls check until it returns nil. After patience it returns the last error instead.
 func Until(ctx context.Context, patience time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

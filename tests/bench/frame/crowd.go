@@ -51,7 +51,7 @@ func (c *Crowd[C]) Connect(n int, address string, options []grpc.DialOption, mem
 	return nil
 }
 
-// Await returns when each client has what it is to have, looking again after a pause.
+// Await returns once has is true of every client. It checks again after each pause.
 func (c *Crowd[C]) Await(pause time.Duration, has func(C) bool) error {
 	for deadline := time.Now().Add(patience); ; time.Sleep(pause) {
 		behind := 0

@@ -19,8 +19,8 @@ import (
 	"switchyard.dev/eventbus/publisher"
 )
 
-// Publisher is what is left of a controller manager when its objects are given, in a
-// process of its own: it is told of each, states it, and says where it was recorded.
+// Publisher stands in for a controller manager, in a process of its own: it is told of each
+// object, states its fact, and answers where that was recorded.
 type Publisher struct {
 	publisher *publisher.Publisher
 	ctx       context.Context

@@ -45,8 +45,8 @@ type Faults struct {
 	Way Way
 	// Delay gives how late the next event of a resource comes; nil for not at all.
 	Delay func(resource string) time.Duration
-	// Snapshot gives the resourceVersion as of which a cache is filled for the first
-	// time; empty, or a nil function, for the present.
+	// Snapshot returns the resourceVersion of the first list that a cache gets; empty, or a
+	// nil function, for the newest.
 	Snapshot func(resource string) string
 	// Expire is after how long each watch ends with 410 Gone; 0 for never.
 	Expire time.Duration

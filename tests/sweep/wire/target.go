@@ -22,9 +22,8 @@ func targetOf(r *http.Request) target {
 	return target{resource, name}
 }
 
-// Target returns what the path of a request is about, /api/v1/… or
-// /apis/<group>/<version>/…: the plural of a kind, empty when it is about no object; the
-// object, empty when it is about all of them; and what of the object.
+// Target returns what the path of a request names, /api/v1/… or /apis/<group>/<version>/…:
+// the resource, empty when it names none; the object, empty for a list; the subresource.
 func Target(path string) (resource, name, subresource string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {

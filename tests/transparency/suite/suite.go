@@ -35,6 +35,6 @@ type Suite interface {
 	Run(ctx context.Context, to Target) (Seen, error)
 }
 
-// Passed is what a conformance suite has seen of a case that went as its specification
-// says. Where the application alone does worse, passing is no difference that harms.
+// Passed is the verdict of a conformance suite on a case that went as its specification
+// says. A case that passes behind the sidecar and fails without it is no harmful difference.
 const Passed = "passed"

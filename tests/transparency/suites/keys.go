@@ -32,8 +32,8 @@ func (t Tally) Plus(o Tally) Tally {
 }
 
 // Alternate asks podinfo over one connection, with the target's key every second time,
-// until the context ends. Sure reports whether there is a route for the key; where that
-// changes during a request, either side may answer it.
+// until the context ends. Sure returns whether there is a route for the key, and whether that
+// is certain; where it changes during a request, either side may answer.
 func Alternate(ctx context.Context, protocol string, to suite.Target, who Sides, sure func() (number int64, open, sure bool)) (t Tally) {
 	plain := to
 	plain.Key = ""

@@ -72,7 +72,9 @@ func Look(ctx context.Context, build bool, dirs ...string) Facts {
 	f.Cgroups, f.Controllers = cgroups()
 	f.Overlay = kernelHas("/proc/filesystems", "overlay") || moduleLoads(ctx, "overlay")
 	f.BridgeFilter = exists("/proc/sys/net/bridge/bridge-nf-call-iptables") || moduleLoads(ctx, "br_netfilter")
-	f.Namespace = tryNamespace()
+	if err := netns.Try(); err != nil {
+		f.Namespace = err.Error()
+	}
 	return f
 }
 
@@ -149,12 +151,4 @@ func kernelHas(file, word string) bool {
 // It does not load it.
 func moduleLoads(ctx context.Context, name string) bool {
 	return exec.CommandContext(ctx, "modprobe", "--dry-run", "--quiet", name).Run() == nil
-}
-
-// tryNamespace makes a network namespace that ends at once.
-func tryNamespace() string {
-	if err := netns.Try(); err != nil {
-		return err.Error()
-	}
-	return ""
 }
