@@ -148,7 +148,7 @@ func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
 		forked[workloadOf(ref.Kind, ref.Namespace, ref.Name)] = true
 	}
 	note := func(o client.Object, kind string, pod metav1.ObjectMeta) {
-		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), coverage.Asks(pod.Annotations)
+		w, asks := workloadOf(kind, o.GetNamespace(), o.GetName()), inject.Asks(pod.Annotations[inject.AnnotationInject])
 		k.labels[w] = pod.Labels
 		if o.GetLabels()[crdv1.LabelForkedWorkload] == "" && (asks || forked[w]) {
 			k.asks[w] = asks

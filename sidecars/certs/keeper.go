@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,21 +25,17 @@ type Config struct {
 	// Client reads and writes without a cache. Its scheme knows core/v1 and
 	// admissionregistration/v1. Required.
 	Client client.Client
-	// Namespace and Secret name the Secret. Default signadot/webhook-server-cert.
-	Namespace, Secret string
-	// Registration names the MutatingWebhookConfiguration. Default
-	// signadot-mutating-webhook-configuration.
-	Registration string
-	// Validating names the ValidatingWebhookConfiguration; empty: there is none. That it is
-	// missing is logged: what it is for is not asked about then.
+	// Namespace is that of the Secrets. Default signadot.
+	Namespace string
+	// Validating names the ValidatingWebhookConfiguration; empty: there is none. When the
+	// cluster lacks it that is logged, since nobody is asked about authors then.
 	Validating string
 	// Programs are those beside the webhook that have leaves of the same authority.
 	Programs []Program
 	// Policy says how long things live, and for which hosts. Hosts are required;
 	// defaults: 30 days, 24 hours, a week, or a quarter of the authority's life.
 	Policy Policy
-	// Roots, if not nil, are set to the bundle whenever it has changed: for the connections
-	// of this process.
+	// Roots, if not nil, are kept equal to the bundle, for the connections of this process.
 	Roots *trust.Roots
 	// Every is the time between two looks. Default 10 s.
 	Every time.Duration
@@ -48,8 +45,12 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// secretName is the name of the Secret unless it is said otherwise.
-const secretName = "webhook-server-cert"
+// secretName is the name of the Secret, and registrationName that of the
+// MutatingWebhookConfiguration, which the chart makes.
+const (
+	secretName       = "webhook-server-cert"
+	registrationName = "signadot-mutating-webhook-configuration"
+)
 
 // NewRoots returns Roots for a Config. They trust nobody before a Keeper has looked.
 func NewRoots() *trust.Roots {
@@ -57,28 +58,14 @@ func NewRoots() *trust.Roots {
 }
 
 func (c *Config) setDefaults() {
-	text := func(s *string, value string) {
-		if *s == "" {
-			*s = value
-		}
-	}
-	span := func(d *time.Duration, value time.Duration) {
-		if *d == 0 {
-			*d = value
-		}
-	}
-	text(&c.Namespace, "signadot")
-	text(&c.Secret, secretName)
-	text(&c.Registration, "signadot-mutating-webhook-configuration")
-	span(&c.Policy.Authority, 30*24*time.Hour)
-	span(&c.Policy.Leaf, 24*time.Hour)
-	span(&c.Policy.Settle, min(7*24*time.Hour, c.Policy.Authority/4))
-	span(&c.Every, 10*time.Second)
+	c.Namespace = cmp.Or(c.Namespace, "signadot")
+	c.Policy.Authority = cmp.Or(c.Policy.Authority, 30*24*time.Hour)
+	c.Policy.Leaf = cmp.Or(c.Policy.Leaf, 24*time.Hour)
+	c.Policy.Settle = cmp.Or(c.Policy.Settle, min(7*24*time.Hour, c.Policy.Authority/4))
+	c.Every = cmp.Or(c.Every, 10*time.Second)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
 	}
 }
 
@@ -97,7 +84,7 @@ func (c Config) Validate() error {
 			c.Policy.Authority, c.Policy.Settle, c.Policy.Leaf)
 	}
 	for _, p := range c.Programs {
-		if p.Secret == "" || p.Secret == c.Secret || len(p.Hosts) == 0 {
+		if p.Secret == "" || p.Secret == secretName || len(p.Hosts) == 0 {
 			return fmt.Errorf("certs: a program needs a Secret of its own and hosts that its certificate is for: %+v", p)
 		}
 	}
@@ -272,7 +259,7 @@ func retriable(err error) error {
 // readSecret returns the Secret, without a resource version when there is none.
 func (k *Keeper) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: k.cfg.Namespace, Name: k.cfg.Secret}
+	key := client.ObjectKey{Namespace: k.cfg.Namespace, Name: secretName}
 	err := k.cfg.Client.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		return &corev1.Secret{

@@ -32,7 +32,7 @@ func (k *Keeper) readRegistrations(ctx context.Context) (registrations, error) {
 		object     client.Object
 		bundles    func() [][]byte
 	}{
-		{"MutatingWebhookConfiguration", k.cfg.Registration, mutating, func() (out [][]byte) {
+		{"MutatingWebhookConfiguration", registrationName, mutating, func() (out [][]byte) {
 			for _, w := range mutating.Webhooks {
 				out = append(out, w.ClientConfig.CABundle)
 			}

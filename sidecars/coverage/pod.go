@@ -64,10 +64,10 @@ func PodOf(pod *corev1.Pod) Pod {
 			switch containers[i].Name {
 			case devmesh.ContainerName:
 				p.Present = true
-				p.Edge = valueOf(containers[i].Env, devmesh.EnvEdge) == devmesh.EdgeYes
-				p.Plain = cmp.Or(valueOf(containers[i].Env, devmesh.EnvPlainPorts), defaultPlain())
+				p.Edge = inject.Variable(containers[i].Env, devmesh.EnvEdge) == devmesh.EdgeYes
+				p.Plain = cmp.Or(inject.Variable(containers[i].Env, devmesh.EnvPlainPorts), spec.Join(devmesh.DefaultPlainPorts()))
 			case devmesh.InitContainerName:
-				p.Except = valueOf(containers[i].Env, spec.EnvExcept)
+				p.Except = inject.Variable(containers[i].Env, spec.EnvExcept)
 			}
 		}
 	}
@@ -87,16 +87,6 @@ func PodOf(pod *corev1.Pod) Pod {
 // sidecar that does not get ready keeps its pod Pending.
 func started(s *corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
-}
-
-// Asks reports whether a pod template with these annotations asks for a sidecar, in
-// the present way or one of the older ones.
-func Asks(annotations map[string]string) bool {
-	switch annotations[crdv1.AnnotationInject] {
-	case "true", "http", "grpc":
-		return true
-	}
-	return false
 }
 
 // Connected says of each pod, by namespace/name, whose sidecar is connected to a

@@ -26,25 +26,6 @@ type Unread struct {
 	Pods []string
 }
 
-// defaultPlain is what a sidecar takes that was not told its plain ports.
-func defaultPlain() string {
-	var ports []uint16
-	for _, p := range devmesh.DefaultPlainPorts() {
-		ports = append(ports, uint16(p))
-	}
-	return spec.Join(ports)
-}
-
-// valueOf returns the value of an environment variable; empty when it is not set.
-func valueOf(env []corev1.EnvVar, name string) string {
-	for i := range env {
-		if env[i].Name == name {
-			return env[i].Value
-		}
-	}
-	return ""
-}
-
 // names reports whether a list of ports, as containers are given it, has this one.
 // A list that cannot be read has none: a container that got it does not start.
 func names(list string, port uint16) bool {
@@ -73,12 +54,12 @@ func unread(ports []uint16, pods []Pod) []Unread {
 	return out
 }
 
-// Unroutable says that requests are led to ports of the workload, and that there
-// is none of them that all its sidecars read.
+// Unroutable reports whether requests reach ports of the workload, and none of these ports is
+// read by the sidecars of all its pods.
 func (r Report) Unroutable() bool { return r.Ports > 0 && len(r.Unread) == r.Ports }
 
-// Bypassed says of each unread port why it is that, and what to do about it, as
-// the pod template has it now; empty when there is none.
+// Bypassed returns why each unread port is not read, and what to change in the pod template;
+// empty when every port is read.
 func (r Report) Bypassed(template *corev1.PodTemplateSpec) string {
 	var parts []string
 	for _, u := range r.Unread {
@@ -105,7 +86,7 @@ func (r Report) because(u Unread, template *corev1.PodTemplateSpec) string {
 			inject.AnnotationPlainPorts, u.Port)
 	case u.Edge || u.Excluded || !slices.Contains(inject.PlainOf(template), u.Port):
 		return "the pods are older than the pod template: restart them with " + r.Restart()
-	case names(defaultPlain(), u.Port):
+	case slices.Contains(devmesh.DefaultPlainPorts(), u.Port):
 		return "it is the registered port of a protocol whose server speaks first: if it speaks HTTP or gRPC, name the container port http or grpc"
 	}
 	return fmt.Sprintf("the container port is named %q, after a protocol whose server speaks first: if it speaks HTTP or gRPC, "+

@@ -30,11 +30,9 @@ func TestARealEnvoyAcceptsTheBootstrap(t *testing.T) {
 	cases := map[string]devmesh.Config{
 		"with defaults":            {Workload: customer},
 		"with IPv6":                {Workload: customer, ListenIPv6: true},
-		"with no plain ports":      {Workload: customer, PlainPorts: []uint32{}},
-		"with short heads":         {Workload: customer, HeadBytes: 16 << 10},
-		"with long heads":          {Workload: customer, HeadBytes: 8192 << 10},
+		"with no plain ports":      {Workload: customer, PlainPorts: []uint16{}},
 		"at an edge":               {Workload: customer, Edge: true},
-		"with one plain port":      {Workload: customer, PlainPorts: []uint32{3306}},
+		"with one plain port":      {Workload: customer, PlainPorts: []uint16{3306}},
 		"with a name to be quoted": {Workload: table.Workload{Kind: "Deployment", Namespace: "a", Name: `"%b%`}},
 	}
 	for name, config := range cases {
@@ -109,9 +107,7 @@ func TestConfigurationThatCannotWorkIsRefusedWithTheReason(t *testing.T) {
 		want   string
 	}{
 		"no workload":                 {devmesh.Config{}, "WORKLOAD_KIND"},
-		"a port that is none":         {devmesh.Config{Workload: customer, PlainPorts: []uint32{70000}}, "70000"},
-		"heads of half a KiB":         {devmesh.Config{Workload: customer, HeadBytes: 512}, "whole KiB"},
-		"heads longer than Envoy's":   {devmesh.Config{Workload: customer, HeadBytes: 9 << 20}, "8192 KiB"},
+		"a port that is none":         {devmesh.Config{Workload: customer, PlainPorts: []uint16{0}}, "port 0"},
 		"a folder too long":           {devmesh.Config{Workload: customer, RunPath: "/" + strings.Repeat("x", 100)}, "too long"},
 		"a workload that is not text": {devmesh.Config{Workload: table.Workload{Kind: "\xff", Namespace: "a", Name: "b"}}, "not text"},
 	}

@@ -25,7 +25,7 @@ const protocolOptions = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 // application in this pod.
 func (b *builder) app() *clusterv3.Cluster {
 	c := b.originalDestination(translate.AppCluster)
-	c.TypedExtensionProtocolOptions = b.sameProtocol(b.toServers(idleToApp, 0))
+	c.TypedExtensionProtocolOptions = b.sameProtocol(toServers(idleToApp, 0))
 	return c
 }
 
@@ -37,7 +37,7 @@ func (b *builder) forks() *clusterv3.Cluster {
 	c.LbConfig = &clusterv3.Cluster_OriginalDstLbConfig_{OriginalDstLbConfig: &clusterv3.Cluster_OriginalDstLbConfig{
 		UseHttpHeader: true, HttpHeaderName: translate.DestinationHeader,
 	}}
-	c.TypedExtensionProtocolOptions = b.sameProtocol(b.toServers(idleToApp, forkConnection),
+	c.TypedExtensionProtocolOptions = b.sameProtocol(toServers(idleToApp, forkConnection),
 		b.httpFilter("envoy.filters.http.header_mutation", &headermutationv3.HeaderMutation{
 			Mutations: &headermutationv3.Mutations{RequestMutations: []*mutationv3.HeaderMutation{{
 				Action: &mutationv3.HeaderMutation_Remove{Remove: translate.DestinationHeader},
@@ -68,7 +68,7 @@ func (b *builder) sameProtocol(common *corev3.HttpProtocolOptions, filters ...*h
 		CommonHttpProtocolOptions: common,
 		UpstreamProtocolOptions: &httpv3.HttpProtocolOptions_UseDownstreamProtocolConfig{
 			UseDownstreamProtocolConfig: &httpv3.HttpProtocolOptions_UseDownstreamHttpConfig{
-				HttpProtocolOptions: http1(), Http2ProtocolOptions: b.http2ToServers(),
+				HttpProtocolOptions: http1(), Http2ProtocolOptions: http2ToServers(),
 			},
 		},
 		HttpFilters: filters,

@@ -1,6 +1,7 @@
 package devmesh
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -21,25 +22,17 @@ type Config struct {
 	// RunPath is the folder for the sockets between Envoy and the program that
 	// keeps it (XDSSocket and the like). Default RunPath.
 	RunPath string
-	// ListenAddress is the IPv4 address to listen on. Default 0.0.0.0.
-	ListenAddress string
-	// ListenIPv6: listen on [::] too. Set it where the kernel has IPv6.
+	// ListenIPv6: listen on [::] too, beside 0.0.0.0. Set it where the kernel has IPv6.
 	ListenIPv6 bool
-	// ListenPort is where redirected traffic arrives. Default ListenerPort.
-	ListenPort uint32
 	// PlainPorts are ports of the workload whose connections are passed on at
 	// once, without looking at what is in them: those of protocols in which the
 	// server speaks first. Default DefaultPlainPorts.
-	PlainPorts []uint32
+	PlainPorts []uint16
 	// Edge: requests come from outside the cluster, and are rid of routing keys.
 	Edge bool
 	// HeapBytes is how much memory Envoy may use before it sheds load. Default: that of a
 	// container that may hold 1 GiB (HeapOf).
 	HeapBytes uint64
-	// HeadBytes is how long the head of a request or of an answer may be, its first
-	// line included; whole KiB. A longer one of a request is answered with 431.
-	// Default 1 MiB, as common servers have it.
-	HeadBytes uint32
 	// Connections is how many connections Envoy takes at once, and how many it makes to
 	// each of its clusters: the application, sandboxes, the program next door. Default: as
 	// many as HeapBytes holds when nothing goes on on them. Package keeper lowers it to what
@@ -49,7 +42,7 @@ type Config struct {
 
 // DefaultPlainPorts are the registered ports of protocols in which the server
 // speaks first: ftp, ssh, smtp, pop3, imap, submission, mysql, nats, vnc.
-func DefaultPlainPorts() []uint32 { return []uint32{21, 22, 25, 110, 143, 587, 3306, 4222, 5900} }
+func DefaultPlainPorts() []uint16 { return []uint16{21, 22, 25, 110, 143, 587, 3306, 4222, 5900} }
 
 // HeapOf returns how much memory Envoy may use, of what its container may hold, both in
 // bytes: three eighths, which with what is not heap, and the program beside it, are half.
@@ -78,29 +71,12 @@ func (c Config) ControlSocket() string { return path.Join(c.RunPath, "control.so
 
 // WithDefaults fills in what is absent.
 func (c Config) WithDefaults() Config {
-	if c.NodeID == "" {
-		c.NodeID = "devmesh"
-	}
-	if c.RunPath == "" {
-		c.RunPath = RunPath
-	}
-	if c.ListenAddress == "" {
-		c.ListenAddress = "0.0.0.0"
-	}
-	if c.ListenPort == 0 {
-		c.ListenPort = ListenerPort
-	}
+	c.NodeID = cmp.Or(c.NodeID, "devmesh")
+	c.RunPath = cmp.Or(c.RunPath, RunPath)
+	c.HeapBytes = cmp.Or(c.HeapBytes, HeapOf(1<<30))
+	c.Connections = cmp.Or(c.Connections, uint32(min(c.HeapBytes/idleHolds, 1<<20)))
 	if c.PlainPorts == nil {
 		c.PlainPorts = DefaultPlainPorts()
-	}
-	if c.HeapBytes == 0 {
-		c.HeapBytes = HeapOf(1 << 30)
-	}
-	if c.HeadBytes == 0 {
-		c.HeadBytes = 1 << 20
-	}
-	if c.Connections == 0 {
-		c.Connections = uint32(min(c.HeapBytes/idleHolds, 1<<20))
 	}
 	return c
 }
@@ -119,13 +95,8 @@ func (c Config) Validate() error {
 			wrong = append(wrong, fmt.Errorf("%q is not text", text))
 		}
 	}
-	for _, port := range append(slices.Clone(c.PlainPorts), c.ListenPort) {
-		if port == 0 || port > 65535 {
-			wrong = append(wrong, fmt.Errorf("port %d does not exist", port))
-		}
-	}
-	if c.HeadBytes%1024 != 0 || c.HeadBytes > maxHeadBytes {
-		wrong = append(wrong, fmt.Errorf("a head of at most %d bytes: whole KiB are needed, and not more than %d KiB", c.HeadBytes, maxHeadBytes>>10))
+	if slices.Contains(c.PlainPorts, 0) {
+		wrong = append(wrong, errors.New("port 0 does not exist"))
 	}
 	// A unix socket's path has at most 107 bytes.
 	if len(c.LateHTTPSocket()) > 107 {

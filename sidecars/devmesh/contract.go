@@ -46,9 +46,11 @@ const (
 	// route servers that it trusts. Without it, it speaks plain.
 	EnvTrust = "ROUTESERVER_CA"
 	// EnvPlainPorts lists ports of the workload whose connections pass untouched and
-	// at once, because their server speaks first, separated by commas; "none" for
-	// none. Default: DefaultPlainPorts.
+	// at once, because their server speaks first, separated by commas; NoPlainPorts
+	// for none. Default: DefaultPlainPorts.
 	EnvPlainPorts = "PLAIN_PORTS"
+	// NoPlainPorts is a word, so that a value somebody lost is an error.
+	NoPlainPorts = "none"
 	// EnvEdge with the value EdgeYes has the sidecar take routing keys out of what comes in.
 	EnvEdge = "EDGE"
 	EdgeYes = "true"

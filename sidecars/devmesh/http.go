@@ -34,7 +34,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		HttpFilters:                b.httpFilters(),
 		CommonHttpProtocolOptions:  commonHTTP(idleConnection, 0),
 		HttpProtocolOptions:        http1(),
-		Http2ProtocolOptions:       b.http2(),
+		Http2ProtocolOptions:       http2ToClients(),
 		ServerHeaderTransformation: hcmv3.HttpConnectionManager_PASS_THROUGH,
 		StreamIdleTimeout:          durationpb.New(0),
 		RequestTimeout:             durationpb.New(0),
@@ -47,7 +47,7 @@ func (b *builder) http() *hcmv3.HttpConnectionManager {
 		PreserveExternalRequestId:  true,
 		Proxy_100Continue:          true,
 		NormalizePath:              wrapperspb.Bool(false),
-		MaxRequestHeadersKb:        b.headKiB(),
+		MaxRequestHeadersKb:        wrapperspb.UInt32(headKiB),
 		UpgradeConfigs:             upgrades(),
 		EarlyHeaderMutationExtensions: []*corev3.TypedExtensionConfig{
 			{Name: "envoy.http.early_header_mutation.header_mutation", TypedConfig: b.any(b.asSent())},

@@ -28,10 +28,10 @@ import (
 // or that has none: the program can tell. A connection that wanted to go to the listener
 // itself, and was not redirected, is closed: passed on, it would come back for ever.
 func (b *builder) listener() *listenerv3.Listener {
-	unlessPlain := plainPorts(append([]uint32{b.ListenPort}, b.PlainPorts...))
+	unlessPlain := toPorts(append([]uint16{ListenerPort}, b.PlainPorts...))
 	l := &listenerv3.Listener{
 		Name:             "inbound",
-		Address:          socket(b.ListenAddress, b.ListenPort),
+		Address:          socket("0.0.0.0", ListenerPort),
 		TrafficDirection: corev3.TrafficDirection_INBOUND,
 		ListenerFilters: []*listenerv3.ListenerFilter{
 			b.listenerFilter("envoy.filters.listener.original_dst", &originaldstv3.OriginalDst{}, nil),
@@ -45,19 +45,19 @@ func (b *builder) listener() *listenerv3.Listener {
 		FilterChains: []*listenerv3.FilterChain{
 			b.httpChain(&listenerv3.FilterChainMatch{ApplicationProtocols: []string{"http/1.1", "h2c"}}),
 			b.tcpChain("tls", translate.AppCluster, &listenerv3.FilterChainMatch{TransportProtocol: "tls"}),
-			b.closed(b.ListenPort),
+			b.closed(ListenerPort),
 		},
 		DefaultFilterChain: b.tcpChain("late", lateCluster, nil),
 	}
 	for _, port := range b.PlainPorts {
-		if port == b.ListenPort {
+		if port == ListenerPort {
 			continue
 		}
 		l.FilterChains = append(l.FilterChains, b.tcpChain(fmt.Sprintf("plain-%d", port), translate.AppCluster,
-			&listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)}))
+			toPort(port)))
 	}
 	if b.ListenIPv6 {
-		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: socket("::", b.ListenPort)}}
+		l.AdditionalAddresses = []*listenerv3.AdditionalAddress{{Address: socket("::", ListenerPort)}}
 	}
 	return l
 }
@@ -103,10 +103,10 @@ func (b *builder) tcpChain(name, cluster string, match *listenerv3.FilterChainMa
 }
 
 // closed ends connections to a port without a byte.
-func (b *builder) closed(port uint32) *listenerv3.FilterChain {
+func (b *builder) closed(port uint16) *listenerv3.FilterChain {
 	return &listenerv3.FilterChain{
 		Name:             fmt.Sprintf("closed-%d", port),
-		FilterChainMatch: &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(port)},
+		FilterChainMatch: toPort(port),
 		Filters: []*listenerv3.Filter{
 			b.filter("envoy.filters.network.direct_response", &directresponsev3.Config{}),
 		},
@@ -125,9 +125,13 @@ func (b *builder) filter(name string, config proto.Message) *listenerv3.Filter {
 	return &listenerv3.Filter{Name: name, ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: b.any(config)}}
 }
 
-// plainPorts matches connections that wanted to go to one of the ports; nil for
-// none.
-func plainPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
+// toPort matches connections that wanted to go to the port.
+func toPort(port uint16) *listenerv3.FilterChainMatch {
+	return &listenerv3.FilterChainMatch{DestinationPort: wrapperspb.UInt32(uint32(port))}
+}
+
+// toPorts matches connections that wanted to go to one of the ports.
+func toPorts(ports []uint16) *listenerv3.ListenerFilterChainMatchPredicate {
 	var rules []*listenerv3.ListenerFilterChainMatchPredicate
 	for _, port := range ports {
 		rules = append(rules, &listenerv3.ListenerFilterChainMatchPredicate{
@@ -136,10 +140,7 @@ func plainPorts(ports []uint32) *listenerv3.ListenerFilterChainMatchPredicate {
 			},
 		})
 	}
-	switch len(rules) {
-	case 0:
-		return nil
-	case 1:
+	if len(rules) == 1 {
 		return rules[0]
 	}
 	return &listenerv3.ListenerFilterChainMatchPredicate{Rule: &listenerv3.ListenerFilterChainMatchPredicate_OrMatch{

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,19 +24,17 @@ type Config struct {
 	// NativeSidecar makes the sidecar a restartable init container. Set it when
 	// the cluster is Kubernetes 1.29 or later.
 	NativeSidecar bool
-	// ExcludedNamespaces never get a sidecar. Default: DefaultExcludedNamespaces.
-	ExcludedNamespaces []string
 	// XDSAddress is host:port of the route server's xDS endpoint. Default:
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
-	// TLS has sidecars speak TLS with route servers, and Trust are the authorities, as PEM,
-	// that they trust at first. Where TLS is set and Trust is empty no pod gets a sidecar.
+	// TLS makes sidecars connect to route servers over TLS, and Trust are the authorities, as
+	// PEM, that they trust at first. With TLS and without Trust no pod gets a sidecar.
 	TLS   bool
 	Trust string
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
 	// info, warn or error. Default: devmesh.DefaultLogLevel.
 	LogLevel string
-	// IptablesMode is with which part of the kernel connections are redirected.
+	// IptablesMode says whether nftables or legacy iptables redirect connections.
 	// Default: spec.ModeAuto.
 	IptablesMode spec.Mode
 }
@@ -53,10 +52,8 @@ type Container struct {
 	Resources *corev1.ResourceRequirements
 }
 
-// DefaultExcludedNamespaces are the cluster's own and ours.
-func DefaultExcludedNamespaces() []string {
-	return []string{"kube-node-lease", "kube-public", "kube-system", "signadot"}
-}
+// excludedNamespaces never get a sidecar: the cluster's own and ours.
+var excludedNamespaces = []string{"kube-node-lease", "kube-public", "kube-system", "signadot"}
 
 // DefaultResources are those the chart documents for injected containers.
 func DefaultResources() corev1.ResourceRequirements {
@@ -75,25 +72,14 @@ func DefaultResources() corev1.ResourceRequirements {
 // WithDefaults returns the Config with every empty field that has a default set.
 func (c Config) WithDefaults() Config {
 	c.Sidecar, c.Redirect = c.Sidecar.withDefaults(), c.Redirect.withDefaults()
-	if c.ExcludedNamespaces == nil {
-		c.ExcludedNamespaces = DefaultExcludedNamespaces()
-	}
-	if c.XDSAddress == "" {
-		c.XDSAddress = devmesh.DefaultXDSAddress
-	}
-	if c.LogLevel == "" {
-		c.LogLevel = devmesh.DefaultLogLevel
-	}
-	if c.IptablesMode == "" {
-		c.IptablesMode = spec.ModeAuto
-	}
+	c.XDSAddress = cmp.Or(c.XDSAddress, devmesh.DefaultXDSAddress)
+	c.LogLevel = cmp.Or(c.LogLevel, devmesh.DefaultLogLevel)
+	c.IptablesMode = cmp.Or(c.IptablesMode, spec.ModeAuto)
 	return c
 }
 
 func (c Container) withDefaults() Container {
-	if c.PullPolicy == "" {
-		c.PullPolicy = corev1.PullIfNotPresent
-	}
+	c.PullPolicy = cmp.Or(c.PullPolicy, corev1.PullIfNotPresent)
 	if c.Resources == nil {
 		resources := DefaultResources()
 		c.Resources = &resources

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,9 +81,6 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 }
 
 func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
-	if level == "" {
-		level = cfg.LogLevel
-	}
 	c := corev1.Container{
 		Name:            devmesh.ContainerName,
 		Image:           cfg.Sidecar.Image,
@@ -93,7 +91,7 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 			{Name: devmesh.EnvWorkloadName, Value: d.Workload.Name},
 			{Name: devmesh.EnvXDSAddress, Value: cfg.XDSAddress},
 			{Name: devmesh.EnvPlainPorts, Value: plainValue(d.Plain)},
-			{Name: devmesh.EnvLogLevel, Value: level},
+			{Name: devmesh.EnvLogLevel, Value: cmp.Or(level, cfg.LogLevel)},
 			fromPod(devmesh.EnvPodName, "metadata.name"),
 			fromPod(devmesh.EnvPodNamespace, "metadata.namespace"),
 			fromPod(devmesh.EnvPodUID, "metadata.uid"),

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -98,49 +99,37 @@ func Decide(pod *corev1.Pod, ns Namespace, cfg Config) Decision {
 		// of a webhook must leave no other trace than the first.
 		return Decision{Reason: "the pod has its sidecar already"}
 	}
-	refused := Decision{Asked: true}
-	for _, obstacle := range []func() string{
-		func() string { return placeObstacle(ns, cfg) },
-		func() string { return podObstacle(pod) },
-		func() string { return nameObstacle(pod) },
-	} {
-		if refused.Reason = obstacle(); refused.Reason != "" {
-			return refused
-		}
-	}
-	workload, reason := OwnerOf(pod, ns.Name)
-	if reason != "" {
-		refused.Reason = reason
-		return refused
-	}
-	ports, reason := redirected(pod, devmesh.ListenerPort, OwnPorts())
-	if reason != "" {
-		refused.Reason = reason
-		return refused
-	}
-	plain, reason := plainPorts(pod)
-	if reason != "" {
-		refused.Reason = reason
-		return refused
-	}
-	if cfg.TLS && cfg.Trust == "" {
-		refused.Reason = "the operator has no authority yet whom its sidecar would trust: make the pod anew once the controller manager is ready"
-		return refused
+	workload, noWorkload := OwnerOf(pod, ns.Name)
+	ports, badPorts := redirected(pod, devmesh.ListenerPort, OwnPorts())
+	plain, badPlain := plainPorts(pod)
+	// Of several obstacles people read the first.
+	if reason := cmp.Or(placeObstacle(ns), podObstacle(pod), nameObstacle(pod), noWorkload, badPorts, badPlain, trustObstacle(cfg)); reason != "" {
+		return Decision{Asked: true, Reason: reason}
 	}
 	return Decision{Asked: true, Inject: true, Workload: workload, Ports: ports, Plain: plain, Edge: isEdge(pod)}
+}
+
+// trustObstacle returns why a sidecar could not speak with route servers.
+func trustObstacle(cfg Config) string {
+	if cfg.TLS && cfg.Trust == "" {
+		return "the operator has no authority yet whom its sidecar would trust: make the pod anew once the controller manager is ready"
+	}
+	return ""
 }
 
 // optedIn reports whether a sidecar is asked for; the pod's word wins over the
 // namespace's.
 func optedIn(pod *corev1.Pod, ns Namespace) (bool, string) {
 	if value, said := pod.Annotations[AnnotationInject]; said {
-		return asks(value), fmt.Sprintf("annotation %s on the pod is %q", AnnotationInject, value)
+		return Asks(value), fmt.Sprintf("annotation %s on the pod is %q", AnnotationInject, value)
 	}
-	return ns.Selected || asks(ns.Labels[AnnotationInject]),
+	return ns.Selected || Asks(ns.Labels[AnnotationInject]),
 		fmt.Sprintf("neither the pod has the annotation nor the namespace the label %s", AnnotationInject)
 }
 
-func asks(value string) bool {
+// Asks reports whether this value of AnnotationInject asks for a sidecar, in the present way
+// or one of the older ones.
+func Asks(value string) bool {
 	return slices.Contains([]string{"true", "http", "grpc"}, value)
 }
 
@@ -150,8 +139,8 @@ func hasSidecar(pod *corev1.Pod) bool {
 }
 
 // placeObstacle returns what about the namespace forbids a sidecar.
-func placeObstacle(ns Namespace, cfg Config) string {
-	if slices.Contains(cfg.ExcludedNamespaces, ns.Name) {
+func placeObstacle(ns Namespace) string {
+	if slices.Contains(excludedNamespaces, ns.Name) {
 		return "namespace " + ns.Name + " is excluded: sidecars are for applications, not for the cluster's own pods"
 	}
 	if ns.Labels[LabelWebhooks] == webhooksDisabled {

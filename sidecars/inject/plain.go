@@ -11,10 +11,6 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// noPorts is the value of AnnotationPlainPorts, and of devmesh.EnvPlainPorts,
-// that stands for none. It is a word, so that a value somebody lost is an error.
-const noPorts = "none"
-
 // serverFirst are the protocols in which the server speaks first, as port names
 // begin. The sidecar cannot see by looking what such a connection speaks: the
 // client waits for the server, and the server for a connection. Not among them:
@@ -38,10 +34,7 @@ func plainPorts(pod *corev1.Pod) ([]uint16, string) {
 	if text, said := pod.Annotations[AnnotationPlainPorts]; said {
 		return plainBy(strings.TrimSpace(text))
 	}
-	var plain, routed []uint16
-	for _, port := range devmesh.DefaultPlainPorts() {
-		plain = append(plain, uint16(port))
-	}
+	plain, routed := devmesh.DefaultPlainPorts(), []uint16(nil)
 	for _, c := range lasting(pod) {
 		for _, p := range c.Ports {
 			switch words := strings.Split(strings.ToLower(p.Name), "-"); {
@@ -67,15 +60,15 @@ func PlainOf(template *corev1.PodTemplateSpec) []uint16 {
 
 // plainBy reads the annotation.
 func plainBy(text string) ([]uint16, string) {
-	if text == noPorts {
+	if text == devmesh.NoPlainPorts {
 		return nil, ""
 	}
 	ports, err := spec.Split(text)
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("annotation %s: %v; or %q", AnnotationPlainPorts, err, noPorts)
+		return nil, fmt.Sprintf("annotation %s: %v; or %q", AnnotationPlainPorts, err, devmesh.NoPlainPorts)
 	case len(ports) == 0:
-		return nil, fmt.Sprintf("annotation %s is empty: name ports, as in \"3306,5432\", or write %q", AnnotationPlainPorts, noPorts)
+		return nil, fmt.Sprintf("annotation %s is empty: name ports, as in \"3306,5432\", or write %q", AnnotationPlainPorts, devmesh.NoPlainPorts)
 	case len(ports) > spec.MaxPorts:
 		return nil, fmt.Sprintf("annotation %s names %d ports: at most %d", AnnotationPlainPorts, len(ports), spec.MaxPorts)
 	}
@@ -85,7 +78,7 @@ func plainBy(text string) ([]uint16, string) {
 // plainValue writes ports as the sidecar reads them.
 func plainValue(ports []uint16) string {
 	if len(ports) == 0 {
-		return noPorts
+		return devmesh.NoPlainPorts
 	}
 	return spec.Join(ports)
 }

@@ -21,10 +21,10 @@ type Settings struct {
 	SidecarResources, RedirectResources string
 	// XDSAddress is host:port of the route server's xDS endpoint.
 	XDSAddress string
-	// IptablesMode is with which part of the kernel connections are redirected.
+	// IptablesMode says whether nftables or legacy iptables redirect connections.
 	IptablesMode string
-	// RouteServer is how the sidecar speaks with route servers: overTLS or overPlain. Whom
-	// it trusts there changes while it runs, and is no setting.
+	// RouteServer is how the sidecar connects to route servers: overTLS or overPlain. Whom it
+	// trusts changes while it runs, so that is not a setting.
 	RouteServer string
 	// Label is the value of LabelInjected; unlabelled where a sidecar came without.
 	Label string
@@ -65,14 +65,14 @@ func SettingsOf(pod *corev1.Pod) Settings {
 			switch c := &containers[i]; c.Name {
 			case devmesh.ContainerName:
 				s.Sidecar, s.SidecarResources = c.Image, resourcesText(c.Resources)
-				s.XDSAddress, s.RouteServer = variable(c.Env, devmesh.EnvXDSAddress), overPlain
-				if variable(c.Env, devmesh.EnvTrust) != "" {
+				s.XDSAddress, s.RouteServer = Variable(c.Env, devmesh.EnvXDSAddress), overPlain
+				if Variable(c.Env, devmesh.EnvTrust) != "" {
 					s.RouteServer = overTLS
 				}
 				s.Label = cmp.Or(pod.Labels[LabelInjected], unlabelled)
 			case devmesh.InitContainerName:
 				s.Redirect, s.RedirectResources = c.Image, resourcesText(c.Resources)
-				s.IptablesMode = variable(c.Env, spec.EnvMode)
+				s.IptablesMode = Variable(c.Env, spec.EnvMode)
 			}
 		}
 	}
@@ -133,8 +133,8 @@ func within(have, want string) bool {
 	return true
 }
 
-// variable returns the value of an environment variable; empty when it is not set.
-func variable(env []corev1.EnvVar, name string) string {
+// Variable returns the value of an environment variable; empty when it is not set.
+func Variable(env []corev1.EnvVar, name string) string {
 	for i := range env {
 		if env[i].Name == name {
 			return env[i].Value

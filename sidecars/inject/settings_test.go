@@ -51,7 +51,7 @@ func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 	change("TLS", func(c *Config) { c.TLS = true })
 	change("IptablesMode", func(c *Config) { c.IptablesMode = spec.ModeLegacy })
 	doNotCount := []string{
-		"NativeSidecar", "ExcludedNamespaces", // whether, and of which form: the proxy is the same
+		"NativeSidecar",                                                                          // whether, and of which form: the proxy is the same
 		"Trust",                                                                                  // followed while the sidecar runs
 		"LogLevel",                                                                               // what is logged routes nothing
 		"Sidecar.PullPolicy", "Sidecar.PullSecret", "Redirect.PullPolicy", "Redirect.PullSecret", // over once the image is there

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -94,15 +95,9 @@ func New(cfg Config) (*Injector, error) {
 	if cfg.Inject.TLS && cfg.Certs.Roots == nil {
 		return nil, errors.New("webhook: sidecars are to speak TLS, and Certs.Roots, whom they trust, are missing")
 	}
-	if cfg.Address == "" {
-		cfg.Address = ":9443"
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.Default()
-	}
-	if cfg.Certs.Log == nil {
-		cfg.Certs.Log = cfg.Log
-	}
+	cfg.Address = cmp.Or(cfg.Address, ":9443")
+	cfg.Log = cmp.Or(cfg.Log, slog.Default())
+	cfg.Certs.Log = cmp.Or(cfg.Certs.Log, cfg.Log)
 	if len(cfg.Certs.Policy.Hosts) == 0 {
 		cfg.Certs.Policy.Hosts = ServiceHosts("signadot-webhook-service", "signadot")
 	}

@@ -82,7 +82,7 @@ func (s *survey) known(ctx context.Context) (map[inject.Workload]bool, error) {
 		for i := range l.Items {
 			d := &l.Items[i]
 			annotations, w := d.Spec.Template.Annotations, deployment(d.Namespace, d.Name)
-			asks := coverage.Asks(annotations)
+			asks := inject.Asks(annotations[inject.AnnotationInject])
 			s.labels[w] = d.Spec.Template.Labels
 			if _, said := annotations[crdv1.AnnotationInject]; !said {
 				asks = asking[d.Namespace]
@@ -115,7 +115,7 @@ func (s *survey) forked(ctx context.Context) map[inject.Workload]bool {
 // askingNamespaces returns the namespaces whose label asks for sidecars.
 func (s *survey) askingNamespaces(ctx context.Context) map[string]bool {
 	asking := map[string]bool{}
-	add := func(n *corev1.Namespace) { asking[n.Name] = coverage.Asks(n.Labels) }
+	add := func(n *corev1.Namespace) { asking[n.Name] = inject.Asks(n.Labels[inject.AnnotationInject]) }
 	var err error
 	if s.ask.Namespace == "" {
 		err = pages(ctx, s.reader, "", pageSize, func(l *corev1.NamespaceList) {

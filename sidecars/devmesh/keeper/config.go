@@ -1,19 +1,20 @@
 package keeper
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/devmesh"
+	"switchyard.dev/sidecars/redirect/spec"
 )
 
 // Config is what a sidecar is run with.
@@ -23,8 +24,8 @@ type Config struct {
 	// XDSAddress is host:port of the route server's xDS endpoint. Default
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string
-	// Trust are the authorities, as PEM, that route servers must be vouched for by; those
-	// that follow are learned from them. Empty: route servers are spoken to plain.
+	// Trust are the authorities, as PEM, that must have signed a route server's certificate.
+	// Later ones are learned from route servers. Empty: connect without TLS.
 	Trust string
 	// TokenFile holds the pod's token; it is read for each stream. Default: where
 	// the contract mounts it.
@@ -37,16 +38,10 @@ type Config struct {
 	Level slog.Level
 	// Logger takes what happens. Default: none.
 	Logger *slog.Logger
-	// ReadinessAddress is where readiness is served. Default: all addresses, port
-	// devmesh.ReadinessPort.
-	ReadinessAddress string
 	// PodIP is the address at which the workload's ports are probed. Default:
 	// loopback, where an application that listens at the pod's address alone is
 	// not found.
 	PodIP netip.Addr
-	// FirstRoutes is how long Envoy waits for the route server's first answer
-	// before it starts with what there is. Default 500 ms.
-	FirstRoutes time.Duration
 	// DrainMin and DrainMax bound the time between the order to end and the end.
 	// Default 3 s and 25 s.
 	DrainMin, DrainMax time.Duration
@@ -60,7 +55,7 @@ func (c Config) Validate() error {
 	if _, port, err := net.SplitHostPort(c.XDSAddress); err != nil || port == "" {
 		wrong = append(wrong, fmt.Errorf("the route server's address %q (%s) is not host:port", c.XDSAddress, devmesh.EnvXDSAddress))
 	}
-	if c.Workers < 0 || c.FirstRoutes < 0 || c.DrainMin < 0 || c.DrainMax < c.DrainMin {
+	if c.Workers < 0 || c.DrainMin < 0 || c.DrainMax < c.DrainMin {
 		wrong = append(wrong, errors.New("workers and times must not be negative, nor DrainMax less than DrainMin"))
 	}
 	return errors.Join(wrong...)
@@ -68,30 +63,12 @@ func (c Config) Validate() error {
 
 func (c Config) withDefaults() Config {
 	c.Proxy = c.Proxy.WithDefaults()
-	if c.XDSAddress == "" {
-		c.XDSAddress = devmesh.DefaultXDSAddress
-	}
-	if c.TokenFile == "" {
-		c.TokenFile = path.Join(devmesh.TokenPath, devmesh.TokenFile)
-	}
-	if c.Envoy == "" {
-		c.Envoy = devmesh.EnvoyPath
-	}
-	if c.Workers == 0 {
-		c.Workers = 2
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.ReadinessAddress == "" {
-		c.ReadinessAddress = fmt.Sprintf(":%d", devmesh.ReadinessPort)
-	}
-	if !c.PodIP.IsValid() {
-		c.PodIP = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	}
-	if c.FirstRoutes == 0 {
-		c.FirstRoutes = 500 * time.Millisecond
-	}
+	c.XDSAddress = cmp.Or(c.XDSAddress, devmesh.DefaultXDSAddress)
+	c.TokenFile = cmp.Or(c.TokenFile, path.Join(devmesh.TokenPath, devmesh.TokenFile))
+	c.Envoy = cmp.Or(c.Envoy, devmesh.EnvoyPath)
+	c.Workers = cmp.Or(c.Workers, 2)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.PodIP = cmp.Or(c.PodIP, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if c.DrainMin == 0 && c.DrainMax == 0 {
 		c.DrainMin, c.DrainMax = 3*time.Second, 25*time.Second
 	}
@@ -140,36 +117,15 @@ func FromEnvironment(get func(string) string) (Config, error) {
 	return c, c.Validate()
 }
 
-// listed returns the words of a list with commas; empty ones do not count.
-func listed(text string) []string {
-	var words []string
-	for word := range strings.SplitSeq(text, ",") {
-		if word = strings.TrimSpace(word); word != "" {
-			words = append(words, word)
-		}
-	}
-	return words
-}
-
-// noPorts is the word for a list of ports that is empty on purpose.
-const noPorts = "none"
-
 // plainPorts reads a list of ports: nil when it is absent, so that the default
-// holds, and empty for noPorts.
-func plainPorts(text string) ([]uint32, error) {
-	words := listed(text)
-	if len(words) == 1 && words[0] == noPorts {
-		return []uint32{}, nil
+// holds, and empty for devmesh.NoPlainPorts.
+func plainPorts(text string) ([]uint16, error) {
+	if strings.TrimSpace(text) == devmesh.NoPlainPorts {
+		return []uint16{}, nil
 	}
-	var ports []uint32
-	for _, word := range words {
-		port, err := strconv.ParseUint(word, 10, 16)
-		if err != nil || port == 0 {
-			return nil, fmt.Errorf("%s has %q, which is no port: give numbers from 1 to 65535, or %q", devmesh.EnvPlainPorts, word, noPorts)
-		}
-		if !slices.Contains(ports, uint32(port)) {
-			ports = append(ports, uint32(port))
-		}
+	ports, err := spec.Split(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w, or %q", devmesh.EnvPlainPorts, err, devmesh.NoPlainPorts)
 	}
 	return ports, nil
 }

@@ -36,7 +36,7 @@ func TestTheEnvironmentOfTheContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]uint32{3306, 5432}, c.Proxy.PlainPorts); diff != "" {
+	if diff := cmp.Diff([]uint16{3306, 5432}, c.Proxy.PlainPorts); diff != "" {
 		t.Error(diff)
 	}
 	if c.PodIP != netip.MustParseAddr("10.244.1.2") {
@@ -56,7 +56,7 @@ func TestTheEnvironmentOfTheContainer(t *testing.T) {
 }
 
 func TestPlainPortsCanBeLeftToTheDefaultOrBeNone(t *testing.T) {
-	for text, want := range map[string][]uint32{"": devmesh.DefaultPlainPorts(), " none ": {}, ",7000": {7000}} {
+	for text, want := range map[string][]uint16{"": devmesh.DefaultPlainPorts(), " none ": {}, ",7000": {7000}} {
 		c, err := FromEnvironment(environment(map[string]string{devmesh.EnvPlainPorts: text}))
 		if diff := cmp.Diff(want, c.Proxy.WithDefaults().PlainPorts); err != nil || diff != "" {
 			t.Errorf("%q: %v %s", text, err, diff)

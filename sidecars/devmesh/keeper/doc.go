@@ -13,8 +13,8 @@
 // are some. The relay asks the route server for its workload's routes, in parts so
 // that a change is small, puts them together, checks that they have the version that
 // their head says, and hands them on as one. Parts that do not make the whole are
-// refused, and asked for anew after a pause that grows. If the route server has not answered FirstRoutes after
-// the start, Envoy gets the routes that this pod's Envoy last accepted, read from
+// refused, and asked for anew after a pause that grows. If the route server has not answered half a second
+// after the start, Envoy gets the routes that this pod's Envoy last accepted, read from
 // disk; if there are none, or the file is damaged, routes that lead everything to
 // the baseline. From then on whatever the route server sends replaces them.
 //

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	// calm is how long no request may have come before a sidecar that was told to end
-	// beside a living application ends: whoever leads clients here may learn late that it
-	// is to end, and their next request would be cut off.
+	// calm is how long no request must have come before a sidecar that is told to end beside
+	// a living application does so. Load balancers may learn late that it is ending, and a
+	// request that they still send would be cut off.
 	calm = time.Second
-	// lookForApp is how often it is looked whether the application is gone, once the pod
-	// ends: until the sidecar has seen it, clients of connections that are open are
-	// answered 503, where the application would have closed them.
+	// lookForApp is how often drain checks whether the application is gone. Until it notices,
+	// requests on open connections are answered 503; the application would have closed them.
 	lookForApp = 10 * time.Millisecond
-	// lookAtTraffic is how often Envoy is asked what is under way.
+	// lookAtTraffic is how often Envoy is asked how many requests are under way.
 	lookAtTraffic = 200 * time.Millisecond
 )
 
@@ -74,7 +73,7 @@ func (p *proxy) drain(life, told context.Context) {
 
 // applicationGone reports whether nobody listens in the pod any more.
 func (p *proxy) applicationGone() bool {
-	ports, err := p.applicationPorts()
+	ports, err := applicationPorts()
 	if err != nil {
 		p.Logger.Warn("it is not known whether the application is gone", "error", err)
 	}
@@ -114,14 +113,14 @@ type progress struct {
 	// gone: the application is.
 	gone     bool
 	underWay int
-	// came is how many requests have come, ever, since the time when it was so many.
+	// came is how many requests have come so far, and since when that last changed.
 	came  int
 	since time.Time
 }
 
-// over reports whether Envoy is to end: when nothing is under way any more and the
-// application is gone, for then it has closed its connections too; beside an application
-// that lives on, when no request has come for a while; and after a time in any case.
+// over reports whether Envoy should end now: max after this program was told to, in any case;
+// before that once nothing is under way and either the application is gone, which has then
+// closed its connections too, or min has passed and no request has come for calm.
 func (d progress) over(now time.Time) bool {
 	told := !d.told.IsZero()
 	switch {

@@ -19,18 +19,18 @@ import (
 // of the sidecar do.
 
 const (
-	// lookForPorts is how often it is looked on which ports the application listens: a
-	// socket that goes says nothing else of whether it did.
+	// lookForPorts is how often the ports are read on which the application listens. The
+	// kernel reports a socket that was destroyed by its port alone, not whether it listened.
 	lookForPorts = time.Second
-	// lookAgain is how soon it is looked again whether the application is back, or nothing
-	// is under way any more, and leavePatience for how long.
+	// lookAgain is how often leave and awaitApplication check what they wait for, and
+	// leavePatience for how long leave does.
 	lookAgain     = 20 * time.Millisecond
 	leavePatience = 5 * time.Second
 )
 
-// watchApplication closes the connections of clients each time that the last listener of
-// the application goes, until ctx ends. Where the kernel does not tell of sockets that go,
-// clients are answered 503 until they ask for the next connection.
+// watchApplication closes the connections of clients whenever the application stops
+// listening, until ctx ends. Where the kernel does not report destroyed sockets, they stay
+// open, and requests on them are answered 503.
 func (p *proxy) watchApplication(ctx context.Context) error {
 	conn, err := listenersThatGo()
 	if err != nil {
@@ -39,7 +39,7 @@ func (p *proxy) watchApplication(ctx context.Context) error {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	var known knownPorts
-	go known.follow(ctx, p.Config)
+	go known.follow(ctx)
 	for {
 		messages, err := conn.Receive()
 		switch {
@@ -78,11 +78,11 @@ func (k *knownPorts) some() bool {
 
 // follow looks from time to time until ctx ends. A look at an application that is gone
 // changes nothing: the kernel tells of that.
-func (k *knownPorts) follow(ctx context.Context, c Config) {
+func (k *knownPorts) follow(ctx context.Context) {
 	tick := time.NewTicker(lookForPorts)
 	defer tick.Stop()
 	for {
-		if open, err := c.applicationPorts(); err == nil && len(open) > 0 {
+		if open, err := applicationPorts(); err == nil && len(open) > 0 {
 			k.set(open)
 		}
 		select {
@@ -104,8 +104,8 @@ func (k *knownPorts) of(m netlink.Message) bool {
 	return slices.Contains(k.open, uint64(binary.BigEndian.Uint16(m.Data[localPort:])))
 }
 
-// leave ends Envoy, and with it all connections, as soon as nothing is under way; not when
-// the application is back meanwhile, nor when the pod ends, for then the drain does.
+// leave kills Envoy, and with it all connections, as soon as nothing is under way. It gives up
+// when the application is back meanwhile, and when the pod ends, since drain does it then.
 func (p *proxy) leave(ctx context.Context) {
 	for deadline := time.Now().Add(leavePatience); time.Now().Before(deadline) && p.applicationGone(); {
 		select {

@@ -28,7 +28,7 @@ const stateListen = "0A"
 
 // applicationPorts returns the ports on which anybody but the sidecar listens in the pod.
 // It asks the kernel and not the application, which would see a connection.
-func (c Config) applicationPorts() (ports []uint64, err error) {
+func applicationPorts() (ports []uint64, err error) {
 	for _, table := range socketTables {
 		file, err := os.Open(table)
 		if errors.Is(err, os.ErrNotExist) {
@@ -44,7 +44,7 @@ func (c Config) applicationPorts() (ports []uint64, err error) {
 		ports = append(ports, found...)
 	}
 	return slices.DeleteFunc(ports, func(port uint64) bool {
-		return port == uint64(c.Proxy.ListenPort) || port == devmesh.ReadinessPort
+		return port == devmesh.ListenerPort || port == devmesh.ReadinessPort
 	}), nil
 }
 

@@ -38,13 +38,12 @@ type proxy struct {
 	// ending is closed when the pod ends, drained when Envoy is to.
 	ending, drained chan struct{}
 	endOnce         sync.Once
-	// envoy is the one that was started last; left: it was ended because the application
-	// is gone.
+	// envoy is the process that was started last; left tells that leave ended it.
 	envoy atomic.Pointer[os.Process]
 	left  atomic.Bool
 }
 
-// end says that the pod ends.
+// end marks the pod as ending. Calling it again does nothing.
 func (p *proxy) end() { p.endOnce.Do(func() { close(p.ending) }) }
 
 // newProxy writes the bootstrap, for as many connections as there are files for.
@@ -64,7 +63,7 @@ func newProxy(c Config) (*proxy, error) {
 	}
 	p := &proxy{
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
-		sniffer: &sniff.Sniffer{HTTPSocket: c.Proxy.LateHTTPSocket(), OwnPort: uint16(c.Proxy.ListenPort), Logger: c.Logger,
+		sniffer: &sniff.Sniffer{HTTPSocket: c.Proxy.LateHTTPSocket(), OwnPort: devmesh.ListenerPort, Logger: c.Logger,
 			MostSilent: max(1, min(mostSilent, int(c.Proxy.Connections/2)))},
 		ending: make(chan struct{}), drained: make(chan struct{}),
 	}

@@ -41,8 +41,8 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
-	mux.Handle("GET "+devmesh.ProbePath+"{port}", &probe{ip: c.PodIP, listener: c.Proxy.ListenPort, logger: c.Logger, refusing: map[uint16]bool{}})
-	l, err := callers.Listen(c.ReadinessAddress, "probes", maxProbes, 0, c.Logger)
+	mux.Handle("GET "+devmesh.ProbePath+"{port}", &probe{ip: c.PodIP, logger: c.Logger, refusing: map[uint16]bool{}})
+	l, err := callers.Listen(fmt.Sprintf(":%d", devmesh.ReadinessPort), "probes", maxProbes, 0, c.Logger)
 	if err != nil {
 		return err
 	}
@@ -69,10 +69,8 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 // could have found out by connecting there; and not to the sidecar's ports,
 // where it would ask the sidecar about itself.
 type probe struct {
-	ip netip.Addr
-	// listener is the port of Envoy's listener.
-	listener uint32
-	logger   *slog.Logger
+	ip     netip.Addr
+	logger *slog.Logger
 
 	mu sync.Mutex
 	// refusing are the ports that did not accept when they were probed last, at most
@@ -98,7 +96,7 @@ func (p *probe) note(port uint16, err error) {
 // ServeHTTP is http.Handler.
 func (p *probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	port, err := strconv.ParseUint(r.PathValue("port"), 10, 16)
-	if err != nil || port == 0 || uint32(port) == p.listener || port == devmesh.ReadinessPort {
+	if err != nil || port == 0 || port == devmesh.ListenerPort || port == devmesh.ReadinessPort {
 		http.Error(w, fmt.Sprintf("%q is not a port of the workload", r.PathValue("port")), http.StatusBadRequest)
 		return
 	}

@@ -16,6 +16,10 @@ import (
 	"switchyard.dev/xds/serve"
 )
 
+// firstRoutes is how long Envoy waits for the route server's first answer before it starts
+// with what there is.
+const firstRoutes = 500 * time.Millisecond
+
 // Run runs the sidecar until ctx ends, and then lets it drain. It returns nil
 // then, or an error when it could not start.
 func Run(ctx context.Context, c Config) error {
@@ -58,7 +62,7 @@ func Run(ctx context.Context, c Config) error {
 		select {
 		case <-life.Done():
 			return nil
-		case <-time.After(c.FirstRoutes):
+		case <-time.After(firstRoutes):
 		}
 		return u.relay.offerFirst()
 	})
