@@ -125,7 +125,7 @@ func leafNeeded(now time.Time, s State, p Policy) bool {
 	return slices.ContainsFunc(p.Hosts, func(host string) bool { return s.Leaf.Cert.VerifyHostname(host) != nil })
 }
 
-// programLeafNeeded tells the same of a program's leaf.
+// programLeafNeeded is leafNeeded for a program's leaf.
 func programLeafNeeded(now time.Time, s State, leaf *Pair, hosts []string) bool {
 	return leafNeeded(now, State{Current: s.Current, Leaf: leaf}, Policy{Hosts: hosts})
 }

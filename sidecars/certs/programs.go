@@ -33,8 +33,9 @@ type equipped struct {
 
 type programs []equipped
 
-// readPrograms reads the Secrets of those programs that are installed: they belong to the
-// chart, and where one is missing its program is. The error is of those that cannot be read.
+// readPrograms returns the programs that are installed, with their Secrets. The chart makes a
+// Secret with each program, so one without is not installed. The error names those that cannot
+// be read.
 func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) {
 	for _, p := range k.cfg.Programs {
 		secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: k.cfg.Namespace, Name: p.Secret}
@@ -51,7 +52,7 @@ func (k *Keeper) readPrograms(ctx context.Context) (out programs, unread error) 
 	return out, unread
 }
 
-// bundles returns what each program trusts, and has others trust.
+// bundles returns the bundle of each program: whom it trusts, and whom its clients are to.
 func (p programs) bundles() [][]byte {
 	var all [][]byte
 	for _, one := range p {

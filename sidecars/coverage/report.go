@@ -165,7 +165,7 @@ func (r Report) Full() bool {
 	return r.Count(OK)+r.Count(NotNeeded) == r.Total && (r.Total > 0 || r.Asks || r.Unled)
 }
 
-// Unwanted says that nobody asked for sidecars, though they are needed, and no pod has one.
+// Unwanted reports whether sidecars are needed, nobody asked for any, and no pod has one.
 func (r Report) Unwanted() bool {
 	return !r.Asks && !r.Unled && r.Count(Missing) == r.Total && len(r.Refusals) == 0
 }

@@ -19,9 +19,9 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// trusted is whom the sidecar takes for the route server: those who have a certificate of
-// the authorities that were put into the pod, or of those that a route server has named
-// that was trusted itself. What it named last is kept on disk, and outlives the container.
+// trusted decides whose certificate counts as a route server's: one of the authorities that
+// were injected into the pod, or of those that a trusted route server has announced since.
+// The last announcement is kept on disk and outlives the container.
 type trusted struct {
 	roots          *trust.Roots
 	injected, kept []byte
@@ -29,8 +29,8 @@ type trusted struct {
 	logger         *slog.Logger
 }
 
-// newTrusted reads what is kept at a path. Without injected authorities there is no trust,
-// and the sidecar speaks plain: nil.
+// newTrusted reads the announcement that is kept at path. It returns nil without injected
+// authorities: the sidecar then connects without TLS.
 func newTrusted(injected, path string, logger *slog.Logger) (*trusted, error) {
 	if injected == "" {
 		return nil, nil
@@ -52,7 +52,7 @@ func newTrusted(injected, path string, logger *slog.Logger) (*trusted, error) {
 	return t, nil
 }
 
-// use trusts those of a bundle beside the injected ones, and no others from now on.
+// use trusts the authorities of bundle and the injected ones, and no others.
 func (t *trusted) use(bundle []byte) error {
 	if _, err := trust.ReadBundle(bundle); err != nil {
 		return err
@@ -64,7 +64,8 @@ func (t *trusted) use(bundle []byte) error {
 	return nil
 }
 
-// authorities returns whom route servers must be vouched for by; nil for nobody.
+// authorities returns the roots that certificates of route servers are verified against; nil
+// to connect without TLS.
 func (t *trusted) authorities() *trust.Roots {
 	if t == nil {
 		return nil
@@ -72,8 +73,7 @@ func (t *trusted) authorities() *trust.Roots {
 	return t.roots
 }
 
-// take takes in whom a route server says to trust. It is believed over a connection on
-// which it has shown who it is.
+// take adopts the authorities that a route server announces. They are believed over TLS only.
 func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscoveryResponse) error {
 	if t == nil {
 		return errors.New("the route server says whom to trust, over a connection on which nobody is trusted")
@@ -99,7 +99,7 @@ func (t *trusted) take(ctx context.Context, response *discoveryv3.DeltaDiscovery
 	return nil
 }
 
-// away says in words that a stream has ended, and why.
+// away returns what to log about a stream that ended with err, and the cause.
 func (t *trusted) away(err error) (what string, why error) {
 	if t != nil {
 		if refusal := t.roots.Refusal(); refusal != nil && strings.Contains(err.Error(), refusal.Error()) {

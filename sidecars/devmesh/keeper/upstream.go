@@ -35,7 +35,7 @@ const (
 type upstream struct {
 	address, tokenFile string
 	relay              *relay
-	trusted            *trusted // nil: nobody is, and everybody is spoken to
+	trusted            *trusted // nil: connect without TLS
 	logger             *slog.Logger
 	// news tells people that routes come; it belongs to run, as do the routes.
 	news   news
@@ -56,7 +56,7 @@ func newUpstream(c Config) (*upstream, error) {
 	return &upstream{address: c.XDSAddress, tokenFile: c.TokenFile, relay: r, trusted: trusts, logger: c.Logger, routes: routes}, nil
 }
 
-// errRefused says that what the route server sent is none of what it may send.
+// errRefused marks a response that the route server may not send.
 var errRefused = errors.New("refused")
 
 // run follows the route server until ctx ends, whatever happens to it.
@@ -150,8 +150,9 @@ func (u *upstream) follow(ctx context.Context, conn *grpc.ClientConn) (served bo
 	}
 }
 
-// first asks for all parts but those that are here. The head is one of them only
-// when Envoy has the routes that it stands for, and none other on their way.
+// first returns the first request of a stream: for all parts, with the versions of those that
+// are here. The head is among these only when Envoy has the routes that it stands for, and no
+// others are on their way to it.
 func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
 	w := u.relay.workload
 	has := u.routes.Versions()
@@ -163,7 +164,7 @@ func (u *upstream) first() *discoveryv3.DeltaDiscoveryRequest {
 	}
 }
 
-// leaveTaking is how long the route server may take to read why it is left.
+// leaveTaking is how long the route server may take to read why the stream ends.
 const leaveTaking = 2 * time.Second
 
 // takeLeave ends a stream once the route server has read what was sent on it.

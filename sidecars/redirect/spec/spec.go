@@ -26,8 +26,8 @@ const (
 	EnvMode = "SWITCHYARD_REDIRECT_MODE"
 )
 
-// Mode says with which part of the kernel connections are redirected. Its values
-// are those of the chart's routing.iptablesMode.
+// Mode chooses between nftables and legacy iptables. Its values are those of the chart's
+// routing.iptablesMode.
 type Mode string
 
 // The modes.
