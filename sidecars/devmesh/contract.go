@@ -97,11 +97,9 @@ const (
 // Inside the sidecar image.
 const (
 	// ProgramPath is the sidecar's program. The container's preStop hook runs it with
-	// DrainCommand, and with DrainWait too where the sidecar is told to end as soon as the
-	// hook returns, beside the application: where it is an ordinary container.
+	// DrainCommand.
 	ProgramPath  = "/devmesh"
 	DrainCommand = "drain"
-	DrainWait    = "-wait"
 	// EnvoyPath is the Envoy binary.
 	EnvoyPath = "/envoy"
 	// DefaultXDSAddress is where the chart puts the route server's xDS endpoint.

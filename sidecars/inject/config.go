@@ -21,9 +21,6 @@ type Config struct {
 	Sidecar Container
 	// Redirect is the init container that redirects. Its image is required.
 	Redirect Container
-	// NativeSidecar makes the sidecar a restartable init container. Set it when
-	// the cluster is Kubernetes 1.29 or later.
-	NativeSidecar bool
 	// XDSAddress is host:port of the route server's xDS endpoint. Default:
 	// devmesh.DefaultXDSAddress.
 	XDSAddress string

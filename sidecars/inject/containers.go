@@ -15,10 +15,6 @@ import (
 	"switchyard.dev/sidecars/redirect/spec"
 )
 
-// annotationDefaultContainer names the container that kubectl logs and exec
-// take when none is given.
-const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
-
 // The API server gives every container of a pod the token for itself, and does so
 // again after a webhook has added some, unless there is something at its place.
 // Ours need none: an empty volume is there.
@@ -54,18 +50,7 @@ func putIn(p *patcher, pod *corev1.Pod, d Decision, cfg Config) (warnings []stri
 		sidecar.Resources, redirect.Resources = corev1.ResourceRequirements{}, corev1.ResourceRequirements{}
 	}
 	askForProbes(p, pod, d.Ports) // before containers are added, which moves the others
-	if cfg.NativeSidecar {
-		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-		p.prepend("initContainers", sidecar, redirect)
-	} else {
-		sidecar.Lifecycle = preStop(devmesh.DrainWait)
-		sidecar.StartupProbe = nil // readiness alone: a slow start must not restart it under the workload
-		p.prepend("initContainers", redirect)
-		p.prepend("containers", sidecar)
-		if _, set := pod.Annotations[annotationDefaultContainer]; !set && len(pod.Spec.Containers) > 0 {
-			p.annotate(annotationDefaultContainer, pod.Spec.Containers[0].Name)
-		}
-	}
+	p.prepend("initContainers", sidecar, redirect)
 	for _, v := range volumes() {
 		p.append("volumes", v)
 	}
@@ -97,7 +82,8 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 			fromPod(devmesh.EnvPodUID, "metadata.uid"),
 			fromPod(devmesh.EnvPodIP, "status.podIP"),
 		},
-		Resources: *cfg.Sidecar.Resources,
+		Resources:     *cfg.Sidecar.Resources,
+		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		VolumeMounts: []corev1.VolumeMount{
 			{Name: devmesh.RunVolume, MountPath: devmesh.RunPath},
 			{Name: devmesh.TokenVolume, MountPath: devmesh.TokenPath, ReadOnly: true},
@@ -123,9 +109,9 @@ func sidecarContainer(d Decision, level string, cfg Config) corev1.Container {
 }
 
 // preStop tells the sidecar that its pod ends. The kubelet runs it at the start of the
-// end, also of a native sidecar, which it tells to end only after the application has.
-func preStop(arguments ...string) *corev1.Lifecycle {
-	command := append([]string{devmesh.ProgramPath, devmesh.DrainCommand}, arguments...)
+// end, and tells the sidecar to end only after the application has.
+func preStop() *corev1.Lifecycle {
+	command := []string{devmesh.ProgramPath, devmesh.DrainCommand}
 	return &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: command}}}
 }
 

@@ -14,9 +14,8 @@ import (
 
 func testConfig() Config {
 	return Config{
-		Sidecar:       Container{Image: "sidecar:dev"},
-		Redirect:      Container{Image: "redirect:dev"},
-		NativeSidecar: true,
+		Sidecar:  Container{Image: "sidecar:dev"},
+		Redirect: Container{Image: "redirect:dev"},
 	}.WithDefaults()
 }
 

@@ -33,14 +33,9 @@
 // touched, so a pod with fields newer than this program keeps them. A pod that
 // already has the sidecar is left alone, so injecting twice is injecting once.
 //
-// Where the cluster has native sidecars (Kubernetes 1.29 and later) the sidecar
-// is an init container that restarts by itself, and it comes before the
-// redirecting init container: traffic turns to the sidecar only once its
-// startup probe has seen it listen. Elsewhere it is an ordinary container, put
-// first, after the redirect.
-//
-// Its preStop hook tells it that the pod ends (ADR 26). An ordinary container is told to
-// end beside the application, so there the hook waits until the application is gone.
+// The sidecar is a native one, an init container that restarts by itself, and it comes
+// before the redirecting init container: traffic turns to the sidecar only once its
+// startup probe has seen it listen. Its preStop hook tells it that the pod ends (ADR 26).
 //
 // # Which ports
 //

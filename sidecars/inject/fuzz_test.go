@@ -35,19 +35,15 @@ func FuzzInject(f *testing.F) {
 	f.Add(raw)
 	f.Add([]byte(`{"metadata":{"annotations":{"sidecar.signadot.com/inject":"true"}},"spec":{"Containers":[{"livenessProbe":{"TCPSocket":{"port":1}}}],"containers":[null]}}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, native := range []bool{true, false} {
-			cfg := testConfig()
-			cfg.NativeSidecar = native
-			result, err := Inject(raw, Namespace{Name: "shop", Selected: true}, cfg)
-			if err != nil {
-				continue
-			}
-			for i, o := range result.Patch {
-				exchanged := o.Op == "remove" && filepath.Base(o.Path) == "tcpSocket" && i+1 < len(result.Patch) &&
-					result.Patch[i+1].Path == filepath.Join(filepath.Dir(o.Path), "httpGet")
-				if o.Op != "add" && !exchanged {
-					t.Errorf("operation %s %s", o.Op, o.Path)
-				}
+		result, err := Inject(raw, Namespace{Name: "shop", Selected: true}, testConfig())
+		if err != nil {
+			return
+		}
+		for i, o := range result.Patch {
+			exchanged := o.Op == "remove" && filepath.Base(o.Path) == "tcpSocket" && i+1 < len(result.Patch) &&
+				result.Patch[i+1].Path == filepath.Join(filepath.Dir(o.Path), "httpGet")
+			if o.Op != "add" && !exchanged {
+				t.Errorf("operation %s %s", o.Op, o.Path)
 			}
 		}
 	})

@@ -37,22 +37,21 @@ func apply(t interface{ Fatal(...any) }, raw []byte, operations []Operation) []b
 }
 
 func TestGoldenPods(t *testing.T) {
-	native, ordinary := testConfig(), testConfig()
-	ordinary.NativeSidecar = false
-	ordinary.Sidecar.PullSecret, ordinary.Redirect.PullSecret = "registry", "registry"
+	plain, private := testConfig(), testConfig()
+	private.Sidecar.PullSecret, private.Redirect.PullSecret = "registry", "registry"
 	cases := map[string]struct {
 		change func(*corev1.Pod)
 		cfg    Config
 	}{
-		"native":   {func(*corev1.Pod) {}, native},
-		"ordinary": {func(p *corev1.Pod) { p.Annotations[AnnotationLogLevel] = "debug" }, ordinary},
+		"plain":   {func(*corev1.Pod) {}, plain},
+		"private": {func(p *corev1.Pod) { p.Annotations[AnnotationLogLevel] = "debug" }, private},
 		"database": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "mysql", ContainerPort: 13306}, {Name: "http-admin", ContainerPort: 4222}}
 			p.Spec.Containers[0].ReadinessProbe = tcp(intstr.FromString("mysql"))
 			p.Spec.InitContainers = []corev1.Container{{Name: "schema", Image: "schema:1"}}
-		}, native},
-		"refused":   {func(p *corev1.Pod) { p.OwnerReferences = nil }, native},
-		"not-asked": {func(p *corev1.Pod) { p.Annotations = nil }, native},
+		}, plain},
+		"refused":   {func(p *corev1.Pod) { p.OwnerReferences = nil }, plain},
+		"not-asked": {func(p *corev1.Pod) { p.Annotations = nil }, plain},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -123,32 +122,17 @@ func TestALogLevelThatIsNoneIsAWarning(t *testing.T) {
 }
 
 func TestOnlyTheRedirectHoldsACapability(t *testing.T) {
-	for _, native := range []bool{true, false} {
-		cfg := testConfig()
-		cfg.NativeSidecar = native
-		raw, err := json.Marshal(baseline(func(*corev1.Pod) {}))
-		if err != nil {
-			t.Fatal(err)
+	pod := injected(t, func(*corev1.Pod) {})
+	for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+		if c.Name == "app" {
+			continue
 		}
-		result, err := Inject(raw, Namespace{Name: "shop"}, cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var pod corev1.Pod
-		if err := json.Unmarshal(apply(t, raw, result.Patch), &pod); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
-			if c.Name == "app" {
-				continue
-			}
-			sc := c.SecurityContext
-			holds := len(sc.Capabilities.Add) > 0
-			if holds != (c.Name == devmesh.InitContainerName) || *sc.RunAsNonRoot == holds ||
-				*sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem ||
-				!cmp.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) || sc.SeccompProfile.Type != "RuntimeDefault" {
-				t.Errorf("security context of %s: %+v", c.Name, sc)
-			}
+		sc := c.SecurityContext
+		holds := len(sc.Capabilities.Add) > 0
+		if holds != (c.Name == devmesh.InitContainerName) || *sc.RunAsNonRoot == holds ||
+			*sc.AllowPrivilegeEscalation || !*sc.ReadOnlyRootFilesystem ||
+			!cmp.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) || sc.SeccompProfile.Type != "RuntimeDefault" {
+			t.Errorf("security context of %s: %+v", c.Name, sc)
 		}
 	}
 }

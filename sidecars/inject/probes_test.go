@@ -36,15 +36,13 @@ func asked(port int) *corev1.Probe {
 }
 
 // injected returns a baseline's pod, changed, as it comes out.
-func injected(t *testing.T, native bool, change func(*corev1.Pod)) corev1.Pod {
+func injected(t *testing.T, change func(*corev1.Pod)) corev1.Pod {
 	t.Helper()
-	cfg := testConfig()
-	cfg.NativeSidecar = native
 	raw, err := json.Marshal(baseline(change))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return patched(t, raw, cfg)
+	return patched(t, raw, testConfig())
 }
 
 func patched(t *testing.T, raw []byte, cfg Config) corev1.Pod {
@@ -96,7 +94,7 @@ func TestTCPProbes(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			pod := injected(t, true, func(p *corev1.Pod) {
+			pod := injected(t, func(p *corev1.Pod) {
 				for k, v := range c.annotations {
 					p.Annotations[k] = v
 				}
@@ -113,21 +111,19 @@ func TestTCPProbes(t *testing.T) {
 }
 
 func TestEveryTCPProbeOfEveryContainerThatLastsAsksTheSidecar(t *testing.T) {
-	for _, native := range []bool{true, false} {
-		one := func(name string, policy *corev1.ContainerRestartPolicy, port int32) corev1.Container {
-			p := intstr.FromInt32(port)
-			return corev1.Container{Name: name, RestartPolicy: policy, LivenessProbe: tcp(p), ReadinessProbe: tcp(p), StartupProbe: tcp(p)}
-		}
-		pod := injected(t, native, func(p *corev1.Pod) {
-			p.Spec.Containers = []corev1.Container{one("app", nil, 80), one("log", nil, 81)}
-			p.Spec.InitContainers = []corev1.Container{one("once", nil, 82), one("stays", new(corev1.ContainerRestartPolicyAlways), 83)}
-		})
-		for name, want := range map[string]*corev1.Probe{"app": asked(80), "log": asked(81), "once": tcp(intstr.FromInt32(82)), "stays": asked(83)} {
-			c := called(t, pod, name)
-			for _, got := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("native %v, %s: %s", native, name, diff)
-				}
+	one := func(name string, policy *corev1.ContainerRestartPolicy, port int32) corev1.Container {
+		p := intstr.FromInt32(port)
+		return corev1.Container{Name: name, RestartPolicy: policy, LivenessProbe: tcp(p), ReadinessProbe: tcp(p), StartupProbe: tcp(p)}
+	}
+	pod := injected(t, func(p *corev1.Pod) {
+		p.Spec.Containers = []corev1.Container{one("app", nil, 80), one("log", nil, 81)}
+		p.Spec.InitContainers = []corev1.Container{one("once", nil, 82), one("stays", new(corev1.ContainerRestartPolicyAlways), 83)}
+	})
+	for name, want := range map[string]*corev1.Probe{"app": asked(80), "log": asked(81), "once": tcp(intstr.FromInt32(82)), "stays": asked(83)} {
+		c := called(t, pod, name)
+		for _, got := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("%s: %s", name, diff)
 			}
 		}
 	}
@@ -142,7 +138,7 @@ func TestOtherProbesStay(t *testing.T) {
 			Exec: &corev1.ExecAction{Command: []string{"true"}}},
 	}
 	for name, handler := range probes {
-		pod := injected(t, true, func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: handler} })
+		pod := injected(t, func(p *corev1.Pod) { p.Spec.Containers[0].ReadinessProbe = &corev1.Probe{ProbeHandler: handler} })
 		if diff := cmp.Diff(handler, called(t, pod, "app").ReadinessProbe.ProbeHandler); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -164,7 +160,7 @@ func TestAProbeWithSomethingUnknownInItStays(t *testing.T) {
 }
 
 func TestTheSidecarKnowsWhereToProbe(t *testing.T) {
-	for _, v := range called(t, injected(t, true, func(*corev1.Pod) {}), devmesh.ContainerName).Env {
+	for _, v := range called(t, injected(t, func(*corev1.Pod) {}), devmesh.ContainerName).Env {
 		if v.Name == devmesh.EnvPodIP && v.ValueFrom != nil && v.ValueFrom.FieldRef.FieldPath == "status.podIP" {
 			return
 		}

@@ -117,7 +117,6 @@ func TestInjectingOnlyAddsAndTwiceIsOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := testConfig()
-		cfg.NativeSidecar = rapid.Bool().Draw(t, "native")
 		cfg.Sidecar.PullSecret = rapid.SampledFrom([]string{"", "registry"}).Draw(t, "secret")
 		ns := Namespace{Name: "shop", Selected: rapid.Bool().Draw(t, "selected")}
 		once, err := Inject(raw, ns, cfg)

@@ -35,7 +35,7 @@ func injectedPod(t *testing.T, cfg Config) *corev1.Pod {
 // Config, changed, makes the pods that are there outdated. A field that is added
 // later fails here until it is among the Settings or among those that do not count.
 func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
-	base := Config{Sidecar: Container{Image: "sidecar:1"}, Redirect: Container{Image: "init:1"}, NativeSidecar: true}
+	base := Config{Sidecar: Container{Image: "sidecar:1"}, Redirect: Container{Image: "init:1"}}
 	more := &corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}}
 	outdated := map[string]Config{}
 	change := func(name string, how func(*Config)) {
@@ -51,7 +51,6 @@ func TestEverySettingThatAPodKeepsIsCompared(t *testing.T) {
 	change("TLS", func(c *Config) { c.TLS = true })
 	change("IptablesMode", func(c *Config) { c.IptablesMode = spec.ModeLegacy })
 	doNotCount := []string{
-		"NativeSidecar",                                                                          // whether, and of which form: the proxy is the same
 		"Trust",                                                                                  // followed while the sidecar runs
 		"LogLevel",                                                                               // what is logged routes nothing
 		"Sidecar.PullPolicy", "Sidecar.PullSecret", "Redirect.PullPolicy", "Redirect.PullSecret", // over once the image is there

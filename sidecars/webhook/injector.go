@@ -13,11 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admission/v1"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,17 +34,12 @@ const (
 	maxConnections = 512
 )
 
-// nativeSidecars is the first Kubernetes release that has them without a
-// feature gate.
-const nativeSidecars = "1.29"
-
 // Config says what the webhook injects and where it serves.
 type Config struct {
-	// REST reaches the API server, for the certificate and for the cluster's
-	// version; no admission review causes a call. Required.
+	// REST reaches the API server, for the certificate; no admission review causes
+	// a call. Required.
 	REST *rest.Config
-	// Inject says what is put into pods. Its NativeSidecar is set when the
-	// cluster has native sidecars, whatever it says.
+	// Inject says what is put into pods.
 	Inject inject.Config
 	// Address is what to listen on. Default ":9443".
 	Address string
@@ -103,7 +93,8 @@ func New(cfg Config) (*Injector, error) {
 	}
 	if cfg.Certs.Client == nil {
 		var err error
-		if cfg.Certs.Client, err = newClient(cfg.REST); err != nil {
+		// It caches nothing: the manager may not list Secrets.
+		if cfg.Certs.Client, err = client.New(cfg.REST, client.Options{}); err != nil {
 			return nil, fmt.Errorf("webhook: %w", err)
 		}
 	}
@@ -121,19 +112,6 @@ func ServiceHosts(service, namespace string) []string {
 		service + "." + namespace + ".svc.cluster.local",
 		service + "." + namespace,
 	}
-}
-
-// newClient returns a client that knows what certs.Keeper needs and caches
-// nothing: the manager may not list Secrets.
-func newClient(cfg *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := corev1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := admissionregistrationv1.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	return client.New(cfg, client.Options{Scheme: scheme})
 }
 
 // NeedLeaderElection tells controller-runtime to run it on every replica.
@@ -157,12 +135,7 @@ func (i *Injector) Addr() string {
 // Start serves until ctx ends, then lets reviews under way finish. It returns
 // an error when it cannot listen.
 func (i *Injector) Start(ctx context.Context) error {
-	native, err := i.hasNativeSidecars()
-	if err != nil {
-		return fmt.Errorf("webhook: cannot ask the API server for its version: %w", err)
-	}
 	cfg := i.cfg
-	cfg.Inject.NativeSidecar = native
 	reviews, err := newReviewer(cfg)
 	if err != nil {
 		return fmt.Errorf("webhook: %w", err)
@@ -176,7 +149,7 @@ func (i *Injector) Start(ctx context.Context) error {
 	}
 	server := newServer(reviews.handler(), cfg.Log)
 	i.address.Store(listener.Addr().String())
-	cfg.Log.Info("the injecting webhook listens", "address", i.Addr(), "nativeSidecars", native)
+	cfg.Log.Info("the injecting webhook listens", "address", i.Addr())
 
 	failed := make(chan error, 1)
 	go func() {
@@ -220,27 +193,4 @@ func shutDown(server *http.Server) error {
 		return errors.Join(err, server.Close())
 	}
 	return nil
-}
-
-func (i *Injector) hasNativeSidecars() (bool, error) {
-	if i.cfg.Inject.NativeSidecar {
-		return true, nil
-	}
-	asks, err := discovery.NewDiscoveryClientForConfig(i.cfg.REST)
-	if err != nil {
-		return false, err
-	}
-	info, err := asks.ServerVersion()
-	if err != nil {
-		return false, err
-	}
-	return supportsNativeSidecars(info.GitVersion)
-}
-
-func supportsNativeSidecars(gitVersion string) (bool, error) {
-	v, err := version.ParseGeneric(gitVersion)
-	if err != nil {
-		return false, fmt.Errorf("the API server's version %q cannot be read: %w", gitVersion, err)
-	}
-	return v.AtLeast(version.MustParseGeneric(nativeSidecars)), nil
 }

@@ -249,17 +249,6 @@ func TestAReviewIsCountedByItsOutcome(t *testing.T) {
 	}
 }
 
-func TestNativeSidecarsByVersion(t *testing.T) {
-	for version, want := range map[string]bool{"v1.28.9": false, "v1.29.0": true, "v1.36.3+k3s1": true, "v2.0.0-alpha.1": true} {
-		if got, err := supportsNativeSidecars(version); err != nil || got != want {
-			t.Errorf("%s: %v, %v; want %v", version, got, err, want)
-		}
-	}
-	if _, err := supportsNativeSidecars("latest"); err == nil {
-		t.Error("no error for a version that is none")
-	}
-}
-
 // BenchmarkReview is one review without the network: decode, decide, encode.
 func BenchmarkReview(b *testing.B) {
 	r := testReviewer()

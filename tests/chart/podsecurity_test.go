@@ -32,39 +32,35 @@ func (s apiServer) keepsInjectedPodsRestricted(t *testing.T) {
 		}
 		return nil
 	})
-	for _, native := range []bool{true, false} {
-		injected := withSidecar(t, native)
-		err := s.Create(t.Context(), injected.DeepCopy(), client.DryRunAll)
-		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NET_ADMIN") {
-			t.Fatalf("native %v: a pod with a redirecting init container under restricted: %v", native, err)
+	injected := withSidecar(t)
+	err := s.Create(t.Context(), injected.DeepCopy(), client.DryRunAll)
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "NET_ADMIN") {
+		t.Fatalf("a pod with a redirecting init container under restricted: %v", err)
+	}
+	if strings.Contains(err.Error(), "containers ") {
+		t.Errorf("several containers are not restricted: %v", err)
+	}
+	for _, found := range accused.FindAllStringSubmatch(err.Error(), -1) {
+		if found[1] != devmesh.InitContainerName {
+			t.Errorf("container %s is not restricted: %v", found[1], err)
 		}
-		if strings.Contains(err.Error(), "containers ") {
-			t.Errorf("native %v: several containers are not restricted: %v", native, err)
-		}
-		for _, found := range accused.FindAllStringSubmatch(err.Error(), -1) {
-			if found[1] != devmesh.InitContainerName {
-				t.Errorf("native %v: container %s is not restricted: %v", native, found[1], err)
-			}
-		}
-		redirect := func(c corev1.Container) bool { return c.Name == devmesh.InitContainerName }
-		injected.Spec.InitContainers = slices.DeleteFunc(injected.Spec.InitContainers, redirect)
-		if err := s.Create(t.Context(), injected, client.DryRunAll); err != nil {
-			t.Errorf("native %v: all but the redirecting init container is to be restricted: %v", native, err)
-		}
+	}
+	redirect := func(c corev1.Container) bool { return c.Name == devmesh.InitContainerName }
+	injected.Spec.InitContainers = slices.DeleteFunc(injected.Spec.InitContainers, redirect)
+	if err := s.Create(t.Context(), injected, client.DryRunAll); err != nil {
+		t.Errorf("all but the redirecting init container is to be restricted: %v", err)
 	}
 }
 
 // withSidecar is a restricted pod that has been given its sidecar.
-func withSidecar(t *testing.T, native bool) *corev1.Pod {
+func withSidecar(t *testing.T) *corev1.Pod {
 	t.Helper()
 	before := owned("restricted")
 	raw, err := json.Marshal(before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := injectConfig()
-	config.NativeSidecar = native
-	result, err := injecting.Inject(raw, injecting.Namespace{Name: before.Namespace}, config)
+	result, err := injecting.Inject(raw, injecting.Namespace{Name: before.Namespace}, injectConfig())
 	if err != nil || !result.Inject {
 		t.Fatalf("%s %v", result.Reason, err)
 	}

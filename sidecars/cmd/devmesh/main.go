@@ -2,11 +2,8 @@
 // and hands it the routes of its sandboxes. It is configured by the environment
 // that sidecars/devmesh describes, and ends when it is told to, after draining.
 //
-//	devmesh               be the sidecar
-//	devmesh drain         tell the sidecar in this container that its pod ends
-//	devmesh drain -wait   and wait until nothing is under way any more
-//
-// The pod's preStop hook does the latter two.
+//	devmesh         be the sidecar
+//	devmesh drain   tell the sidecar in this container that its pod ends, as its preStop hook does
 package main
 
 import (

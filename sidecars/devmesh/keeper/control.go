@@ -18,27 +18,14 @@ import (
 // nobody else in the pod can call it, nor anybody outside.
 const (
 	drainPath = "/drain"
-	// waitParameter asks for an answer only when the drain is over.
-	waitParameter = "wait"
-	// controlPatience bounds how long either side may take to begin. An answer may take as
-	// long as the drain: a deadline for the whole of a request would end that wait too.
+	// controlPatience bounds how long either side may take.
 	controlPatience = 5 * time.Second
 )
 
 // serveControl answers on the control socket until life ends.
 func serveControl(life context.Context, l net.Listener, p *proxy) error {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+drainPath, func(w http.ResponseWriter, r *http.Request) {
-		p.end()
-		if !r.URL.Query().Has(waitParameter) {
-			return
-		}
-		select {
-		case <-p.drained:
-		case <-r.Context().Done():
-			http.Error(w, "the drain is not over", http.StatusServiceUnavailable)
-		}
-	})
+	mux.HandleFunc("POST "+drainPath, func(http.ResponseWriter, *http.Request) { p.end() })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: controlPatience, MaxHeaderBytes: 4 << 10}
 	defer context.AfterFunc(life, func() { _ = server.Close() })()
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -48,18 +35,13 @@ func serveControl(life context.Context, l net.Listener, p *proxy) error {
 }
 
 // Drain tells the sidecar that runs with this configuration that its pod ends. It returns
-// when the sidecar has taken note or, with wait, when the application is gone and nothing
-// is under way any more; an error says that the sidecar cannot be told.
-func Drain(ctx context.Context, c Config, wait bool) error {
+// when the sidecar has taken note; an error says that it cannot be told.
+func Drain(ctx context.Context, c Config) error {
 	socket := c.withDefaults().Proxy.ControlSocket()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{Timeout: controlPatience}).DialContext(ctx, "unix", socket)
+	client := &http.Client{Timeout: controlPatience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}}
-	url := "http://sidecar" + drainPath
-	if wait {
-		url += "?" + waitParameter
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sidecar"+drainPath, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -82,9 +64,7 @@ func Command(ctx context.Context, c Config, args []string) error {
 	case len(args) == 0:
 		return Run(ctx, c)
 	case slices.Equal(args, []string{devmesh.DrainCommand}):
-		return Drain(ctx, c, false)
-	case slices.Equal(args, []string{devmesh.DrainCommand, devmesh.DrainWait}):
-		return Drain(ctx, c, true)
+		return Drain(ctx, c)
 	}
-	return fmt.Errorf("%q is no command: use none, or %s [%s]", args, devmesh.DrainCommand, devmesh.DrainWait)
+	return fmt.Errorf("%q is no command: use none, or %s", args, devmesh.DrainCommand)
 }

@@ -66,7 +66,7 @@
 // Run starts Envoy and starts it again, within a second, when it ends. Readiness is
 // Envoy's own: it takes connections.
 //
-// The kubelet tells a native sidecar to end only when the application has ended. So the
+// The kubelet tells the sidecar to end only when the application has ended. So the
 // container's preStop hook, at the start of the pod's end, runs this program once more,
 // which tells the first over a unix socket (Drain). From then on every answer closes its
 // connection; a client of HTTP/2 gets GOAWAY with its next answer, or within a second if
@@ -82,7 +82,6 @@
 //
 // When ctx ends beside an application that lives on, Envoy drains in the same way, and
 // ends when no request is left and none has come for a second, not before DrainMin and not
-// after DrainMax. An ordinary container is told to end at the same time as the application
-// is, so its hook returns only when Envoy is to end; what takes longer than the pod's
-// grace period is cut off, as it is for the application.
+// after DrainMax. What takes longer than the pod's grace period is cut off, as it is for the
+// application.
 package keeper

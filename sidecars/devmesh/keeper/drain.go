@@ -41,7 +41,6 @@ func (p *proxy) drain(life, told context.Context) {
 	case <-told.Done():
 	}
 	p.Logger.Info("the pod ends: clients are asked to use other connections")
-	defer close(p.drained)
 	d := progress{min: p.DrainMin, max: p.DrainMax, came: -1}
 	tick := time.NewTicker(lookForApp)
 	defer tick.Stop()

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
@@ -19,16 +18,16 @@ import (
 )
 
 // preStop runs the program as the pod's preStop hook does, and fails when it fails.
-func (r *rig) preStop(args ...string) {
+func (r *rig) preStop() {
 	r.t.Helper()
-	if out, err := r.drain(args...).CombinedOutput(); err != nil {
+	if out, err := r.drain().CombinedOutput(); err != nil {
 		r.t.Fatalf("the preStop hook: %v: %s", err, out)
 	}
 }
 
 // drain is the command of the preStop hook.
-func (r *rig) drain(args ...string) *exec.Cmd {
-	cmd := exec.Command(sidecar.Built(sidecar.Program), append([]string{devmesh.DrainCommand}, args...)...)
+func (r *rig) drain() *exec.Cmd {
+	cmd := exec.Command(sidecar.Built(sidecar.Program), devmesh.DrainCommand)
 	cmd.Env = append(os.Environ(),
 		devmesh.EnvWorkloadKind+"=Deployment", devmesh.EnvWorkloadNamespace+"=hotrod", devmesh.EnvWorkloadName+"=customer",
 		devmesh.EnvRunPath+"="+r.run)
@@ -126,49 +125,6 @@ func TestThePodsEndIsToldToClientsAndCutsNobodyOff(t *testing.T) {
 	keyed.ended()
 	if err := process.Process.Signal(syscall.Signal(0)); err != nil {
 		t.Errorf("the sidecar ended before it was told to: %v", err)
-	}
-	r.must(process.Process.Signal(syscall.SIGTERM))
-	if err := process.Wait(); err != nil {
-		t.Errorf("the end: %v", err)
-	}
-}
-
-// longerThanAnyDeadline is longer than any part of the control socket may take to answer
-// at once.
-const longerThanAnyDeadline = 6 * time.Second
-
-// An ordinary container is told to end when its hook returns.
-func TestTheHookOfAnOrdinaryContainerWaitsForTheApplication(t *testing.T) {
-	r := newRig(t)
-	app := r.app(8080)
-	r.serveHTTP(app, "baseline")
-	r.Board.Complete()
-	r.serveXDS()
-	process := r.sidecar()
-	r.ready()
-	hook := r.drain(devmesh.DrainWait)
-	r.must(hook.Start())
-	returned := make(chan error, 1)
-	go func() { returned <- hook.Wait() }()
-	time.Sleep(longerThanAnyDeadline)
-	r.eventually("answers close their connections", func() error {
-		got, err := r.get(8080)
-		if err == nil && !got.Close {
-			err = errors.New("this one did not")
-		}
-		return err
-	})
-	select {
-	case err := <-returned:
-		t.Fatalf("the hook returned while the application was there: %v", err)
-	default:
-	}
-	r.must(app.Close())
-	select {
-	case err := <-returned:
-		r.must(err)
-	case <-time.After(patience):
-		t.Fatal("the hook did not return after the application was gone")
 	}
 	r.must(process.Process.Signal(syscall.SIGTERM))
 	if err := process.Wait(); err != nil {

@@ -35,9 +35,9 @@ type proxy struct {
 	bootstrap string
 	admin     *http.Client
 	sniffer   *sniff.Sniffer
-	// ending is closed when the pod ends, drained when Envoy is to.
-	ending, drained chan struct{}
-	endOnce         sync.Once
+	// ending is closed when the pod ends.
+	ending  chan struct{}
+	endOnce sync.Once
 	// envoy is the process that was started last; left tells that leave ended it.
 	envoy atomic.Pointer[os.Process]
 	left  atomic.Bool
@@ -65,7 +65,7 @@ func newProxy(c Config) (*proxy, error) {
 		Config: c, bootstrap: filepath.Join(c.Proxy.RunPath, "bootstrap.json"),
 		sniffer: &sniff.Sniffer{HTTPSocket: c.Proxy.LateHTTPSocket(), OwnPort: devmesh.ListenerPort, Logger: c.Logger,
 			MostSilent: max(1, min(mostSilent, int(c.Proxy.Connections/2)))},
-		ending: make(chan struct{}), drained: make(chan struct{}),
+		ending: make(chan struct{}),
 	}
 	if err := replace(p.bootstrap, written); err != nil {
 		return nil, fmt.Errorf("write the bootstrap: %w", err)
