@@ -121,6 +121,11 @@ func TestDecideWhoGetsASidecar(t *testing.T) {
 		}, shop, false, true, "rename it"},
 		"excluded ports that are no ports": {func(p *corev1.Pod) { p.Annotations[AnnotationExcludePorts] = "http" }, shop, false, true,
 			`"http" is not a port`},
+		"of several obstacles that of the namespace": {func(p *corev1.Pod) { p.Spec.HostNetwork, p.OwnerReferences = true, nil },
+			Namespace{Name: "shop", Confined: true}, false, true, "forbids NET_ADMIN"},
+		"of several obstacles in the pod that of the node before the owner": {func(p *corev1.Pod) {
+			p.Spec.HostNetwork, p.OwnerReferences = true, nil
+		}, shop, false, true, "hostNetwork"},
 		"no port left": {func(p *corev1.Pod) { p.Annotations[AnnotationExcludePorts] = "8081" }, shop, false, true,
 			"excludes every container port"},
 	}

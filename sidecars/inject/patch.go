@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -139,17 +140,9 @@ func (p *patcher) set(half, name string, value any) {
 
 func (p *patcher) add(path string, value any) {
 	if held, ok := value.(map[string]any); ok {
-		value = copied(held) // the tree goes on changing, the operation must not
+		value = maps.Clone(held) // the tree goes on changing, the operation must not
 	}
 	p.operations = append(p.operations, Operation{Op: "add", Path: path, Value: value})
-}
-
-func copied(m map[string]any) map[string]any {
-	c := make(map[string]any, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
-	return c
 }
 
 // escape writes a member name as a JSON pointer wants it.
