@@ -14,7 +14,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/background"
@@ -129,11 +129,11 @@ func had(a receipt.Answer) bool { return a.Had }
 // proxies are those of the customer that are connected, by pod.
 type proxies struct {
 	mu   sync.Mutex
-	have map[string]api.Sidecar
+	have map[string]receipts.Sidecar
 	news chan struct{}
 }
 
-func (p *proxies) Sidecars() (out []api.Sidecar) {
+func (p *proxies) Sidecars() (out []receipts.Sidecar) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.have {
@@ -157,9 +157,9 @@ func (p *proxies) acknowledge(pod string, pos event.Pos, rejected string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.have == nil {
-		p.have = map[string]api.Sidecar{}
+		p.have = map[string]receipts.Sidecar{}
 	}
-	p.have[pod] = api.Sidecar{Namespace: "shop", Pod: pod, Baseline: customer, Reached: pos, Rejected: rejected}
+	p.have[pod] = receipts.Sidecar{Namespace: "shop", Pod: pod, Baseline: customer, Reached: pos, Rejected: rejected}
 	if p.news != nil {
 		close(p.news)
 		p.news = nil

@@ -22,6 +22,8 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/versions"
 	"switchyard.dev/routeserver/history"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
@@ -123,7 +125,7 @@ func observe() *factv1.WorkloadObserved {
 
 func reasonOf(err error) string {
 	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == api.Domain {
+		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == failure.Domain {
 			return info.GetReason()
 		}
 	}
@@ -152,7 +154,7 @@ func (r *rig) toCome() *routingv1.At {
 func TestAWaitThatIsOverSaysSo(t *testing.T) {
 	r := newRig(t, api.Config{CallWithin: 50 * time.Millisecond})
 	err := r.lookup(r.toCome())
-	r.isError("waiting for a position to come", err, codes.DeadlineExceeded, api.ReasonTimedOut)
+	r.isError("waiting for a position to come", err, codes.DeadlineExceeded, failure.ReasonTimedOut)
 	if !strings.Contains(status.Convert(err).Message(), "reaching that position") {
 		t.Errorf("it does not say what was waited for: %v", err)
 	}
@@ -172,7 +174,7 @@ func TestTooManyCallsAreRefusedAndCounted(t *testing.T) {
 		r.until(registry, method, "switchyard_api_running", method, n)
 	}
 	running("Lookup", 1)
-	r.isError("a second call", r.lookup(nil), codes.ResourceExhausted, api.ReasonTooMany)
+	r.isError("a second call", r.lookup(nil), codes.ResourceExhausted, failure.ReasonTooMany)
 	r.state(declare("k2", "sb"))
 	if err := <-waiting; err != nil {
 		t.Errorf("the first call: %v", err)
@@ -193,7 +195,7 @@ func TestTooManyCallsAreRefusedAndCounted(t *testing.T) {
 	if err := open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	r.isError("a second stream", open(within(t)), codes.ResourceExhausted, api.ReasonTooMany)
+	r.isError("a second stream", open(within(t)), codes.ResourceExhausted, failure.ReasonTooMany)
 	end()
 	running("Watch", 0)
 	if err := open(within(t)); err != nil {
@@ -246,7 +248,7 @@ func TestAStreamThatNobodyReadsIsEnded(t *testing.T) {
 	if last.GetVersion() != nil {
 		t.Error("all was delivered: the test needs more to send")
 	}
-	r.isError("a stream that nobody reads", err, codes.DeadlineExceeded, api.ReasonSlow)
+	r.isError("a stream that nobody reads", err, codes.DeadlineExceeded, failure.ReasonSlow)
 }
 
 func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
@@ -271,11 +273,11 @@ func TestStoppingEndsWhatIsUnderWay(t *testing.T) {
 	r.until(registry, "a call waits", "switchyard_api_running", "Lookup", 1)
 	r.server.Stop()
 	r.server.Stop()
-	r.isError("a call that waits for a position", <-waiting, codes.Unavailable, api.ReasonStopping)
+	r.isError("a call that waits for a position", <-waiting, codes.Unavailable, failure.ReasonStopping)
 	_, err = watch.Recv()
-	r.isError("a watch", err, codes.Unavailable, api.ReasonStopping)
+	r.isError("a watch", err, codes.Unavailable, failure.ReasonStopping)
 	_, err = follow.Recv()
-	r.isError("a reader that follows", err, codes.Unavailable, api.ReasonStopping)
+	r.isError("a reader that follows", err, codes.Unavailable, failure.ReasonStopping)
 }
 
 func TestAnIdleWatchIsToldOfTheNewestPosition(t *testing.T) {
@@ -320,7 +322,7 @@ func TestAWatchWhoseFilterHidesAChangeIsToldOfItsPositionToo(t *testing.T) {
 
 // stuck are tables that never come as far as the log.
 type stuck struct {
-	api.Tables
+	versions.Tables
 	at table.Table
 }
 
@@ -354,7 +356,7 @@ func TestAWatchDoesNotWaitForEverToBegin(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		r.isError("a watch that cannot begin", err, codes.DeadlineExceeded, api.ReasonTimedOut)
+		r.isError("a watch that cannot begin", err, codes.DeadlineExceeded, failure.ReasonTimedOut)
 	case <-time.After(patience):
 		t.Error("a watch that cannot begin does not end")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
 )
 
 // Register puts the API behind a gRPC server; with any server its calls are
@@ -88,7 +89,7 @@ func (s *Server) begin(ctx context.Context, method string) (context.Context, fun
 		if many := (*callers.TooMany)(nil); errors.As(err, &many) {
 			after = many.After
 		}
-		err = again(failure(codes.ResourceExhausted, ReasonTooMany, "this route server: "+err.Error()), after)
+		err = failure.Again(failure.New(codes.ResourceExhausted, failure.ReasonTooMany, "this route server: "+err.Error()), after)
 		s.metrics.ended(method, 0, err)
 		return ctx, nil, err
 	}

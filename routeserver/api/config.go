@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,73 +9,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"switchyard.dev/eventbus"
-	"switchyard.dev/eventbus/event"
-	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/receipts"
+	"switchyard.dev/routeserver/api/versions"
 	"switchyard.dev/routeserver/history"
-	"switchyard.dev/routeserver/table"
 )
-
-// Tables gives the newest routing table. A *view.View is one.
-type Tables interface {
-	// Current returns the newest whole table, and a channel that is closed when
-	// there is one with other rules. Before the first one it returns a table that
-	// is not whole.
-	Current() (table.Table, <-chan struct{})
-	// WaitFor waits until the newest table has reached a position, and gives that
-	// table. An error when ctx ends before, or the epoch of the position does.
-	WaitFor(ctx context.Context, pos event.Pos) (table.Table, error)
-}
-
-// Sidecars knows the DevMesh sidecars that are connected to this route server.
-type Sidecars interface {
-	// Sidecars returns one entry for each sidecar, sorted by namespace and pod.
-	Sidecars() []Sidecar
-}
-
-// Acknowledging may be implemented by Sidecars that can tell when it is worth
-// looking again. Without it a Wait looks several times a second.
-type Acknowledging interface {
-	// Acknowledged returns a channel that is closed when what Sidecars gives has
-	// changed since: a sidecar has come, gone, acknowledged or refused something.
-	Acknowledged() <-chan struct{}
-}
-
-// Sidecar is what one connected sidecar has acknowledged.
-type Sidecar struct {
-	// Namespace and Pod name its pod; Baseline is the workload of that pod.
-	Namespace, Pod string
-	Baseline       table.Workload
-	// Acknowledged is the version of its workload's rules that it acknowledged
-	// last, Due the one it is to have; "" for none.
-	Acknowledged, Due string
-	// Rejected is what it said when it last refused an update, or "".
-	Rejected string
-	// Reached is the newest position at which the version that it has
-	// acknowledged was the one due: its rules are those of the table at that
-	// position, for its workload. Zero when that is not known.
-	Reached event.Pos
-}
-
-// Peers are the other route servers of the same log.
-type Peers interface {
-	// Sidecars asks each of them for the sidecars connected to it, and gives
-	// what they said and the addresses of those that did not answer in time.
-	Sidecars(ctx context.Context, filter *routingv1.Filter) (sidecars []*routingv1.Sidecar, silent []string)
-}
 
 // Config is what a Server needs.
 type Config struct {
 	// Tables is the newest table. Required.
-	Tables Tables
+	Tables versions.Tables
 	// Log is the log that the table follows. Required.
 	Log eventbus.Reader
 	// History gives older versions, of the same log and tables. Required.
 	History *history.History
 	// Sidecars are those connected here. Without it this route server serves no
 	// xDS, and has none.
-	Sidecars Sidecars
+	Sidecars receipts.Sidecars
 	// Peers are the other route servers. Without it there are none.
-	Peers Peers
+	Peers receipts.Peers
 	// Keys takes the routing key out of a request, for Explain. Without it Explain
 	// takes keys only, not headers.
 	Keys Keys

@@ -9,8 +9,9 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/explain"
-	"switchyard.dev/routeserver/table"
 )
 
 // Above these, the stretch of the log between two versions is read as a whole,
@@ -23,42 +24,38 @@ const (
 // Diff implements routingv1.RoutingServer.
 func (s *Server) Diff(ctx context.Context, req *routingv1.DiffRequest) (*routingv1.DiffResponse, error) {
 	if req.GetFrom().GetVersion() == nil {
-		return nil, invalid("from", "say from which version on")
+		return nil, failure.Invalid("from", "say from which version on")
 	}
-	older, from, err := s.tableAt(ctx, "from", req.GetFrom())
+	older, from, err := s.versions.At(ctx, "from", req.GetFrom())
 	if err != nil {
 		return nil, err
 	}
-	newer, to, err := s.tableAt(ctx, "to", req.GetTo())
+	newer, to, err := s.versions.At(ctx, "to", req.GetTo())
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case older.Pos().Epoch != newer.Pos().Epoch:
-		return nil, s.failed(ctx, fmt.Errorf("version %d is of epoch %s and version %d of epoch %s: %w",
+		return nil, s.versions.Failed(ctx, fmt.Errorf("version %d is of epoch %s and version %d of epoch %s: %w",
 			older.Pos().Seq, older.Pos().Epoch, newer.Pos().Seq, newer.Pos().Epoch, eventbus.ErrEpochEnded))
 	case older.Pos().Seq > newer.Pos().Seq:
-		return nil, invalid("from", "version %d is newer than version %d: turn them round", older.Pos().Seq, newer.Pos().Seq)
+		return nil, failure.Invalid("from", "version %d is newer than version %d: turn them round", older.Pos().Seq, newer.Pos().Seq)
 	}
-	causes := explain.NewCauses(older, filterOf(req.GetFilter()).diff(older, newer))
+	causes := explain.NewCauses(older, messages.Filter(req.GetFilter()).Diff(older, newer))
 	if err := s.causes(ctx, causes, older.Pos(), newer.Pos()); err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
 	out := &routingv1.DiffResponse{From: from, To: to}
 	for _, c := range causes.Changes() {
-		change := changeOf(c.Change)
-		for _, e := range c.Because {
-			change.Because = append(change.Because, eventOf(e))
-		}
-		out.Changes = append(out.Changes, change)
+		out.Changes = append(out.Changes, messages.Change(c.Change, c.Because...))
 	}
 	if !slices.Equal(older.KeyHeaders(), newer.KeyHeaders()) {
-		declared, err := s.cfg.History.Of(ctx, event.KeyHeaders, newer.Pos())
+		declared, err := s.versions.History.Of(ctx, event.KeyHeaders, newer.Pos())
 		if err != nil {
-			return nil, s.failed(ctx, err)
+			return nil, s.versions.Failed(ctx, err)
 		}
 		if n := len(declared); n > 0 {
-			out.KeyHeaders = eventOf(declared[n-1])
+			out.KeyHeaders = messages.Event(declared[n-1])
 		}
 	}
 	return out, nil
@@ -71,7 +68,7 @@ func (s *Server) causes(ctx context.Context, causes *explain.Causes, behind, upT
 		return nil
 	}
 	if upTo.Seq-behind.Seq <= shortStretch || len(keys) > fewKeys {
-		return s.cfg.History.Between(ctx, behind, upTo, func(events []event.Recorded) error {
+		return s.versions.History.Between(ctx, behind, upTo, func(events []event.Recorded) error {
 			causes.Take(events...)
 			return ctx.Err()
 		})
@@ -94,7 +91,7 @@ func (s *Server) eventsOf(ctx context.Context, routingKeys []string, behind, upT
 			return nil, nil
 		}
 		read[key] = true
-		history, err := s.cfg.History.Of(ctx, key, upTo)
+		history, err := s.versions.History.Of(ctx, key, upTo)
 		for _, e := range history {
 			if e.Pos.Seq > behind.Seq {
 				all = append(all, e)
@@ -125,19 +122,4 @@ func routingKeys(changes []explain.Change) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// newConflicts returns the conflicts of one table that another does not have.
-func newConflicts(older, newer table.Table) []*routingv1.Conflict {
-	known := map[table.Conflict]bool{}
-	for _, c := range older.Conflicts() {
-		known[c] = true
-	}
-	var out []*routingv1.Conflict
-	for _, c := range newer.Conflicts() {
-		if !known[c] {
-			out = append(out, conflictOf(c))
-		}
-	}
-	return out
 }

@@ -10,6 +10,8 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -20,9 +22,9 @@ const maxStatements = 1_000
 // newest table as if they came next in the log.
 func (s *Server) DryRun(ctx context.Context, req *routingv1.DryRunRequest) (*routingv1.DryRunResponse, error) {
 	if n := len(req.GetStatements()); n == 0 || n > maxStatements {
-		return nil, invalid("statements", "give 1 to %d of them, not %d", maxStatements, n)
+		return nil, failure.Invalid("statements", "give 1 to %d of them, not %d", maxStatements, n)
 	}
-	t, version, err := s.tableAt(ctx, "", nil)
+	t, version, err := s.versions.At(ctx, "", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,7 @@ func (s *Server) DryRun(ctx context.Context, req *routingv1.DryRunRequest) (*rou
 	for i, statement := range req.GetStatements() {
 		data, err := hypothetical(statement)
 		if err != nil {
-			return nil, invalid(fmt.Sprintf("statements[%d]", i), "%v", err)
+			return nil, failure.Invalid(fmt.Sprintf("statements[%d]", i), "%v", err)
 		}
 		pos := event.Pos{Epoch: t.Pos().Epoch, Seq: t.Pos().Seq + uint64(i) + 1}
 		next = append(next, event.Recorded{Pos: pos, Fact: event.Fact{Data: data}})
@@ -38,21 +40,36 @@ func (s *Server) DryRun(ctx context.Context, req *routingv1.DryRunRequest) (*rou
 	then := t.Apply(next...)
 	out := &routingv1.DryRunResponse{Version: version, Conflicts: newConflicts(t, then)}
 	for _, c := range table.Diff(t, then) {
-		out.Changes = append(out.Changes, changeOf(c))
+		out.Changes = append(out.Changes, messages.Change(c))
 	}
 	return out, nil
+}
+
+// newConflicts returns the conflicts of one table that another does not have.
+func newConflicts(older, newer table.Table) []*routingv1.Conflict {
+	known := map[table.Conflict]bool{}
+	for _, c := range older.Conflicts() {
+		known[c] = true
+	}
+	var out []*routingv1.Conflict
+	for _, c := range newer.Conflicts() {
+		if !known[c] {
+			out = append(out, messages.Conflict(c))
+		}
+	}
+	return out
 }
 
 // hypothetical returns the data of a statement that could be recorded and that
 // means something to the table, or says what is wrong with it.
 func hypothetical(s *routingv1.Statement) (proto.Message, error) {
-	data := dataOf(s)
+	data := messages.Data(s)
 	var key event.Key
 	switch d := data.(type) {
 	case *factv1.RoutingDeclared:
 		key = event.RoutingKey(d.GetRoutingKey())
 		for _, m := range d.GetMembers() {
-			if m.GetKind() == "" || m.GetNamespace() == "" || m.GetName() == "" {
+			if !messages.Named(m) {
 				return nil, fmt.Errorf("a member needs kind, namespace and name, and has %q, %q, %q", m.GetKind(), m.GetNamespace(), m.GetName())
 			}
 		}
@@ -60,7 +77,7 @@ func hypothetical(s *routingv1.Statement) (proto.Message, error) {
 		key = event.RoutingKey(d.GetRoutingKey())
 	case *factv1.WorkloadObserved:
 		key = keyOfObject(d.GetWorkload())
-		if b := d.GetBaseline(); b.GetKind() == "" || b.GetNamespace() == "" || b.GetName() == "" {
+		if !messages.Named(d.GetBaseline()) {
 			return nil, fmt.Errorf("the baseline needs kind, namespace and name")
 		}
 	case *factv1.WorkloadWithdrawn:
@@ -86,7 +103,7 @@ func hypothetical(s *routingv1.Statement) (proto.Message, error) {
 
 // keyOfObject is the key of facts about an object; "" when it is not named fully.
 func keyOfObject(o *factv1.ObjectRef) event.Key {
-	if o.GetKind() == "" || o.GetNamespace() == "" || o.GetName() == "" {
+	if !messages.Named(o) {
 		return ""
 	}
 	return event.Workload(o.GetKind(), o.GetNamespace(), o.GetName())

@@ -12,6 +12,8 @@ import (
 	"switchyard.dev/eventbus/event"
 	routesv1 "switchyard.dev/protos/gen/routes"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/explain"
 	"switchyard.dev/routeserver/table"
 )
@@ -35,22 +37,22 @@ func (s *Server) Explain(ctx context.Context, req *routingv1.ExplainRequest) (*r
 	if err := s.explainable(req); err != nil {
 		return nil, err
 	}
-	newest, _ := s.cfg.Tables.Current()
+	newest, _ := s.versions.Tables.Current()
 	if !newest.Whole() && req.GetAt().GetVersion() == nil {
 		return s.explained(explain.Evidence{}, "", nil), nil
 	}
-	t, version, err := s.tableAt(ctx, "at", req.GetAt())
+	t, version, err := s.versions.At(ctx, "at", req.GetAt())
 	if err != nil {
 		return nil, err
 	}
 	e, from, err := s.evidence(ctx, req, t)
-	if tip, lost := s.cfg.Log.Tip(ctx); lost == nil && tip.Epoch != t.Pos().Epoch {
+	if tip, lost := s.versions.Log.Tip(ctx); lost == nil && tip.Epoch != t.Pos().Epoch {
 		// What there was to read is of the new epoch, or nothing.
-		return nil, again(failure(codes.Unavailable, ReasonNotWhole,
+		return nil, failure.Again(failure.New(codes.Unavailable, failure.ReasonNotWhole,
 			"the routing log has begun again; until it is filled the old routes stay and nobody can say why: try again"), time.Second)
 	}
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
 	return s.explained(e, from, version), nil
 }
@@ -60,19 +62,19 @@ func (s *Server) explainable(req *routingv1.ExplainRequest) error {
 	w := req.GetBaseline()
 	switch {
 	case req.GetDestination() == "" && w == nil:
-		return invalid("destination", "say what the request is for: a destination, or a baseline")
-	case w != nil && (w.GetKind() == "" || w.GetNamespace() == "" || w.GetName() == ""):
-		return invalid("baseline", "name one workload by kind, namespace and name")
+		return failure.Invalid("destination", "say what the request is for: a destination, or a baseline")
+	case w != nil && !messages.Named(w):
+		return failure.Invalid("baseline", "name one workload by kind, namespace and name")
 	case w == nil && req.GetWorkloadPort() != 0:
-		return invalid("workload_port", "it goes with a baseline; a destination has its own port")
+		return failure.Invalid("workload_port", "it goes with a baseline; a destination has its own port")
 	case req.GetWorkloadPort() > 65535:
-		return invalid("workload_port", "%d is not a port", req.GetWorkloadPort())
+		return failure.Invalid("workload_port", "%d is not a port", req.GetWorkloadPort())
 	case req.GetRoutingKey() != "" && len(req.GetHeaders()) > 0:
-		return invalid("routing_key", "give the headers of the request or its routing key, not both")
+		return failure.Invalid("routing_key", "give the headers of the request or its routing key, not both")
 	case len(req.GetHeaders()) > 0 && s.cfg.Keys == nil:
-		return invalid("headers", "this route server does not read headers: give the routing key")
+		return failure.Invalid("headers", "this route server does not read headers: give the routing key")
 	case req.GetPod() != "" && strings.Count(req.GetPod(), "/") != 1:
-		return invalid("pod", "write namespace/name")
+		return failure.Invalid("pod", "write namespace/name")
 	}
 	return nil
 }
@@ -92,7 +94,7 @@ func (s *Server) evidence(ctx context.Context, req *routingv1.ExplainRequest, t 
 			return e, "", err
 		}
 	}
-	if newest, _ := s.cfg.Tables.Current(); len(e.Targets) > 0 && asksForNewest(req.GetAt()) && newest.Pos().Epoch == t.Pos().Epoch {
+	if newest, _ := s.versions.Tables.Current(); len(e.Targets) > 0 && asksForNewest(req.GetAt()) && newest.Pos().Epoch == t.Pos().Epoch {
 		s.acknowledged(ctx, &e)
 	}
 	return e, from, nil
@@ -121,7 +123,7 @@ func (s *Server) keyIn(lines []*routingv1.Header, t table.Table) (key, from, why
 // targets finds what the request is for.
 func (s *Server) targets(ctx context.Context, req *routingv1.ExplainRequest, e *explain.Evidence) error {
 	if w := req.GetBaseline(); w != nil {
-		e.Targets = []explain.Target{{Baseline: tableWorkload(w), WorkloadPort: req.GetWorkloadPort()}}
+		e.Targets = []explain.Target{{Baseline: table.WorkloadOf(w), WorkloadPort: req.GetWorkloadPort()}}
 		return nil
 	}
 	d, err := explain.ParseDestination(req.GetDestination())
@@ -134,10 +136,10 @@ func (s *Server) targets(ctx context.Context, req *routingv1.ExplainRequest, e *
 			return nil
 		}
 	}
-	if err := s.cfg.History.Reached(ctx, e.Table.Pos()); err != nil {
+	if err := s.versions.History.Reached(ctx, e.Table.Pos()); err != nil {
 		return err
 	}
-	e.Targets, e.WhyNoTarget = explain.Resolve(d, s.cfg.History.Places(d, e.Table.Pos()))
+	e.Targets, e.WhyNoTarget = explain.Resolve(d, s.versions.History.Places(d, e.Table.Pos()))
 	return nil
 }
 
@@ -165,12 +167,12 @@ func (s *Server) serviceAt(ctx context.Context, d explain.Destination) (of expla
 // histories gathers the events of the key and of the members it named.
 func (s *Server) histories(ctx context.Context, e *explain.Evidence) (err error) {
 	at := e.Table.Pos()
-	if e.OfKey, err = s.cfg.History.Of(ctx, event.RoutingKey(e.Key), at); err != nil {
+	if e.OfKey, err = s.versions.History.Of(ctx, event.RoutingKey(e.Key), at); err != nil {
 		return err
 	}
 	e.OfMember = map[event.Key][]event.Recorded{}
 	for _, member := range explain.Members(e.OfKey) {
-		if e.OfMember[member], err = s.cfg.History.Of(ctx, member, at); err != nil {
+		if e.OfMember[member], err = s.versions.History.Of(ctx, member, at); err != nil {
 			return err
 		}
 	}
@@ -183,14 +185,14 @@ func (s *Server) histories(ctx context.Context, e *explain.Evidence) (err error)
 // keptSince returns since when the log is kept; the zero time when it is kept from
 // its beginning.
 func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
-	kept, err := s.cfg.Log.Kept(ctx)
+	kept, err := s.versions.Log.Kept(ctx)
 	if err != nil || kept.Floor.Seq <= 1 {
 		return time.Time{}, err
 	}
-	if err := s.cfg.History.Reached(ctx, kept.Floor); err != nil {
+	if err := s.versions.History.Reached(ctx, kept.Floor); err != nil {
 		return time.Time{}, err
 	}
-	since, known := s.cfg.History.RecordedAt(kept.Floor)
+	since, known := s.versions.History.RecordedAt(kept.Floor)
 	if !known {
 		return time.Time{}, fmt.Errorf("the log has forgotten event %d just now", kept.Floor.Seq)
 	}
@@ -201,12 +203,10 @@ func (s *Server) keptSince(ctx context.Context) (time.Time, error) {
 // servers did not say it: unless the one pod that is asked about was found, nobody
 // knows what their sidecars have.
 func (s *Server) acknowledged(ctx context.Context, e *explain.Evidence) {
-	if s.cfg.Sidecars == nil && s.cfg.Peers == nil {
+	sidecars, silent, known := s.receipts.Of(ctx, explain.Preferred(*e).Baseline)
+	if !known {
 		return
 	}
-	target := explain.Preferred(*e).Baseline
-	ask := &routingv1.Filter{Kind: target.Kind, Namespace: target.Namespace, Name: target.Name}
-	sidecars, silent := s.sidecars(ctx, s.cfg.Peers, ask, func(w table.Workload) bool { return w == target })
 	for _, c := range sidecars {
 		if e.Pod == "" || e.Pod == c.GetNamespace()+"/"+c.GetPod() {
 			e.Sidecars = append(e.Sidecars, c)
@@ -223,16 +223,14 @@ func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv
 	a := explain.Explain(e)
 	out := &routingv1.ExplainResponse{
 		Version: version, Verdict: a.Verdict, Summary: a.Summary, Hint: a.Hint,
-		RoutingKey: e.Key, KeyFrom: keyFrom, Rule: ruleOf(a.Rule), Lagging: a.Lagging,
+		RoutingKey: e.Key, KeyFrom: keyFrom, Rule: messages.Rule(a.Rule),
+		Because: messages.Events(a.Because), Lagging: a.Lagging,
 	}
 	if a.Target.Baseline != (table.Workload{}) {
-		out.Baseline, out.WorkloadPort = workloadOf(a.Target.Baseline), a.Target.WorkloadPort
-	}
-	for _, e := range a.Because {
-		out.Because = append(out.Because, eventOf(e))
+		out.Baseline, out.WorkloadPort = messages.Workload(a.Target.Baseline), a.Target.WorkloadPort
 	}
 	if a.Verdict == routingv1.Verdict_LOST {
-		conflict := conflictOf(*a.Conflict)
+		conflict := messages.Conflict(*a.Conflict)
 		out.Holder, out.HolderSandbox = conflict.GetHolder(), conflict.GetHolderSandbox()
 	}
 	return out

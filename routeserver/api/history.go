@@ -7,6 +7,9 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
+	"switchyard.dev/routeserver/table"
 )
 
 // The numbers of events in a History.
@@ -19,33 +22,29 @@ const (
 func (s *Server) History(ctx context.Context, req *routingv1.HistoryRequest) (*routingv1.HistoryResponse, error) {
 	limit := int(req.GetLimit())
 	if limit < 0 || limit > largestLimit {
-		return nil, invalid("limit", "%d is not between 0 and %d", limit, largestLimit)
+		return nil, failure.Invalid("limit", "%d is not between 0 and %d", limit, largestLimit)
 	}
 	if limit == 0 {
 		limit = ordinaryLimit
 	}
 	keys, err := s.keysOf(ctx, req)
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
-	kept, err := s.cfg.Log.Kept(ctx)
+	kept, err := s.versions.Log.Kept(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
 	var all []event.Recorded
 	for _, key := range keys {
-		of, err := s.cfg.History.Of(ctx, key, event.Pos{})
+		of, err := s.versions.History.Of(ctx, key, event.Pos{})
 		if err != nil {
-			return nil, s.failed(ctx, err)
+			return nil, s.versions.Failed(ctx, err)
 		}
 		all = append(all, of[max(0, len(of)-limit):]...)
 	}
 	slices.SortFunc(all, func(a, b event.Recorded) int { return cmp.Compare(a.Pos.Seq, b.Pos.Seq) })
-	out := &routingv1.HistoryResponse{Floor: positionOf(kept.Floor)}
-	for _, e := range all[max(0, len(all)-limit):] {
-		out.Events = append(out.Events, eventOf(e))
-	}
-	return out, nil
+	return &routingv1.HistoryResponse{Floor: messages.Position(kept.Floor), Events: messages.Events(all[max(0, len(all)-limit):])}, nil
 }
 
 // keysOf returns the keys whose events a request asks for.
@@ -59,19 +58,19 @@ func (s *Server) keysOf(ctx context.Context, req *routingv1.HistoryRequest) ([]e
 	}
 	switch {
 	case asked != 1:
-		return nil, invalid("routing_key", "ask for one of: routing_key, member, baseline")
+		return nil, failure.Invalid("routing_key", "ask for one of: routing_key, member, baseline")
 	case req.GetRoutingKey() != "":
 		return []event.Key{event.RoutingKey(req.GetRoutingKey())}, nil
-	case m != nil && (m.GetKind() == "" || m.GetNamespace() == "" || m.GetName() == ""):
-		return nil, invalid("member", "name one object by kind, namespace and name")
+	case m != nil && !messages.Named(m):
+		return nil, failure.Invalid("member", "name one object by kind, namespace and name")
 	case m != nil:
 		return []event.Key{event.Workload(m.GetKind(), m.GetNamespace(), m.GetName())}, nil
-	case w.GetKind() == "" || w.GetNamespace() == "" || w.GetName() == "":
-		return nil, invalid("baseline", "name one workload by kind, namespace and name")
+	case !messages.Named(w):
+		return nil, failure.Invalid("baseline", "name one workload by kind, namespace and name")
 	}
-	tip, err := s.cfg.Log.Tip(ctx)
+	tip, err := s.versions.Log.Tip(ctx)
 	if err == nil && tip.Seq > 0 {
-		err = s.cfg.History.Reached(ctx, tip)
+		err = s.versions.History.Reached(ctx, tip)
 	}
-	return s.cfg.History.MembersOf(tableWorkload(w)), err
+	return s.versions.History.MembersOf(table.WorkloadOf(w)), err
 }

@@ -4,24 +4,26 @@ import (
 	"context"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 )
 
 // Kept implements routingv1.RoutingServer.
 func (s *Server) Kept(ctx context.Context, _ *routingv1.KeptRequest) (*routingv1.KeptResponse, error) {
-	newest, _ := s.cfg.Tables.Current()
+	newest, _ := s.versions.Tables.Current()
 	if !newest.Whole() {
-		return nil, notWhole()
+		return nil, failure.NotWhole()
 	}
-	kept, err := s.cfg.Log.Kept(ctx)
+	kept, err := s.versions.Log.Kept(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
-	oldest, err := s.cfg.History.Oldest(ctx)
+	oldest, err := s.versions.History.Oldest(ctx)
 	if err != nil {
-		return nil, s.failed(ctx, err)
+		return nil, s.versions.Failed(ctx, err)
 	}
 	return &routingv1.KeptResponse{
-		Oldest: s.versionOf(oldest), Newest: s.versionOf(newest),
-		Floor: positionOf(kept.Floor), Bytes: kept.Bytes, MaxBytes: kept.MaxBytes,
+		Oldest: s.versions.Version(oldest), Newest: s.versions.Version(newest),
+		Floor: messages.Position(kept.Floor), Bytes: kept.Bytes, MaxBytes: kept.MaxBytes,
 	}, nil
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
+	"switchyard.dev/routeserver/table"
 )
 
 // Lookup implements routingv1.RoutingServer.
@@ -13,16 +16,16 @@ func (s *Server) Lookup(ctx context.Context, req *routingv1.LookupRequest) (*rou
 		"baseline.kind": w.GetKind(), "baseline.namespace": w.GetNamespace(), "baseline.name": w.GetName(),
 	} {
 		if value == "" {
-			return nil, invalid(field, "name one workload by kind, namespace and name")
+			return nil, failure.Invalid(field, "name one workload by kind, namespace and name")
 		}
 	}
 	if req.GetRoutingKey() == "" {
-		return nil, invalid("routing_key", "give the routing key; requests without one belong to the baseline")
+		return nil, failure.Invalid("routing_key", "give the routing key; requests without one belong to the baseline")
 	}
-	t, version, err := s.tableAt(ctx, "at", req.GetAt())
+	t, version, err := s.versions.At(ctx, "at", req.GetAt())
 	if err != nil {
 		return nil, err
 	}
-	rule, _ := t.Lookup(tableWorkload(w), req.GetRoutingKey())
-	return &routingv1.LookupResponse{Version: version, Rule: ruleOf(rule)}, nil
+	rule, _ := t.Lookup(table.WorkloadOf(w), req.GetRoutingKey())
+	return &routingv1.LookupResponse{Version: version, Rule: messages.Rule(rule)}, nil
 }

@@ -16,6 +16,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/tests/sandboxes"
 )
 
@@ -97,7 +98,7 @@ func TestTokensOfPagesAreForTheirTable(t *testing.T) {
 		"a page below nothing": {PageSize: -1},
 	} {
 		_, err := r.client.GetTable(within(t), req)
-		r.isError(what, err, codes.InvalidArgument, api.ReasonInvalid)
+		r.isError(what, err, codes.InvalidArgument, failure.ReasonInvalid)
 	}
 	for what, req := range map[string]*routingv1.GetTableRequest{
 		"a filter that narrows nothing": {PageToken: token, Filter: &routingv1.Filter{}},
@@ -177,12 +178,12 @@ func TestDiffOfVersionsThatMakeNoSense(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		"from nowhere":             {&routingv1.DiffRequest{}, codes.InvalidArgument, api.ReasonInvalid},
-		"backwards":                {&routingv1.DiffRequest{From: position(tip.Seq + 1), To: position(tip.Seq)}, codes.InvalidArgument, api.ReasonInvalid},
-		"from what is to come":     {&routingv1.DiffRequest{From: position(tip.Seq + 9)}, codes.NotFound, api.ReasonNotReached},
-		"from before all was told": {&routingv1.DiffRequest{From: position(1)}, codes.OutOfRange, api.ReasonGone},
+		"from nowhere":             {&routingv1.DiffRequest{}, codes.InvalidArgument, failure.ReasonInvalid},
+		"backwards":                {&routingv1.DiffRequest{From: position(tip.Seq + 1), To: position(tip.Seq)}, codes.InvalidArgument, failure.ReasonInvalid},
+		"from what is to come":     {&routingv1.DiffRequest{From: position(tip.Seq + 9)}, codes.NotFound, failure.ReasonNotReached},
+		"from before all was told": {&routingv1.DiffRequest{From: position(1)}, codes.OutOfRange, failure.ReasonGone},
 		"from another epoch": {&routingv1.DiffRequest{From: &routingv1.At{Version: &routingv1.At_Position{
-			Position: &routingv1.Position{Epoch: "other", Sequence: 1}}}}, codes.OutOfRange, api.ReasonOtherEpoch},
+			Position: &routingv1.Position{Epoch: "other", Sequence: 1}}}}, codes.OutOfRange, failure.ReasonOtherEpoch},
 	} {
 		if what == "backwards" {
 			r.state(declare("k2", "sb"))
@@ -270,10 +271,10 @@ func TestADryRunRefusesWhatCannotBeStated(t *testing.T) {
 		"no baseline": nowhere, "no name of a workload": &factv1.WorkloadWithdrawn{}, "more than an event may have": large,
 	} {
 		_, err := r.client.DryRun(within(t), &routingv1.DryRunRequest{Statements: []*routingv1.Statement{statement(data)}})
-		r.isError(what, err, codes.InvalidArgument, api.ReasonInvalid)
+		r.isError(what, err, codes.InvalidArgument, failure.ReasonInvalid)
 	}
 	_, err := r.client.DryRun(within(t), &routingv1.DryRunRequest{})
-	r.isError("no statement", err, codes.InvalidArgument, api.ReasonInvalid)
+	r.isError("no statement", err, codes.InvalidArgument, failure.ReasonInvalid)
 }
 
 func TestHistoryOfAKeyAMemberAndABaseline(t *testing.T) {
@@ -311,7 +312,7 @@ func TestHistoryOfAKeyAMemberAndABaseline(t *testing.T) {
 		"of half a baseline": {Baseline: &routingv1.Workload{Name: "customer"}}, "too much": {RoutingKey: "k", Limit: 10_001}, "less than nothing": {RoutingKey: "k", Limit: -1},
 	} {
 		_, err := r.client.History(within(t), req)
-		r.isError(what, err, codes.InvalidArgument, api.ReasonInvalid)
+		r.isError(what, err, codes.InvalidArgument, failure.ReasonInvalid)
 	}
 }
 
@@ -328,11 +329,11 @@ func TestExplainRefusesQuestionsThatMakeNoSense(t *testing.T) {
 		"half a pod":                   {RoutingKey: "k", Target: customer, Pod: "customer-0"},
 	} {
 		_, err := r.client.Explain(within(t), req)
-		r.isError(what, err, codes.InvalidArgument, api.ReasonInvalid)
+		r.isError(what, err, codes.InvalidArgument, failure.ReasonInvalid)
 	}
 	blind := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
 	_, err := blind.client.Explain(within(t), &routingv1.ExplainRequest{Target: customer, Headers: headers})
-	blind.isError("headers, where nobody reads them", err, codes.InvalidArgument, api.ReasonInvalid)
+	blind.isError("headers, where nobody reads them", err, codes.InvalidArgument, failure.ReasonInvalid)
 }
 
 func TestWhatIsGoneIsNotTakenForNeverDeclared(t *testing.T) {
@@ -374,10 +375,10 @@ func TestWhileTheLogIsFilledAgainNothingIsTakenForNeverDeclared(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := r.client.Explain(within(t), target)
-		r.isError("an empty log", err, codes.Unavailable, api.ReasonNotWhole)
+		r.isError("an empty log", err, codes.Unavailable, failure.ReasonNotWhole)
 		r.state(seen, declare("k1", "sb"))
 		_, err = r.client.Explain(within(t), target)
-		r.isError("half a log", err, codes.Unavailable, api.ReasonNotWhole)
+		r.isError("half a log", err, codes.Unavailable, failure.ReasonNotWhole)
 		r.state(&factv1.Complete{})
 		target.At = &routingv1.At{Version: &routingv1.At_Fresh{Fresh: true}}
 		if got, err := r.client.Explain(within(t), target); err != nil || got.GetRule().GetSandbox() != "sb" {

@@ -10,6 +10,8 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 )
 
 // Bounds of one message of ReadLog.
@@ -24,9 +26,9 @@ const (
 // status, before the first message.
 func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStreamingServer[routingv1.ReadLogResponse]) error {
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) error {
-		kept, err := s.cfg.Log.Kept(ctx)
+		kept, err := s.versions.Log.Kept(ctx)
 		if err != nil {
-			return s.failed(ctx, err)
+			return s.versions.Failed(ctx, err)
 		}
 		behind, err := beginning(req.GetBehind(), kept)
 		if err != nil {
@@ -40,11 +42,11 @@ func (s *Server) ReadLog(req *routingv1.ReadLogRequest, stream grpc.ServerStream
 			upTo = math.MaxUint64
 			if behind.Seq == kept.Tip.Seq {
 				if err := send(nil); err != nil {
-					return s.failed(ctx, err)
+					return s.versions.Failed(ctx, err)
 				}
 			}
 		}
-		return s.failed(ctx, s.passOn(ctx, behind, upTo, send))
+		return s.versions.Failed(ctx, s.passOn(ctx, behind, upTo, send))
 	})
 }
 
@@ -57,14 +59,14 @@ func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
 	case behind.Epoch == "":
 		behind.Epoch = kept.Tip.Epoch
 	case behind.Epoch != kept.Tip.Epoch:
-		return behind, gone(ReasonOtherEpoch, fmt.Sprintf(
+		return behind, failure.Gone(failure.ReasonOtherEpoch, fmt.Sprintf(
 			"epoch %s of the routing log has ended, now it is %s: read without a position", behind.Epoch, kept.Tip.Epoch), kept.Floor)
 	}
 	switch {
 	case behind.Seq > kept.Tip.Seq:
-		return behind, notReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", behind.Seq, kept.Tip.Seq))
+		return behind, failure.NotReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", behind.Seq, kept.Tip.Seq))
 	case behind.Seq+1 < kept.Floor.Seq:
-		return behind, gone(ReasonGone, fmt.Sprintf(
+		return behind, failure.Gone(failure.ReasonGone, fmt.Sprintf(
 			"event %d is no longer kept, the first one is %d: read without a position", behind.Seq+1, kept.Floor.Seq), kept.Floor)
 	}
 	return behind, nil
@@ -74,7 +76,7 @@ func beginning(p *routingv1.Position, kept eventbus.Kept) (event.Pos, error) {
 // takes its time over a message nobody reads the log for it.
 func (s *Server) passOn(ctx context.Context, behind event.Pos, upTo uint64, send func([]*routingv1.StoredEvent) error) error {
 	for behind.Seq < upTo {
-		events, err := s.cfg.History.Next(ctx, behind)
+		events, err := s.versions.History.Next(ctx, behind)
 		if err != nil {
 			return err
 		}
@@ -102,9 +104,7 @@ func firstOf(events []event.Stored, upTo uint64) []*routingv1.StoredEvent {
 		if e.Pos.Seq > upTo || len(out) == logEvents || size > logBytes && len(out) > 0 {
 			break
 		}
-		out = append(out, &routingv1.StoredEvent{
-			Position: positionOf(e.Pos), Subject: e.Message.Subject, Header: e.Message.Header, Data: e.Message.Data,
-		})
+		out = append(out, messages.StoredEvent(e))
 	}
 	return out
 }

@@ -2,10 +2,10 @@ package api
 
 import (
 	"context"
-	"time"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/api/receipts"
+	"switchyard.dev/routeserver/api/versions"
 )
 
 // Server answers switchyard.routing.v1.Routing. Make one with New, and Register
@@ -13,16 +13,10 @@ import (
 type Server struct {
 	routingv1.UnimplementedRoutingServer
 	limits
-	cfg     Config
-	metrics *metrics
-	others  others
-	here    shared[[]Sidecar]
-	// rested is when the sidecars here may be gone through again. Only whose turn
-	// it is to do that reads and writes it.
-	rested time.Time
-	// stopping ends with Stop.
-	stopping context.Context
-	stop     context.CancelFunc
+	cfg      Config
+	metrics  *metrics
+	versions *versions.Versions
+	receipts *receipts.Receipts
 }
 
 // New returns a server. The error says what is wrong with the Config, or that a
@@ -36,23 +30,23 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, limits: newLimits(cfg), metrics: m}
-	s.others = others{peers: cfg.Peers, self: cfg.Name, asked: map[table.Workload]*asked{}}
-	s.stopping, s.stop = context.WithCancel(context.Background())
-	return s, nil
+	v := versions.New(cfg.Tables, cfg.Log, cfg.History, cfg.Logger)
+	return &Server{
+		cfg: cfg, limits: newLimits(cfg), metrics: m, versions: v,
+		receipts: receipts.New(v, cfg.Sidecars, cfg.Peers, cfg.Name),
+	}, nil
 }
 
 // Stop ends streams, waits, and calls that wait for a position with UNAVAILABLE,
 // so that the servers can end gracefully. Safe to call twice.
-func (s *Server) Stop() { s.stop() }
+func (s *Server) Stop() { s.versions.Stop() }
 
-// untilStop returns a context that ends with Stop too, for errStopping. The caller
-// calls the function when done.
-func (s *Server) untilStop(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	unhook := context.AfterFunc(s.stopping, func() { cancel(errStopping) })
-	return ctx, func() {
-		unhook()
-		cancel(nil)
-	}
+// Sidecars implements routingv1.RoutingServer.
+func (s *Server) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest) (*routingv1.SidecarsResponse, error) {
+	return s.receipts.Sidecars(ctx, req)
+}
+
+// Wait implements routingv1.RoutingServer.
+func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
+	return s.receipts.Wait(ctx, req)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"switchyard.dev/routeserver/api/failure"
 )
 
 // pace knows since when a stream has been writing one message.
@@ -28,7 +30,7 @@ func (p *pace) slow(d time.Duration) bool {
 // Config.WriteWithin, or the server stops, which ends the context of the stream.
 // Returning from the call then releases a writer that waits for its client.
 func (s *Server) paced(ctx context.Context, run func(context.Context, *pace) error) error {
-	ctx, done := s.untilStop(ctx)
+	ctx, done := s.versions.UntilStop(ctx)
 	defer done()
 	var p pace
 	ended := make(chan error, 1)
@@ -42,7 +44,7 @@ func (s *Server) paced(ctx context.Context, run func(context.Context, *pace) err
 		case <-look.C:
 			if p.slow(s.cfg.WriteWithin) {
 				s.metrics.slow.Inc()
-				return failure(codes.DeadlineExceeded, ReasonSlow,
+				return failure.New(codes.DeadlineExceeded, failure.ReasonSlow,
 					"nothing was taken for "+s.cfg.WriteWithin.String()+": go on from the last position, and read faster").Err()
 			}
 		}

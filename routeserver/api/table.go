@@ -6,12 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -25,7 +26,7 @@ const (
 func (s *Server) GetTable(ctx context.Context, req *routingv1.GetTableRequest) (*routingv1.GetTableResponse, error) {
 	size := int(req.GetPageSize())
 	if size < 0 || size > largestPage {
-		return nil, invalid("page_size", "%d is not between 0 and %d", size, largestPage)
+		return nil, failure.Invalid("page_size", "%d is not between 0 and %d", size, largestPage)
 	}
 	if size == 0 {
 		size = ordinaryPage
@@ -36,25 +37,29 @@ func (s *Server) GetTable(ctx context.Context, req *routingv1.GetTableRequest) (
 	}
 	at := req.GetAt()
 	if from.Pos.Seq > 0 {
-		at = &routingv1.At{Version: &routingv1.At_Position{Position: positionOf(from.Pos)}}
+		at = messages.At(from.Pos)
 	}
-	t, version, err := s.tableAt(ctx, "at", at)
+	t, version, err := s.versions.At(ctx, "at", at)
 	if err != nil {
 		return nil, err
 	}
-	f := filterOf(req.GetFilter())
-	rules, more := f.page(t, from, size)
+	f := messages.Filter(req.GetFilter())
+	rules, more := from.rules(t, f, size)
 	out := &routingv1.GetTableResponse{Version: version, Rules: make([]*routingv1.Rule, 0, len(rules))}
 	for _, r := range rules {
-		out.Rules = append(out.Rules, ruleOf(r))
+		out.Rules = append(out.Rules, messages.Rule(r))
 	}
 	if from.Pos.Seq == 0 {
-		out.Conflicts = f.conflicts(t.Conflicts())
+		for _, c := range t.Conflicts() {
+			if f.Conflict(c) {
+				out.Conflicts = append(out.Conflicts, messages.Conflict(c))
+			}
+		}
 	}
 	if more {
 		last := rules[len(rules)-1]
 		out.NextPageToken = page{Pos: t.Pos(), Baseline: last.Baseline, RoutingKey: last.RoutingKey, Of: askedFor(req)}.token()
-		s.cfg.History.Remember(t)
+		s.versions.History.Remember(t)
 	}
 	return out, nil
 }
@@ -84,10 +89,10 @@ func pageOf(req *routingv1.GetTableRequest) (page, error) {
 	var p page
 	written, err := base64.RawURLEncoding.DecodeString(req.GetPageToken())
 	if err != nil || json.Unmarshal(written, &p) != nil || p.Pos.Epoch == "" || p.Pos.Seq == 0 {
-		return page{}, invalid("page_token", "this is not the next_page_token of an answer")
+		return page{}, failure.Invalid("page_token", "this is not the next_page_token of an answer")
 	}
 	if p.Of != askedFor(req) {
-		return page{}, invalid("page_token", "it belongs to another request: at and filter have to stay as they were")
+		return page{}, failure.Invalid("page_token", "it belongs to another request: at and filter have to stay as they were")
 	}
 	return p, nil
 }
@@ -99,7 +104,7 @@ func askedFor(req *routingv1.GetTableRequest) string {
 	if req.GetAt().GetVersion() != nil {
 		same.At = req.GetAt()
 	}
-	if filterOf(req.GetFilter()) != (filter{}) {
+	if messages.Filter(req.GetFilter()) != (table.Filter{}) {
 		same.Filter = req.GetFilter()
 	}
 	written, err := proto.MarshalOptions{Deterministic: true}.Marshal(same)
@@ -110,15 +115,15 @@ func askedFor(req *routingv1.GetTableRequest) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:8])
 }
 
-// page returns the rules of a page that pass, and whether there are more behind it.
-func (f filter) page(t table.Table, from page, size int) (rules []*table.Rule, more bool) {
+// rules returns the rules of a page that pass, and whether there are more behind it.
+func (p page) rules(t table.Table, f table.Filter, size int) (rules []*table.Rule, more bool) {
 	for w := range t.Baselines() {
-		order := w.Compare(from.Baseline)
-		if order < 0 || !f.baseline(w) {
+		order := w.Compare(p.Baseline)
+		if order < 0 || !f.Baseline(w) {
 			continue
 		}
 		for r := range t.Of(w) {
-			if order == 0 && cmp.Compare(r.RoutingKey, from.RoutingKey) <= 0 || !f.rule(r) {
+			if order == 0 && cmp.Compare(r.RoutingKey, p.RoutingKey) <= 0 || !f.Rule(r) {
 				continue
 			}
 			if len(rules) == size {
@@ -128,17 +133,4 @@ func (f filter) page(t table.Table, from page, size int) (rules []*table.Rule, m
 		}
 	}
 	return rules, false
-}
-
-// conflicts returns those that pass: as the rule of the holder or as that of the
-// loser.
-func (f filter) conflicts(all []table.Conflict) []*routingv1.Conflict {
-	var out []*routingv1.Conflict
-	for _, c := range all {
-		if f.baseline(c.Baseline) && (f.routingKey == "" || f.routingKey == c.RoutingKey) &&
-			(f.sandbox == "" || slices.Contains([]string{c.HolderSandbox, c.LoserSandbox}, f.sandbox)) {
-			out = append(out, conflictOf(c))
-		}
-	}
-	return out
 }

@@ -11,6 +11,8 @@ import (
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/wait"
 )
@@ -26,12 +28,12 @@ type proxies struct {
 	looks   int
 }
 
-func (p *proxies) Sidecars() (out []api.Sidecar) {
+func (p *proxies) Sidecars() (out []receipts.Sidecar) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.looks++
 	for pod, pos := range p.reached {
-		out = append(out, api.Sidecar{Namespace: "shop", Pod: pod, Baseline: customer, Reached: pos})
+		out = append(out, receipts.Sidecar{Namespace: "shop", Pod: pod, Baseline: customer, Reached: pos})
 	}
 	return out
 }
@@ -95,10 +97,10 @@ func TestPodsOfAWaitAreNamedInFull(t *testing.T) {
 	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
 	for _, pod := range []string{"", "a", "/a", "shop/", "shop/a/b"} {
 		_, err := r.client.Wait(within(t), &routingv1.WaitRequest{RoutingKey: "k1", Pods: []string{"shop/a", pod}})
-		r.isError("pod "+pod, err, codes.InvalidArgument, api.ReasonInvalid)
+		r.isError("pod "+pod, err, codes.InvalidArgument, failure.ReasonInvalid)
 	}
 	_, err := r.client.Wait(within(t), &routingv1.WaitRequest{RoutingKey: "k1", Pods: make([]string, 10_001)})
-	r.isError("too many pods", err, codes.InvalidArgument, api.ReasonInvalid)
+	r.isError("too many pods", err, codes.InvalidArgument, failure.ReasonInvalid)
 }
 
 // others are route servers whose sidecar of the customer has reached a place. They

@@ -10,6 +10,8 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -26,7 +28,7 @@ const (
 // never sent. While nothing changes, the client is told of the newest position
 // every Config.WatchNews, so that the one it would go on from does not grow old.
 func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingServer[routingv1.WatchResponse]) error {
-	w := &watcher{Server: s, filter: filterOf(req.GetFilter())}
+	w := &watcher{Server: s, filter: messages.Filter(req.GetFilter())}
 	return s.paced(stream.Context(), func(ctx context.Context, p *pace) (err error) {
 		if req.GetBehind() != nil {
 			if w.told, err = s.tableBehind(ctx, req.GetBehind()); err != nil {
@@ -45,21 +47,21 @@ func (s *Server) Watch(req *routingv1.WatchRequest, stream grpc.ServerStreamingS
 func (s *Server) tableBehind(ctx context.Context, p *routingv1.Position) (table.Table, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.CallWithin)
 	defer cancel()
-	behind, err := s.posOf("behind", p)
+	behind, err := s.versions.Position("behind", p)
 	if err != nil {
 		return table.Table{}, err
 	}
-	t, err := s.tableOf(ctx, behind)
+	t, err := s.versions.Table(ctx, behind)
 	if err == nil {
-		_, err = s.reach(ctx, behind)
+		_, err = s.versions.Reach(ctx, behind)
 	}
-	return t, s.failed(ctx, err)
+	return t, s.versions.Failed(ctx, err)
 }
 
 // watcher is one watch.
 type watcher struct {
 	*Server
-	filter filter
+	filter table.Filter
 	// told is the table that the client knows; one without an epoch at first.
 	told table.Table
 	// at is the position that it was given last, which is older when the filter
@@ -71,9 +73,9 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 	news := time.NewTicker(w.cfg.WatchNews)
 	defer news.Stop()
 	for first, idle := true, false; ; first = false {
-		t, newer := w.cfg.Tables.Current()
+		t, newer := w.versions.Tables.Current()
 		if !t.Whole() {
-			return notWhole()
+			return failure.NotWhole()
 		}
 		for m := range w.next(t, first, idle) {
 			if err := send(m); err != nil {
@@ -87,7 +89,7 @@ func (w *watcher) run(ctx context.Context, send func(*routingv1.WatchResponse) e
 		case <-news.C:
 			idle = true
 		case <-ctx.Done():
-			return w.failed(ctx, ctx.Err())
+			return w.versions.Failed(ctx, ctx.Err())
 		}
 	}
 }
@@ -101,7 +103,7 @@ func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.Watc
 	if reset {
 		known = table.Table{}
 	}
-	changes := w.filter.diff(known, t)
+	changes := w.filter.Diff(known, t)
 	moved := idle && t.Pos() != w.at
 	return func(yield func(*routingv1.WatchResponse) bool) {
 		if len(changes) == 0 && !first && !reset && !moved {
@@ -109,7 +111,7 @@ func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.Watc
 		}
 		m, size := &routingv1.WatchResponse{Reset_: reset}, 0
 		for _, c := range changes {
-			change := changeOf(c)
+			change := messages.Change(c)
 			if size += proto.Size(change); len(m.GetChanges()) == watchChanges || size > watchBytes && len(m.GetChanges()) > 0 {
 				if !yield(m) {
 					return
@@ -118,7 +120,7 @@ func (w *watcher) next(t table.Table, first, idle bool) iter.Seq[*routingv1.Watc
 			}
 			m.Changes = append(m.Changes, change)
 		}
-		m.Synced, m.Version = first, w.versionOf(t)
+		m.Synced, m.Version = first, w.versions.Version(t)
 		yield(m)
 	}
 }

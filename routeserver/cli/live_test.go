@@ -11,7 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
@@ -133,9 +133,9 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 }
 
 // sidecars are those that a test says are connected.
-type sidecars []api.Sidecar
+type sidecars []receipts.Sidecar
 
-func (s sidecars) Sidecars() []api.Sidecar { return s }
+func (s sidecars) Sidecars() []receipts.Sidecar { return s }
 
 func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 	log, _ := live(t, story()[:3]...)

@@ -10,7 +10,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
 )
 
 // beganAnew is the reason of the first Complete of a log that took the place of
@@ -20,7 +20,7 @@ const beganAnew = "epoch"
 // reasonOf returns the reason that the routing API gives for an error, or "".
 func reasonOf(err error) string {
 	for _, detail := range status.Convert(err).Details() {
-		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == api.Domain {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == failure.Domain {
 			return info.GetReason()
 		}
 	}
@@ -31,7 +31,7 @@ func reasonOf(err error) string {
 // because its first moment is older than the log. A moment whose history was forgotten or
 // lost stays refused: whatever the log begins with then was there before.
 func (a *app) sinceStart(ctx context.Context, client routingv1.RoutingClient, req *routingv1.DiffRequest, refused error) (*routingv1.DiffResponse, error) {
-	if reasonOf(refused) != api.ReasonGone || req.GetFrom().GetTime() == nil {
+	if reasonOf(refused) != failure.ReasonGone || req.GetFrom().GetTime() == nil {
 		return nil, refused
 	}
 	start, err := startOf(ctx, client)

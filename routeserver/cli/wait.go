@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
 )
 
 func (a *app) waitCommand() *cobra.Command {
@@ -81,7 +81,7 @@ func waitFor(ctx context.Context, client routingv1.RoutingClient, req *routingv1
 		req.TimeoutSeconds = int32(min(left, oneWait) / time.Second)
 		got, err := client.Wait(ctx, req)
 		code := status.Code(err)
-		began := pinned && reasonOf(err) == api.ReasonOtherEpoch
+		began := pinned && reasonOf(err) == failure.ReasonOtherEpoch
 		switch {
 		case got.GetConverged(), time.Until(end) < time.Second:
 			return got, err

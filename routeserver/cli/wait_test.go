@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/cli"
 )
 
@@ -42,7 +42,7 @@ func (r *rounds) Wait(_ context.Context, req *routingv1.WaitRequest) (*routingv1
 
 func fails(code codes.Code, reason string) func() (*routingv1.WaitResponse, error) {
 	return func() (*routingv1.WaitResponse, error) {
-		s, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: api.Domain})
+		s, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: failure.Domain})
 		if err != nil {
 			return nil, err
 		}
@@ -62,10 +62,10 @@ func TestALongWaitGoesOnWhereTheServerEndsIt(t *testing.T) {
 		next  []func() (*routingv1.WaitResponse, error)
 		asked []uint64
 	}{
-		"the position is not reached yet":         {[]string{"--position", "7"}, []func() (*routingv1.WaitResponse, error){fails(codes.DeadlineExceeded, api.ReasonTimedOut)}, []uint64{7, 7}},
+		"the position is not reached yet":         {[]string{"--position", "7"}, []func() (*routingv1.WaitResponse, error){fails(codes.DeadlineExceeded, failure.ReasonTimedOut)}, []uint64{7, 7}},
 		"the first round's position is to be had": {nil, []func() (*routingv1.WaitResponse, error){lags(5, 2), lags(9, 2)}, []uint64{0, 5, 5}},
 		"the key's first rule has no position":    {nil, []func() (*routingv1.WaitResponse, error){lags(5, 0), lags(6, 1)}, []uint64{0, 0, 6}},
-		"the log begins again":                    {nil, []func() (*routingv1.WaitResponse, error){lags(5, 1), fails(codes.OutOfRange, api.ReasonOtherEpoch)}, []uint64{0, 5, 0}},
+		"the log begins again":                    {nil, []func() (*routingv1.WaitResponse, error){lags(5, 1), fails(codes.OutOfRange, failure.ReasonOtherEpoch)}, []uint64{0, 5, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

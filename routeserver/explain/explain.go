@@ -221,7 +221,7 @@ func (c *inquiry) gone() event.Key {
 	for _, m := range c.declared().GetMembers() {
 		history := c.OfMember[keyOf(m)]
 		seen, ever := lastSeen(history)
-		if ever && history[len(history)-1].Fact.Tombstone() && baselineIn(seen) == c.Target.Baseline {
+		if ever && history[len(history)-1].Fact.Tombstone() && table.WorkloadOf(seen.GetBaseline()) == c.Target.Baseline {
 			return keyOf(m)
 		}
 	}
@@ -231,16 +231,11 @@ func (c *inquiry) gone() event.Key {
 // lastSeen returns the newest observation of a member that names a baseline.
 func lastSeen(history []event.Recorded) (*factv1.WorkloadObserved, bool) {
 	for _, e := range slices.Backward(history) {
-		if o, ok := e.Fact.Data.(*factv1.WorkloadObserved); ok && baselineIn(o).Name != "" {
+		if o, ok := e.Fact.Data.(*factv1.WorkloadObserved); ok && o.GetBaseline().GetName() != "" {
 			return o, true
 		}
 	}
 	return nil, false
-}
-
-func baselineIn(o *factv1.WorkloadObserved) table.Workload {
-	b := o.GetBaseline()
-	return table.Workload{Kind: b.GetKind(), Namespace: b.GetNamespace(), Name: b.GetName()}
 }
 
 func (c *inquiry) because(events ...event.Recorded) { c.Because = append(c.Because, events...) }

@@ -55,7 +55,7 @@ func (c *inquiry) notAMember() {
 func (c *inquiry) dropped() (event.Key, bool) {
 	for _, key := range Members(c.OfKey) {
 		seen, ever := lastSeen(c.OfMember[key])
-		if ever && baselineIn(seen) == c.Target.Baseline && find(c.declared(), key) == nil {
+		if ever && table.WorkloadOf(seen.GetBaseline()) == c.Target.Baseline && find(c.declared(), key) == nil {
 			return key, true
 		}
 	}

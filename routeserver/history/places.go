@@ -62,7 +62,7 @@ func (p *places) take(e event.Recorded) {
 }
 
 func (p *places) observed(e event.Recorded, o *factv1.WorkloadObserved) {
-	baseline := table.Workload{Kind: o.GetBaseline().GetKind(), Namespace: o.GetBaseline().GetNamespace(), Name: o.GetBaseline().GetName()}
+	baseline := table.WorkloadOf(o.GetBaseline())
 	last(p.members, baseline)[e.Fact.Key] = e.Pos.Seq
 	last(p.baselines, e.Fact.Key)[baseline] = e.Pos.Seq
 	for _, pair := range o.GetServices() {

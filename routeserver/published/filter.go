@@ -7,13 +7,8 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Filter narrows rules. An empty field does not narrow; all others must match,
-// byte for byte.
-type Filter struct {
-	Kind, Namespace, Name string
-	RoutingKey            string
-	Sandbox               string
-}
+// Filter is a table.Filter that no rule passes whose requests are kept at the baseline.
+type Filter table.Filter
 
 // FilterOf returns the filter that a request asks for. An absent message and an
 // empty one mean the same.
@@ -30,11 +25,11 @@ func FilterOf(req *routesv1.WorkloadRoutingRulesRequest) Filter {
 func (f Filter) Rules(t table.Table) []*table.Rule {
 	var out []*table.Rule
 	add := func(r *table.Rule) {
-		if f.matches(r) {
+		if led(r) && table.Filter(f).Rule(r) {
 			out = append(out, r)
 		}
 	}
-	w, one := f.baseline()
+	w, one := table.Filter(f).One()
 	switch {
 	case one && f.RoutingKey != "":
 		if r, ok := t.Lookup(w, f.RoutingKey); ok {
@@ -55,15 +50,9 @@ func (f Filter) Rules(t table.Table) []*table.Rule {
 // Ops returns what a watcher who has the matching rules of older must be told to
 // have those of newer.
 func (f Filter) Ops(older, newer table.Table) []*routesv1.WorkloadRoutingRuleOp {
-	var changes []table.Change
-	if w, one := f.baseline(); one {
-		changes = table.DiffOf(older, newer, w)
-	} else {
-		changes = table.Diff(older, newer)
-	}
 	var out []*routesv1.WorkloadRoutingRuleOp
-	for _, c := range changes {
-		was, is := f.matches(c.Old), f.matches(c.New)
+	for _, c := range table.Filter(f).Diff(older, newer) {
+		was, is := led(c.Old), led(c.New)
 		switch {
 		case was && is && c.Old.Sandbox != c.New.Sandbox:
 			out = append(out, op(routesv1.WatchOp_REMOVE, c.Old), op(routesv1.WatchOp_ADD, c.New))
@@ -90,22 +79,8 @@ func op(o routesv1.WatchOp, r *table.Rule) *routesv1.WorkloadRoutingRuleOp {
 	return &routesv1.WorkloadRoutingRuleOp{Op: o, Route: Rule(r)}
 }
 
-// baseline returns the workload when the filter names exactly one.
-func (f Filter) baseline() (table.Workload, bool) {
-	w := table.Workload{Kind: f.Kind, Namespace: f.Namespace, Name: f.Name}
-	return w, f.Kind != "" && f.Namespace != "" && f.Name != ""
-}
-
-// matches reports whether a rule passes the filter. No rule, nil, does not, nor does one
-// whose requests are kept at the baseline.
-func (f Filter) matches(r *table.Rule) bool {
-	return r != nil && !r.Kept() &&
-		(f.Kind == "" || f.Kind == r.Baseline.Kind) &&
-		(f.Namespace == "" || f.Namespace == r.Baseline.Namespace) &&
-		(f.Name == "" || f.Name == r.Baseline.Name) &&
-		(f.RoutingKey == "" || f.RoutingKey == r.RoutingKey) &&
-		(f.Sandbox == "" || f.Sandbox == r.Sandbox)
-}
+// led reports whether there is a rule, and it leads requests away from the baseline.
+func led(r *table.Rule) bool { return r != nil && !r.Kept() }
 
 // Rule returns a rule as a message. Baseline and destination sandbox are always
 // set: clients read them without looking.

@@ -31,7 +31,7 @@ import (
 
 	"switchyard.dev/eventbus/callers"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/door"
 )
 
@@ -256,11 +256,7 @@ func withReason(s *status.Status) *status.Status {
 	if s.Code() != codes.InvalidArgument || len(s.Details()) > 0 {
 		return s
 	}
-	with, err := s.WithDetails(&errdetails.ErrorInfo{Reason: api.ReasonInvalid, Domain: api.Domain})
-	if err != nil {
-		return s // it says the same without
-	}
-	return with
+	return failure.New(s.Code(), failure.ReasonInvalid, s.Message())
 }
 
 // answerRoutingError answers a request that no call is for.

@@ -10,6 +10,7 @@ import (
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/trust"
 	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/door"
 	routesgrpc "switchyard.dev/routeserver/grpc"
 	"switchyard.dev/routeserver/view"
@@ -30,9 +31,9 @@ type Config struct {
 	// Services answers GetClusterServices. Without it the call is UNIMPLEMENTED.
 	Services routesgrpc.Services
 	// Sidecars are those connected to this route server. Without it it has none.
-	Sidecars api.Sidecars
+	Sidecars receipts.Sidecars
 	// Peers are the other route servers. Without it there are none.
-	Peers api.Peers
+	Peers receipts.Peers
 	// Keys takes the routing key out of a request's headers, for Explain. Without it
 	// Explain takes keys only.
 	Keys api.Keys

@@ -13,7 +13,7 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/program"
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/peers"
 )
@@ -120,7 +120,7 @@ func (s Settings) Open(logger *slog.Logger) (Config, func(), error) {
 		connPast.Close()
 		conn.Close()
 	}
-	var others api.Peers
+	var others receipts.Peers
 	if s.Peers != "" {
 		if others, err = peers.New(s.peers(folder, logger)); err != nil {
 			hangUp()

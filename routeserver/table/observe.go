@@ -14,8 +14,7 @@ func (s *Serving) claimant() Claimant { return Claimant{s.Member, s.createdSecon
 // servingOf returns what an observed workload serves. Nil when it is gone, or does
 // not say which baseline it stands for.
 func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved) *Serving {
-	b := seen.GetBaseline()
-	w := Workload{b.GetKind(), b.GetNamespace(), b.GetName()}
+	w := WorkloadOf(seen.GetBaseline())
 	if w.Kind == "" || w.Namespace == "" || w.Name == "" {
 		return nil
 	}

@@ -12,6 +12,16 @@ type Workload struct {
 	Kind, Namespace, Name string
 }
 
+// Named is a message that names an object.
+type Named interface {
+	GetKind() string
+	GetNamespace() string
+	GetName() string
+}
+
+// WorkloadOf returns the workload that a message names.
+func WorkloadOf(o Named) Workload { return Workload{o.GetKind(), o.GetNamespace(), o.GetName()} }
+
 // Compare orders workloads by kind, namespace and name: negative when w comes
 // first, 0 when they are the same.
 func (w Workload) Compare(other Workload) int {

@@ -33,6 +33,7 @@ var (
 		"eventbus/event",
 		"eventbus/audit",
 		"routeserver/bisect",
+		"routeserver/api/messages",
 		"routeserver/table",
 		"routeserver/explain",
 		"routeserver/spelling",

@@ -12,7 +12,7 @@ import (
 	"switchyard.dev/eventbus/embedded"
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/reconcilers/manager"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/tests/background"
@@ -75,7 +75,7 @@ type connected struct {
 	endpoint atomic.Pointer[endpoint.Endpoint]
 }
 
-func (c *connected) Sidecars() []api.Sidecar {
+func (c *connected) Sidecars() []receipts.Sidecar {
 	if e := c.endpoint.Load(); e != nil {
 		return e.Sidecars()
 	}

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/routeserver/view"
 	"switchyard.dev/xds/endpoint"
@@ -49,10 +49,10 @@ func (c *Connected) Acks() []serve.Ack {
 	return nil
 }
 
-// Sidecars implements api.Sidecars.
-func (c *Connected) Sidecars() []api.Sidecar { return endpoint.SidecarsOf(c.Acks()) }
+// Sidecars implements receipts.Sidecars.
+func (c *Connected) Sidecars() []receipts.Sidecar { return endpoint.SidecarsOf(c.Acks()) }
 
-// Acknowledged implements api.Sidecars.
+// Acknowledged implements receipts.Sidecars.
 func (c *Connected) Acknowledged() <-chan struct{} {
 	if s := c.server.Load(); s != nil {
 		return s.Acknowledged()

@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
 	"switchyard.dev/eventbus/trust"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/xds/identify"
 	"switchyard.dev/xds/serve"
 )
@@ -151,24 +151,24 @@ func (e *Endpoint) noting(identify func(context.Context, string) (serve.Peer, er
 func (e *Endpoint) Address() string { return e.listener.Addr().String() }
 
 // Sidecars returns what each connected sidecar has acknowledged, sorted by
-// namespace and pod. It makes an Endpoint an api.Sidecars.
-func (e *Endpoint) Sidecars() []api.Sidecar { return SidecarsOf(e.Server.Acks()) }
+// namespace and pod. It makes an Endpoint a receipts.Sidecars.
+func (e *Endpoint) Sidecars() []receipts.Sidecar { return SidecarsOf(e.Server.Acks()) }
 
 // Acknowledged returns a channel that is closed when Sidecars has news. It makes an
-// Endpoint an api.Acknowledging.
+// Endpoint a receipts.Acknowledging.
 func (e *Endpoint) Acknowledged() <-chan struct{} { return e.Server.Acknowledged() }
 
 // SidecarsOf returns acknowledgements in the words of the routing API, sorted by
 // namespace and pod.
-func SidecarsOf(acks []serve.Ack) []api.Sidecar {
-	out := make([]api.Sidecar, 0, len(acks))
+func SidecarsOf(acks []serve.Ack) []receipts.Sidecar {
+	out := make([]receipts.Sidecar, 0, len(acks))
 	for _, a := range acks {
-		out = append(out, api.Sidecar{
+		out = append(out, receipts.Sidecar{
 			Namespace: a.Namespace, Pod: a.Pod, Baseline: a.Workload,
 			Acknowledged: a.Acked, Due: a.Due, Rejected: a.Error, Reached: a.Reached,
 		})
 	}
-	slices.SortStableFunc(out, func(a, b api.Sidecar) int {
+	slices.SortStableFunc(out, func(a, b receipts.Sidecar) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Pod, b.Pod))
 	})
 	return out

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/eventbus/callers/tokens"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/door"
 	"switchyard.dev/routeserver/podaddr"
 	"switchyard.dev/routeserver/server"
@@ -102,15 +102,15 @@ type sidecars struct {
 	endpoint atomic.Pointer[endpoint.Endpoint]
 }
 
-// Sidecars implements api.Sidecars.
-func (s *sidecars) Sidecars() []api.Sidecar {
+// Sidecars implements receipts.Sidecars.
+func (s *sidecars) Sidecars() []receipts.Sidecar {
 	if e := s.endpoint.Load(); e != nil {
 		return e.Sidecars()
 	}
 	return nil
 }
 
-// Acknowledged implements api.Acknowledging; before there is an endpoint there is
+// Acknowledged implements receipts.Acknowledging; before there is an endpoint there is
 // nothing to be told.
 func (s *sidecars) Acknowledged() <-chan struct{} {
 	if e := s.endpoint.Load(); e != nil {

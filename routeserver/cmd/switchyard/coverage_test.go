@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/inject"
@@ -83,8 +83,8 @@ spec: {automountServiceAccountToken: false, containers: [{name: main, image: m}`
 func TestCoverageShowsEachPodAndWhatToDo(t *testing.T) {
 	c := market(t, "market", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "market", Name: "cart"}
-	_, address := routes(t, api.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
-		api.Sidecar{Namespace: "market", Pod: "cart-lags", Baseline: cart, Acknowledged: "a", Due: "b"})
+	_, address := routes(t, receipts.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
+		receipts.Sidecar{Namespace: "market", Pod: "cart-lags", Baseline: cart, Acknowledged: "a", Due: "b"})
 	args := []string{"coverage", "-n", "market", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "market-operator"}
 	code, out, errs := ask(t, args...)
 	want := `WORKLOAD                PODS  OK  OUTDATED  BEHIND  NOT READY  MISSING  NOT NEEDED
@@ -134,7 +134,7 @@ Deployment market/cart
 func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
 	market(t, "bazaar", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "bazaar", Name: "cart"}
-	_, address := routes(t, api.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
+	_, address := routes(t, receipts.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
 	for pod, outdated := range map[string]bool{"cart-old": true, "cart-good": false} {
 		_, out, errs := ask(t, "explain", "deployment/bazaar/cart", "--key", "k", "--pod", "bazaar/"+pod,
 			"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "bazaar-operator")

@@ -24,7 +24,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/api"
+	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
@@ -164,14 +164,14 @@ spec:
 }
 
 // sidecars are those that a test says are connected.
-type sidecars []api.Sidecar
+type sidecars []receipts.Sidecar
 
-// Sidecars implements api.Sidecars.
-func (s sidecars) Sidecars() []api.Sidecar { return s }
+// Sidecars implements receipts.Sidecars.
+func (s sidecars) Sidecars() []receipts.Sidecar { return s }
 
 // routes serves a log that says that nothing is routed, and returns the log and the
 // address of the route server, to which these sidecars are connected.
-func routes(t *testing.T, connected ...api.Sidecar) (event.Mark, string) {
+func routes(t *testing.T, connected ...receipts.Sidecar) (event.Mark, string) {
 	t.Helper()
 	log := memory.New()
 	served.Begin(t, log)

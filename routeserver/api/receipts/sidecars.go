@@ -1,4 +1,4 @@
-package api
+package receipts
 
 import (
 	"cmp"
@@ -6,37 +6,47 @@ import (
 	"slices"
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/api/messages"
 	"switchyard.dev/routeserver/table"
 )
 
-// Sidecars implements routingv1.RoutingServer.
-func (s *Server) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest) (*routingv1.SidecarsResponse, error) {
-	passes, err := s.baselinesWith(filterOf(req.GetFilter()))
+// Sidecars answers the call of that name.
+func (r *Receipts) Sidecars(ctx context.Context, req *routingv1.SidecarsRequest) (*routingv1.SidecarsResponse, error) {
+	passes, err := r.baselinesWith(messages.Filter(req.GetFilter()))
 	if err != nil {
 		return nil, err
 	}
-	var peers Peers
-	if !req.GetLocal() {
-		peers = s.cfg.Peers
+	peers := r.peers
+	if req.GetLocal() {
+		peers = nil
 	}
-	sidecars, silent := s.sidecars(ctx, peers, req.GetFilter(), passes)
+	sidecars, silent := r.sidecars(ctx, peers, req.GetFilter(), passes)
 	return &routingv1.SidecarsResponse{Sidecars: sidecars, Silent: silent}, nil
+}
+
+// Of returns the sidecars of a baseline, sorted by pod, and the route servers that did not
+// say which they have; false when nobody could know of any.
+func (r *Receipts) Of(ctx context.Context, baseline table.Workload) (all []*routingv1.Sidecar, silent []string, known bool) {
+	ask := &routingv1.Filter{Kind: baseline.Kind, Namespace: baseline.Namespace, Name: baseline.Name}
+	all, silent = r.sidecars(ctx, r.peers, ask, func(w table.Workload) bool { return w == baseline })
+	return all, silent, r.connected != nil || r.peers != nil
 }
 
 // baselinesWith returns which baselines a filter means: with a routing key or a
 // sandbox, those that have such a rule now.
-func (s *Server) baselinesWith(f filter) (func(table.Workload) bool, error) {
-	if f.routingKey == "" && f.sandbox == "" {
-		return f.baseline, nil
+func (r *Receipts) baselinesWith(f table.Filter) (func(table.Workload) bool, error) {
+	if f.RoutingKey == "" && f.Sandbox == "" {
+		return f.Baseline, nil
 	}
-	t, _ := s.cfg.Tables.Current()
+	t, _ := r.versions.Tables.Current()
 	if !t.Whole() {
-		return nil, notWhole()
+		return nil, failure.NotWhole()
 	}
 	with := map[table.Workload]bool{}
-	for r := range t.All() {
-		if f.rule(r) {
-			with[r.Baseline] = true
+	for rule := range t.All() {
+		if f.Rule(rule) {
+			with[rule.Baseline] = true
 		}
 	}
 	return func(w table.Workload) bool { return with[w] }, nil
@@ -45,28 +55,28 @@ func (s *Server) baselinesWith(f filter) (func(table.Workload) bool, error) {
 // sidecars returns those of the baselines that pass, sorted by pod: those connected
 // here and, unless peers is nil, those that the other route servers tell of when
 // asked with this filter.
-func (s *Server) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filter, passes func(table.Workload) bool) (all []*routingv1.Sidecar, silent []string) {
+func (r *Receipts) sidecars(ctx context.Context, peers Peers, ask *routingv1.Filter, passes func(table.Workload) bool) (all []*routingv1.Sidecar, silent []string) {
 	if peers != nil {
 		var theirs []*routingv1.Sidecar
 		theirs, silent = peers.Sidecars(ctx, ask)
 		for _, c := range theirs {
 			// One that goes by our name is this route server, asked by another address.
-			if c.GetRouteServer() != s.cfg.Name && passes(tableWorkload(c.GetBaseline())) {
+			if c.GetRouteServer() != r.name && passes(table.WorkloadOf(c.GetBaseline())) {
 				all = append(all, c)
 			}
 		}
 	}
 	slices.Sort(silent)
-	return s.withOwn(ctx, all, passes), silent
+	return r.withOwn(ctx, all, passes), silent
 }
 
 // withOwn adds the sidecars of the baselines that pass and are connected here to
 // others, and gives one for each pod, sorted.
-func (s *Server) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes func(table.Workload) bool) []*routingv1.Sidecar {
-	if s.cfg.Sidecars != nil {
-		for _, c := range s.own(ctx) {
+func (r *Receipts) withOwn(ctx context.Context, all []*routingv1.Sidecar, passes func(table.Workload) bool) []*routingv1.Sidecar {
+	if r.connected != nil {
+		for _, c := range r.own(ctx) {
 			if passes(c.Baseline) {
-				all = append(all, s.sidecarOf(c))
+				all = append(all, r.sidecarOf(c))
 			}
 		}
 	}
@@ -97,10 +107,10 @@ func onePerPod(all []*routingv1.Sidecar) []*routingv1.Sidecar {
 	return slices.CompactFunc(all, func(a, b *routingv1.Sidecar) bool { return samePod(a, b) == 0 })
 }
 
-func (s *Server) sidecarOf(c Sidecar) *routingv1.Sidecar {
+func (r *Receipts) sidecarOf(c Sidecar) *routingv1.Sidecar {
 	return &routingv1.Sidecar{
-		Namespace: c.Namespace, Pod: c.Pod, Baseline: workloadOf(c.Baseline),
+		Namespace: c.Namespace, Pod: c.Pod, Baseline: messages.Workload(c.Baseline),
 		Acknowledged: c.Acknowledged, Due: c.Due, Current: c.Due != "" && c.Acknowledged == c.Due,
-		Rejected: c.Rejected, RouteServer: s.cfg.Name, Reached: positionOf(c.Reached),
+		Rejected: c.Rejected, RouteServer: r.name, Reached: messages.Position(c.Reached),
 	}
 }

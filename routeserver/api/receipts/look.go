@@ -1,4 +1,4 @@
-package api
+package receipts
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -16,24 +17,24 @@ import (
 const mostFilters = 8
 
 // look returns who has acknowledged a position by now: of the sidecars that are
-// connected here, or everywhere. A look that was not everywhere says of nobody
-// that all have, unless there is nowhere else.
-func (s *Server) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
-	t, _ := s.cfg.Tables.Current()
+// connected here, or everywhere. A look that was not everywhere never reports
+// convergence, unless there are no other route servers.
+func (r *Receipts) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
+	t, _ := r.versions.Tables.Current()
 	if t.Pos().Epoch != w.pos.Epoch {
-		return nil, gone(ReasonOtherEpoch, "the routing log began again while this was waited for: wait again", event.Pos{})
+		return nil, failure.Gone(failure.ReasonOtherEpoch, "the routing log began again while this was waited for: wait again", event.Pos{})
 	}
-	out := &routingv1.WaitResponse{Version: s.versionOf(t)}
+	out := &routingv1.WaitResponse{Version: r.versions.Version(t)}
 	var all []*routingv1.Sidecar
-	if s.cfg.Peers != nil && everywhere {
-		all, out.Silent = s.others.sidecars(ctx, s.stopping, w.who)
+	if r.peers != nil && everywhere {
+		all, out.Silent = r.others.sidecars(ctx, r.versions.Stopping, w.who)
 	}
-	all = s.withOwn(ctx, all, w.who.passes)
+	all = r.withOwn(ctx, all, w.who.passes)
 	out.Sidecars = int32(len(all))
 	there := make(map[string]bool, len(all))
 	for _, c := range all {
 		there[c.GetNamespace()+"/"+c.GetPod()] = true
-		if r := c.GetReached(); r.GetEpoch() != w.pos.Epoch || r.GetSequence() < w.pos.Seq {
+		if at := c.GetReached(); at.GetEpoch() != w.pos.Epoch || at.GetSequence() < w.pos.Seq {
 			out.Lagging = append(out.Lagging, c)
 		}
 	}
@@ -43,14 +44,14 @@ func (s *Server) look(ctx context.Context, w wanted, everywhere bool) (*routingv
 		}
 	}
 	out.Converged = len(out.GetLagging()) == 0 && len(out.GetSilent()) == 0 && len(out.GetMissing()) == 0 &&
-		(everywhere || s.cfg.Peers == nil)
+		(everywhere || r.peers == nil)
 	return out, nil
 }
 
 // news returns a channel that is closed when a sidecar that is connected
 // here has acknowledged something; nil when that is not told.
-func (s *Server) news() <-chan struct{} {
-	if a, ok := s.cfg.Sidecars.(Acknowledging); ok {
+func (r *Receipts) news() <-chan struct{} {
+	if a, ok := r.connected.(Acknowledging); ok {
 		return a.Acknowledged()
 	}
 	return nil
@@ -60,16 +61,16 @@ func (s *Server) news() <-chan struct{} {
 // or a moment later. Going through thousands of streams takes a while, and after
 // each of their acknowledgements somebody may ask: those who ask meanwhile share
 // one answer, and at most a quarter of one processor goes into it.
-func (s *Server) own(ctx context.Context) []Sidecar {
-	all, ok := s.here.get(ctx, func() []Sidecar {
-		time.Sleep(time.Until(s.rested))
+func (r *Receipts) own(ctx context.Context) []Sidecar {
+	all, ok := r.here.get(ctx, func() []Sidecar {
+		time.Sleep(time.Until(r.rested))
 		began := time.Now()
-		list := s.cfg.Sidecars.Sidecars()
-		s.rested = time.Now().Add(3 * time.Since(began))
+		list := r.connected.Sidecars()
+		r.rested = time.Now().Add(3 * time.Since(began))
 		return list
 	})
 	if !ok {
-		return s.cfg.Sidecars.Sidecars() // the last answer, for who has no time left
+		return r.connected.Sidecars() // the last answer, for who has no time left
 	}
 	return all
 }
@@ -114,7 +115,7 @@ func (o *others) sidecars(ctx, serving context.Context, who concerned) (all []*r
 		a := <-answers
 		silent = append(silent, a.silent...)
 		for _, c := range a.sidecars {
-			if c.GetRouteServer() != o.self && who.passes(tableWorkload(c.GetBaseline())) {
+			if c.GetRouteServer() != o.self && who.passes(table.WorkloadOf(c.GetBaseline())) {
 				all = append(all, c)
 			}
 		}

@@ -1,9 +1,12 @@
-package api
+// Package failure has the errors of our own API. All are google.rpc.Status with an
+// ErrorInfo of the domain switchyard.dev; its reasons are part of the API.
+package failure
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -52,8 +55,8 @@ const (
 	ReasonSlow = "SLOW_READER"
 )
 
-// failure makes an error of the API. The metadata are pairs of name and value.
-func failure(code codes.Code, reason, message string, metadata ...string) *status.Status {
+// New makes an error of the API. The metadata are pairs of name and value.
+func New(code codes.Code, reason, message string, metadata ...string) *status.Status {
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: Domain, Metadata: map[string]string{}}
 	for i := 0; i+1 < len(metadata); i += 2 {
 		info.Metadata[metadata[i]] = metadata[i+1]
@@ -71,48 +74,58 @@ func detailed(s *status.Status, detail protoadapt.MessageV1) *status.Status {
 	return with
 }
 
-// again adds that the same call may be made again after a while.
-func again(s *status.Status, after time.Duration) error {
+// Reason returns the reason that the API gave for an error; "" for none of its own.
+func Reason(err error) string {
+	for _, detail := range status.Convert(err).Details() {
+		if info, ok := detail.(*errdetails.ErrorInfo); ok && info.GetDomain() == Domain {
+			return info.GetReason()
+		}
+	}
+	return ""
+}
+
+// Again adds that the same call may be made again after a while.
+func Again(s *status.Status, after time.Duration) error {
 	return detailed(s, &errdetails.RetryInfo{RetryDelay: durationpb.New(after)}).Err()
 }
 
-// invalid returns what is wrong with one field of a request. The field is written
+// Invalid returns what is wrong with one field of a request. The field is written
 // as in the .proto file: at.position.
-func invalid(field, format string, args ...any) error {
+func Invalid(field, format string, args ...any) error {
 	what := fmt.Sprintf(format, args...)
-	return detailed(failure(codes.InvalidArgument, ReasonInvalid, field+": "+what), &errdetails.BadRequest{
+	return detailed(New(codes.InvalidArgument, ReasonInvalid, field+": "+what), &errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: what}},
 	}).Err()
 }
 
-// notWhole says that there is no table to answer from.
-func notWhole() error {
-	return again(failure(codes.Unavailable, ReasonNotWhole, "the routing table is not whole yet: try again"), time.Second)
+// NotWhole says that there is no table to answer from.
+func NotWhole() error {
+	return Again(New(codes.Unavailable, ReasonNotWhole, "the routing table is not whole yet: try again"), time.Second)
 }
 
-// gone says that what was asked for is no longer kept; oldest is the oldest
+// Gone says that what was asked for is no longer kept; oldest is the oldest
 // place that is, and zero when there is none.
-func gone(reason, message string, oldest event.Pos) error {
+func Gone(reason, message string, oldest event.Pos) error {
 	if oldest == (event.Pos{}) {
-		return failure(codes.OutOfRange, reason, message).Err()
+		return New(codes.OutOfRange, reason, message).Err()
 	}
-	return failure(codes.OutOfRange, reason, message,
+	return New(codes.OutOfRange, reason, message,
 		"oldest_epoch", oldest.Epoch, "oldest_sequence", strconv.FormatUint(oldest.Seq, 10)).Err()
 }
 
-// notReached says that the log has not come to a position.
-func notReached(message string) error {
-	return failure(codes.NotFound, ReasonNotReached, message).Err()
+// NotReached says that the log has not come to a position.
+func NotReached(message string) error {
+	return New(codes.NotFound, ReasonNotReached, message).Err()
 }
 
-// timedOut says that what was waited for did not happen in time.
-func timedOut(what string) error {
-	return failure(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
+// TimedOut says that what was waited for did not happen in time.
+func TimedOut(what string) error {
+	return New(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
 }
 
-// failed returns the status of an error of the log, of History or of a context.
+// Of returns the status of an error of the log, of History or of a context.
 // What is a status already stays as it is.
-func (s *Server) failed(ctx context.Context, err error) error {
+func Of(ctx context.Context, err error, logger *slog.Logger) error {
 	var is interface{ GRPCStatus() *status.Status }
 	if err != nil && ctx.Err() != nil && !errors.As(err, &is) {
 		err = context.Cause(ctx)
@@ -122,27 +135,27 @@ func (s *Server) failed(ctx context.Context, err error) error {
 	case err == nil, errors.As(err, &is):
 		return err
 	case errors.As(err, &past) && past.OtherEpoch:
-		return gone(ReasonOtherEpoch, past.Error()+": positions of different epochs do not compare; ask without a position", past.Oldest)
+		return Gone(ReasonOtherEpoch, past.Error()+": positions of different epochs do not compare; ask without a position", past.Oldest)
 	case errors.As(err, &past):
-		return gone(ReasonGone, past.Error()+": ask from there on, or without a position", past.Oldest)
+		return Gone(ReasonGone, past.Error()+": ask from there on, or without a position", past.Oldest)
 	case errors.Is(err, eventbus.ErrGone):
-		return gone(ReasonGone, err.Error(), event.Pos{})
+		return Gone(ReasonGone, err.Error(), event.Pos{})
 	case errors.Is(err, eventbus.ErrEpochEnded):
-		return gone(ReasonOtherEpoch, err.Error(), event.Pos{})
+		return Gone(ReasonOtherEpoch, err.Error(), event.Pos{})
 	case errors.Is(err, history.ErrNotReached):
-		return notReached(err.Error())
+		return NotReached(err.Error())
 	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut("the answer")
+		return TimedOut("the answer")
 	case errors.Is(err, context.Canceled):
 		return status.Error(codes.Canceled, "the caller has gone")
 	case errors.Is(err, eventbus.ErrBusy):
-		return again(failure(codes.ResourceExhausted, ReasonTooMany, err.Error()+": try again"), time.Second)
+		return Again(New(codes.ResourceExhausted, ReasonTooMany, err.Error()+": try again"), time.Second)
 	case errors.Is(err, eventbus.ErrNoLog):
-		return again(failure(codes.Unavailable, ReasonLog, "the routing log has not begun: try again"), time.Second)
+		return Again(New(codes.Unavailable, ReasonLog, "the routing log has not begun: try again"), time.Second)
 	}
-	s.cfg.Logger.Warn("a call of the routing API failed: the log cannot be read", "error", err)
-	return again(failure(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment; see that the event bus is up (requests are routed as before): %v", err)), time.Second)
+	logger.Warn("a call of the routing API failed: the log cannot be read", "error", err)
+	return Again(New(codes.Unavailable, ReasonLog, fmt.Sprintf("the routing log cannot be read at the moment; see that the event bus is up (requests are routed as before): %v", err)), time.Second)
 }
 
-// errStopping ends what is under way when the server does.
-var errStopping = again(failure(codes.Unavailable, ReasonStopping, "this route server is stopping: ask again"), 100*time.Millisecond)
+// Stopping ends what is under way when the server does.
+var Stopping = Again(New(codes.Unavailable, ReasonStopping, "this route server is stopping: ask again"), 100*time.Millisecond)

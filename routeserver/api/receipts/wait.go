@@ -1,4 +1,4 @@
-package api
+package receipts
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/event"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/failure"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -26,7 +27,7 @@ const (
 	lookFirst, lookLast = 5 * time.Millisecond, 250 * time.Millisecond
 )
 
-// Wait implements routingv1.RoutingServer.
+// Wait answers the call of that name.
 //
 // A sidecar has acknowledged a position when the version that it acknowledged
 // last is the one that follows, for its workload, from the table at that position
@@ -48,37 +49,37 @@ const (
 //
 // It is woken by what the sidecars of this route server acknowledge (Acknowledging).
 // The others are asked once all of those here have: see look.go.
-func (s *Server) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
+func (r *Receipts) Wait(ctx context.Context, req *routingv1.WaitRequest) (*routingv1.WaitResponse, error) {
 	within, pods, err := boundsOf(req, callers.From(ctx))
 	if err != nil {
 		return nil, err
 	}
 	ended, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	who, err := s.awaitConcerned(ended, req.GetRoutingKey())
+	who, err := r.awaitConcerned(ended, req.GetRoutingKey())
 	if err == nil && ended.Err() != nil && ctx.Err() == nil {
-		t, _ := s.cfg.Tables.Current()
-		return &routingv1.WaitResponse{Version: s.versionOf(t), Missing: pods}, nil // nobody is concerned
+		t, _ := r.versions.Tables.Current()
+		return &routingv1.WaitResponse{Version: r.versions.Version(t), Missing: pods}, nil // nobody is concerned
 	}
 	if err != nil {
-		return nil, s.failed(ended, err)
+		return nil, r.versions.Failed(ended, err)
 	}
-	pos, err := s.toWaitFor(ended, req.GetPosition())
+	pos, err := r.toWaitFor(ended, req.GetPosition())
 	if err != nil {
-		return nil, s.failed(ended, err)
+		return nil, r.versions.Failed(ended, err)
 	}
-	if _, err := s.reach(ended, pos); err != nil {
-		return nil, s.failed(ended, err)
+	if _, err := r.versions.Reach(ended, pos); err != nil {
+		return nil, r.versions.Failed(ended, err)
 	}
-	out, err := s.await(ctx, ended, wanted{pos: pos, who: who, pods: pods})
-	return out, s.failed(ctx, err)
+	out, err := r.await(ctx, ended, wanted{pos: pos, who: who, pods: pods})
+	return out, r.versions.Failed(ctx, err)
 }
 
 // boundsOf returns how long to wait and the pods that have to be there, each once.
 func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Duration, pods []string, err error) {
 	within = time.Duration(req.GetTimeoutSeconds()) * time.Second
 	if within < 0 || within > waitMax {
-		return 0, nil, invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
+		return 0, nil, failure.Invalid("timeout_seconds", "%d is not between 0 and %d", req.GetTimeoutSeconds(), waitMax/time.Second)
 	}
 	if within == 0 {
 		within = waitDefault
@@ -87,12 +88,12 @@ func boundsOf(req *routingv1.WaitRequest, who callers.Caller) (within time.Durat
 		within = min(within, strangersWait)
 	}
 	if n := len(req.GetPods()); n > maxPods {
-		return 0, nil, invalid("pods", "%d pods are more than %d", n, maxPods)
+		return 0, nil, failure.Invalid("pods", "%d pods are more than %d", n, maxPods)
 	}
 	named := map[string]bool{}
 	for i, pod := range req.GetPods() {
 		if ns, name, ok := strings.Cut(pod, "/"); !ok || ns == "" || name == "" || strings.Contains(name, "/") {
-			return 0, nil, invalid(fmt.Sprintf("pods[%d]", i), "%q is not of the form namespace/name", pod)
+			return 0, nil, failure.Invalid(fmt.Sprintf("pods[%d]", i), "%q is not of the form namespace/name", pod)
 		}
 		if !named[pod] {
 			named[pod] = true
@@ -111,17 +112,17 @@ type wanted struct {
 
 // await looks until all have acknowledged, or the time is over; ctx is the
 // caller's.
-func (s *Server) await(ctx, ended context.Context, w wanted) (*routingv1.WaitResponse, error) {
+func (r *Receipts) await(ctx, ended context.Context, w wanted) (*routingv1.WaitResponse, error) {
 	pause, askOthers := lookFirst, time.Time{}
 	for {
-		news := s.news()
-		out, err := s.look(ctx, w, false)
+		news := r.news()
+		out, err := r.look(ctx, w, false)
 		here := err == nil && len(out.GetLagging()) == 0
 		if here && !time.Now().Before(askOthers) {
 			if askOthers.IsZero() {
 				pause = lookFirst // the others' sidecars are about to have it, too
 			}
-			out, err = s.look(ctx, w, true)
+			out, err = r.look(ctx, w, true)
 			askOthers = time.Now().Add(pause)
 		}
 		if err != nil || out.GetConverged() {
@@ -134,30 +135,30 @@ func (s *Server) await(ctx, ended context.Context, w wanted) (*routingv1.WaitRes
 		case <-news:
 		case <-time.After(pause):
 			pause = min(2*pause, lookLast)
-		case <-s.stopping.Done():
-			return nil, errStopping
+		case <-r.versions.Stopping.Done():
+			return nil, failure.Stopping
 		case <-ended.Done():
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			// Asking goes on to its end, also when time is up: the last answer counts.
-			return s.look(ctx, w, true)
+			return r.look(ctx, w, true)
 		}
 	}
 }
 
 // awaitConcerned waits until a routing key concerns a baseline, and returns those
 // that it does; none when the time is over before.
-func (s *Server) awaitConcerned(ctx context.Context, routingKey string) (concerned, error) {
+func (r *Receipts) awaitConcerned(ctx context.Context, routingKey string) (concerned, error) {
 	for {
-		who, err := s.concerned(ctx, routingKey)
+		who, err := r.concerned(ctx, routingKey)
 		if err != nil && ctx.Err() == nil || routingKey == "" || len(who) > 0 {
 			return who, err
 		}
 		select {
 		case <-time.After(lookLast):
-		case <-s.stopping.Done():
-			return nil, errStopping
+		case <-r.versions.Stopping.Done():
+			return nil, failure.Stopping
 		case <-ctx.Done():
 			return nil, nil
 		}
@@ -165,14 +166,14 @@ func (s *Server) awaitConcerned(ctx context.Context, routingKey string) (concern
 }
 
 // toWaitFor returns the position that is to be acknowledged.
-func (s *Server) toWaitFor(ctx context.Context, p *routingv1.Position) (event.Pos, error) {
-	tip, err := s.cfg.Log.Tip(ctx)
+func (r *Receipts) toWaitFor(ctx context.Context, p *routingv1.Position) (event.Pos, error) {
+	tip, err := r.versions.Log.Tip(ctx)
 	if err != nil || p == nil {
 		return tip, err
 	}
-	pos, err := s.posOf("position", p)
+	pos, err := r.versions.Position("position", p)
 	if err == nil && pos.Epoch == tip.Epoch && pos.Seq > tip.Seq {
-		err = notReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", pos.Seq, tip.Seq))
+		err = failure.NotReached(fmt.Sprintf("%d has not been reached: the routing log ends at %d", pos.Seq, tip.Seq))
 	}
 	return pos, err
 }
@@ -185,19 +186,19 @@ func (c concerned) passes(w table.Workload) bool { return c == nil || c[w] }
 // concerned returns the baselines that a routing key has a rule for, or had one as
 // far as the log is kept: the members that it ever named, and the baselines that
 // each ever stood for. Without a key: all there are.
-func (s *Server) concerned(ctx context.Context, routingKey string) (concerned, error) {
+func (r *Receipts) concerned(ctx context.Context, routingKey string) (concerned, error) {
 	if routingKey == "" {
 		return nil, nil
 	}
-	tip, err := s.cfg.Log.Tip(ctx)
+	tip, err := r.versions.Log.Tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.cfg.History.Reached(ctx, tip); err != nil {
+	if err := r.versions.History.Reached(ctx, tip); err != nil {
 		return nil, err
 	}
 	out := concerned{}
-	for _, w := range s.cfg.History.Concerned(routingKey) {
+	for _, w := range r.versions.History.Concerned(routingKey) {
 		out[w] = true
 	}
 	return out, nil

@@ -1,0 +1,75 @@
+// Package receipts has what DevMesh sidecars have acknowledged, over all route servers. See
+// Sidecar and the comment of Receipts.Wait for what that proves and what it does not.
+package receipts
+
+import (
+	"context"
+	"time"
+
+	"switchyard.dev/eventbus/event"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/api/versions"
+	"switchyard.dev/routeserver/table"
+)
+
+// Sidecars knows the DevMesh sidecars that are connected to this route server.
+type Sidecars interface {
+	// Sidecars returns one entry for each sidecar, sorted by namespace and pod.
+	Sidecars() []Sidecar
+}
+
+// Acknowledging may be implemented by Sidecars that can tell when it is worth
+// looking again. Without it a Wait looks several times a second.
+type Acknowledging interface {
+	// Acknowledged returns a channel that is closed when what Sidecars gives has
+	// changed since: a sidecar has come, gone, acknowledged or refused something.
+	Acknowledged() <-chan struct{}
+}
+
+// Sidecar is what one connected sidecar has acknowledged.
+type Sidecar struct {
+	// Namespace and Pod name its pod; Baseline is the workload of that pod.
+	Namespace, Pod string
+	Baseline       table.Workload
+	// Acknowledged is the version of its workload's rules that it acknowledged
+	// last, Due the one it is to have; "" for none.
+	Acknowledged, Due string
+	// Rejected is what it said when it last refused an update, or "".
+	Rejected string
+	// Reached is the newest position at which the version that it has
+	// acknowledged was the one due: its rules are those of the table at that
+	// position, for its workload. Zero when that is not known.
+	Reached event.Pos
+}
+
+// Peers are the other route servers of the same log.
+type Peers interface {
+	// Sidecars asks each of them for the sidecars connected to it, and gives
+	// what they said and the addresses of those that did not answer in time.
+	Sidecars(ctx context.Context, filter *routingv1.Filter) (sidecars []*routingv1.Sidecar, silent []string)
+}
+
+// Receipts answers Sidecars and Wait. Make one with New.
+type Receipts struct {
+	versions *versions.Versions
+	// connected are the sidecars connected here; nil without any. The other route servers
+	// are asked directly, or, by many at once, through others.
+	connected Sidecars
+	peers     Peers
+	others    others
+	// name is what this route server is called.
+	name string
+	here shared[[]Sidecar]
+	// rested is when the sidecars here may be gone through again. Only whose turn
+	// it is to do that reads and writes it.
+	rested time.Time
+}
+
+// New returns the receipts of the sidecars that are connected to this route server, of
+// this name, and to its peers; either may be nil.
+func New(v *versions.Versions, connected Sidecars, peers Peers, name string) *Receipts {
+	return &Receipts{
+		versions: v, connected: connected, peers: peers, name: name,
+		others: others{peers: peers, self: name, asked: map[table.Workload]*asked{}},
+	}
+}
