@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"switchyard.dev/eventbus/event"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/routes"
 	"switchyard.dev/tests/golden"
 )
 
@@ -47,14 +48,14 @@ func TestAuditNamesTheFirstEventThatIsWrong(t *testing.T) {
 			path := tampered(t, change)
 			for output, suffix := range map[string]string{"table": ".txt", "json": ".json"} {
 				got := client().run(t.Context(), "audit", "verify", path, "-o", output)
-				if got.code != cli.ExitNo || got.err != "" {
+				if got.code != exit.No || got.err != "" {
 					t.Errorf("exit code %d\n%s", got.code, got.err)
 				}
 				golden.Compare(t, "testdata/audit-"+name+suffix, got.out)
 			}
 			for _, args := range [][]string{{"replay", path}, {"table", "--archive", path}, {"bisect", path, "--", "true"}} {
 				got := client().run(t.Context(), args...)
-				if got.code != cli.ExitFailed || !strings.Contains(got.err, "audit verify") {
+				if got.code != exit.Failed || !strings.Contains(got.err, "audit verify") {
 					t.Errorf("%v works on it: exit code %d, %s%s", args, got.code, got.out, got.err)
 				}
 			}
@@ -82,7 +83,7 @@ func TestAFileThatIsNoArchiveIsNotToBeAudited(t *testing.T) {
 			}
 			for _, args := range [][]string{{"audit", "verify", path}, {"replay", path}, {"bisect", path, "--", "true"}, {"table", "--archive", path}} {
 				got := client().run(t.Context(), args...)
-				if got.code != cli.ExitFailed || !strings.Contains(got.err, path) || !strings.Contains(got.err, c.says) {
+				if got.code != exit.Failed || !strings.Contains(got.err, path) || !strings.Contains(got.err, c.says) {
 					t.Errorf("%v: exit code %d, without %q:\n%s%s", args, got.code, c.says, got.out, got.err)
 				}
 				if strings.Contains(got.err, "audit verify") || !strings.HasSuffix(got.err, "\nswitchyard log export FILE writes an archive of the log\n") {
@@ -101,15 +102,15 @@ func TestAuditAgainstAMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := client().run(t.Context(), "audit", "verify", path, "--mark", epoch+"/7/"+chain.String())
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "held against --mark, "+epoch+"/7") {
+	if got.code != exit.OK || !strings.Contains(got.out, "held against --mark, "+epoch+"/7") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	got = client().run(t.Context(), "audit", "verify", path, "--mark", epoch+"/7/"+strings.Repeat("ab", 32))
-	if got.code != cli.ExitNo || !strings.Contains(got.out, "event 7 is another one than when the mark was taken") {
+	if got.code != exit.No || !strings.Contains(got.out, "event 7 is another one than when the mark was taken") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	got = client().run(t.Context(), "audit", "verify", path, "--mark", epoch+"/12/"+strings.Repeat("ab", 32))
-	if got.code != cli.ExitNo || !strings.Contains(got.out, "event 10 is missing") || !strings.Contains(got.out, "had reached event 12") {
+	if got.code != exit.No || !strings.Contains(got.out, "event 10 is missing") || !strings.Contains(got.out, "had reached event 12") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -140,16 +141,16 @@ func TestAuditOfTheLogThatIsServed(t *testing.T) {
 		args    []string
 		witness event.Mark
 		err     error
-		code    int
+		code    exit.Code
 		want    string
 	}{
-		"held against what the operator keeps":   {[]string{"--kubeconfig", config}, tip, nil, cli.ExitOK, "held against the mark that the operator keeps, " + tip.Epoch + "/9"},
-		"sealed anew":                            {[]string{"--kubeconfig", config}, other, nil, cli.ExitNo, "event 9 is another one than when the mark was taken"},
-		"a mark that was given counts":           {[]string{"--kubeconfig", config, "--mark", tip.Epoch + "/9/" + tip.Chain.String()}, other, nil, cli.ExitOK, "held against --mark"},
-		"the log has begun again":                {[]string{"--kubeconfig", config}, began, nil, cli.ExitOK, "keeps the mark of another epoch, before"},
-		"the operator keeps nothing":             {[]string{"--kubeconfig", config}, event.Mark{}, nil, cli.ExitOK, "the operator keeps no mark"},
-		"it may not be read":                     {[]string{"--kubeconfig", config}, event.Mark{}, errors.New("forbidden"), cli.ExitOK, "could not be read: forbidden"},
-		"the cluster of a server that was named": {nil, other, nil, cli.ExitOK, "its cluster is not known"},
+		"held against what the operator keeps":   {[]string{"--kubeconfig", config}, tip, nil, exit.OK, "held against the mark that the operator keeps, " + tip.Epoch + "/9"},
+		"sealed anew":                            {[]string{"--kubeconfig", config}, other, nil, exit.No, "event 9 is another one than when the mark was taken"},
+		"a mark that was given counts":           {[]string{"--kubeconfig", config, "--mark", tip.Epoch + "/9/" + tip.Chain.String()}, other, nil, exit.OK, "held against --mark"},
+		"the log has begun again":                {[]string{"--kubeconfig", config}, began, nil, exit.OK, "keeps the mark of another epoch, before"},
+		"the operator keeps nothing":             {[]string{"--kubeconfig", config}, event.Mark{}, nil, exit.OK, "the operator keeps no mark"},
+		"it may not be read":                     {[]string{"--kubeconfig", config}, event.Mark{}, errors.New("forbidden"), exit.OK, "could not be read: forbidden"},
+		"the cluster of a server that was named": {nil, other, nil, exit.OK, "its cluster is not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := client()
@@ -174,30 +175,30 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 	if err := os.WriteFile(config, []byte(kubeconfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var asked cli.PlanRequest
-	plan := cli.Plan{}
+	var asked routes.Question
+	plan := routes.Plan{}
 	p := client()
 	p.env["SWITCHYARD_SERVER"], p.env["KUBECONFIG"] = address, config
 	p.cfg.In = strings.NewReader("kind: SignadotSandbox")
-	p.cfg.Plan = func(_ context.Context, _ *rest.Config, ask cli.PlanRequest) (cli.Plan, error) {
+	p.cfg.Plan = func(_ context.Context, _ *rest.Config, ask routes.Question) (routes.Plan, error) {
 		asked = ask
 		return plan, nil
 	}
 	args := []string{"dry-run", "--kubeconfig", config}
 	got := p.run(t.Context(), append(args, "-f", "-", "--exit-code")...)
-	if got.code != cli.ExitOK || string(asked.Text) != "kind: SignadotSandbox" || asked.Delete || !strings.Contains(got.out, "no decision would become another one") {
+	if got.code != exit.OK || string(asked.Text) != "kind: SignadotSandbox" || asked.Delete || !strings.Contains(got.out, "no decision would become another one") {
 		t.Errorf("asked %+v, exit code %d\n%s%s", asked, got.code, got.out, got.err)
 	}
 	if asked.Operator != "signadot" {
 		t.Errorf("the operator's configuration is looked for in %q", asked.Operator)
 	}
-	plan = cli.Plan{
+	plan = routes.Plan{
 		Statements: story()[8:],
 		Objects:    []string{"delete SignadotSandbox sb-alice", "delete ForkedWorkload shop/fork-alice"},
 		Findings:   []string{"SignadotSandbox sb-alice: Ready is False (Odd): \x1b[31mred\nline"},
 	}
 	got = p.run(t.Context(), append(args, "--delete", "forkedworkload", "shop/fork-alice", "--exit-code")...)
-	if got.code != cli.ExitNo || asked.Kind != "forkedworkload" || asked.Namespace != "shop" || asked.Name != "fork-alice" || !asked.Delete {
+	if got.code != exit.No || asked.Kind != "forkedworkload" || asked.Namespace != "shop" || asked.Name != "fork-alice" || !asked.Delete {
 		t.Errorf("asked %+v, exit code %d\n%s%s", asked, got.code, got.out, got.err)
 	}
 	for _, want := range []string{
@@ -210,24 +211,24 @@ func TestDryRunShowsWhatWouldChange(t *testing.T) {
 		}
 	}
 	plan.Statements = []event.Fact{declared("bob", "sb-bob", "fork-bob", "me"), observed("fork-bob", "", false)}
-	if got = p.run(t.Context(), append(args, "-f", "-")...); got.code != cli.ExitOK || !strings.Contains(got.out, "what would be new is shown as it begins") {
+	if got = p.run(t.Context(), append(args, "-f", "-")...); got.code != exit.OK || !strings.Contains(got.out, "what would be new is shown as it begins") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	plan = cli.Plan{Refusals: []string{"SignadotSandbox sb: spec.id: Too long"}, Unknown: []string{"much"}, InTheWay: true}
+	plan = routes.Plan{Refusals: []string{"SignadotSandbox sb: spec.id: Too long"}, Unknown: []string{"much"}, InTheWay: true}
 	got = p.run(t.Context(), append(args, "-f", "-")...)
-	if got.code != cli.ExitInTheWay || !strings.Contains(got.out, "the API server would refuse:\n  SignadotSandbox sb: spec.id: Too long\nno object would be written\nno decision") ||
+	if got.code != exit.InTheWay || !strings.Contains(got.out, "the API server would refuse:\n  SignadotSandbox sb: spec.id: Too long\nno object would be written\nno decision") ||
 		!strings.Contains(got.out, "not known:\n  much\n") || strings.Contains(got.out, "nothing wrong") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	plan = cli.Plan{Objects: []string{"update SignadotSandbox sb"}}
-	if got = p.run(t.Context(), append(args, "-f", "-", "--exit-code")...); got.code != cli.ExitNo {
+	plan = routes.Plan{Objects: []string{"update SignadotSandbox sb"}}
+	if got = p.run(t.Context(), append(args, "-f", "-", "--exit-code")...); got.code != exit.No {
 		t.Errorf("an object would change: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	for name, args := range map[string][]string{
 		"nothing": {"dry-run"}, "a name without --delete": {"dry-run", "sandbox", "x"},
 		"a file and a name": {"dry-run", "-f", "-", "--delete", "sandbox", "x"}, "a file that is not there": {"dry-run", "-f", "none"},
 	} {
-		if got := p.run(t.Context(), args...); got.code != cli.ExitUsage {
+		if got := p.run(t.Context(), args...); got.code != exit.Usage {
 			t.Errorf("%s: exit code %d\n%s%s", name, got.code, got.out, got.err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tests/golden"
 )
 
@@ -37,12 +37,12 @@ func TestBisectFindsTheEventThatBrokeIt(t *testing.T) {
 			args := append([]string{"bisect", file, "--", self(t, c.as)}, strings.Fields(c.args)...)
 			got := client().run(t.Context(), args...)
 			if c.want == "bisect-none.txt" {
-				if got.code != cli.ExitNo || !strings.Contains(got.err, "does not fail at version 9, which should be bad") {
+				if got.code != exit.No || !strings.Contains(got.err, "does not fail at version 9, which should be bad") {
 					t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 				}
 				return
 			}
-			if got.code != cli.ExitOK || !strings.Contains(got.err, "version 8: good") || !strings.Contains(got.err, "version 9: bad") {
+			if got.code != exit.OK || !strings.Contains(got.err, "version 8: good") || !strings.Contains(got.err, "version 9: bad") {
 				t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 			}
 			golden.Compare(t, "testdata/"+c.want, got.out)
@@ -83,7 +83,7 @@ func TestTheBisectOfTheREADMEWorksOnAYoungLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := client().run(t.Context(), args...)
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "the command fails from event 5 on") || !strings.Contains(got.out, "written by kubectl-delete") {
+	if got.code != exit.OK || !strings.Contains(got.out, "the command fails from event 5 on") || !strings.Contains(got.out, "written by kubectl-delete") {
 		t.Errorf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
 	}
 	if strings.Count(got.err, "version 7: bad") != 1 {
@@ -94,11 +94,11 @@ func TestTheBisectOfTheREADMEWorksOnAYoungLog(t *testing.T) {
 func TestBisectSeeksNoGoodVersionWhereOneIsNamed(t *testing.T) {
 	log := youngLog(t, "log.jsonl")
 	got := client().run(t.Context(), "bisect", log, "--good", "1", "--", self(t, "routes"), "alice")
-	if got.code != cli.ExitNo || !strings.Contains(got.err, "does not succeed at version 1 already") || strings.Contains(got.err, "version 7") {
+	if got.code != exit.No || !strings.Contains(got.err, "does not succeed at version 1 already") || strings.Contains(got.err, "version 7") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	got = client().run(t.Context(), "bisect", log, "--bad", "1", "--", self(t, "routes"), "alice")
-	if got.code != cli.ExitNo || !strings.Contains(got.err, "there is no version before 1") {
+	if got.code != exit.No || !strings.Contains(got.err, "there is no version before 1") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -118,7 +118,7 @@ func TestBisectNamesTheSandboxThatLeftAGroup(t *testing.T) {
 	}))
 	got := client().run(t.Context(), "bisect", file, "--", self(t, "switchyard"), "explain", "deployment/shop/customer", "--key", "blue")
 	by := "key blue declared, for nobody\n               by SignadotSandbox sb-alice, generation 2, written by kubectl-client-side-apply, through SignadotRouteGroup blue\n"
-	if got.code != cli.ExitOK || !strings.Contains(got.out, by) {
+	if got.code != exit.OK || !strings.Contains(got.out, by) {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -138,7 +138,7 @@ func TestBisectByTimeAndInJSON(t *testing.T) {
 			Changes []struct{ RoutingKey string }
 		}
 	}
-	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != cli.ExitOK {
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exit.OK {
 		t.Fatalf("exit code %d, %v\n%s%s", got.code, err, got.out, got.err)
 	}
 	if report.FirstBad != epoch+"/8" || report.LastGood != epoch+"/7" || !report.Exact || len(report.Events) != 1 ||
@@ -153,7 +153,7 @@ func TestBisectByTimeAndInJSON(t *testing.T) {
 func TestBisectNamesAllThatCannotBeTold(t *testing.T) {
 	file := save(t, "log.jsonl", stored(t))
 	got := client().run(t.Context(), "bisect", file, "--", self(t, "exit"), "8")
-	if got.code != cli.ExitNo {
+	if got.code != exit.No {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	golden.Compare(t, "testdata/bisect-untold.txt", got.out)
@@ -164,7 +164,7 @@ func TestBisectOfTheLogThatIsServed(t *testing.T) {
 	p := client()
 	p.env["SWITCHYARD_SERVER"] = address
 	got := p.run(t.Context(), "bisect", "--live", "--", self(t, "routes"), "alice")
-	if got.code != cli.ExitOK || !strings.Contains(got.out, "the command fails from event 9 on") {
+	if got.code != exit.OK || !strings.Contains(got.out, "the command fails from event 9 on") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }

@@ -2,128 +2,59 @@ package cli
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
-	"log/slog"
-	"time"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 
-	"switchyard.dev/eventbus/event"
-	"switchyard.dev/routeserver/api"
-	"switchyard.dev/routeserver/cli/reach"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/logs"
+	"switchyard.dev/routeserver/cli/routes"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/cli/sidecars"
 )
 
 // Config is what the client works with.
 type Config struct {
-	// Name is how the program was called: switchyard, or kubectl switchyard.
-	// Required.
-	Name string
-	// In, Out and Err are the standard streams. Required.
-	In       io.Reader
-	Out, Err io.Writer
-	// Getenv reads the environment. Required.
-	Getenv func(name string) string
-	// Now is the clock; time.Now when it is nil.
-	Now func() time.Time
-	// Zone is the time zone that times are shown in; time.Local when it is nil.
-	Zone *time.Location
-	// Terminal: Out is a terminal, so that colours help.
-	Terminal bool
+	session.Config
 	// Plan turns an object into the facts that would be stated. Without it dry-run
 	// is not there.
-	Plan func(ctx context.Context, access *rest.Config, ask PlanRequest) (Plan, error)
-	// Witness reads what the operator keeps of the log outside of it, in the
-	// operator's namespace; the zero Mark when it keeps nothing. Without it audit
+	Plan routes.Planner
+	// Witness reads what the operator keeps of the log outside of it. Without it audit
 	// verify --live holds the log against --mark only.
-	Witness func(ctx context.Context, access *rest.Config, namespace string) (event.Mark, error)
+	Witness logs.Witness
 	// Coverage looks at the cluster's pods. Without it the command coverage is not
 	// there.
-	Coverage func(ctx context.Context, access *rest.Config, ask CoverageRequest) (Coverage, error)
-	// Keys takes the routing key out of a request's headers where an archive is
-	// asked. Without it an archive is asked about keys only.
-	Keys api.Keys
+	Coverage sidecars.Survey
 	// Unfit says in a sentence in which headers no request can carry a routing key, and
 	// why; empty when every header can carry it. Without it explain does not say so.
 	Unfit func(key string) string
 }
 
-// PlanRequest is what a dry run is about: the objects in Text, in YAML or JSON, or
-// the one of this kind and name, which can only be deleted.
-type PlanRequest struct {
-	Text                  []byte
-	Kind, Namespace, Name string
-	Delete                bool
-	// Operator is the namespace in which the operator runs.
-	Operator string
-}
-
-// Plan is what the controllers would do.
-type Plan struct {
-	// Statements are the facts that would be stated.
-	Statements []event.Fact
-	// Objects are those that would be made, changed or deleted, Refusals what the API
-	// server would not take, Findings what the controllers would report, and Unknown
-	// what could not be found out, or was assumed. All are sentences.
-	Objects, Refusals, Findings, Unknown []string
-	// InTheWay: a refusal or a finding is a reason not to do it as it is.
-	InTheWay bool
-}
-
-// app is one run of the program.
-type app struct {
-	Config
-	flags flags
-	// close is called at the end, the last first.
-	close []func()
-	// began is set once a command runs: errors before that are in the usage.
-	began bool
-	// local gives the route servers in this process something to tell.
-	logger *slog.Logger
-}
-
-// flags are those that every command has.
-type flags struct {
-	server, archive string
-	tokenFile       string
-	cluster         reach.Cluster
-	output          string
-	patience        time.Duration
-	noColor         bool
-}
-
-// Main runs the program with its arguments, without its name, and gives its exit
+// Main runs the program with its arguments, without its name, and returns its exit
 // code. It ends early when ctx does.
-func Main(ctx context.Context, cfg Config, args []string) int {
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	if cfg.Zone == nil {
-		cfg.Zone = time.Local
-	}
-	a := &app{Config: cfg, logger: slog.New(slog.DiscardHandler)}
-	defer func() {
-		for i := len(a.close) - 1; i >= 0; i-- {
-			a.close[i]()
-		}
-	}()
-	root := a.root()
+func Main(ctx context.Context, cfg Config, args []string) exit.Code {
+	s := session.New(cfg.Config)
+	defer s.Close()
+	began := false
+	root := root(s, cfg)
+	marked(root, &began)
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	var known *exit
-	if err != nil && !a.began && !errors.As(err, &known) {
-		err = usage("%w\n%s --help says what there is", err, cfg.Name)
+	if !began && exit.Of(err) == exit.Failed {
+		err = exit.Usage.Errorf("%w\n%s --help says what there is", err, cfg.Name)
 	}
 	if err != nil && ctx.Err() != nil {
-		return ExitInterrupted
+		return exit.Interrupted
 	}
 	if err != nil {
-		if text := a.tell(err); text != "" {
-			_, _ = io.WriteString(cfg.Err, cfg.Name+": "+text+"\n")
+		if text := exit.Text(err, cfg.Name); text != "" {
+			_, _ = io.WriteString(cfg.Err, cfg.Name+": "+show.Plain(text)+"\n")
 		}
 	}
-	return codeOf(err)
+	return exit.Of(err)
 }
 
 const about = `switchyard asks a route server what is routed where, what was routed where at
@@ -143,67 +74,86 @@ Versions of the table are written as
 
 `
 
-func (a *app) root() *cobra.Command {
+func root(s *session.Session, cfg Config) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "switchyard",
 		Short:             "What is routed where, what was, and why",
-		Long:              about + exitCodes,
+		Long:              about + exit.Codes,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              cobra.NoArgs,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.flags.validate() },
-		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: a.Name},
+		PersistentPreRunE: func(*cobra.Command, []string) error { return s.Begin() },
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: s.Name},
 	}
-	root.SetIn(a.In)
-	root.SetOut(a.Out)
-	root.SetErr(a.Err)
-	f := root.PersistentFlags()
-	f.SortFlags = false
-	f.StringVar(&a.flags.tokenFile, "token-file", "", "file with a service-account token to show, where route servers want one (routeServer.anonymous); SWITCHYARD_TOKEN_FILE in the environment")
-	f.StringVar(&a.flags.server, "server", "", "gRPC address of a route server, host:port; SWITCHYARD_SERVER in the environment")
-	f.StringVar(&a.flags.archive, "archive", "", "ask the log in this `file` instead of a route server (log export writes one)")
-	f.StringVar(&a.flags.cluster.Kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to ask; KUBECONFIG, or ~/.kube/config")
-	f.StringVar(&a.flags.cluster.Context, "context", "", "`context` of the kubeconfig; its current one")
-	f.StringVar(&a.flags.cluster.Namespace, "namespace-of-operator", "signadot", "`namespace` in which the operator runs")
-	f.StringVarP(&a.flags.output, "output", "o", "table", "table, json or yaml")
-	f.DurationVar(&a.flags.patience, "request-timeout", 30*time.Second, "how long to wait for an answer")
-	f.BoolVar(&a.flags.noColor, "no-color", false, "no colours, also on a terminal; NO_COLOR in the environment")
-	root.AddCommand(a.tableCommand(), a.explainCommand(), a.diffCommand(), a.historyCommand(), a.watchCommand(),
-		a.waitCommand(), a.sidecarsCommand(), a.logCommand(), a.replayCommand(), a.bisectCommand(), a.auditCommand(), a.versionCommand())
-	if a.Plan != nil {
-		root.AddCommand(a.dryRunCommand())
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	s.Flags(root.PersistentFlags())
+	root.AddCommand(routes.Table(s), routes.Explain(s, caveats(s, cfg)), routes.Diff(s), routes.History(s), routes.Watch(s),
+		sidecars.Wait(s), sidecars.List(s), logs.Log(s), logs.Replay(s), logs.Bisect(s), logs.Audit(s, cfg.Witness), version(s))
+	if cfg.Plan != nil {
+		root.AddCommand(routes.DryRun(s, cfg.Plan))
 	}
-	if a.Coverage != nil {
-		root.AddCommand(a.coverageCommand())
+	if cfg.Coverage != nil {
+		root.AddCommand(sidecars.Covered(s, cfg.Coverage))
 	}
-	a.marked(root)
 	return root
 }
 
-// marked lets every command note that it began.
-func (a *app) marked(c *cobra.Command) {
+// caveats are what explain tells people beside the route server's answer.
+func caveats(s *session.Session, cfg Config) routes.Caveats {
+	c := routes.Caveats{Unfit: cfg.Unfit}
+	if cfg.Coverage != nil {
+		c.Outdated = func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, cfg.Coverage, pod) }
+	}
+	return c
+}
+
+// marked lets every command note that it began: errors before that are in the usage.
+func marked(c *cobra.Command, began *bool) {
 	for _, below := range c.Commands() {
-		a.marked(below)
+		marked(below, began)
 	}
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		a.began = true
+		*began = true
 		return run(c, args)
 	}
 }
 
-func (f flags) validate() error {
-	switch f.output {
-	case outputTable, outputJSON, outputYAML:
-	default:
-		return usage("--output is table, json or yaml, not %q", f.output)
+// build is what a program was built from.
+type build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+	Go      string `json:"go"`
+}
+
+func version(s *session.Session) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Say which version of the client this is",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := builtFrom(debug.ReadBuildInfo())
+			return s.Show.Report(v, fmt.Sprintf("switchyard %s, commit %s, %s\n", v.Version, v.Commit, v.Go))
+		},
 	}
-	if f.server != "" && f.archive != "" {
-		return usage("--server and --archive are two different places to ask: give one")
+}
+
+func builtFrom(info *debug.BuildInfo, ok bool) build {
+	out := build{Version: "(devel)", Commit: "unknown", Go: "unknown"}
+	if !ok {
+		return out
 	}
-	if f.patience <= 0 {
-		return usage("--request-timeout must be more than 0")
+	out.Go = info.GoVersion
+	if info.Main.Version != "" {
+		out.Version = info.Main.Version
 	}
-	return nil
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			out.Commit = s.Value
+		}
+	}
+	return out
 }

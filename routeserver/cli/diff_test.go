@@ -6,7 +6,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 )
 
 func TestADifferenceNeverReadsAlikeOnBothSides(t *testing.T) {
@@ -24,7 +24,7 @@ func TestADifferenceNeverReadsAlikeOnBothSides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := save(t, "log", sealed(t, append(story()[:3], c.later)))
-			if got := client().run(t.Context(), "diff", "3", "--archive", log); got.code != cli.ExitOK || !strings.Contains(got.out, c.want) {
+			if got := client().run(t.Context(), "diff", "3", "--archive", log); got.code != exit.OK || !strings.Contains(got.out, c.want) {
 				t.Errorf("exit code %d, without\n%s:\n%s%s", got.code, c.want, got.out, got.err)
 			}
 		})
@@ -43,15 +43,15 @@ func TestADifferenceSinceBeforeTheLogBeginsAtItsStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		log  []event.Stored
 		from string
-		code int
+		code exit.Code
 		says string
 	}{
-		"hours before":         {stored(t), "2h", cli.ExitOK, "the log begins at 2026-11-20T15:04:00+01:00, later than the moment asked for: this is the difference since then\n"},
-		"a minute before":      {stored(t), "22m", cli.ExitOK, "later than the moment asked for"},
-		"within the log":       {stored(t), "15m", cli.ExitOK, ""},
-		"a place before it":    {stored(t), "2", cli.ExitGone, "is not kept; the oldest version is 3"},
-		"history is forgotten": {forgotten, "2h", cli.ExitGone, "is not kept; the oldest version is 5"},
-		"a log was lost":       {sealed(t, anew), "2h", cli.ExitGone, "is not kept; the oldest version is 3"},
+		"hours before":         {stored(t), "2h", exit.OK, "the log begins at 2026-11-20T15:04:00+01:00, later than the moment asked for: this is the difference since then\n"},
+		"a minute before":      {stored(t), "22m", exit.OK, "later than the moment asked for"},
+		"within the log":       {stored(t), "15m", exit.OK, ""},
+		"a place before it":    {stored(t), "2", exit.Gone, "is not kept; the oldest version is 3"},
+		"history is forgotten": {forgotten, "2h", exit.Gone, "is not kept; the oldest version is 5"},
+		"a log was lost":       {sealed(t, anew), "2h", exit.Gone, "is not kept; the oldest version is 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,17 +64,17 @@ func TestADifferenceSinceBeforeTheLogBeginsAtItsStart(t *testing.T) {
 				if start := client().run(t.Context(), "diff", "3", "--archive", file, "-o", "json"); start.out != got.out {
 					t.Errorf("it is not what has changed since the start:\n%s\nwant\n%s", got.out, start.out)
 				}
-				if got := client().run(t.Context(), "diff", c.from, "--exit-code", "--archive", file); got.code != cli.ExitNo {
+				if got := client().run(t.Context(), "diff", c.from, "--exit-code", "--archive", file); got.code != exit.No {
 					t.Errorf("with --exit-code: exit code %d", got.code)
 				}
 			}
 		})
 	}
 	_, address := live(t, story()...)
-	if got := client().run(t.Context(), "diff", "2020-01-01T00:00:00Z", "--server", address); got.code != cli.ExitOK || !strings.Contains(got.err, "the log begins at") {
+	if got := client().run(t.Context(), "diff", "2020-01-01T00:00:00Z", "--server", address); got.code != exit.OK || !strings.Contains(got.err, "the log begins at") {
 		t.Errorf("of a route server: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := client().run(t.Context(), "diff", "3h", "2h", "--archive", save(t, "log.jsonl", stored(t))); got.code != cli.ExitGone || strings.Contains(got.err, "since then") {
+	if got := client().run(t.Context(), "diff", "3h", "2h", "--archive", save(t, "log.jsonl", stored(t))); got.code != exit.Gone || strings.Contains(got.err, "since then") {
 		t.Errorf("both before it: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }

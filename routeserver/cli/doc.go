@@ -2,21 +2,21 @@
 // is routed where, what was at any moment, and why. It is also a kubectl plugin,
 // under the name kubectl-switchyard.
 //
-//	exit codes, and what an error becomes                    exit.go
-//	the root command, its flags                              cli.go
-//	a route server: by address, kubeconfig, or in here       connect.go, local.go
-//	versions and workloads as people write them              version.go, names.go
-//	aligned tables, JSON and YAML; sentences                 print.go, grid.go, say.go
-//	the commands                                             a file each
+//	the root command, and what it hands the others           here
+//	what is routed: table, explain, diff, history, watch,
+//	dry-run                                                  routes
+//	what sidecars have: sidecars, wait, coverage             sidecars
+//	a whole log: log, audit, replay, bisect                  logs
+//	one run: its flags, and the route server that it asks    session
+//	a route server, by address or kubeconfig                 reach
+//	a route server on a stored log, in this process          inprocess
+//	answers as text, JSON and YAML                           show
+//	versions, workloads and filters as people write them     parse
+//	exit codes, and what an error becomes                    exit
 //
-// Every command asks switchyard.routing.v1 and shows the answer. Those that work
-// on an archive of a log (--archive, replay, bisect) run a whole route server on it
-// in this process and ask that, so the present, the past and a file are answered by
-// the same code.
-//
-// Names in a cluster may hold any character, and people's terminals obey some: in
-// what is shown to people such characters are escaped. JSON and YAML have the
-// names as they are, and equal bytes for equal answers on any machine.
+// Commands import what is below them, and none another one's package, but that logs shows
+// tables as routes does. Every command asks switchyard.routing.v1 and shows the answer: the
+// present, the past and a file are answered by the same code.
 //
 // What needs the controllers (turning an object into facts) or what they keep in a
 // cluster (the witness of the log) is given by Config: this package knows the route

@@ -6,7 +6,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tests/golden"
 )
 
@@ -42,7 +42,7 @@ func TestOutputs(t *testing.T) {
 	path := save(t, "log.jsonl", stored(t))
 	for name, c := range map[string]struct {
 		args string
-		code int
+		code exit.Code
 	}{
 		"table":                  {"table --at TIME --archive LOG", 0},
 		"table-empty":            {"table --archive LOG", 0},
@@ -86,7 +86,7 @@ func TestOutputs(t *testing.T) {
 				if got.code != c.code {
 					t.Fatalf("%v: exit code %d, want %d\n%s%s", args, got.code, c.code, got.out, got.err)
 				}
-				if got.code == cli.ExitOK && got.err != "" {
+				if got.code == exit.OK && got.err != "" {
 					t.Errorf("told on standard error: %s", got.err)
 				}
 				golden.Compare(t, "testdata/"+name+map[string]string{"table": ".txt", "json": ".json", "yaml": ".yaml"}[output], got.out)

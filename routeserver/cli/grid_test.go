@@ -7,7 +7,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 )
 
 // A routing key of a route group may be as long as its sender likes; the published CRD
@@ -66,7 +66,7 @@ func TestAKeyOfAnOrdinaryLengthIsWhole(t *testing.T) {
 		log := save(t, "log.jsonl", sealed(t, []event.Fact{
 			declared(key, "sb-alice", "fork-alice", "kubectl"), observed("fork-alice", "10.96.0.11", true), {Key: event.Log, Time: began, Data: &factv1.Complete{Reason: "first"}},
 		}))
-		if got := client().run(t.Context(), "table", "--archive", log); got.code != cli.ExitOK || !strings.Contains(got.out, fmt.Sprintf("  %s  ", key)) {
+		if got := client().run(t.Context(), "table", "--archive", log); got.code != exit.OK || !strings.Contains(got.out, fmt.Sprintf("  %s  ", key)) {
 			t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/background"
@@ -24,7 +25,7 @@ import (
 func ok(t *testing.T, p *program, args ...string) string {
 	t.Helper()
 	got := p.run(t.Context(), args...)
-	if got.code != cli.ExitOK {
+	if got.code != exit.OK {
 		t.Fatalf("%v: exit code %d\n%s%s", args, got.code, got.out, got.err)
 	}
 	return got.out
@@ -83,7 +84,7 @@ func TestAnExportIsTheSameTwiceAndLeavesNothingHalf(t *testing.T) {
 	if got, want := ok(t, p, "replay", two, "-o", "json"), ok(t, p, "table", "-o", "json"); got != want {
 		t.Errorf("replayed from the floor:\n%s\nwant\n%s", got, want)
 	}
-	if got := p.run(t.Context(), "table", "--at", "4"); got.code != cli.ExitGone {
+	if got := p.run(t.Context(), "table", "--at", "4"); got.code != exit.Gone {
 		t.Errorf("what is gone: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -112,7 +113,7 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	p := client()
 	p.cfg.Out, p.cfg.Err = &out, &errs
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
+	ended := make(chan exit.Code, 1)
 	go func() { ended <- cli.Main(ctx, p.cfg, []string{"watch", "--server", cfg.GRPCAddress}) }()
 	eventually(t, "the present is shown", func() bool {
 		return out.Says("the whole present:\n+ Deployment shop/customer, key alice: sandbox sb-alice")
@@ -126,7 +127,7 @@ func TestAWatchGoesOnWhereItWas(t *testing.T) {
 		t.Error("it began anew instead of going on")
 	}
 	cancel()
-	if code := <-ended; code != cli.ExitOK && code != cli.ExitInterrupted {
+	if code := <-ended; code != exit.OK && code != exit.Interrupted {
 		t.Errorf("exit code %d", code)
 	}
 	_ = address
@@ -150,21 +151,21 @@ func TestWaitNamesTheSidecarsThatLag(t *testing.T) {
 	}})
 	p := client()
 	p.env["SWITCHYARD_SERVER"] = address
-	eventually(t, "it answers", func() bool { return p.run(t.Context(), "table").code == cli.ExitOK })
+	eventually(t, "it answers", func() bool { return p.run(t.Context(), "table").code == exit.OK })
 	got := p.run(t.Context(), "wait", "--key", "alice", "--timeout", "1s")
-	if got.code != cli.ExitNo || !strings.Contains(got.out, "shop/customer-2  Deployment shop/customer  no       "+kept.Tip.Epoch+"/1") ||
+	if got.code != exit.No || !strings.Contains(got.out, "shop/customer-2  Deployment shop/customer  no       "+kept.Tip.Epoch+"/1") ||
 		!strings.Contains(got.out, "not converged: 1 of 2 sidecars have not acknowledged") || strings.Contains(got.out, "customer-1") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := p.run(t.Context(), "wait", "--key", "alice", "--position", "1"); got.code != cli.ExitOK || !strings.Contains(got.out, "converged: all 2 sidecars have acknowledged") || strings.Contains(got.out, "no sidecar") {
+	if got := p.run(t.Context(), "wait", "--key", "alice", "--position", "1"); got.code != exit.OK || !strings.Contains(got.out, "converged: all 2 sidecars have acknowledged") || strings.Contains(got.out, "no sidecar") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 	got = p.run(t.Context(), "wait", "--key", "alice", "--position", "1", "--timeout", "1s", "--pod", "shop/customer-1", "--pod", "shop/customer-3")
-	if got.code != cli.ExitNo || !strings.Contains(got.out, "the sidecar of pod shop/customer-3 is not connected to any route server\n") ||
+	if got.code != exit.No || !strings.Contains(got.out, "the sidecar of pod shop/customer-3 is not connected to any route server\n") ||
 		!strings.Contains(got.out, "not converged: 1 of 3 sidecars have not acknowledged") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
-	if got := p.run(t.Context(), "sidecars"); got.code != cli.ExitNo || !strings.Contains(got.out, "no such cluster") || !strings.Contains(got.out, "2 sidecars") {
+	if got := p.run(t.Context(), "sidecars"); got.code != exit.No || !strings.Contains(got.out, "no such cluster") || !strings.Contains(got.out, "2 sidecars") {
 		t.Errorf("exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }
@@ -178,14 +179,14 @@ func TestATableThatMayBeOldSaysSo(t *testing.T) {
 	state(t, log, story()...)
 	p := client()
 	p.env["SWITCHYARD_SERVER"] = serve(t, log, server.Config{})
-	eventually(t, "there is a table", func() bool { return p.run(t.Context(), "table").code == cli.ExitOK })
+	eventually(t, "there is a table", func() bool { return p.run(t.Context(), "table").code == exit.OK })
 	if got := p.run(t.Context(), "table"); got.err != "" {
 		t.Errorf("while the log is there: %s", got.err)
 	}
 	const place = `"sequence": "9"`
 	store.Lose()
 	got := p.run(t.Context(), "table", "-o", "json")
-	if got.code != cli.ExitOK || !strings.Contains(got.out, place) || !strings.Contains(got.err, "newer may be recorded") {
+	if got.code != exit.OK || !strings.Contains(got.out, place) || !strings.Contains(got.err, "newer may be recorded") {
 		t.Errorf("while the log is away: exit code %d\n%s%s", got.code, got.out, got.err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/session"
 )
 
 // TestMain is also the command that bisect runs: what it does then is said by
@@ -18,9 +19,9 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "switchyard":
-		os.Exit(cli.Main(context.Background(), cli.Config{
+		os.Exit(int(cli.Main(context.Background(), cli.Config{Config: session.Config{
 			Name: "switchyard", In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
-		}, os.Args[1:]))
+		}}, os.Args[1:])))
 	case "routes":
 		os.Exit(askRoutes(os.Args[1]))
 	case "exit":

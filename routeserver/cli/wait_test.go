@@ -15,7 +15,7 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api/failure"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 )
 
 // rounds answers each wait as the next round says, at once: of a real route server each
@@ -82,7 +82,7 @@ func TestALongWaitGoesOnWhereTheServerEndsIt(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			got := p.run(ctx, append([]string{"wait", "--timeout", "1m"}, c.args...)...)
-			if got.code != cli.ExitOK || !slices.Equal(answers.asked, c.asked) {
+			if got.code != exit.OK || !slices.Equal(answers.asked, c.asked) {
 				t.Errorf("exit code %d, asked for %v, want %v\n%s%s", got.code, answers.asked, c.asked, got.out, got.err)
 			}
 		})

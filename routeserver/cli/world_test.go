@@ -17,6 +17,8 @@ import (
 	"switchyard.dev/eventbus/memory"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
 )
@@ -127,7 +129,7 @@ func save(t testing.TB, name string, events []event.Stored) string {
 
 // result is what a run of the program did.
 type result struct {
-	code     int
+	code     exit.Code
 	out, err string
 }
 
@@ -139,10 +141,10 @@ type program struct {
 
 func client() *program {
 	p := &program{env: map[string]string{"KUBECONFIG": os.DevNull}}
-	p.cfg = cli.Config{
+	p.cfg = cli.Config{Config: session.Config{
 		Name: "switchyard", In: strings.NewReader(""), Zone: zone, Now: func() time.Time { return now },
 		Getenv: func(name string) string { return p.env[name] },
-	}
+	}}
 	return p
 }
 
@@ -174,7 +176,7 @@ func live(t *testing.T, facts ...event.Fact) (*memory.Log, string) {
 	p := client()
 	eventually(t, "the route server has a whole table and knows its past", func() bool {
 		got := p.run(t.Context(), "log", "kept", "--server", address)
-		return got.code == cli.ExitOK && !strings.Contains(got.out, "unknown time")
+		return got.code == exit.OK && !strings.Contains(got.out, "unknown time")
 	})
 	return log, address
 }

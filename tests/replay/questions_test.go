@@ -15,6 +15,8 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/traffic"
 	"switchyard.dev/xds/routingkey"
@@ -35,13 +37,13 @@ func (s *story) ask(ctx context.Context, d *datadriven.TestData) (string, error)
 
 func (s *story) run(ctx context.Context, args ...string) (string, error) {
 	var out bytes.Buffer
-	code := cli.Main(ctx, cli.Config{
+	code := cli.Main(ctx, cli.Config{Config: session.Config{
 		Name: "switchyard", In: strings.NewReader(""), Out: &out, Err: &out, Zone: time.UTC, Keys: routingkey.Find,
 		Getenv: func(name string) string {
 			return map[string]string{"KUBECONFIG": os.DevNull, "SWITCHYARD_SERVER": s.main.GRPCAddress()}[name]
 		},
-	}, args)
-	if code != cli.ExitOK {
+	}}, args)
+	if code != exit.OK {
 		fmt.Fprintf(&out, "exit %d\n", code)
 	}
 	return out.String(), ctx.Err()

@@ -20,7 +20,8 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/routes"
 )
 
 // silent takes what libraries would write between the lines of an answer.
@@ -28,26 +29,26 @@ var silent = slog.New(slog.DiscardHandler)
 
 // plan lets the controllers say what they would do, reading the cluster with the
 // user's own rights.
-func plan(ctx context.Context, access *rest.Config, ask cli.PlanRequest) (cli.Plan, error) {
+func plan(ctx context.Context, access *rest.Config, ask routes.Question) (routes.Plan, error) {
 	scheme, err := dryrun.Scheme()
 	if err != nil {
-		return cli.Plan{}, err
+		return routes.Plan{}, err
 	}
 	c, err := client.New(access, client.Options{Scheme: scheme})
 	if err != nil {
-		return cli.Plan{}, fmt.Errorf("reach the cluster: %w", err)
+		return routes.Plan{}, fmt.Errorf("reach the cluster: %w", err)
 	}
 	objects, passed, err := objectsOf(ask)
 	if err != nil {
-		return cli.Plan{}, fmt.Errorf("%w: %w", cli.ErrUsage, err)
+		return routes.Plan{}, fmt.Errorf("%w: %w", exit.ErrUsage, err)
 	}
 	if len(objects) == 0 {
-		return cli.Plan{Unknown: passed}, nil // Nothing of ours would change.
+		return routes.Plan{Unknown: passed}, nil // Nothing of ours would change.
 	}
 	config := dryrun.Config{Reader: c, Client: c, OperatorNamespace: ask.Operator}
 	assumed, err := configured(ctx, c, &config)
 	if err != nil {
-		return cli.Plan{}, err
+		return routes.Plan{}, err
 	}
 	do := dryrun.Apply
 	if ask.Delete {
@@ -55,10 +56,10 @@ func plan(ctx context.Context, access *rest.Config, ask cli.PlanRequest) (cli.Pl
 	}
 	p, err := do(ctx, config, objects...)
 	if errors.Is(err, dryrun.ErrInvalid) || errors.Is(err, dryrun.ErrNotSupported) || errors.Is(err, dryrun.ErrNoObject) {
-		return cli.Plan{}, fmt.Errorf("%w: %w", cli.ErrUsage, err)
+		return routes.Plan{}, fmt.Errorf("%w: %w", exit.ErrUsage, err)
 	}
 	if err != nil {
-		return cli.Plan{}, err
+		return routes.Plan{}, err
 	}
 	out := planOf(p)
 	out.Unknown = slices.Concat(passed, assumed, out.Unknown)
@@ -108,8 +109,8 @@ func configured(ctx context.Context, reader client.Reader, c *dryrun.Config) (as
 	return nil, err
 }
 
-func planOf(p dryrun.Plan) cli.Plan {
-	out := cli.Plan{Statements: p.Statements, Unknown: p.Unknown, InTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
+func planOf(p dryrun.Plan) routes.Plan {
+	out := routes.Plan{Statements: p.Statements, Unknown: p.Unknown, InTheWay: len(p.Refusals) > 0 || slices.ContainsFunc(p.Findings, dryrun.Finding.InTheWay)}
 	for _, r := range p.Refusals {
 		out.Refusals = append(out.Refusals, fmt.Sprintf("%s: %s", r.Object, r.Message))
 	}
@@ -124,7 +125,7 @@ func planOf(p dryrun.Plan) cli.Plan {
 
 // objectsOf returns the objects that are asked about, and sentences about those of the
 // file that a dry run cannot be about.
-func objectsOf(ask cli.PlanRequest) (objects []client.Object, passed []string, err error) {
+func objectsOf(ask routes.Question) (objects []client.Object, passed []string, err error) {
 	if ask.Kind == "" {
 		return ours(ask.Text)
 	}

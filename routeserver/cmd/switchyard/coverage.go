@@ -15,7 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/sidecars"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -30,23 +30,23 @@ const (
 // covered returns which pods have a ready and current sidecar, reading the cluster
 // with the user's own rights. What the user may not read beside pods and
 // Deployments is left out and said.
-func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) (cli.Coverage, error) {
+func covered(ctx context.Context, access *rest.Config, ask sidecars.Question) (sidecars.Coverage, error) {
 	scheme, err := dryrun.Scheme()
 	if err != nil {
-		return cli.Coverage{}, err
+		return sidecars.Coverage{}, err
 	}
 	reader, err := client.New(access, client.Options{Scheme: scheme})
 	if err != nil {
-		return cli.Coverage{}, fmt.Errorf("reach the cluster: %w", err)
+		return sidecars.Coverage{}, fmt.Errorf("reach the cluster: %w", err)
 	}
 	s := survey{reader: reader, ask: ask, labels: map[inject.Workload]map[string]string{}}
 	var pods []corev1.Pod
 	if err := pages(ctx, reader, ask.Namespace, pageSize, func(l *corev1.PodList) { pods = append(pods, l.Items...) }); err != nil {
-		return cli.Coverage{}, mayNot("pods", ask.Namespace, err)
+		return sidecars.Coverage{}, mayNot("pods", ask.Namespace, err)
 	}
 	known, err := s.known(ctx)
 	if err != nil {
-		return cli.Coverage{}, err
+		return sidecars.Coverage{}, err
 	}
 	each := func(yield func(*corev1.Pod) bool) {
 		for i := range pods {
@@ -55,7 +55,7 @@ func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) 
 			}
 		}
 	}
-	var out cli.Coverage
+	var out sidecars.Coverage
 	for _, r := range coverage.Reports(known, each, s.injected(ctx), ask.Connected, s.led(ctx)) {
 		out.Workloads = append(out.Workloads, shown(r))
 	}
@@ -66,7 +66,7 @@ func covered(ctx context.Context, access *rest.Config, ask cli.CoverageRequest) 
 // survey is one look at a cluster.
 type survey struct {
 	reader client.Reader
-	ask    cli.CoverageRequest
+	ask    sidecars.Question
 	// labels are those that Deployments give their pods.
 	labels map[inject.Workload]map[string]string
 	// unknown are sentences about what could not be read.
@@ -223,14 +223,14 @@ func mayNot(what, namespace string, err error) error {
 }
 
 // shown returns a report as the command shows it.
-func shown(r coverage.Report) cli.WorkloadCoverage {
+func shown(r coverage.Report) sidecars.Workload {
 	pods := func(s coverage.State, known bool) []string {
 		if !known {
 			return nil
 		}
 		return append([]string{}, r.Pods[s]...)
 	}
-	out := cli.WorkloadCoverage{
+	out := sidecars.Workload{
 		Kind: r.Workload.Kind, Namespace: r.Workload.Namespace, Name: r.Workload.Name,
 		Asks: r.Asks, Covered: r.Full(), Pods: r.Total,
 		OK: pods(coverage.OK, true), Outdated: pods(coverage.Outdated, r.SettingsKnown), Behind: pods(coverage.Behind, r.ConnectionsKnown),

@@ -16,7 +16,8 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/routeserver/api/receipts"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/sidecars"
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/inject"
 	"switchyard.dev/tests/world"
@@ -83,7 +84,7 @@ spec: {automountServiceAccountToken: false, containers: [{name: main, image: m}`
 func TestCoverageShowsEachPodAndWhatToDo(t *testing.T) {
 	c := market(t, "market", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "market", Name: "cart"}
-	_, address := routes(t, receipts.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
+	_, address := serving(t, receipts.Sidecar{Namespace: "market", Pod: "cart-good", Baseline: cart, Acknowledged: "b", Due: "b"},
 		receipts.Sidecar{Namespace: "market", Pod: "cart-lags", Baseline: cart, Acknowledged: "a", Due: "b"})
 	args := []string{"coverage", "-n", "market", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "market-operator"}
 	code, out, errs := ask(t, args...)
@@ -97,14 +98,14 @@ Deployment market/cart
   the sidecar is not connected to a route server, or has not acknowledged its rules, in cart-lags: see switchyard sidecars, and kubectl logs -n market cart-lags -c sd-sidecar
 1 workload, 0 covered
 `
-	if diff := cmp.Diff(want, out); diff != "" || code != cli.ExitNo {
+	if diff := cmp.Diff(want, out); diff != "" || code != exit.No {
 		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
 	}
 
 	// A fork makes its baseline one of those that matter, and everything covered is yes.
 	c.Create(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"},
 		Spec: crdv1.ForkedWorkloadSpec{Baseline: crdv1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "market", Name: "plain"}}})
-	if code, out, _ = ask(t, args...); code != cli.ExitNo || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
+	if code, out, _ = ask(t, args...); code != exit.No || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	// Without the Service it is a consumer of messages, as it were: it needs no sidecar.
@@ -118,13 +119,13 @@ Deployment market/cart
 	}
 	c.Remove(&crdv1.ForkedWorkload{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "f"}})
 	code, out, errs = ask(t, append(args, "-o", "json")...)
-	var got cli.Coverage
+	var got sidecars.Coverage
 	must(t, json.Unmarshal([]byte(out), &got))
 	none := []string{}
-	if diff := cmp.Diff(cli.Coverage{Unknown: none, Workloads: []cli.WorkloadCoverage{{
+	if diff := cmp.Diff(sidecars.Coverage{Unknown: none, Workloads: []sidecars.Workload{{
 		Kind: "Deployment", Namespace: "market", Name: "cart", Asks: true, Covered: true, Pods: 1, OK: []string{"cart-good"},
 		Outdated: none, Behind: none, NotReady: none, Missing: none, NotNeeded: none, ToDo: none,
-	}}}, got); diff != "" || code != cli.ExitOK {
+	}}}, got); diff != "" || code != exit.OK {
 		t.Errorf("exit code %d (-want +got):\n%s%s", code, diff, errs)
 	}
 }
@@ -134,7 +135,7 @@ Deployment market/cart
 func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
 	market(t, "bazaar", "")
 	cart := table.Workload{Kind: "Deployment", Namespace: "bazaar", Name: "cart"}
-	_, address := routes(t, receipts.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
+	_, address := serving(t, receipts.Sidecar{Namespace: "bazaar", Pod: "cart-old", Baseline: cart, Acknowledged: "b", Due: "b"})
 	for pod, outdated := range map[string]bool{"cart-old": true, "cart-good": false} {
 		_, out, errs := ask(t, "explain", "deployment/bazaar/cart", "--key", "k", "--pod", "bazaar/"+pod,
 			"--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "bazaar-operator")
@@ -150,7 +151,7 @@ func TestExplainOfAPodSaysThatItsSidecarIsOutdated(t *testing.T) {
 
 func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 	market(t, "asking", `sidecar.signadot.com/inject: "true"`)
-	_, address := routes(t)
+	_, address := serving(t)
 	_, out, errs := ask(t, "coverage", "-n", "asking", "--kubeconfig", as(t, "", ""), "--server", address, "--namespace-of-operator", "asking-operator")
 	for name, want := range map[string]bool{"cart ": true, "plain": true, "not ": false} {
 		if strings.Contains(out, "Deployment asking/"+name) != want {
@@ -163,7 +164,7 @@ func TestCoverageOfANamespaceThatAsks(t *testing.T) {
 // would say what its Service selects, and must not count as covered for that.
 func TestAServiceMayLeadToARolloutWithoutPods(t *testing.T) {
 	c := market(t, "rolled", "")
-	s := survey{reader: c.Client, ask: cli.CoverageRequest{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
+	s := survey{reader: c.Client, ask: sidecars.Question{Namespace: "rolled"}, labels: map[inject.Workload]map[string]string{
 		deployment("rolled", "cart"): {"app": "cart"}, deployment("rolled", "consumer"): {"app": "consumer"},
 	}}
 	led := s.led(t.Context())
@@ -204,18 +205,18 @@ func TestCoverageSaysWhatItCouldNotRead(t *testing.T) {
 			t.Errorf("it does not say %q", says)
 		}
 	}
-	if code != cli.ExitNo || t.Failed() {
+	if code != exit.No || t.Failed() {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	for name, tt := range map[string]struct {
 		args []string
-		code int
+		code exit.Code
 		says string
 	}{
-		"without rights":     {[]string{"-n", "default", "--kubeconfig", config}, cli.ExitFailed, "the pods of namespace default may not be listed: ask for the right"},
-		"all namespaces":     {[]string{"--kubeconfig", config}, cli.ExitFailed, "the pods of all namespaces may not be listed: name one with --namespace"},
-		"an archive":         {[]string{"--archive", "log"}, cli.ExitUsage, "leave out --archive"},
-		"without kubeconfig": {[]string{"--kubeconfig", "/dev/null"}, cli.ExitUnavailable, "coverage reads the cluster: there is no kubeconfig"},
+		"without rights":     {[]string{"-n", "default", "--kubeconfig", config}, exit.Failed, "the pods of namespace default may not be listed: ask for the right"},
+		"all namespaces":     {[]string{"--kubeconfig", config}, exit.Failed, "the pods of all namespaces may not be listed: name one with --namespace"},
+		"an archive":         {[]string{"--archive", "log"}, exit.Usage, "leave out --archive"},
+		"without kubeconfig": {[]string{"--kubeconfig", "/dev/null"}, exit.Unavailable, "coverage reads the cluster: there is no kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := ask(t, append([]string{"coverage"}, tt.args...)...)

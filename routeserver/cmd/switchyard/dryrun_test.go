@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tests/world"
 )
 
@@ -39,7 +39,7 @@ spec: {routingKey: everything, sandboxNames: [new-customer]}
 // finds all that.
 func shop(t *testing.T, operator, config string) []string {
 	t.Helper()
-	_, address := routes(t)
+	_, address := serving(t)
 	w := world.Shared(t)
 	for _, made := range []struct { // in this order: the namespace first
 		object client.Object
@@ -81,7 +81,7 @@ func TestADryRunReadsTheClusterAndChangesNothing(t *testing.T) {
 	args := shop(t, "dry-plain", "allowedNamespaces: []\n")
 	one := file(t, "---\n"+sandbox)
 	code, out, errs := ask(t, append(args, "-f", one, "--exit-code")...)
-	if code != cli.ExitNo || errs != "" {
+	if code != exit.No || errs != "" {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{
@@ -95,7 +95,7 @@ func TestADryRunReadsTheClusterAndChangesNothing(t *testing.T) {
 	if strings.Contains(out, "not known:") {
 		t.Errorf("all is known, and it says:\n%s", out)
 	}
-	if code, out, errs := ask(t, append(args, "-f", one)...); code != cli.ExitOK {
+	if code, out, errs := ask(t, append(args, "-f", one)...); code != exit.OK {
 		t.Errorf("without --exit-code: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -104,15 +104,15 @@ func TestADryRunGoesByTheOperatorsConfiguration(t *testing.T) {
 	powerful := file(t, strings.Replace(sandbox, "spec: {containers:", "spec: {hostPID: true, containers:", 1))
 	for name, c := range map[string]struct {
 		config, file string
-		code         int
+		code         exit.Code
 		says         []string
 	}{
-		"a power that it allows":     {"sandboxes: {patches: {allow: [hostNamespaces]}}", powerful, cli.ExitOK, []string{"create Deployment shop/", "nothing wrong"}},
-		"a power that it does not":   {"{}", powerful, cli.ExitInTheWay, []string{"PatchNotAllowed", "hostPID"}},
-		"a namespace that it is not": {"allowedNamespaces: [elsewhere]", file(t, sandbox), cli.ExitInTheWay, []string{"NamespaceNotAllowed"}},
-		"none": {"", file(t, sandbox), cli.ExitOK, []string{"not known:\n  the operator's configuration was not read", "assumed that it may work in all namespaces",
+		"a power that it allows":     {"sandboxes: {patches: {allow: [hostNamespaces]}}", powerful, exit.OK, []string{"create Deployment shop/", "nothing wrong"}},
+		"a power that it does not":   {"{}", powerful, exit.InTheWay, []string{"PatchNotAllowed", "hostPID"}},
+		"a namespace that it is not": {"allowedNamespaces: [elsewhere]", file(t, sandbox), exit.InTheWay, []string{"NamespaceNotAllowed"}},
+		"none": {"", file(t, sandbox), exit.OK, []string{"not known:\n  the operator's configuration was not read", "assumed that it may work in all namespaces",
 			"sandboxes.patches.allow"}},
-		"one that is not valid": {"sandboxes: {patches: {allow: [everything]}}", powerful, cli.ExitFailed, []string{"is not valid, so that it would not start"}},
+		"one that is not valid": {"sandboxes: {patches: {allow: [everything]}}", powerful, exit.Failed, []string{"is not valid, so that it would not start"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := ask(t, append(shop(t, fmt.Sprintf("dry-config-%d", len(name)), c.config), "-f", c.file)...)
@@ -135,7 +135,7 @@ func TestADryRunTakesEachDocumentOfAFileInOrder(t *testing.T) {
 	args := shop(t, "dry-many", "{}")
 	text := "# first\n---\n" + sandbox + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\n" + group + "---\n# last\n"
 	code, out, errs := ask(t, append(args, "-f", file(t, text))...)
-	if code != cli.ExitOK {
+	if code != exit.OK {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{
@@ -164,7 +164,7 @@ func TestADryRunOfObjectsOfOthersSaysThatNothingOfOursWouldChange(t *testing.T) 
 				continue // Something of ours would change.
 			}
 			code, out, errs := ask(t, append(append(args, "-f", file(t, text)), flags...)...)
-			if code != cli.ExitOK || errs != "" {
+			if code != exit.OK || errs != "" {
 				t.Errorf("%s, %v: exit code %d\n%s%s", name, flags, code, out, errs)
 			}
 			for _, want := range []string{"not known:\n", "  ConfigMap other of the file was passed over", "  Deployment customer of the file was passed over"} {
@@ -183,7 +183,7 @@ func TestWhatTheAPIServerWouldRefuseEndsWithAnExitCodeOfItsOwn(t *testing.T) {
 	args := shop(t, "dry-refuse", "{}")
 	long := file(t, strings.Replace(sandbox, "k7q2m9x4v1tz8", strings.Repeat("k", 300), 1))
 	code, out, errs := ask(t, append(args, "-f", long)...)
-	if code != cli.ExitInTheWay || !strings.Contains(out, "the API server would refuse:\n  SignadotSandbox new-customer: ") || strings.Contains(out, "nothing wrong") {
+	if code != exit.InTheWay || !strings.Contains(out, "the API server would refuse:\n  SignadotSandbox new-customer: ") || strings.Contains(out, "nothing wrong") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -207,7 +207,7 @@ func TestWhatADryRunCannotBeAskedIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := ask(t, append(args, c.args...)...)
-			if code != cli.ExitUsage || !strings.Contains(errs, c.says) {
+			if code != exit.Usage || !strings.Contains(errs, c.says) {
 				t.Errorf("exit code %d\n%s%s", code, out, errs)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -27,12 +28,15 @@ func run(args []string) int {
 	config := wired(called(args[0]))
 	config.In, config.Out, config.Err = os.Stdin, os.Stdout, os.Stderr
 	config.Terminal = isTerminal(os.Stdout)
-	return cli.Main(ctx, config, args[1:])
+	return int(cli.Main(ctx, config, args[1:]))
 }
 
 // wired hands the client what it needs of the controllers and the sidecars.
 func wired(name string) cli.Config {
-	return cli.Config{Name: name, Getenv: os.Getenv, Plan: plan, Witness: witness, Coverage: covered, Keys: routingkey.Find, Unfit: unfit}
+	return cli.Config{
+		Config: session.Config{Name: name, Getenv: os.Getenv, Keys: routingkey.Find},
+		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit,
+	}
 }
 
 // called returns how the program was called, as its help should say it.

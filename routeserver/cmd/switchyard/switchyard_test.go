@@ -7,14 +7,14 @@ import (
 
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/publish"
-	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/tests/world"
 )
 
 // Somebody asks why requests with a key stay at the baseline, and no request has that key
 // as sidecars read it.
 func TestExplainSaysWhichHeadersCannotCarryAKey(t *testing.T) {
-	_, address := routes(t)
+	_, address := serving(t)
 	for key, says := range map[string]string{
 		"a,b":                     `No header can carry this key: it contains ",", which ends a value.`,
 		" a":                      `No header can carry this key: it begins with " ", which is no part of a value.`,
@@ -32,24 +32,24 @@ func TestExplainSaysWhichHeadersCannotCarryAKey(t *testing.T) {
 // The whole way of somebody who has a kubeconfig and nothing else: through the
 // API server and the kubelet to a pod's port.
 func TestAKubeconfigIsEnough(t *testing.T) {
-	mark, address := routes(t)
+	mark, address := serving(t)
 	pod(t, "operator", true, kubelet(t, address))
 	config := as(t, "", "")
 	args := []string{"--kubeconfig", config, "--namespace-of-operator", "operator"}
 	code, out, errs := ask(t, append(args, "table")...)
-	if code != cli.ExitOK || !strings.Contains(out, "0 rules at "+mark.Epoch+"/1") {
+	if code != exit.OK || !strings.Contains(out, "0 rules at "+mark.Epoch+"/1") {
 		t.Errorf("table: exit code %d\n%s%s", code, out, errs)
 	}
 	// The mark that the operator keeps is read on the same way.
 	c := world.Shared(t).Client
 	must(t, publish.Epochs{Reader: c, Writer: c, Namespace: "operator"}.Save(t.Context(), publisher.Witness{Mark: mark}))
 	code, out, errs = ask(t, append(args, "audit", "verify", "--live")...)
-	if code != cli.ExitOK || !strings.Contains(out, "held against the mark that the operator keeps, "+mark.Epoch+"/1") {
+	if code != exit.OK || !strings.Contains(out, "held against the mark that the operator keeps, "+mark.Epoch+"/1") {
 		t.Errorf("audit: exit code %d\n%s%s", code, out, errs)
 	}
 	mark.Chain[0]++
 	must(t, publish.Epochs{Reader: c, Writer: c, Namespace: "operator"}.Save(t.Context(), publisher.Witness{Mark: mark}))
-	if code, out, errs = ask(t, append(args, "audit", "verify", "--live")...); code != cli.ExitNo {
+	if code, out, errs = ask(t, append(args, "audit", "verify", "--live")...); code != exit.No {
 		t.Errorf("audit of another log: exit code %d\n%s%s", code, out, errs)
 	}
 }
@@ -73,7 +73,7 @@ func TestWhatIsMissingInTheClusterIsSaid(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := ask(t, "table", "--kubeconfig", c.kubeconfig, "--namespace-of-operator", c.namespace)
-			if code != cli.ExitUnavailable || out != "" {
+			if code != exit.Unavailable || out != "" {
 				t.Errorf("exit code %d\n%s", code, out)
 			}
 			for _, says := range append(c.says, "--server and SWITCHYARD_SERVER name none", "Name a route server (--server host:port)") {

@@ -26,6 +26,7 @@ import (
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/api/receipts"
 	"switchyard.dev/routeserver/cli"
+	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/tests/conformance/served"
 	"switchyard.dev/tests/wait"
@@ -57,7 +58,7 @@ func as(t *testing.T, user, token string) string {
 }
 
 // ask runs the program.
-func ask(t *testing.T, args ...string) (code int, out, errs string) {
+func ask(t *testing.T, args ...string) (code exit.Code, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
 	config := wired("kubectl switchyard")
@@ -164,23 +165,23 @@ spec:
 }
 
 // sidecars are those that a test says are connected.
-type sidecars []receipts.Sidecar
+type pods []receipts.Sidecar
 
 // Sidecars implements receipts.Sidecars.
-func (s sidecars) Sidecars() []receipts.Sidecar { return s }
+func (s pods) Sidecars() []receipts.Sidecar { return s }
 
 // routes serves a log that says that nothing is routed, and returns the log and the
 // address of the route server, to which these sidecars are connected.
-func routes(t *testing.T, connected ...receipts.Sidecar) (event.Mark, string) {
+func serving(t *testing.T, connected ...receipts.Sidecar) (event.Mark, string) {
 	t.Helper()
 	log := memory.New()
 	served.Begin(t, log)
 	mark, err := log.Append(t.Context(), event.Fact{Key: event.Log, Data: &factv1.Complete{Reason: "first"}}, 0)
 	must(t, err)
-	m, _ := served.Run(t, server.Config{Log: log, Sidecars: sidecars(connected)})
+	m, _ := served.Run(t, server.Config{Log: log, Sidecars: pods(connected)})
 	wait.Holds(t, "the route server answers", func() bool {
 		code, _, _ := ask(t, "table", "--server", m.GRPCAddress())
-		return code == cli.ExitOK
+		return code == exit.OK
 	})
 	return mark, m.GRPCAddress()
 }

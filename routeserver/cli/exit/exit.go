@@ -1,0 +1,148 @@
+// Package exit has the exit codes of the command line, and the errors that end it with
+// one of them.
+package exit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"switchyard.dev/eventbus"
+	"switchyard.dev/eventbus/archive"
+)
+
+// Code is an exit code. The codes are part of the interface: scripts go by them.
+type Code int
+
+const (
+	// OK: it is so; it was done.
+	OK Code = 0
+	// No: the answer is no: not routed, not converged, something differs
+	// (with --exit-code), tampered with, no version found.
+	No Code = 1
+	// Usage: the command line or the request makes no sense.
+	Usage Code = 2
+	// Unavailable: no route server was reached, or it is not ready, or it cannot
+	// read the log.
+	Unavailable Code = 3
+	// Gone: what was asked for is no longer kept, or has not been reached.
+	Gone Code = 4
+	// Failed: something else went wrong: a file cannot be read, a log is
+	// damaged, a command cannot be started.
+	Failed Code = 5
+	// InTheWay: a dry run says that it would not work as it is: the API server would
+	// refuse it, or the operator would report what somebody has to mend.
+	InTheWay Code = 6
+	// Interrupted: it was interrupted before it was done.
+	Interrupted Code = 130
+)
+
+// Codes is how they are explained to users.
+const Codes = `Exit codes:
+  0  yes, or done
+  1  no: not routed, not converged, differs (with --exit-code), tampered with, not found
+  2  wrong usage
+  3  no route server was reached, or it is not ready, or it cannot read the log
+  4  no longer kept, or not reached yet
+  5  anything else that went wrong
+  6  dry-run: it would not work as it is`
+
+// ErrUsage is what an error is when what was asked makes no sense.
+var ErrUsage = errors.New("this cannot be asked")
+
+// ended is an error with the code that it ends the program with. Its error is nil when
+// all has been said.
+type ended struct {
+	code Code
+	err  error
+}
+
+// Error implements error.
+func (e *ended) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the error.
+func (e *ended) Unwrap() error { return e.err }
+
+// Errorf returns an error that ends the program with the code.
+func (c Code) Errorf(format string, args ...any) error {
+	return &ended{c, fmt.Errorf(format, args...)}
+}
+
+// Silently returns an error that ends the program with the code, after the answer has been
+// printed.
+func (c Code) Silently() error { return &ended{code: c} }
+
+// Unless returns nil when ok, and otherwise what Silently does.
+func (c Code) Unless(ok bool) error {
+	if ok {
+		return nil
+	}
+	return c.Silently()
+}
+
+// Of returns the exit code of an error.
+func Of(err error) Code {
+	var e *ended
+	switch {
+	case err == nil:
+		return OK
+	case errors.As(err, &e):
+		return e.code
+	case errors.Is(err, ErrUsage):
+		return Usage
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case errors.Is(err, eventbus.ErrGone):
+		return Gone
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return Failed
+	}
+	switch s.Code() {
+	case codes.InvalidArgument:
+		return Usage
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Unimplemented:
+		return Unavailable
+	case codes.OutOfRange, codes.NotFound:
+		return Gone
+	case codes.Canceled:
+		return Interrupted
+	}
+	return Failed
+}
+
+// Text returns the text of an error for people, which names the program; empty when all
+// has been said.
+func Text(err error, program string) string {
+	var e *ended
+	if errors.As(err, &e) && e.err == nil {
+		return ""
+	}
+	text := err.Error()
+	var line *archive.Error
+	switch {
+	case errors.As(err, &line) && line.Line == 1:
+		return fmt.Sprintf("%s\n%s log export FILE writes an archive of the log", strings.TrimSpace(text), program)
+	case line != nil:
+		return fmt.Sprintf("%s\nthe file is damaged; %s audit verify says where the log in it was changed", strings.TrimSpace(text), program)
+	}
+	var path *fs.PathError
+	if s, ok := status.FromError(err); ok && s.Code() != codes.Unknown && !errors.As(err, &path) {
+		text = s.Message()
+		if s.Code() == codes.Unimplemented {
+			text += "; the route server is of an older version than this client: update the operator"
+		}
+	}
+	return strings.TrimSpace(text)
+}

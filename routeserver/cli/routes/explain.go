@@ -1,0 +1,111 @@
+package routes
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/parse"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
+)
+
+// Caveats are what people are told beside an explanation. Either may be nil.
+type Caveats struct {
+	// Unfit returns in a sentence in which headers no request can carry a key; "" when every
+	// header can.
+	Unfit func(key string) string
+	// Outdated returns a line about the sidecar of a pod, namespace/name, when it is outdated
+	// or nobody knows.
+	Outdated func(ctx context.Context, pod string) string
+}
+
+// Explain returns the command that says where a request goes, and why.
+func Explain(s *session.Session, caveats Caveats) *cobra.Command {
+	req := &routingv1.ExplainRequest{}
+	var headers []string
+	var at string
+	c := &cobra.Command{
+		Use:   "explain DESTINATION | KIND/NAMESPACE/NAME",
+		Short: "Say where a request goes, and why",
+		Long: `Say where a request goes, and why; and where a route is missing, what is missing
+and since when. DESTINATION is what a client calls, host:port of a Service or its
+cluster IP. With the headers of a request the routing key is taken out of them as
+a sidecar does; or name the key itself.
+
+With --pod the text also says whether that pod's sidecar is outdated, which the cluster
+tells; -o json has the route server's answer alone (coverage -o json has the other).
+
+Exit code 0 when the request is routed to the sandbox of its key, or stays at the
+baseline because that sandbox wants it so; 1 when not.`,
+		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
+  switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
+  switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --pod shop/customer-7d4b9-x2x`,
+		Args: cobra.ExactArgs(1),
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&headers, "header", "H", nil, "a header of the request, `'name: value'`; may be given again")
+	f.StringVar(&req.RoutingKey, "key", "", "the routing key, instead of headers")
+	f.Uint32Var(&req.WorkloadPort, "port", 0, "with KIND/NAMESPACE/NAME: the port that the workload listens on; any")
+	f.StringVar(&req.Pod, "pod", "", "ask about the sidecar of this pod of the baseline, `NAMESPACE/NAME`, and whether it is outdated; all of them")
+	f.StringVar(&at, "at", "", "the `version` to explain; the newest")
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		if req.Headers, err = headersOf(headers); err != nil {
+			return err
+		}
+		if req.At, err = parse.At(at, s.Now()); err != nil {
+			return err
+		}
+		req.Target = &routingv1.ExplainRequest_Destination{Destination: args[0]}
+		if w, ok := parse.Workload(args[0]); ok {
+			req.Target = &routingv1.ExplainRequest_Baseline{Baseline: w}
+		}
+		return explain(c.Context(), s, req, caveats)
+	}
+	return c
+}
+
+func headersOf(lines []string) ([]*routingv1.Header, error) {
+	var out []*routingv1.Header
+	for _, l := range lines {
+		name, value, ok := strings.Cut(l, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, exit.Usage.Errorf("--header is 'name: value', not %q", l)
+		}
+		out = append(out, &routingv1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+	}
+	return out, nil
+}
+
+func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequest, caveats Caveats) error {
+	got, err := session.Ask(ctx, s, routingv1.RoutingClient.Explain, req)
+	if err != nil {
+		return err
+	}
+	text := func(e *routingv1.ExplainResponse) string {
+		out := s.Show.Explanation(e)
+		if key := req.GetRoutingKey(); key != "" && caveats.Unfit != nil {
+			if why := caveats.Unfit(key); why != "" {
+				out += show.Plain(why) + "\n"
+			}
+		}
+		if pod := req.GetPod(); pod != "" && req.GetAt().GetVersion() == nil && caveats.Outdated != nil {
+			out += caveats.Outdated(ctx, pod)
+		}
+		return out
+	}
+	if err := show.Answer(s.Show, got, text); err != nil {
+		return err
+	}
+	switch got.GetVerdict() {
+	case routingv1.Verdict_ROUTED, routingv1.Verdict_KEPT_AT_BASELINE:
+		return nil
+	case routingv1.Verdict_TABLE_NOT_WHOLE:
+		return exit.Unavailable.Silently()
+	}
+	return exit.No.Silently()
+}

@@ -1,0 +1,121 @@
+package show
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Plain returns text without characters that a terminal would obey.
+func Plain(s string) string {
+	clean := strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) < 0
+	if clean && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == '\n' || unicode.IsPrint(r) && r != utf8.RuneError:
+			b.WriteRune(r)
+		case r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// Line returns a text as one plain line.
+func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", `\n`) }
+
+// Lines returns each text as one plain line.
+func Lines(texts []string) []string {
+	var out []string
+	for _, s := range texts {
+		out = append(out, Line(s))
+	}
+	return out
+}
+
+// List returns a list that is one in JSON even when it is empty.
+func List(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts
+}
+
+// longestKey is how many characters of a routing key people are shown. It takes in
+// every key that people or tools make: names, UUIDs, trace contexts.
+const longestKey = 64
+
+// shortened returns a routing key as people are shown it: a longer one would break every
+// table, and is cut in its middle.
+func shortened(key string) string {
+	runes := []rune(key)
+	if len(runes) <= longestKey {
+		return key
+	}
+	const tail = longestKey / 3
+	return string(runes[:longestKey-1-tail]) + "…" + string(runes[len(runes)-tail:])
+}
+
+// ForPeople returns a copy of an answer with all its text made plain, and long routing
+// keys cut wherever they stand.
+func ForPeople[M proto.Message](m M) M {
+	out := proto.CloneOf(m)
+	var long []string
+	edit(out.ProtoReflect(), func(f protoreflect.FieldDescriptor, s string) string {
+		text := Line(s)
+		if f.Name() == "routing_key" && shortened(text) != text {
+			quoted := strconv.Quote(s) // as sentences have it
+			long = append(long, text, quoted[1:len(quoted)-1])
+		}
+		return text
+	})
+	if len(long) == 0 {
+		return out
+	}
+	// The longest first, since one may begin another.
+	slices.SortFunc(long, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, key := range long {
+		pairs = append(pairs, key, shortened(key))
+	}
+	cut := strings.NewReplacer(pairs...)
+	edit(out.ProtoReflect(), func(_ protoreflect.FieldDescriptor, s string) string { return cut.Replace(s) })
+	return out
+}
+
+// edit changes every text of a message, and of those in it.
+func edit(m protoreflect.Message, change func(protoreflect.FieldDescriptor, string) string) {
+	edited := func(f protoreflect.FieldDescriptor, v protoreflect.Value) protoreflect.Value {
+		switch f.Kind() {
+		case protoreflect.StringKind:
+			return protoreflect.ValueOfString(change(f, v.String()))
+		case protoreflect.MessageKind:
+			edit(v.Message(), change)
+		}
+		return v
+	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap() || f.Kind() == protoreflect.BytesKind:
+		case f.IsList():
+			list := v.List()
+			for i := range list.Len() {
+				list.Set(i, edited(f, list.Get(i)))
+			}
+		default:
+			m.Set(f, edited(f, v))
+		}
+		return true
+	})
+}

@@ -1,0 +1,130 @@
+// Package show renders answers: as text for people, or as JSON and YAML.
+//
+// Names in a cluster may hold any character, and people's terminals obey some: in what is
+// shown to people such characters are escaped. JSON and YAML have the names as they are,
+// and equal bytes for equal answers on any machine.
+package show
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"sigs.k8s.io/yaml"
+)
+
+// The forms of output.
+const (
+	Table = "table"
+	JSON  = "json"
+	YAML  = "yaml"
+)
+
+// Printer shows answers in the form that was asked for.
+type Printer struct {
+	Out io.Writer
+	// Form is Table, for people, JSON or YAML.
+	Form string
+	// Colours: people see them.
+	Colours bool
+	// Now is the clock, in the time zone that times are shown in.
+	Now func() time.Time
+}
+
+// Answer shows an answer; text is the one for people, made of a copy whose text is
+// plain.
+func Answer[M proto.Message](p *Printer, m M, text func(M) string) error {
+	if p.Form == Table {
+		_, err := io.WriteString(p.Out, text(ForPeople(m)))
+		return err
+	}
+	b, err := Written(m)
+	if err != nil {
+		return err
+	}
+	return p.write(b)
+}
+
+// Part shows one of many answers: a line of JSON, or a YAML document.
+func Part[M proto.Message](p *Printer, m M, text func(M) string) error {
+	switch p.Form {
+	case Table:
+		return Answer(p, m, text)
+	case YAML:
+		if _, err := io.WriteString(p.Out, "---\n"); err != nil {
+			return err
+		}
+		return Answer(p, m, text)
+	}
+	b, err := Written(m)
+	if err == nil {
+		_, err = fmt.Fprintf(p.Out, "%s\n", b)
+	}
+	return err
+}
+
+// Report shows what no message of the API says, whose JSON is part of the interface;
+// text is the one for people.
+func (p *Printer) Report(report any, text string) error {
+	if p.Form == Table {
+		_, err := io.WriteString(p.Out, text)
+		return err
+	}
+	b, err := json.Marshal(report)
+	if err != nil {
+		return err
+	}
+	return p.write(b)
+}
+
+// write shows JSON in the form that was asked for.
+func (p *Printer) write(b []byte) (err error) {
+	if p.Form == YAML {
+		if b, err = yaml.JSONToYAML(b); err == nil {
+			_, err = p.Out.Write(b)
+		}
+		return err
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, b, "", "  "); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(p.Out, pretty.String())
+	return err
+}
+
+// Written returns an answer as compact JSON, with every field that has a value by
+// default. protojson puts in spaces that differ from one build to another, so
+// that nobody compares its output; with them taken out it can be compared.
+func Written(m proto.Message) ([]byte, error) {
+	loose, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("the answer cannot be written as JSON: %w", err)
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, loose); err != nil {
+		return nil, fmt.Errorf("the answer cannot be written as JSON: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// Colours, on terminals only.
+const (
+	Green  = "\x1b[32m"
+	Red    = "\x1b[31m"
+	Yellow = "\x1b[33m"
+	Bold   = "\x1b[1m"
+	off    = "\x1b[0m"
+)
+
+// Paint returns a text in a colour, where people see colours.
+func (p *Printer) Paint(colour, s string) string {
+	if !p.Colours {
+		return s
+	}
+	return colour + s + off
+}

@@ -1,0 +1,90 @@
+package show
+
+import (
+	"fmt"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Sidecars returns sidecars, and what each has acknowledged.
+func (p *Printer) Sidecars(r *routingv1.SidecarsResponse) string {
+	return sidecarRows(r.GetSidecars()) + p.silent(r.GetSilent()) + Many(len(r.GetSidecars()), "sidecar") + "\n"
+}
+
+func sidecarRows(sidecars []*routingv1.Sidecar) string {
+	if len(sidecars) == 0 {
+		return ""
+	}
+	rows := Grid{{"POD", "BASELINE", "CURRENT", "REACHED", "ROUTE SERVER", "REFUSED"}}
+	for _, s := range sidecars {
+		current, reached := "yes", "-"
+		if !s.GetCurrent() {
+			current = "no"
+		}
+		if s.GetReached() != nil {
+			reached = Place(s.GetReached())
+		}
+		rows = append(rows, []string{s.GetNamespace() + "/" + s.GetPod(), Name(s.GetBaseline()), current, reached, s.GetRouteServer(), s.GetRejected()})
+	}
+	return rows.String() + "\n"
+}
+
+func (p *Printer) silent(routeServers []string) string {
+	return p.warnings("the route server at %s did not answer: its sidecars are missing here", routeServers)
+}
+
+// warnings returns a warning about each of several.
+func (p *Printer) warnings(format string, about []string) string {
+	out := ""
+	for _, one := range about {
+		out += p.Paint(Yellow, fmt.Sprintf(format, one)) + "\n"
+	}
+	return out
+}
+
+func sidecarLine(s *routingv1.Sidecar) string {
+	out := fmt.Sprintf("%s/%s of %s has not acknowledged it", s.GetNamespace(), s.GetPod(), Name(s.GetBaseline()))
+	if s.GetReached() != nil {
+		out += ", only what was at " + Place(s.GetReached())
+	}
+	if s.GetRejected() != "" {
+		out += ", and refused: " + s.GetRejected()
+	}
+	return out
+}
+
+// Wait returns the answer; keyed: it is about one routing key.
+func (p *Printer) Wait(w *routingv1.WaitResponse, keyed bool) string {
+	if w.GetConverged() {
+		return fmt.Sprintf("%s: %s acknowledged; the table is %s\n", p.Paint(Green, "converged"), manyHave(int(w.GetSidecars())), p.Version(w.GetVersion())) +
+			p.noneRoutes(w, keyed)
+	}
+	missing := p.warnings("the sidecar of pod %s is not connected to any route server", w.GetMissing())
+	if w.GetSidecars() == 0 && len(w.GetSilent()) == 0 && missing == "" {
+		return fmt.Sprintf("%s: no rule of this key was recorded; is it spelt as in the sandbox, and is the sandbox ready? The table is %s\n", p.Paint(Red, "not converged"), p.Version(w.GetVersion()))
+	}
+	return sidecarRows(w.GetLagging()) + p.silent(w.GetSilent()) + missing +
+		fmt.Sprintf("%s: %d of %s have not acknowledged; the table is %s\n", p.Paint(Red, "not converged"), len(w.GetLagging())+len(w.GetMissing()), Many(int(w.GetSidecars())+len(w.GetMissing()), "sidecar"), p.Version(w.GetVersion()))
+}
+
+// noneRoutes warns of an answer that is yes because there is nobody to wait for.
+func (p *Printer) noneRoutes(w *routingv1.WaitResponse, keyed bool) string {
+	if w.GetSidecars() > 0 {
+		return ""
+	}
+	which, what := "connected to a route server", "requests"
+	if keyed {
+		which, what = "connected of any baseline that has, or had, a rule of this key", "requests with it"
+	}
+	return p.Paint(Yellow, fmt.Sprintf("no sidecar is %s: where there is none, %s go to the baseline and to no sandbox, unless Istio or the Gateway API routes them; see switchyard coverage, and switchyard explain", which, what)) + "\n"
+}
+
+func manyHave(n int) string {
+	switch n {
+	case 0:
+		return "no sidecar is concerned, so nothing is to be"
+	case 1:
+		return "1 sidecar has"
+	}
+	return fmt.Sprintf("all %d sidecars have", n)
+}

@@ -1,0 +1,49 @@
+package show
+
+import (
+	"fmt"
+
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+)
+
+// Rules returns a table.
+func (p *Printer) Rules(t *routingv1.GetTableResponse) string {
+	rows := Grid{{"BASELINE", "KEY", "SANDBOX", "PORT", "DESTINATION", "READY", "BY"}}
+	for _, r := range t.GetRules() {
+		ready := "yes"
+		if !r.GetReady() {
+			ready = "no"
+		}
+		destination := "no Service"
+		if r.GetKeptAtBaseline() {
+			destination = "the baseline"
+		}
+		row := []string{Name(r.GetBaseline()), r.GetRoutingKey(), r.GetSandbox(), "-", destination, ready, Name(r.GetMember())}
+		if len(r.GetMappings()) == 0 || r.GetKeptAtBaseline() {
+			rows = append(rows, row)
+			continue
+		}
+		for i, m := range r.GetMappings() {
+			if i > 0 {
+				row = []string{"", "", "", "", "", "", ""}
+			}
+			row[3], row[4] = fmt.Sprint(m.GetWorkloadPort()), destinations(m)
+			rows = append(rows, row)
+		}
+	}
+	out := ""
+	if len(rows) > 1 {
+		out = rows.String() + "\n"
+	}
+	for _, c := range t.GetConflicts() {
+		out += p.Paint(Yellow, Conflict(c)) + "\n"
+	}
+	v := t.GetVersion()
+	return out + fmt.Sprintf("%s at %s, recorded %s\nhash of the whole table: %s\n", Many(len(t.GetRules()), "rule"), Place(v.GetPosition()), p.When(v.GetRecorded()), v.GetHash())
+}
+
+// Conflict returns who holds a baseline, and who lost it.
+func Conflict(c *routingv1.Conflict) string {
+	return fmt.Sprintf("%s, key %s: %s of sandbox %s gets no requests, for %s of sandbox %s is older",
+		Name(c.GetBaseline()), c.GetRoutingKey(), Name(c.GetLoser()), c.GetLoserSandbox(), Name(c.GetHolder()), c.GetHolderSandbox())
+}

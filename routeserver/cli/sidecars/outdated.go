@@ -1,0 +1,36 @@
+package sidecars
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cli/show"
+)
+
+// Outdated returns a line for people when the sidecar of a pod, namespace/name, was injected
+// with other settings than a new pod would get, or when nobody knows. Only the cluster tells:
+// an archive does not, and needs no line.
+func Outdated(ctx context.Context, s *session.Session, survey Survey, pod string) string {
+	namespace, _, named := strings.Cut(pod, "/")
+	if !named || s.Archive != "" {
+		return ""
+	}
+	access, err := s.Cluster.Rest()
+	var got Coverage
+	if err == nil {
+		got, err = survey(ctx, access, Question{Namespace: namespace, Operator: s.Cluster.Namespace})
+	}
+	if err != nil {
+		return fmt.Sprintf("Whether the sidecar of pod %s is outdated is not known: %s\n", pod, show.Plain(err.Error()))
+	}
+	for _, w := range got.Workloads {
+		if name, ok := strings.CutPrefix(pod, w.Namespace+"/"); ok && slices.Contains(w.Outdated, name) {
+			return fmt.Sprintf("Pod %s is OUTDATED: it was injected with another %s than now. Restart it: %s\n",
+				pod, show.Plain(strings.Join(w.Differ[name], ", ")), show.Plain(w.Restart))
+		}
+	}
+	return ""
+}
