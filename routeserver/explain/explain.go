@@ -254,7 +254,7 @@ func (c *inquiry) unheard() {
 	if c.Rule == nil || len(c.Silent) == 0 {
 		return
 	}
-	open := "It is not known whether the sidecars that are connected to route server " + oneOf(c.Silent) + " have these routes: it did not answer. Ask again."
+	open := "Ask again: route server " + oneOf(c.Silent) + " did not answer, so it is not known whether its sidecars have these routes."
 	c.Hint = strings.TrimSpace(c.Hint + " " + open)
 }
 

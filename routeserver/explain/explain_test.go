@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -172,7 +173,7 @@ func TestVerdicts(t *testing.T) {
 			routingv1.Verdict_NOT_READY, []uint64{1, 2}, "fails with 503",
 		},
 		"kept at the baseline": {
-			told(names("v"), v), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, `stays at the baseline, Deployment shop/cart, because VirtualWorkload shop/v of sandbox "sb-v"`,
+			told(names("v"), v), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, `stays at the baseline, Deployment shop/cart: VirtualWorkload shop/v of sandbox "sb-v"`,
 		},
 		"kept, whatever the port": {
 			with(told(names("v"), v), func(e *explain.Evidence) { e.Targets[0].WorkloadPort = 9 }), routingv1.Verdict_KEPT_AT_BASELINE, []uint64{1, 2}, "stays at the baseline",
@@ -207,9 +208,19 @@ func TestVerdicts(t *testing.T) {
 			if (got.Verdict == routingv1.Verdict_ROUTED) != (got.Hint == "") {
 				t.Errorf("the hint is %q", got.Hint)
 			}
+			c.evidence.Silent = []string{"10.0.0.7:7777"}
+			got = explain.Explain(c.evidence)
+			for _, text := range []string{got.Summary, got.Hint} {
+				if n := len(sentenceEnd.FindAllString(text, -1)); n > 2 {
+					t.Errorf("%d sentences, at most two are read: %s", n, text)
+				}
+			}
 		})
 	}
 }
+
+// sentenceEnd is where a sentence ends.
+var sentenceEnd = regexp.MustCompile(`[.?!]( [A-Z]|$)`)
 
 func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
 	there := fact(observed("a", "cart"))
@@ -218,12 +229,12 @@ func TestWhereNoSidecarIsTheHintNamesTheCauses(t *testing.T) {
 		evidence  explain.Evidence
 		says, not string
 	}{
-		"not asked for, or refused": {told(declared("k", "a"), bare), "or its pods were refused a sidecar", "It may have no pods"},
+		"not asked for, or refused": {told(declared("k", "a"), bare), "its pods were refused a sidecar", "to see its pods"},
 		"none is connected": {
-			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.SidecarsKnown = true }), "It may have no pods", "milliseconds",
+			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.SidecarsKnown = true }), "to see its pods", "longer than a second",
 		},
 		"that of the pod is not connected": {
-			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), "Check that the pod exists", "milliseconds",
+			with(told(declared("k", "a"), there), func(e *explain.Evidence) { e.Pod, e.SidecarsKnown = "shop/cart-9", true }), "Check that the pod exists", "longer than a second",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func (c *inquiry) kept() bool {
 		return false
 	}
 	c.decisive()
-	summary := fmt.Sprintf("The request stays at the baseline, %s, because %s of sandbox %s wants it there: that has no pods of its own.",
+	summary := fmt.Sprintf("The request stays at the baseline, %s: %s of sandbox %s has no pods of its own and keeps it there.",
 		name(c.Target.Baseline), object(c.holder()), quoted(c.Rule.Sandbox))
 	hint := "Fork " + name(c.Target.Baseline) + " in the sandbox instead if its requests are to be served there."
 	if c.Conflict != nil {
@@ -108,9 +108,9 @@ func (c *inquiry) unled() bool {
 	}
 	c.decisive()
 	c.say(routingv1.Verdict_PORT_NOT_MAPPED,
-		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service leads to %s, so no request is routed to the sandbox. Message consumers need none: they ask the route server which messages are theirs.",
+		fmt.Sprintf("Sandbox %s holds the routing key for %s, but no port of a Service leads to %s, so no request is routed to the sandbox. Message consumers need no Service: they ask the route server which messages are theirs.",
 			quoted(c.Rule.Sandbox), name(c.Target.Baseline), object(c.holder())),
-		"If "+name(c.Target.Baseline)+" consumes messages, it has to leave those with this key to the sandbox. To route requests, check that one of its Services leads to the port, and the conditions of "+object(c.holder())+".")
+		"Check that a Service of "+name(c.Target.Baseline)+" leads to the port, and the conditions of "+object(c.holder())+"; if it consumes messages, have it leave those with this key to the sandbox.")
 	return true
 }
 
@@ -122,12 +122,12 @@ func (c *inquiry) sidecar() bool {
 		return false
 	}
 	since := c.since(c.OfMember[c.holder()], bothMeshed)
-	who := "Not every pod of " + name(c.Target.Baseline) + " has a DevMesh sidecar that is ready (since " + moment(since) + ")"
+	who := "Not every pod of " + name(c.Target.Baseline) + " has a ready DevMesh sidecar (since " + moment(since) + ")"
 	if c.SidecarsKnown {
 		who += ", and none is connected"
 	}
 	c.say(routingv1.Verdict_NO_SIDECAR, who+", so the request goes to the baseline unless Istio or the Gateway API routes it.",
-		"Either the pod template of "+name(c.Target.Baseline)+` is not annotated with sidecar.signadot.com/inject: "true", or its pods were refused a sidecar, or theirs is not ready: kubectl switchyard coverage says which, and why. Where Istio or the Gateway API routes, this does not matter.`)
+		`Run kubectl switchyard coverage: it says whether the pod template lacks the annotation sidecar.signadot.com/inject: "true", its pods were refused a sidecar, or their sidecar is not ready.`)
 	return true
 }
 
@@ -136,16 +136,16 @@ func (c *inquiry) acknowledgement() bool {
 		return false
 	}
 	c.decisive()
-	hint := "This usually lasts milliseconds. If it lasts, check the log of the sidecar and its connection to the route servers."
+	hint := "If this lasts longer than a second, check the log of the sidecar and its connection to the route servers."
 	if len(c.Sidecars) == 0 {
 		who := "No sidecar of " + name(c.Target.Baseline) + " is"
-		hint = "It may have no pods: kubectl switchyard coverage shows how many there are, and the state of their sidecars. If there are some, the log of a sidecar says why it is not connected."
+		hint = "Run kubectl switchyard coverage to see its pods and their sidecars; the log of a sidecar says why it is not connected."
 		if c.Pod != "" {
 			who = "The sidecar of pod " + c.Pod + " is not"
-			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage). If so, the log of the sidecar says why it is not connected."
+			hint = "Check that the pod exists and has a sidecar (kubectl switchyard coverage); the log of the sidecar says why it is not connected."
 		}
 		c.say(routingv1.Verdict_NOT_ACKNOWLEDGED,
-			who+" connected to a route server, so the request follows the last routes that it has, which may not lead to sandbox "+quoted(c.Rule.Sandbox)+".", hint)
+			who+" connected to a route server, so the request goes where older routes say, which may not be sandbox "+quoted(c.Rule.Sandbox)+".", hint)
 		return true
 	}
 	first := c.Lagging[0]
@@ -157,7 +157,7 @@ func (c *inquiry) acknowledgement() bool {
 		len(c.Lagging), len(c.Sidecars), name(c.Target.Baseline), lead, first.GetNamespace(), first.GetPod())
 	if first.GetRejected() != "" {
 		who += ", which refused them: " + first.GetRejected()
-		hint = "The sidecar keeps its last good routes until the ones it refused are replaced. Report what it said."
+		hint = "Report what the sidecar said: it keeps its last good routes until those that it refused are replaced."
 	}
 	c.say(routingv1.Verdict_NOT_ACKNOWLEDGED, strings.TrimSuffix(who, ".")+". There the request goes where older routes say.", hint)
 	return true

@@ -73,7 +73,7 @@ func neverDeclaredHint(key string) string {
 	if strings.Contains(key, "%") {
 		return "Keys are taken literally: percent signs are not decoded. Send the key as the object has it."
 	}
-	return "Keys are compared byte for byte: compare it with those of the sandboxes, route groups and RoutingConfigs there are."
+	return "Keys are compared byte for byte: compare this one with those of the sandboxes, route groups and RoutingConfigs."
 }
 
 func port(t Target) string {
