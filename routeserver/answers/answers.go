@@ -14,6 +14,7 @@ import (
 	"container/list"
 	"sync"
 
+	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -27,6 +28,21 @@ const (
 	// compressFrom is from how many bytes on it is worth compressing.
 	compressFrom = 1 << 10
 )
+
+// The bounds of requests for rules: how many may be under way, of all strangers, of all
+// pods that show a token and of our own programs, and of one caller; and how many one
+// may begin a second. What they are answered is shared, so these are wide.
+const (
+	maxRequests, eachRequests = 2048, 256
+	requestRate, requestBurst = 1000, 5000
+)
+
+// Requests returns the room for those who ask for rules on one listener.
+func Requests() *callers.Pool {
+	b := callers.Alike(maxRequests, eachRequests)
+	b.Rate, b.Burst = requestRate, requestBurst
+	return callers.NewPool("requests for rules", b)
+}
 
 // Store has answers. The zero value is ready. It is safe for concurrent use.
 type Store struct {

@@ -159,11 +159,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	if registry == nil {
 		return m, nil
 	}
-	var errs []error
-	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.running, m.slow} {
-		errs = append(errs, registry.Register(c))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(registry.Register(m.calls), registry.Register(m.seconds), registry.Register(m.running), registry.Register(m.slow)); err != nil {
 		return nil, fmt.Errorf("api: register metrics: %w", err)
 	}
 	return m, nil

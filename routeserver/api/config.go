@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,21 +73,13 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Name == "" {
-		c.Name = "routeserver"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	for field, is := range map[*time.Duration]time.Duration{&c.CallWithin: 30 * time.Second, &c.WriteWithin: time.Minute, &c.WatchNews: time.Minute} {
-		if *field == 0 {
-			*field = is
-		}
-	}
-	for field, is := range map[*int]int{&c.MaxCalls: 256, &c.MaxStreams: 4096, &c.MaxWaits: 128} {
-		if *field == 0 {
-			*field = is
-		}
-	}
+	c.Name = cmp.Or(c.Name, "routeserver")
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.CallWithin = cmp.Or(c.CallWithin, 30*time.Second)
+	c.WriteWithin = cmp.Or(c.WriteWithin, time.Minute)
+	c.WatchNews = cmp.Or(c.WatchNews, time.Minute)
+	c.MaxCalls = cmp.Or(c.MaxCalls, 256)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 4096)
+	c.MaxWaits = cmp.Or(c.MaxWaits, 128)
 	return c
 }

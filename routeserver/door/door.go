@@ -20,8 +20,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"k8s.io/utils/lru"
 
 	"switchyard.dev/eventbus/callers"
 	"switchyard.dev/eventbus/callers/tokens"
@@ -57,10 +58,9 @@ type Door struct {
 	// new. Both together are what a tokens.Verifier has under way at once.
 	checks, claims *callers.Pool
 
-	mu sync.Mutex
 	// ours has the tokens of our own programs, as hashes, and whose they are: they are
-	// believed while the API server is away. All go when there are too many.
-	ours map[[sha256.Size]byte]callers.Caller
+	// believed while the API server is away.
+	ours *lru.Cache
 }
 
 const maxOurs = 256
@@ -72,7 +72,7 @@ func New(cfg Config) *Door {
 		cfg.LookAgain = lookAgain
 	}
 	return &Door{
-		cfg: cfg, ours: map[[sha256.Size]byte]callers.Caller{},
+		cfg: cfg, ours: lru.New(maxOurs),
 		checks: callers.NewPool("checks of tokens", bounds),
 		claims: callers.NewPool("checks of tokens that say they are the operator's", bounds),
 	}
@@ -94,7 +94,8 @@ func (d *Door) who(ctx context.Context, address, authorization string) (callers.
 		return stranger, nil
 	}
 	key := sha256.Sum256([]byte(token))
-	known, before := d.known(key)
+	last, _ := d.ours.Get(key)
+	known, before := last.(callers.Caller)
 	who, err := d.cfg.Verify(ctx, token, func() (leave func(), err error) {
 		switch claim, ok := tokens.Claims(token); {
 		case before:
@@ -106,7 +107,7 @@ func (d *Door) who(ctx context.Context, address, authorization string) (callers.
 	})
 	switch {
 	case errors.Is(err, tokens.ErrUnknown):
-		d.forget(key)
+		d.ours.Remove(key)
 		return stranger, err
 	case err != nil && before:
 		return known, nil
@@ -114,32 +115,10 @@ func (d *Door) who(ctx context.Context, address, authorization string) (callers.
 		return stranger, err
 	case slices.Contains(d.cfg.Ours, who.String()):
 		ours := callers.Caller{Kind: callers.Ours, Name: who.String()}
-		d.keep(key, ours)
+		d.ours.Add(key, ours)
 		return ours, nil
 	case who.PodName == "":
 		return callers.Caller{Kind: callers.Pod, Name: who.String()}, nil
 	}
 	return callers.Caller{Kind: callers.Pod, Name: who.Namespace + "/" + who.PodName}, nil
-}
-
-func (d *Door) known(key [sha256.Size]byte) (callers.Caller, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c, ok := d.ours[key]
-	return c, ok
-}
-
-func (d *Door) keep(key [sha256.Size]byte, c callers.Caller) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.ours) >= maxOurs {
-		clear(d.ours)
-	}
-	d.ours[key] = c
-}
-
-func (d *Door) forget(key [sha256.Size]byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.ours, key)
 }

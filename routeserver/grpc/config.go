@@ -1,6 +1,7 @@
 package routesgrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -66,14 +67,8 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Pause == 0 {
-		c.Pause = 20 * time.Millisecond
-	}
-	if c.StopWithin == 0 {
-		c.StopWithin = 5 * time.Second
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Pause = cmp.Or(c.Pause, 20*time.Millisecond)
+	c.StopWithin = cmp.Or(c.StopWithin, 5*time.Second)
 	return c
 }

@@ -12,6 +12,9 @@ import (
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
+
+	"switchyard.dev/eventbus/callers"
+	"switchyard.dev/routeserver/answers"
 )
 
 // Server serves the published routes API.
@@ -38,8 +41,10 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, grpc: grpc.NewServer(append(options(cfg.Credentials), cfg.Entrance.Options(narrowed...)...)...), health: health.NewServer(),
 		feed: newFeed(cfg.Tables, cfg.Pause), stopping: make(chan struct{}),
 	}
-	served := &routes{cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping}
-	served.requests, served.watches = newPools()
+	served := &routes{
+		cfg: cfg, metrics: m, feed: s.feed, stopping: s.stopping,
+		requests: answers.Requests(), watches: callers.NewPool("watches", callers.Alike(maxWatches, eachWatches)),
+	}
 	s.grpc.RegisterService(service(served), served)
 	if cfg.Register != nil {
 		cfg.Register(s.grpc)

@@ -19,20 +19,9 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// The bounds of requests for rules and of watches: of all strangers, of all pods that
-// show a token and of our own programs, and of one caller; and how many requests one may
-// begin a second. What requests are answered is shared, so these are wide.
-const (
-	maxRequests, eachRequests = 2048, 256
-	maxWatches, eachWatches   = 8192, 2048
-	requestRate, requestBurst = 1000, 5000
-)
-
-func newPools() (requests, watches *callers.Pool) {
-	b := callers.Alike(maxRequests, eachRequests)
-	b.Rate, b.Burst = requestRate, requestBurst
-	return callers.NewPool("requests for rules", b), callers.NewPool("watches", callers.Alike(maxWatches, eachWatches))
-}
+// The bounds of watches: of all strangers, of all pods that show a token and of our own
+// programs, and of one caller. What they are told is shared, so these are wide.
+const maxWatches, eachWatches = 8192, 2048
 
 // enter lets a call in.
 func enter(ctx context.Context, p *callers.Pool) (leave func(), err error) {

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"time"
@@ -53,20 +54,14 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	for field, value := range map[*int]int{&c.Checkpoints: 32, &c.CheckpointRules: 500_000, &c.Every: 256, &c.Rebuilds: 2, &c.Recent: 8} {
-		if *field == 0 {
-			*field = value
-		}
-	}
-	if c.Past == nil {
-		c.Past = c.Log
-	}
-	if c.Patience == 0 {
-		c.Patience = 30 * time.Second
-	}
+	c.Past = cmp.Or(c.Past, c.Log)
+	c.Checkpoints = cmp.Or(c.Checkpoints, 32)
+	c.CheckpointRules = cmp.Or(c.CheckpointRules, 500_000)
+	c.Every = cmp.Or(c.Every, 256)
+	c.Rebuilds = cmp.Or(c.Rebuilds, 2)
+	c.Recent = cmp.Or(c.Recent, 8)
+	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	c.Retry = c.Retry.Or(100*time.Millisecond, 5*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c
 }

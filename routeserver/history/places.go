@@ -73,11 +73,7 @@ func (p *places) observed(e event.Recorded, o *factv1.WorkloadObserved) {
 }
 
 func (p *places) said(s service, t target, workloadPort uint32, seq uint64) {
-	targets := p.services[s]
-	if targets == nil {
-		targets = map[target][]span{}
-		p.services[s] = targets
-	}
+	targets := last(p.services, s)
 	spans := targets[t]
 	if n := len(spans); n > 0 && spans[n-1].workloadPort == workloadPort {
 		spans[n-1].last = seq
@@ -105,9 +101,9 @@ func (p *places) forget(floor uint64) {
 }
 
 // last returns the places of what belongs to one thing, making them if there are none.
-func last[A, B comparable](all map[A]map[B]uint64, of A) map[B]uint64 {
+func last[A, B comparable, P any](all map[A]map[B]P, of A) map[B]P {
 	if all[of] == nil {
-		all[of] = map[B]uint64{}
+		all[of] = map[B]P{}
 	}
 	return all[of]
 }

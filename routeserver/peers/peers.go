@@ -9,6 +9,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,14 +59,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Within == 0 {
-		c.Within = 2 * time.Second
-	}
+	c.Within = cmp.Or(c.Within, 2*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Lookup == nil {
 		c.Lookup = net.DefaultResolver.LookupHost
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
 }

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -27,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/utils/lru"
 
 	"switchyard.dev/eventbus/callers"
 )
@@ -39,7 +39,7 @@ const (
 	keepNone = 5 * time.Second
 	// within bounds one question, with all that the API server is asked for it.
 	within = 6 * time.Second
-	// maxKept bounds the addresses that are kept.
+	// maxKept bounds the addresses of which answers are kept.
 	maxKept = 16 << 10
 	// readRate and readBurst bound how many pods are read again in a second.
 	readRate, readBurst = 200, 400
@@ -73,9 +73,8 @@ type Finder struct {
 	// waiting are the callers that wait for an answer.
 	waiting *callers.Pool
 	flights singleflight.Group
-
-	mu   sync.Mutex
-	kept map[netip.Addr]answer
+	// kept are the last answers, by address.
+	kept *lru.Cache
 }
 
 // answer is what was found of an address: a pod, or why there is none.
@@ -96,7 +95,7 @@ func New(cfg Config) (*Finder, error) {
 		cfg.Keep = keepPod
 	}
 	return &Finder{
-		cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: map[netip.Addr]answer{},
+		cfg: cfg, reads: rate.NewLimiter(readRate, readBurst), search: newSearch(cfg.Pods), kept: lru.New(maxKept),
 		waiting: callers.NewPool("calls whose pod is looked for", callers.Bounds{Each: eachWaiting, Strangers: maxWaiting}),
 	}, nil
 }
@@ -221,29 +220,15 @@ func hasAddress(p *corev1.Pod, address netip.Addr) bool {
 
 // recall returns what is kept of an address, and whether it is still to be believed.
 func (f *Finder) recall(address netip.Addr) (a answer, fresh bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	a, ok := f.kept[address]
+	known, _ := f.kept.Get(address)
+	a, ok := known.(answer)
 	return a, ok && time.Now().Before(a.until)
 }
 
-// remember keeps an answer. When there are too many, those go that are believed no more, and
-// if that is not enough, all.
+// remember keeps an answer, for so long as it is to be believed. When there are too many, the
+// one goes that was not asked for longest.
 func (f *Finder) remember(address netip.Addr, a answer, long time.Duration) answer {
-	now := time.Now()
-	a.until = now.Add(long)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.kept) >= maxKept {
-		for of, old := range f.kept {
-			if !now.Before(old.until) {
-				delete(f.kept, of)
-			}
-		}
-	}
-	if len(f.kept) >= maxKept {
-		clear(f.kept)
-	}
-	f.kept[address] = a
+	a.until = time.Now().Add(long)
+	f.kept.Add(address, a)
 	return a
 }

@@ -44,21 +44,6 @@ type (
 	}
 )
 
-// The bounds of requests for rules: how many may be under way, of all strangers, of all
-// pods that show a token and of our own programs, and of one caller; and how many one
-// may begin a second. What they are answered is shared (package answers), so these are
-// wide.
-const (
-	maxRequests, eachRequests = 2048, 256
-	requestRate, requestBurst = 1000, 5000
-)
-
-func newRequests() *callers.Pool {
-	b := callers.Alike(maxRequests, eachRequests)
-	b.Rate, b.Burst = requestRate, requestBurst
-	return callers.NewPool("requests for rules", b)
-}
-
 // asked is what a request asks of a table: under which names, and which rules.
 type asked struct {
 	both   bool

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,16 +55,10 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	for field, is := range map[*time.Duration]time.Duration{
-		&c.RequestWithin: 10 * time.Second, &c.AnswerWithin: 30 * time.Second, &c.StopWithin: 5 * time.Second,
-	} {
-		if *field == 0 {
-			*field = is
-		}
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.RequestWithin = cmp.Or(c.RequestWithin, 10*time.Second)
+	c.AnswerWithin = cmp.Or(c.AnswerWithin, 30*time.Second)
+	c.StopWithin = cmp.Or(c.StopWithin, 5*time.Second)
 	return c
 }
 
@@ -90,7 +85,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	s := &Server{cfg: cfg, mux: http.NewServeMux(), requests: newRequests()}
+	s := &Server{cfg: cfg, mux: http.NewServeMux(), requests: answers.Requests()}
 	s.entered = cfg.Entrance.HTTP(s.mux, rulesPath, routesPath)
 	s.mux.HandleFunc("GET "+rulesPath, s.rules("routingRules"))
 	s.mux.HandleFunc("GET "+routesPath, s.rules("routingRules", "routes"))

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -74,22 +75,12 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	for field, address := range map[*string]string{&c.GRPCAddress: ":7777", &c.RESTAddress: ":7778", &c.MetricsAddress: ":9090"} {
-		if *field == "" {
-			*field = address
-		}
-	}
-	if c.Past == nil {
-		c.Past = c.Log
-	}
-	if c.MaxConnections == 0 {
-		c.MaxConnections = 8192
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = prometheus.NewRegistry()
-	}
+	c.GRPCAddress = cmp.Or(c.GRPCAddress, ":7777")
+	c.RESTAddress = cmp.Or(c.RESTAddress, ":7778")
+	c.MetricsAddress = cmp.Or(c.MetricsAddress, ":9090")
+	c.Past = cmp.Or(c.Past, c.Log)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 8192)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
+	c.Metrics = cmp.Or(c.Metrics, prometheus.NewRegistry())
 	return c
 }
