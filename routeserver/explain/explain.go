@@ -156,7 +156,7 @@ func (c *inquiry) declaration() bool {
 	}
 	since := c.since(c.OfKey, bothTombstones)
 	c.say(routingv1.Verdict_WITHDRAWN,
-		"The routing key "+quoted(c.Key)+" was withdrawn "+when(since)+by(since)+", so the request goes to the baseline"+c.baseline(", ")+".",
+		"The routing key "+quoted(c.Key)+" was withdrawn at "+moment(since)+by(since)+", so the request goes to the baseline"+c.baseline(", ")+".",
 		"Create the sandbox or route group again if its requests are still wanted.")
 	return true
 }

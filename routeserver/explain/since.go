@@ -41,39 +41,27 @@ func bothTombstones(a, b proto.Message) bool {
 	return event.Fact{Data: a}.Tombstone() && event.Fact{Data: b}.Tombstone()
 }
 
-// bothReady, bothMeshed and bothMapped tell whether two observations say the
-// same of one thing.
-
-func bothReady(a, b proto.Message) bool {
-	return alikeIn(a, b, (*factv1.WorkloadObserved).GetReady)
-}
-
-func bothMeshed(a, b proto.Message) bool {
-	return alikeIn(a, b, (*factv1.WorkloadObserved).GetDevMeshPresent)
-}
-
-func bothMapped(workloadPort uint32) func(a, b proto.Message) bool {
+// both reports whether two observations say the same of one thing.
+func both(what func(*factv1.WorkloadObserved) bool) func(a, b proto.Message) bool {
 	return func(a, b proto.Message) bool {
-		return alikeIn(a, b, func(o *factv1.WorkloadObserved) bool { return mapped(o, workloadPort) })
+		was, before := a.(*factv1.WorkloadObserved)
+		is, now := b.(*factv1.WorkloadObserved)
+		return before && now && what(was) == what(is)
 	}
 }
 
-func alikeIn(a, b proto.Message, what func(*factv1.WorkloadObserved) bool) bool {
-	was, before := a.(*factv1.WorkloadObserved)
-	is, now := b.(*factv1.WorkloadObserved)
-	return before && now && what(was) == what(is)
-}
-
-// mapped reports whether a Service of an observation leads to a port; 0 is any.
-func mapped(o *factv1.WorkloadObserved, workloadPort uint32) bool {
-	for _, pair := range o.GetServices() {
-		for _, p := range pair.GetPorts() {
-			if pair.GetTo() != "" && (workloadPort == 0 || p.GetWorkloadPort() == workloadPort) {
-				return true
+// mapped returns what reports whether a Service of an observation leads to a port; 0 is any.
+func mapped(workloadPort uint32) func(*factv1.WorkloadObserved) bool {
+	return func(o *factv1.WorkloadObserved) bool {
+		for _, pair := range o.GetServices() {
+			for _, p := range pair.GetPorts() {
+				if pair.GetTo() != "" && (workloadPort == 0 || p.GetWorkloadPort() == workloadPort) {
+					return true
+				}
 			}
 		}
+		return false
 	}
-	return false
 }
 
 // naming reports whether two declarations say the same of a member.

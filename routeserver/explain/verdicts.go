@@ -121,7 +121,7 @@ func (c *inquiry) sidecar() bool {
 	if o == nil || o.GetDevMeshPresent() || len(c.Sidecars) > 0 {
 		return false
 	}
-	since := c.since(c.OfMember[c.holder()], bothMeshed)
+	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetDevMeshPresent))
 	who := "Not every pod of " + name(c.Target.Baseline) + " has a ready DevMesh sidecar (since " + moment(since) + ")"
 	if c.SidecarsKnown {
 		who += ", and none is connected"
@@ -170,7 +170,7 @@ func (c *inquiry) readiness() bool {
 		return false
 	}
 	c.since(c.OfKey, naming(c.holder()))
-	since := c.since(c.OfMember[c.holder()], bothReady)
+	since := c.since(c.OfMember[c.holder()], both((*factv1.WorkloadObserved).GetReady))
 	c.say(routingv1.Verdict_NOT_READY,
 		fmt.Sprintf("The request belongs to sandbox %s, whose %s is not ready since %s, so it fails with 503 instead of reaching the baseline.",
 			quoted(c.Rule.Sandbox), object(c.holder()), moment(since)),
@@ -184,7 +184,7 @@ func (c *inquiry) port() bool {
 		return false
 	}
 	c.since(c.OfKey, naming(c.holder()))
-	c.since(c.OfMember[c.holder()], bothMapped(c.Target.WorkloadPort))
+	c.since(c.OfMember[c.holder()], both(mapped(c.Target.WorkloadPort)))
 	what, where := "no Service of it leads to ", "so the request goes to the baseline"
 	if len(destinations) > 0 {
 		what, where = "its Service has no cluster IP for ", "so the request fails with 503 instead of reaching the baseline"

@@ -12,7 +12,16 @@ import (
 
 func quoted(s string) string { return strconv.Quote(s) }
 
-func name(w table.Workload) string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+// Object returns an object as sentences have it: its kind, its namespace unless it is of the
+// cluster, and its name.
+func Object(kind, namespace, name string) string {
+	if namespace == "" {
+		return kind + " " + name
+	}
+	return kind + " " + namespace + "/" + name
+}
+
+func name(w table.Workload) string { return Object(w.Kind, w.Namespace, w.Name) }
 
 // object returns which object the key of a member names.
 func object(key event.Key) string {
@@ -20,7 +29,7 @@ func object(key event.Key) string {
 	if len(parts) != 4 {
 		return string(key)
 	}
-	return parts[1] + " " + parts[2] + "/" + parts[3]
+	return Object(parts[1], parts[2], parts[3])
 }
 
 // baseline names the baseline behind a separator, when it is known.
@@ -40,18 +49,13 @@ func moment(e event.Recorded) string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-func when(e event.Recorded) string { return "at " + moment(e) }
-
 // by returns who made an event, with a blank before it.
 func by(e event.Recorded) string {
 	c := e.Fact.Cause
 	if c.Kind == "" {
 		return ""
 	}
-	object := c.Kind + " " + c.Name
-	if c.Namespace != "" {
-		object = c.Kind + " " + c.Namespace + "/" + c.Name
-	}
+	object := Object(c.Kind, c.Namespace, c.Name)
 	if c.Manager != "" {
 		object += ", last written by " + c.Manager
 	}

@@ -28,7 +28,7 @@ var roomLines = map[string]int{
 	"eventbus":    9360,
 	"protos":      1074,
 	"reconcilers": 16408,
-	"routeserver": 12060,
+	"routeserver": 11950,
 	"sidecars":    6191,
 	"tests":       25025,
 	"tools":       5838,

@@ -43,11 +43,9 @@ func Load(path, program string) (*archive.Log, error) {
 type Server struct {
 	*server.Main
 	Client routingv1.RoutingClient
-	stop   func()
+	// Stop ends the server, and waits until it has ended.
+	Stop func()
 }
-
-// Stop ends the server, and waits until it has ended.
-func (s *Server) Stop() { s.stop() }
 
 // FirstWhole returns the first version of a log of which there is a whole table.
 func FirstWhole(log *archive.Log) (uint64, error) {
@@ -98,14 +96,14 @@ func Serve(ctx context.Context, log *archive.Log, keys api.Keys, tokenFile strin
 		defer close(ended)
 		_ = main.Run(running) // it ends when it is told to, or calls fail
 	}()
-	s := &Server{Main: main, stop: func() { cancel(); <-ended }}
+	stop := func() { cancel(); <-ended }
 	conn, err := reach.Dial(main.GRPCAddress(), "this program", tokenFile)
-	if err == nil {
-		s.Client = routingv1.NewRoutingClient(conn)
-		s.stop = func() { _ = conn.Close(); cancel(); <-ended }
-		err = s.settle(ctx)
-	}
 	if err != nil {
+		stop()
+		return nil, err
+	}
+	s := &Server{Main: main, Client: routingv1.NewRoutingClient(conn), Stop: func() { _ = conn.Close(); stop() }}
+	if err := s.settle(ctx); err != nil {
 		s.Stop()
 		return nil, err
 	}

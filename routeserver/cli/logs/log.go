@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/archive"
 	"switchyard.dev/eventbus/event"
@@ -98,13 +99,13 @@ func served(ctx context.Context, s *session.Session) (archive.Header, func() (ev
 		if err != nil {
 			return archive.Header{}, nil, err
 		}
-		next := upTo(h.TipPos(), stream)
-		first, err := next()
+		begun, err := stream.Recv()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return archive.Header{}, nil, err
 		}
-		if n == attempts || first.Pos == (event.Pos{Epoch: h.Epoch, Seq: h.Floor}) {
-			return h, behind(first, err, next), nil
+		first := begun.GetEvents()
+		if n == attempts || len(first) > 0 && proto.Equal(first[0].GetPosition(), is.GetFloor()) {
+			return h, upTo(h.TipPos(), first, stream), nil
 		}
 	}
 }
@@ -115,10 +116,10 @@ func kept(ctx context.Context, s *session.Session, client routingv1.RoutingClien
 	return client.Kept(ctx, &routingv1.KeptRequest{})
 }
 
-// upTo returns what reads a ReadLog stream event by event, up to a place.
-func upTo(tip event.Pos, stream grpc.ServerStreamingClient[routingv1.ReadLogResponse]) func() (event.Stored, error) {
+// upTo returns what reads a log event by event, up to a place: first some that have come
+// already, then those of the stream.
+func upTo(tip event.Pos, rest []*routingv1.StoredEvent, stream grpc.ServerStreamingClient[routingv1.ReadLogResponse]) func() (event.Stored, error) {
 	var at event.Pos
-	var rest []*routingv1.StoredEvent
 	return func() (event.Stored, error) {
 		if at == tip {
 			return event.Stored{}, io.EOF // what is behind it was recorded since it was asked for
@@ -133,17 +134,5 @@ func upTo(tip event.Pos, stream grpc.ServerStreamingClient[routingv1.ReadLogResp
 		e := messages.Stored(rest[0])
 		at, rest = e.Pos, rest[1:]
 		return e, nil
-	}
-}
-
-// behind returns what reads an event, or an error, and then goes on with next.
-func behind(first event.Stored, err error, next func() (event.Stored, error)) func() (event.Stored, error) {
-	begun := false
-	return func() (event.Stored, error) {
-		if !begun {
-			begun = true
-			return first, err
-		}
-		return next()
 	}
 }

@@ -4,19 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
 )
 
-// forwarder makes what forwards a local port to a pod, until stop is closed; it
-// closes ready once the port is open.
-type forwarder func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)
-
-// open forwards a port of the loopback address until ctx ends, and gives it.
-func (f forwarder) open(ctx context.Context, pod *corev1.Pod) (string, error) {
+// forward opens a port of the loopback address that leads to a pod until ctx ends, and
+// returns its address.
+func forward(ctx context.Context, client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (string, error) {
+	dialer, err := dialerTo(client, config, pod)
+	if err != nil {
+		return "", fmt.Errorf("forward a port: %w", err)
+	}
 	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	fw, err := f(stop, ready)
+	fw, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", grpcPort)}, stop, ready, io.Discard, io.Discard)
 	if err != nil {
 		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -37,4 +44,20 @@ func (f forwarder) open(ctx context.Context, pod *corev1.Pod) (string, error) {
 		return "", fmt.Errorf("forward a port to pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return fmt.Sprintf("127.0.0.1:%d", ports[0].Local), nil
+}
+
+// dialerTo returns what connects to the ports of a pod. WebSockets pass more proxies; API
+// servers before 1.30 speak SPDY only.
+func dialerTo(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (httpstream.Dialer, error) {
+	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
+	if err != nil {
+		return nil, err
+	}
+	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil }), nil
 }

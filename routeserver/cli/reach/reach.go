@@ -11,8 +11,6 @@ package reach
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
 )
 
 // The Deployment of the route server, its pods, and the port of its gRPC, as the
@@ -75,11 +71,7 @@ func (c Cluster) Forward(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := forwarderTo(client, config, pod)
-	if err != nil {
-		return "", err
-	}
-	return f.open(ctx, pod)
+	return forward(ctx, client, config, pod)
 }
 
 // ready picks a pod of the route server that is ready.
@@ -128,23 +120,4 @@ func isReady(p *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// forwarderTo returns what forwards a port to a pod.
-func forwarderTo(client kubernetes.Interface, config *rest.Config, pod *corev1.Pod) (forwarder, error) {
-	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	transport, upgrader, err := spdy.RoundTripperFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("forward a port: %w", err)
-	}
-	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
-	// WebSockets pass more proxies; API servers before 1.30 speak SPDY only.
-	tunnel, err := portforward.NewSPDYOverWebsocketDialer(url, config)
-	if err != nil {
-		return nil, fmt.Errorf("forward a port: %w", err)
-	}
-	dialer := portforward.NewFallbackDialer(tunnel, old, func(err error) bool { return err != nil })
-	return func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
-		return portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", grpcPort)}, stop, ready, io.Discard, io.Discard)
-	}, nil
 }

@@ -147,9 +147,10 @@ func dryRun(ctx context.Context, s *session.Session, planner Planner, ask Questi
 	if err != nil {
 		return err
 	}
+	// In JSON all are lists, also when they are empty.
 	report := planned{
-		Objects: show.List(plan.Objects), Refusals: show.List(plan.Refusals), Findings: show.List(plan.Findings),
-		Unknown: show.List(plan.Unknown), InTheWay: plan.InTheWay,
+		Objects: append([]string{}, plan.Objects...), Refusals: append([]string{}, plan.Refusals...), Findings: append([]string{}, plan.Findings...),
+		Unknown: append([]string{}, plan.Unknown...), InTheWay: plan.InTheWay,
 	}
 	if report.Table, err = show.Written(got); err != nil {
 		return err

@@ -44,14 +44,6 @@ func Lines(texts []string) []string {
 	return out
 }
 
-// List returns a list that is one in JSON even when it is empty.
-func List(texts []string) []string {
-	if texts == nil {
-		return []string{}
-	}
-	return texts
-}
-
 // longestKey is how many characters of a routing key people are shown. It takes in
 // every key that people or tools make: names, UUIDs, trace contexts.
 const longestKey = 64

@@ -10,6 +10,7 @@ import (
 
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/routeserver/explain"
 	"switchyard.dev/routeserver/table"
 )
 
@@ -60,12 +61,7 @@ func (p *Printer) Version(v *routingv1.Version) string {
 }
 
 // Name returns an object by its kind, its namespace unless it is of the cluster, and its name.
-func Name(o table.Named) string {
-	if o.GetNamespace() == "" {
-		return o.GetKind() + " " + o.GetName()
-	}
-	return o.GetKind() + " " + o.GetNamespace() + "/" + o.GetName()
-}
+func Name(o table.Named) string { return explain.Object(o.GetKind(), o.GetNamespace(), o.GetName()) }
 
 // Cause returns who made something so.
 func Cause(c *routingv1.Cause) string {

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/routeserver/cli/exit"
 	"switchyard.dev/routeserver/cli/session"
 	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/routeserver/explain"
 )
 
 // Question says whose sidecars are asked about.
@@ -115,7 +116,8 @@ func showCoverage(ctx context.Context, s *session.Session, survey Survey, namesp
 	if why != nil {
 		got.Unknown = append(got.Unknown, "nobody knows here which sidecars are behind: "+why.Error())
 	}
-	got.Unknown, got.Workloads = show.List(got.Unknown), slices.Concat([]Workload{}, got.Workloads)
+	// In JSON they are lists, also when they are empty.
+	got.Unknown, got.Workloads = append([]string{}, got.Unknown...), append([]Workload{}, got.Workloads...)
 	if err := s.Show.Report(got, coverageText(s.Show, got)); err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func asFarAs(c Coverage) string {
 	return ""
 }
 
-func (w Workload) title() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+func (w Workload) title() string { return explain.Object(w.Kind, w.Namespace, w.Name) }
 
 // howMany counts pods, where they are known.
 func howMany(pods []string) string {
