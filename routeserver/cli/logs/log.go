@@ -8,7 +8,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"switchyard.dev/eventbus/archive"
@@ -105,7 +104,7 @@ func served(ctx context.Context, s *session.Session) (archive.Header, func() (ev
 		}
 		first := begun.GetEvents()
 		if n == attempts || len(first) > 0 && proto.Equal(first[0].GetPosition(), is.GetFloor()) {
-			return h, upTo(h.TipPos(), first, stream), nil
+			return h, upTo(h.TipPos(), first, stream.Recv), nil
 		}
 	}
 }
@@ -117,15 +116,15 @@ func kept(ctx context.Context, s *session.Session, client routingv1.RoutingClien
 }
 
 // upTo returns what reads a log event by event, up to a place: first some that have come
-// already, then those of the stream.
-func upTo(tip event.Pos, rest []*routingv1.StoredEvent, stream grpc.ServerStreamingClient[routingv1.ReadLogResponse]) func() (event.Stored, error) {
+// already, then those of a stream.
+func upTo(tip event.Pos, rest []*routingv1.StoredEvent, more func() (*routingv1.ReadLogResponse, error)) func() (event.Stored, error) {
 	var at event.Pos
 	return func() (event.Stored, error) {
 		if at == tip {
 			return event.Stored{}, io.EOF // what is behind it was recorded since it was asked for
 		}
 		for len(rest) == 0 {
-			m, err := stream.Recv()
+			m, err := more()
 			if err != nil {
 				return event.Stored{}, err
 			}
