@@ -1,6 +1,8 @@
 package power
 
 import (
+	"reflect"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -40,128 +42,101 @@ func Reads(pod *corev1.PodSpec) []Read {
 // fields; one that stands in several fields is there several times. What is optional
 // counts as well: it is read where it is there.
 func readsOf(pod *corev1.PodSpec) []reading {
-	var r readings
+	var out []reading
+	add := func(path string, named ...Read) {
+		for _, r := range named {
+			if r.Kind != "" && r.Name != "" {
+				out = append(out, reading{r, path})
+			}
+		}
+	}
 	const at = "spec.template.spec."
 	for _, s := range pod.ImagePullSecrets {
-		r.add(KindSecret, s.Name, at+"imagePullSecrets")
+		add(at+"imagePullSecrets", Read{Kind: KindSecret, Name: s.Name})
 	}
 	for _, v := range pod.Volumes {
-		r.volume(at+"volumes["+v.Name+"]", v.VolumeSource)
+		path := at + "volumes[" + v.Name + "]"
+		add(path, referred(v.VolumeSource)...)
+		for _, s := range sources(v) {
+			add(path+".projected", referred(s)...)
+		}
+		add(path+".ephemeral.dataSource", madeFrom(v.Ephemeral)...)
 	}
 	for _, c := range Containers(*pod) {
-		r.environment(c)
-	}
-	return r.found
-}
-
-// readings collects what a pod names.
-type readings struct{ found []reading }
-
-func (r *readings) add(kind, name, path string) {
-	if name != "" {
-		r.found = append(r.found, reading{Read{Kind: kind, Name: name}, path})
-	}
-}
-
-// environment looks at the variables of a container.
-func (r *readings) environment(c Container) {
-	for _, from := range c.EnvFrom {
-		if from.SecretRef != nil {
-			r.add(KindSecret, from.SecretRef.Name, c.path+".envFrom")
+		for _, from := range c.EnvFrom {
+			add(c.path+".envFrom", referred(from)...)
 		}
-		if from.ConfigMapRef != nil {
-			r.add(KindConfigMap, from.ConfigMapRef.Name, c.path+".envFrom")
+		for _, e := range c.Env {
+			if e.ValueFrom != nil {
+				add(c.path+".env["+e.Name+"]", referred(*e.ValueFrom)...)
+			}
 		}
 	}
-	for _, e := range c.Env {
-		if e.ValueFrom == nil {
+	return out
+}
+
+// referred returns the objects that the pointers of a struct refer to, such as the source of
+// a volume or of a variable. Of a type that is not known here, such as the volume of a
+// driver, it takes the pointers in turn: a driver that is new to us names its Secret as all
+// do.
+func referred(in any) []Read {
+	var out []Read
+	fields := reflect.ValueOf(in)
+	for i := range fields.NumField() {
+		f := fields.Field(i)
+		if f.Kind() != reflect.Pointer || f.IsNil() || f.Elem().Kind() != reflect.Struct {
 			continue
 		}
-		if s := e.ValueFrom.SecretKeyRef; s != nil {
-			r.add(KindSecret, s.Name, c.path+".env["+e.Name+"]")
-		}
-		if m := e.ValueFrom.ConfigMapKeyRef; m != nil {
-			r.add(KindConfigMap, m.Name, c.path+".env["+e.Name+"]")
+		if r, known := target(f.Interface()); known {
+			out = append(out, r)
+		} else {
+			out = append(out, referred(f.Elem().Interface())...)
 		}
 	}
+	return out
 }
 
-// volume looks at one volume.
-func (r *readings) volume(path string, v corev1.VolumeSource) {
-	if v.Secret != nil {
-		r.add(KindSecret, v.Secret.SecretName, path)
+// target returns what a reference of a pod refers to; false when it is of a type that is not
+// known here.
+func target(reference any) (Read, bool) {
+	switch to := reference.(type) {
+	case *corev1.SecretVolumeSource:
+		return Read{Kind: KindSecret, Name: to.SecretName}, true
+	case *corev1.SecretProjection:
+		return Read{Kind: KindSecret, Name: to.Name}, true
+	case *corev1.SecretEnvSource:
+		return Read{Kind: KindSecret, Name: to.Name}, true
+	case *corev1.SecretKeySelector:
+		return Read{Kind: KindSecret, Name: to.Name}, true
+	case *corev1.LocalObjectReference: // Drivers have such for Secrets alone.
+		return Read{Kind: KindSecret, Name: to.Name}, true
+	case *corev1.AzureFileVolumeSource:
+		return Read{Kind: KindSecret, Name: to.SecretName}, true
+	case *corev1.ConfigMapVolumeSource:
+		return Read{Kind: KindConfigMap, Name: to.Name}, true
+	case *corev1.ConfigMapProjection:
+		return Read{Kind: KindConfigMap, Name: to.Name}, true
+	case *corev1.ConfigMapEnvSource:
+		return Read{Kind: KindConfigMap, Name: to.Name}, true
+	case *corev1.ConfigMapKeySelector:
+		return Read{Kind: KindConfigMap, Name: to.Name}, true
+	case *corev1.PersistentVolumeClaimVolumeSource:
+		return Read{Kind: KindClaim, Name: to.ClaimName}, true
 	}
-	if v.ConfigMap != nil {
-		r.add(KindConfigMap, v.ConfigMap.Name, path)
-	}
-	if v.PersistentVolumeClaim != nil {
-		r.add(KindClaim, v.PersistentVolumeClaim.ClaimName, path)
-	}
-	for _, s := range sources(corev1.Volume{VolumeSource: v}) {
-		if s.Secret != nil {
-			r.add(KindSecret, s.Secret.Name, path+".projected")
-		}
-		if s.ConfigMap != nil {
-			r.add(KindConfigMap, s.ConfigMap.Name, path+".projected")
-		}
-	}
-	if v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil {
-		r.madeFrom(path+".ephemeral", v.Ephemeral.VolumeClaimTemplate.Spec)
-	}
-	for _, name := range driverSecrets(v) {
-		r.add(KindSecret, name, path)
-	}
+	return Read{}, false
 }
 
-// madeFrom looks at what the content of a new claim is taken from.
-func (r *readings) madeFrom(path string, claim corev1.PersistentVolumeClaimSpec) {
-	add := func(group *string, kind, name string) {
-		if kind != "" && name != "" {
-			r.found = append(r.found, reading{Read{Group: textOf(group), Kind: kind, Name: name}, path + ".dataSource"})
-		}
+// madeFrom returns what the content of a claim is taken from that is made with the pod.
+func madeFrom(v *corev1.EphemeralVolumeSource) []Read {
+	if v == nil || v.VolumeClaimTemplate == nil {
+		return nil
 	}
-	if s := claim.DataSource; s != nil {
-		add(s.APIGroup, s.Kind, s.Name)
+	var out []Read
+	if s := v.VolumeClaimTemplate.Spec.DataSource; s != nil {
+		out = append(out, Read{textOf(s.APIGroup), s.Kind, s.Name})
 	}
-	if s := claim.DataSourceRef; s != nil {
-		add(s.APIGroup, s.Kind, s.Name)
-	}
-}
-
-// driverSecrets returns the Secrets that volumes of drivers name.
-func driverSecrets(v corev1.VolumeSource) []string {
-	var out []string
-	local := func(ref *corev1.LocalObjectReference) {
-		if ref != nil {
-			out = append(out, ref.Name)
-		}
-	}
-	if v.CSI != nil {
-		local(v.CSI.NodePublishSecretRef)
-	}
-	if v.FlexVolume != nil {
-		local(v.FlexVolume.SecretRef)
-	}
-	if v.CephFS != nil {
-		local(v.CephFS.SecretRef)
-	}
-	if v.RBD != nil {
-		local(v.RBD.SecretRef)
-	}
-	if v.ISCSI != nil {
-		local(v.ISCSI.SecretRef)
-	}
-	if v.Cinder != nil {
-		local(v.Cinder.SecretRef)
-	}
-	if v.ScaleIO != nil {
-		local(v.ScaleIO.SecretRef)
-	}
-	if v.StorageOS != nil {
-		local(v.StorageOS.SecretRef)
-	}
-	if v.AzureFile != nil {
-		out = append(out, v.AzureFile.SecretName)
+	if s := v.VolumeClaimTemplate.Spec.DataSourceRef; s != nil {
+		out = append(out, Read{textOf(s.APIGroup), s.Kind, s.Name})
 	}
 	return out
 }
