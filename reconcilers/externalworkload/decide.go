@@ -69,16 +69,12 @@ func Decide(in Input) Decision {
 	case !in.takesRequests():
 		d.Conditions[crdv1.ConditionBaselineFound] = condition.True(ReasonNoBaseline, "It stands for no workload: no request is diverted.")
 		d.Services = ofTunnel(in, m)
-	case in.Baseline == nil:
-		d.Conditions[crdv1.ConditionBaselineFound] = condition.False(baseline.ReasonBaselineNotFound,
-			in.baselineName()+" does not exist: create it, or name another one")
-		d.asItIs(in)
-	case in.Baseline.Problem != "":
-		d.Conditions[crdv1.ConditionBaselineFound] = condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
-		d.asItIs(in)
 	default:
-		d.Conditions[crdv1.ConditionBaselineFound] = condition.True("BaselineFound", in.Baseline.String()+" is there.")
-		d.Services, d.Unled = ofBaseline(in, m)
+		if d.Conditions[crdv1.ConditionBaselineFound] = in.Found(in.Workload); in.Known() {
+			d.Services, d.Unled = ofBaseline(in, m)
+		} else {
+			d.asItIs(in)
+		}
 	}
 	if d.Standing == nil {
 		d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)

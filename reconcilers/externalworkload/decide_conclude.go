@@ -2,6 +2,7 @@ package externalworkload
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -42,11 +43,8 @@ type Made struct {
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotExternalWorkload {
 	w := in.Workload.DeepCopy()
 	w.Status.ObservedGeneration = w.Generation
-	switch {
-	case !in.takesRequests(), !in.reached():
+	if w.Status.Baseline = in.Seen.Status(w.Status.Baseline); !in.takesRequests() || !in.reached() {
 		w.Status.Baseline = nil
-	case in.Baseline != nil:
-		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	if d.Collect {
 		w.Status.Tunnel.Info = nil
@@ -54,10 +52,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotE
 	services := made.Mapped(d.Services)
 	sidecar, present := sidecars(in, services)
 	w.Status.RoutingConfig = routingInfo(in, services, present)
-	conditions := condition.Set{}
-	for t, f := range d.Conditions {
-		conditions[t] = f
-	}
+	conditions := maps.Clone(d.Conditions)
 	conditions[crdv1.ConditionServicesReady] = servicesCondition(in, d, made)
 	conditions[baseline.ConditionSidecarsReady] = sidecar
 	conditions[crdv1.ConditionReady] = conditions.Ready("Requests reach the workstation.",

@@ -17,7 +17,7 @@ import (
 // ofBaseline returns a Mapping for each Service that leads to the baseline, sorted by
 // name, and the ports that are asked for and no Service leads to.
 func ofBaseline(in Input, asked mapping) (out []member.Mapping, unled []int32) {
-	led, live := map[int32]bool{}, in.forms()
+	led, live := map[int32]bool{}, in.Forms()
 	for i := range in.Neighbours {
 		s := &in.Neighbours[i]
 		if !live.Selected(s) {
@@ -46,7 +46,7 @@ func mapService(in Input, s *corev1.Service, asked mapping) member.Mapping {
 	m := member.Mapping{From: s.Name}
 	var ports []corev1.ServicePort
 	for _, p := range s.Spec.Ports {
-		targets := in.forms().ListenOn(p)
+		targets := in.Forms().ListenOn(p)
 		diverted := asked.among(targets)
 		if baseline.ProtocolOf(p.Protocol) != corev1.ProtocolTCP {
 			diverted = nil

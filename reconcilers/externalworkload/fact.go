@@ -5,7 +5,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/publish"
 )
 
 // Fact returns the fact about an external workload; w has the status that Conclude
@@ -26,5 +25,5 @@ func Fact(w *crdv1.SignadotExternalWorkload, d Decision, made Made) (event.Fact,
 	if fact.Services, ok = made.Pairs(d.Services); !ok {
 		return event.Fact{}, false
 	}
-	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
+	return member.Fact(w, fact), true
 }

@@ -14,6 +14,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 )
 
 // gather reads all that counts for an external workload from the cache, but for where API
@@ -24,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch
 func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorkload) (Input, error) {
 	c := r.config.Client
-	in := Input{Workload: w, Injected: r.config.Injected, Limits: r.config.Limits, Now: r.config.Now(), OperatorNamespace: r.proxies()}
+	in := Input{Workload: w, Seen: member.Seen{Injected: r.config.Injected}, Limits: r.config.Limits, Now: r.config.Now(), OperatorNamespace: r.proxies()}
 	if err := in.gatherOwn(ctx, c); err != nil {
 		return in, err
 	}
@@ -37,18 +38,10 @@ func (r *Reconciler) gather(ctx context.Context, w *crdv1.SignadotExternalWorklo
 	if !in.takesRequests() || !acceptBaseline(w).IsTrue() {
 		return in, nil
 	}
-	var err error
-	if in.Neighbours, err = baseline.ServicesIn(ctx, c, w.Namespace); err != nil {
-		return in, err
+	services, err := baseline.ServicesIn(ctx, c, w.Namespace)
+	if err == nil {
+		in.Neighbours, err = in.Look(ctx, c, w, services)
 	}
-	ref, _ := w.BaselineRef()
-	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
-		return in, err
-	}
-	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
-		return in, err
-	}
-	in.Neighbours, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Neighbours)
 	return in, err
 }
 

@@ -10,9 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/sidecars/inject"
 )
 
 // Limits say when a tunnel counts as connected, and what is written for it.
@@ -57,11 +55,9 @@ func (l Limits) withDefaults() Limits {
 type Input struct {
 	// Workload is the SignadotExternalWorkload.
 	Workload *crdv1.SignadotExternalWorkload
-	// Baseline is the live workload; nil when there is none.
-	Baseline *baseline.Workload
-	// Pods are those that the baseline's selector selects.
-	Pods []corev1.Pod
-	// ServicesIn are the Services of the namespace that no member made.
+	// Seen is what there is of its baseline.
+	member.Seen
+	// Neighbours are the Services of the namespace that no member made.
 	Neighbours []corev1.Service
 	// Services, Slices and Endpoints are those that this external workload made;
 	// Endpoints are only known with Limits.WriteEndpoints.
@@ -79,8 +75,6 @@ type Input struct {
 	// ServersRefused is what the API server said when Servers may not be read; empty: they
 	// may.
 	ServersRefused string
-	// Injected is what pods get from their injection now, where that is known.
-	Injected inject.Settings
 	// Limits say when a tunnel counts as connected.
 	Limits Limits
 	// Now is the time, to which the last check of the tunnel is compared.
@@ -115,23 +109,15 @@ func (in Input) takesRequests() bool {
 	return ok
 }
 
-// known reports whether the baseline is there, and what its pods are.
-func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
-
 // reached reports whether it is known how requests are diverted: there is nothing to divert,
 // or the baseline is known, or it was, and the status tells of it.
 func (in Input) reached() bool {
 	status := in.Workload.Status
-	return !in.takesRequests() || in.known() ||
+	return !in.takesRequests() || in.Known() ||
 		status.RoutingConfig != nil && member.StatusIsCurrent(in.Workload, status.ObservedGeneration, in.ownServices())
 }
 
 // ownServices returns the Services that this external workload made.
 func (in Input) ownServices() []*corev1.Service {
 	return member.SurplusServices(in.Services, in.Workload.UID, nil)
-}
-
-// forms returns the forms that the pods of a baseline that is known have.
-func (in Input) forms() baseline.Forms {
-	return baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}
 }

@@ -77,13 +77,12 @@ func newWorld() *world {
 		refused: map[string]*apply.Refusal{},
 		in: externalworkload.Input{
 			Workload: w,
-			Baseline: baseline.OfDeployment(live),
-			Pods: []corev1.Pod{{
+			Seen: member.Seen{Baseline: baseline.OfDeployment(live), Pods: []corev1.Pod{{
 				ObjectMeta: metav1.ObjectMeta{Name: "a-1", Namespace: "ns", Labels: labels},
 				Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
 					{Name: devmesh.ContainerName, Ready: true},
 				}},
-			}},
+			}}},
 			Neighbours: []corev1.Service{{
 				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"},
 				Spec: corev1.ServiceSpec{Selector: labels, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{

@@ -80,13 +80,13 @@ func Decide(in Input) Decision {
 			crdv1.ConditionBaselineFound: condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for."),
 		})
 	}
-	if !in.known() {
+	if !in.Known() {
 		return asItIs(in, withoutBaseline(in))
 	}
 	id := in.identity()
 	d := Decision{Conditions: condition.Set{
 		crdv1.ConditionAccepted:      accepted,
-		crdv1.ConditionBaselineFound: condition.True("BaselineFound", in.Baseline.String()+" is there."),
+		crdv1.ConditionBaselineFound: in.Found(in.Workload),
 	}}
 	clone, problem := fork.Clone(in.Baseline, fork.Plan{
 		Identity:        id,
@@ -115,7 +115,7 @@ func Decide(in Input) Decision {
 		d.Fork, pod = in.keepingNotes(fork.Writable(clone.Object)), clone.Template.Spec
 		d.SurplusForks = otherForks(in, d.Fork)
 	}
-	d.Services = fork.Services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, pod, in.neighbours(), id)
+	d.Services = fork.Services(in.Forms(), pod, in.neighbours(), id)
 	d.Surplus = member.SurplusServices(in.Services, in.Workload.UID, d.Services)
 	return d
 }
@@ -168,11 +168,8 @@ func (in Input) adds(names []string) condition.Condition {
 // pods are. What was made stays: without pods of the baseline no request can come, and
 // when the baseline is made again everything is right at once.
 func withoutBaseline(in Input) condition.Set {
-	missing := condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-		"%s does not exist: create it, or name another one%s", in.baselineName(), in.stillRunning()))
-	if in.Baseline != nil {
-		missing = condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem+in.stillRunning())
-	}
+	missing := in.Found(in.Workload)
+	missing.Message += in.stillRunning()
 	return condition.Set{
 		crdv1.ConditionAccepted:      condition.Unknown(missing.Reason, "Patches can only be checked against a baseline."),
 		crdv1.ConditionBaselineFound: missing,

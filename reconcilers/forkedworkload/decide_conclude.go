@@ -2,6 +2,7 @@ package forkedworkload
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,11 +36,8 @@ type Made struct {
 func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWorkload {
 	w := in.Workload.DeepCopy()
 	w.Status.ObservedGeneration = w.Generation
-	switch {
-	case !in.reached():
+	if w.Status.Baseline = in.Seen.Status(w.Status.Baseline); !in.reached() {
 		w.Status.Baseline = nil
-	case in.Baseline != nil:
-		w.Status.Baseline = &crdv1.WorkloadBaseline{WorkloadID: string(in.Baseline.UID), Generation: in.Baseline.Generation}
 	}
 	w.Status.Fork = forkStatus(made.Fork)
 	services := made.Mapped(d.Services)
@@ -48,10 +46,7 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.ForkedWor
 		w.Status.RoutingConfig = &crdv1.WorkloadRoutingInfo{DevMeshSidecarPresent: present, Services: services}
 	}
 
-	conditions := condition.Set{}
-	for t, f := range d.Conditions {
-		conditions[t] = f
-	}
+	conditions := maps.Clone(d.Conditions)
 	if r := made.ForkRefusal; r != nil && r.Reason == apply.ReasonRejected {
 		conditions[crdv1.ConditionAccepted] = condition.False(r.Reason, r.Message+in.stillRunning())
 	}

@@ -72,8 +72,10 @@ func newWorld() *world {
 	return &world{
 		in: forkedworkload.Input{
 			Workload: w,
-			Baseline: baseline.OfDeployment(live),
-			Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})},
+			Seen: member.Seen{
+				Baseline: baseline.OfDeployment(live),
+				Pods:     []corev1.Pod{pod("a-1", corev1.ContainerStatus{Name: devmesh.ContainerName, Ready: true})},
+			},
 			Services: []corev1.Service{{
 				ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"},
 				Spec: corev1.ServiceSpec{Selector: labels, ClusterIP: "10.0.0.1", Ports: []corev1.ServicePort{

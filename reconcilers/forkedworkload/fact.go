@@ -4,7 +4,6 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/publish"
 )
 
 // Observed returns the fact that the fork exists and how it is reached; w has the
@@ -24,7 +23,7 @@ func Observed(w *crdv1.ForkedWorkload, d Decision, made Made) (event.Fact, bool)
 	if fact.Services, ok = made.Pairs(d.Services); !ok {
 		return event.Fact{}, false
 	}
-	return event.Fact{Key: member.Key(w.MemberKind(), w.Namespace, w.Name), Cause: publish.CauseOf(w.MemberKind(), w), Data: fact}, true
+	return member.Fact(w, fact), true
 }
 
 // Fact returns the fact about the fork: what Observed gives, or that it is gone from the

@@ -31,15 +31,8 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if !acceptSpec(in).IsTrue() {
 		return in, nil
 	}
-	ref, _ := w.BaselineRef()
 	var err error
-	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
-		return in, err
-	}
-	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
-		return in, err
-	}
-	if in.Services, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Services); err != nil {
+	if in.Services, err = in.Look(ctx, c, w, in.Services); err != nil || in.Baseline == nil {
 		return in, err
 	}
 	var budgets policyv1.PodDisruptionBudgetList
@@ -47,7 +40,7 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 		return in, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", w.Namespace, err)
 	}
 	in.Budgets = budgets.Items
-	in.Fork, err = workload(ctx, c, ref.Kind, w.Namespace, in.identity().DeploymentName(ref.Name))
+	in.Fork, err = workload(ctx, c, in.Baseline.Ref.Kind, w.Namespace, in.identity().DeploymentName(in.Baseline.Ref.Name))
 	return in, err
 }
 

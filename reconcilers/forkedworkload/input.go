@@ -6,13 +6,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"switchyard.dev/reconcilers/apply"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/member"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/sidecars/inject"
 )
 
 // Input is what counts when the fork of one workload is worked out. Nothing in
@@ -20,10 +18,8 @@ import (
 type Input struct {
 	// Workload is the ForkedWorkload.
 	Workload *crdv1.ForkedWorkload
-	// Baseline is the live workload; nil when there is none.
-	Baseline *baseline.Workload
-	// Pods are those that the baseline's selector selects.
-	Pods []corev1.Pod
+	// Seen is what there is of its baseline.
+	member.Seen
 	// Services are those of the namespace that are not of a fork, and those that
 	// this ForkedWorkload made. One that is both may stand twice.
 	Services []corev1.Service
@@ -43,8 +39,6 @@ type Input struct {
 	Powers power.Powers
 	// AuthorsAsked: the API server asks what authors of patches may read.
 	AuthorsAsked bool
-	// Injected is what pods get from their injection now, where that is known.
-	Injected inject.Settings
 }
 
 // identity returns whose fork it is. A ForkedWorkload that no sandbox made goes
@@ -67,13 +61,10 @@ func (in Input) identity() fork.Identity {
 	}
 }
 
-// known reports whether the baseline is there, and what its pods are.
-func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
-
 // reached reports whether it is known how the fork is reached: its baseline is known, or was,
 // and the status tells of it.
 func (in Input) reached() bool {
-	return in.known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
+	return in.Known() || in.Workload.Status.RoutingConfig != nil && in.tellsOfBaseline()
 }
 
 // tellsOfBaseline reports whether the status tells of the baseline that the spec names, and

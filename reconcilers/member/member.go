@@ -11,8 +11,9 @@
 //	Get, OwnedBy        members, by name or by who made them           member.go
 //	Observed, Recorded  their facts, and whether the log has them      member.go
 //	Name                what a member is called                        name.go
+//	Seen                what there is of its baseline                  seen.go
 //	StatusIsCurrent     whether a status is of the spec's baseline     current.go
-//	Groups, NamedBy     who leads to a sandbox, or to a member         groups.go
+//	Groups, ConfigsOf, NamedBy  who leads to a sandbox, or to a member  groups.go
 //	Lifecycle           how members begin, are concluded and end       lifecycle.go
 //	State               what a member says on the log                  state.go
 //	Mapping, Made       the Services that stand for a baseline's       services.go
@@ -23,6 +24,7 @@ import (
 	"context"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,13 +99,14 @@ func Observed(m crdv1.Member) (*factv1.WorkloadObserved, bool) {
 	return fact, true
 }
 
+// Fact returns the fact about a member that says this.
+func Fact(m crdv1.Member, says proto.Message) event.Fact {
+	return event.Fact{Key: Key(m.MemberKind(), m.GetNamespace(), m.GetName()), Cause: publish.CauseOf(m.MemberKind(), m), Data: says}
+}
+
 // Withdrawn returns the fact that a member which is being deleted is gone.
 func Withdrawn(m crdv1.Member) event.Fact {
-	return event.Fact{
-		Key:   Key(m.MemberKind(), m.GetNamespace(), m.GetName()),
-		Cause: publish.CauseOf(m.MemberKind(), m),
-		Data:  &factv1.WorkloadWithdrawn{Workload: Ref(m)},
-	}
+	return Fact(m, &factv1.WorkloadWithdrawn{Workload: Ref(m)})
 }
 
 // withdrawnByName returns the fact that a member is gone of which only the name is

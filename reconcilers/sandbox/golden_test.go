@@ -193,9 +193,8 @@ func playFork(t *testing.T, out *printer, w world, fw *crdv1.ForkedWorkload) *cr
 	in := forkedworkload.Input{
 		AuthorsAsked: true,
 		Workload:     fw,
-		Baseline:     w.baseline(fw),
+		Seen:         member.Seen{Baseline: w.baseline(fw), Pods: w.pods},
 		Services:     w.services,
-		Pods:         w.pods,
 	}
 	d := forkedworkload.Decide(in)
 	made := forkedworkload.Made{Made: member.Made{Services: map[string]*corev1.Service{}}}

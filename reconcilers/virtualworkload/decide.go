@@ -1,7 +1,6 @@
 package virtualworkload
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,22 +35,15 @@ func Decide(in Input) Decision {
 		crdv1.ConditionBaselineFound: found(in, accepted),
 	}}
 	switch s := in.Workload.Status; {
-	case in.known():
-		d.Seen = seen(in.Baseline)
-		d.Services = services(baseline.Forms{Template: in.Baseline.Template, Pods: in.Pods}, in.Services)
+	case in.Known():
+		d.Seen = in.Seen.Status(nil)
+		d.Services = services(in.Forms(), in.Services)
 	case accepted.IsTrue() && in.told():
-		if d.Seen = s.Baseline.DeepCopy(); in.Baseline != nil {
-			d.Seen = seen(in.Baseline)
-		}
+		d.Seen = in.Seen.Status(s.Baseline.DeepCopy())
 		d.Services = lastSeen(s.RoutingConfig)
 	}
 	d.Conditions[baseline.ConditionSidecarsReady], d.Meshed = baseline.Sidecars(in.Baseline, in.Pods, d.Services, in.Injected)
 	return d
-}
-
-// seen returns which life of a baseline was seen.
-func seen(b *baseline.Workload) *crdv1.WorkloadBaseline {
-	return &crdv1.WorkloadBaseline{WorkloadID: string(b.UID), Generation: b.Generation}
 }
 
 // lastSeen takes from a status the Services of the baseline, where nothing newer is known.
@@ -73,17 +65,10 @@ func accept(w *crdv1.VirtualWorkload) condition.Condition {
 
 // found reports whether the baseline is there.
 func found(in Input, accepted condition.Condition) condition.Condition {
-	ref, _ := in.Workload.BaselineRef()
-	switch {
-	case !accepted.IsTrue():
+	if !accepted.IsTrue() {
 		return condition.Unknown(accepted.Reason, "The spec is not accepted, so the baseline was not looked for.")
-	case in.Baseline == nil:
-		return condition.False(baseline.ReasonBaselineNotFound, fmt.Sprintf(
-			"%s does not exist: create it, or name another one", baseline.Describe(ref)))
-	case in.Baseline.Problem != "":
-		return condition.False(baseline.ReasonTemplateUnknown, in.Baseline.Problem)
 	}
-	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
+	return in.Found(in.Workload)
 }
 
 // services returns the Services that lead to pods of any form of the baseline, with the TCP

@@ -17,6 +17,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/virtualworkload"
 	"switchyard.dev/sidecars/devmesh"
 	"switchyard.dev/tests/fields"
@@ -71,7 +72,7 @@ func pod(name string, ready bool) corev1.Pod {
 // input is what there is of watcher when all is well.
 func input() virtualworkload.Input {
 	return virtualworkload.Input{
-		Workload: watcher(), Baseline: cart(), Pods: []corev1.Pod{pod("cart-1", true)},
+		Workload: watcher(), Seen: member.Seen{Baseline: cart(), Pods: []corev1.Pod{pod("cart-1", true)}},
 		Services: []corev1.Service{
 			service("cart", "cart", corev1.ServicePort{Port: 80, TargetPort: intstr.FromString("http")}),
 			service("other", "other", corev1.ServicePort{Port: 80}),

@@ -4,7 +4,6 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/reconcilers/publish"
 )
 
 // Observed returns the fact about a virtual workload with the status that Conclude gave:
@@ -21,7 +20,5 @@ func Observed(w *crdv1.VirtualWorkload) event.Fact {
 	for _, s := range w.Status.RoutingConfig.Services {
 		fact.Services = append(fact.Services, member.Pair(s.From, s.Ports, nil))
 	}
-	return event.Fact{
-		Key: member.Key(crdv1.KindVirtualWorkload, w.Namespace, w.Name), Cause: publish.CauseOf(crdv1.KindVirtualWorkload, w), Data: fact,
-	}
+	return member.Fact(w, fact)
 }

@@ -15,17 +15,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.VirtualWorkload) (Inp
 	if !accept(w).IsTrue() {
 		return in, nil
 	}
-	ref, _ := w.BaselineRef()
-	var err error
-	if in.Baseline, err = baseline.Read(ctx, c, ref); err != nil || in.Baseline == nil {
-		return in, err
+	services, err := baseline.ServicesIn(ctx, c, w.Namespace)
+	if err == nil {
+		in.Services, err = in.Look(ctx, c, w, services)
 	}
-	if in.Services, err = baseline.ServicesIn(ctx, c, w.Namespace); err != nil {
-		return in, err
-	}
-	if in.Pods, err = baseline.Pods(ctx, c, in.Baseline); err != nil {
-		return in, err
-	}
-	in.Services, err = baseline.WithEndpoints(ctx, c, in.Baseline, in.Pods, in.Services)
 	return in, err
 }

@@ -5,9 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/member"
-	"switchyard.dev/sidecars/inject"
 )
 
 // Input is what counts for one virtual workload. Nothing in it may be changed: it is
@@ -15,18 +13,11 @@ import (
 type Input struct {
 	// Workload is the VirtualWorkload.
 	Workload *crdv1.VirtualWorkload
-	// Baseline is the live workload; nil when there is none.
-	Baseline *baseline.Workload
-	// Pods are those that the baseline's selector selects.
-	Pods []corev1.Pod
+	// Seen is what there is of its baseline.
+	member.Seen
 	// Services are those of the namespace that were not made for a member.
 	Services []corev1.Service
-	// Injected is what pods get from their injection now, where that is known.
-	Injected inject.Settings
 }
-
-// known reports whether the baseline is there, and what its pods are.
-func (in Input) known() bool { return in.Baseline != nil && in.Baseline.Problem == "" }
 
 // told reports whether the status tells of the baseline that the spec names. Nothing was made
 // that could say so of a spec that has changed.

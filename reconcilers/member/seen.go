@@ -1,0 +1,67 @@
+package member
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/sidecars/inject"
+)
+
+// Seen is what there is of the baseline of a member. Nothing in it may be changed: it is
+// shared with the cache.
+type Seen struct {
+	// Baseline is the live workload; nil when there is none.
+	Baseline *baseline.Workload
+	// Pods are those that the baseline's selector selects.
+	Pods []corev1.Pod
+	// Injected is what pods get from their injection now, where that is known.
+	Injected inject.Settings
+}
+
+// Look reads the baseline of a member and its pods, from the cache. It returns the Services
+// in which those without a selector lead to the pods that they name (baseline.WithEndpoints).
+func (s *Seen) Look(ctx context.Context, c client.Reader, m crdv1.Member, services []corev1.Service) ([]corev1.Service, error) {
+	ref, _ := m.BaselineRef()
+	var err error
+	if s.Baseline, err = baseline.Read(ctx, c, ref); err != nil || s.Baseline == nil {
+		return services, err
+	}
+	if s.Pods, err = baseline.Pods(ctx, c, s.Baseline); err != nil {
+		return services, err
+	}
+	return baseline.WithEndpoints(ctx, c, s.Baseline, s.Pods, services)
+}
+
+// Known reports whether the baseline is there, and what its pods are.
+func (s Seen) Known() bool { return s.Baseline != nil && s.Baseline.Problem == "" }
+
+// Forms returns the forms that the pods of a baseline that is known have.
+func (s Seen) Forms() baseline.Forms {
+	return baseline.Forms{Template: s.Baseline.Template, Pods: s.Pods}
+}
+
+// Found returns the condition BaselineFound of a member whose spec is accepted.
+func (s Seen) Found(m crdv1.Member) condition.Condition {
+	ref, _ := m.BaselineRef()
+	switch {
+	case s.Baseline == nil:
+		return condition.False(baseline.ReasonBaselineNotFound, baseline.Describe(ref)+" does not exist: create it, or name another one")
+	case s.Baseline.Problem != "":
+		return condition.False(baseline.ReasonTemplateUnknown, s.Baseline.Problem)
+	}
+	return condition.True("BaselineFound", baseline.Describe(ref)+" is there.")
+}
+
+// Status returns what the status of a member says of its baseline: what it said before where
+// that is not there.
+func (s Seen) Status(before *crdv1.WorkloadBaseline) *crdv1.WorkloadBaseline {
+	if s.Baseline == nil {
+		return before
+	}
+	return &crdv1.WorkloadBaseline{WorkloadID: string(s.Baseline.UID), Generation: s.Baseline.Generation}
+}
