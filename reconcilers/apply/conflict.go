@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"switchyard.dev/reconcilers/condition"
 )
 
 // replicasField is the number of pods of a workload, as the API server names it.
@@ -36,16 +38,13 @@ func conflictMessage(o *unstructured.Unstructured, conflicts []metav1.StatusCaus
 	for _, c := range conflicts {
 		fields = append(fields, fmt.Sprintf("%s (by %s)", c.Field, strings.TrimPrefix(c.Message, "conflict with ")))
 	}
-	if more := len(fields) - mostConflicts; more > 0 {
-		fields = append(fields[:mostConflicts], fmt.Sprintf("and %d more", more))
-	}
 	command := "kubectl delete"
 	n, sized, _ := unstructured.NestedInt64(o.Object, strings.Split(replicasField, ".")[1:]...)
 	if sized && !slices.ContainsFunc(conflicts, func(c metav1.StatusCause) bool { return c.Field != replicasField }) {
 		command = fmt.Sprintf("kubectl scale --replicas=%d", n)
 	}
 	return fmt.Sprintf("%s has fields that differ from what the sandbox asks for: %s. Ask for them in the sandbox, or undo them: %s %s",
-		Describe(o), strings.Join(fields, ", "), command, Argument(o.GroupVersionKind(), o))
+		Describe(o), condition.List(fields, mostConflicts, ", "), command, Argument(o.GroupVersionKind(), o))
 }
 
 // Argument returns how an object of a kind is named to kubectl, namespace included.

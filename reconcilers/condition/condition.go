@@ -7,6 +7,10 @@
 package condition
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -42,6 +46,14 @@ func (c Condition) IsTrue() bool { return c.Status == metav1.ConditionTrue }
 
 // IsFalse reports whether the condition does not hold; an unknown one may.
 func (c Condition) IsFalse() bool { return c.Status == metav1.ConditionFalse }
+
+// List names things in a message: the first most of them, and how many more there are.
+func List(names []string, most int, separator string) string {
+	if more := len(names) - most; more > 0 {
+		names = append(slices.Clone(names[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(names, separator)
+}
 
 // Set is conditions by type.
 type Set map[string]Condition

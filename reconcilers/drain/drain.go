@@ -39,10 +39,10 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 )
 
 // Kinds are those that may have finalizers of ours, or make something that is to be
@@ -202,14 +202,14 @@ func (d *draining) ask(ctx context.Context, i item) error {
 	if i.ofOurs() {
 		return nil
 	}
-	return d.delete(ctx, i)
+	return d.writer().Delete(ctx, i.PartialObjectMetadata)
 }
 
 // force deletes an object that is not to stay, whoever it belongs to, and takes our
 // finalizers off.
 func (d *draining) force(ctx context.Context, i item) error {
 	if !d.stays(i) {
-		if err := d.delete(ctx, i); err != nil {
+		if err := d.writer().Delete(ctx, i.PartialObjectMetadata); err != nil {
 			return err
 		}
 	}
@@ -250,16 +250,5 @@ func (d *draining) tell(i item, theirs []string) {
 // ours reports whether a finalizer is of this operator: of any part and version of it.
 func ours(finalizer string) bool { return strings.HasPrefix(finalizer, crdv1.Group+"/") }
 
-// delete asks for the deletion of this very object, unless it is being deleted.
-func (d *draining) delete(ctx context.Context, i item) error {
-	if i.DeletionTimestamp != nil {
-		return nil
-	}
-	uid := i.UID
-	err := d.Client.Delete(ctx, i.PartialObjectMetadata,
-		client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete %s: %w", i, err)
-	}
-	return nil
-}
+// writer writes past every cache.
+func (d *draining) writer() apply.Writer { return apply.Writer{Client: d.Client} }

@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // item is an object that is there.
@@ -23,9 +25,7 @@ type item struct {
 }
 
 // String names it for people.
-func (i item) String() string {
-	return strings.TrimSpace(i.kind + " " + strings.TrimPrefix(i.Namespace+"/"+i.Name, "/"))
-}
+func (i item) String() string { return apply.Describe(i) }
 
 // ofOurs reports whether the object was made for another one of ours.
 func (i item) ofOurs() bool {
@@ -78,15 +78,12 @@ func (d *draining) listOf(ctx context.Context, kind schema.GroupVersionKind, opt
 // say names the first of many objects, and the finalizers that hold them.
 func say(all []item) string {
 	var out []string
-	for _, i := range all[:min(len(all), mostSaid)] {
+	for _, i := range all {
 		name := i.String()
 		if len(i.Finalizers) > 0 {
 			name += " (held by finalizer " + strings.Join(i.Finalizers, " and ") + ")"
 		}
 		out = append(out, name)
 	}
-	if more := len(all) - mostSaid; more > 0 {
-		out = append(out, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(out, ", ")
+	return condition.List(out, mostSaid, ", ")
 }

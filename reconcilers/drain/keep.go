@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
@@ -204,7 +203,7 @@ func (d *draining) conclude(ctx context.Context, i item) error {
 	}
 	condition.Write(o, uninstalled(o.ConditionTypes()), metav1.Now())
 	silent := log.IntoContext(ctx, logr.Discard()) // What it says it says of each object that stays.
-	return apply.Writer{Client: d.Client}.Status(silent, before, o)
+	return d.writer().Status(silent, before, o)
 }
 
 // conditioned is an object of ours with conditions.

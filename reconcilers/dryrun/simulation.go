@@ -2,7 +2,6 @@ package dryrun
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/controller"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
@@ -68,17 +66,19 @@ func (s *simulation) begin(ctx context.Context, subject identity) error {
 	if o == nil {
 		return nil
 	}
-	own := client.MatchingFields{apply.IndexOwner: string(o.GetUID())}
-	var configs crdv1.RoutingConfigList
 	members, err := member.OwnedBy(ctx, s.world, o.GetUID())
-	if err := errors.Join(err, s.world.List(ctx, &configs, own)); err != nil {
+	if err != nil {
+		return err
+	}
+	configs, err := member.ConfigsOf(ctx, s.world, o.GetUID())
+	if err != nil {
 		return err
 	}
 	for _, m := range members {
 		s.enqueue(ours(m.MemberKind(), m.GetNamespace(), m.GetName()))
 	}
-	for i := range configs.Items {
-		s.enqueue(ours(crdv1.KindRoutingConfig, "", configs.Items[i].Name))
+	for i := range configs {
+		s.enqueue(ours(crdv1.KindRoutingConfig, "", configs[i].Name))
 	}
 	return nil
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
 )
 
 // IndexGroup is the name of an index that finds route groups by the sandboxes that they
@@ -38,6 +40,16 @@ func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.Signa
 	var list crdv1.SignadotRouteGroupList
 	if err := c.List(ctx, &list, client.MatchingFields{IndexGroup: sandbox}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the route groups of SignadotSandbox %s: %w", sandbox, err)
+	}
+	return list.Items, nil
+}
+
+// ConfigsOf returns the RoutingConfigs whose controller has this UID. They are shared with the
+// cache.
+func ConfigsOf(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.RoutingConfig, error) {
+	var list crdv1.RoutingConfigList
+	if err := c.List(ctx, &list, client.MatchingFields{apply.IndexOwner: string(owner)}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the RoutingConfigs that %s made: %w", owner, err)
 	}
 	return list.Items, nil
 }

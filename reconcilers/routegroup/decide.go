@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
@@ -32,7 +31,7 @@ type Decision struct {
 // deleted.
 func Decide(in Input) Decision {
 	d := Decision{Accepted: accept(in)}
-	if mayRoute(in) {
+	if in.acceptKey().IsTrue() {
 		var listed []crdv1.SandboxedWorkload
 		d.Members, listed = members(in)
 		d.Config = configFor(in, listed)
@@ -47,41 +46,19 @@ func Decide(in Input) Decision {
 
 // accept reports whether the spec makes sense and the key is this group's.
 func accept(in Input) condition.Condition {
-	key := in.Group.Spec.RoutingKey
-	if problem := routingkey.Problem(key); problem != "" {
-		return condition.False(baseline.ReasonInvalidSpec, "spec.routingKey "+problem)
-	}
-	if h := in.holder(); h.UID != in.Group.UID {
-		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
-			"Routing key %q is held by %s, which had it first: choose another spec.routingKey", key, h))
-	}
-	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Group.UID) {
-		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
-			"Routing key %q is held by RoutingConfig %s, which %s: choose another spec.routingKey, or delete that object",
-			key, c.Name, madeBy(c)))
+	if f := in.acceptKey(); !f.IsTrue() {
+		return f
 	}
 	if i := slices.Index(in.Group.Spec.SandboxNames, ""); i >= 0 {
 		return condition.False(baseline.ReasonInvalidSpec, fmt.Sprintf(
 			"spec.sandboxNames[%d] is empty, and left out: name a SignadotSandbox there, or remove the entry", i))
 	}
+	key := in.Group.Spec.RoutingKey
 	message := fmt.Sprintf("The spec is valid, and routing key %q is held by this group.", key)
 	if rivals := routingkey.Rivals(routingkey.OfGroup(in.Group), in.Claims); rivals != "" {
 		message += " " + rivals
 	}
 	return routingkey.Accepted(key, message)
-}
-
-// madeBy returns who made a RoutingConfig that this group did not make.
-func madeBy(c *crdv1.RoutingConfig) string {
-	if ref := metav1.GetControllerOfNoCopy(c); ref != nil {
-		return "belongs to " + ref.Kind + " " + ref.Name
-	}
-	return "this group did not make"
-}
-
-// mayRoute reports whether the group has its key.
-func mayRoute(in Input) bool {
-	return routingkey.Problem(in.Group.Spec.RoutingKey) == "" && routingkey.Has(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
 // members returns all members of the sandboxes of the group, and how the RoutingConfig

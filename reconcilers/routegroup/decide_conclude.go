@@ -119,10 +119,10 @@ func sandboxes(in Input) condition.Condition {
 	switch {
 	case len(missing) > 0:
 		return condition.False(ReasonSandboxesNotFound, fmt.Sprintf(
-			"There is no SignadotSandbox %s: create it, or remove it from spec.sandboxNames. The others are routed.", some(missing, ", ")))
+			"There is no SignadotSandbox %s: create it, or remove it from spec.sandboxNames. The others are routed.", condition.List(missing, shownSandboxes, ", ")))
 	case len(unready) > 0:
 		return condition.False(ReasonSandboxesNotReady, fmt.Sprintf("%d of %s not ready: %s",
-			len(unready), count(total, "sandbox is", "sandboxes are"), some(unready, "; ")))
+			len(unready), count(total, "sandbox is", "sandboxes are"), condition.List(unready, shownSandboxes, "; ")))
 	case total == 0:
 		return condition.True("NoSandboxes", nothing)
 	}
@@ -151,14 +151,6 @@ func routingReady(in Input, d Decision, made Made) condition.Condition {
 		return condition.False(d.Accepted.Reason, d.Accepted.Message)
 	}
 	return routing.Of(made.Config, d.Members, in.KeyHeaders).Ready()
-}
-
-// some names the first of many.
-func some(all []string, separator string) string {
-	if more := len(all) - shownSandboxes; more > 0 {
-		return strings.Join(all[:shownSandboxes], separator) + fmt.Sprintf("%sand %d more", separator, more)
-	}
-	return strings.Join(all, separator)
 }
 
 // count returns how many there are.

@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -20,11 +19,10 @@ import (
 func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (Input, error) {
 	c := config.Client
 	in := Input{Group: g, Sandboxes: map[string]Sandbox{}, KeyHeaders: config.KeyHeaders}
-	var configs crdv1.RoutingConfigList
-	if err := c.List(ctx, &configs, client.MatchingFields{apply.IndexOwner: string(g.UID)}, client.UnsafeDisableDeepCopy); err != nil {
-		return in, fmt.Errorf("list RoutingConfigs of SignadotRouteGroup %s: %w", g.Name, err)
+	var err error
+	if in.Configs, err = member.ConfigsOf(ctx, c, g.UID); err != nil {
+		return in, err
 	}
-	in.Configs = configs.Items
 	for _, name := range in.names() {
 		s := &crdv1.SignadotSandbox{}
 		err := c.Get(ctx, client.ObjectKey{Name: name}, s)
@@ -40,7 +38,6 @@ func gather(ctx context.Context, config Config, g *crdv1.SignadotRouteGroup) (In
 		}
 		in.Sandboxes[name] = Sandbox{Object: s, Members: members}
 	}
-	var err error
 	in.Claims, in.KeyConfig, err = routingkey.Look(ctx, c, config.Live, g.Spec.RoutingKey, routingkey.OfGroup(g))
 	return in, err
 }

@@ -2,6 +2,7 @@ package routegroup
 
 import (
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -29,9 +30,9 @@ type Sandbox struct {
 	Members []crdv1.Member
 }
 
-// holder returns the claim to the key that counts: this group's or another one's.
-func (in Input) holder() routingkey.Claim {
-	return routingkey.Holder(routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
+// acceptKey reports whether the group has its key: without it nothing is routed.
+func (in Input) acceptKey() condition.Condition {
+	return routingkey.Accept("spec.routingKey", in.Group.Spec.RoutingKey, routingkey.OfGroup(in.Group), in.Claims, in.KeyConfig)
 }
 
 // names returns the sandboxes that are named, each once, in the order of the list.

@@ -48,7 +48,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, g *crdv1.SignadotRouteGroup)
 	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	err = errors.Join(acted, r.writer.Status(ctx, g, after))
-	if made.Refusal != nil || !mayRoute(in) {
+	if made.Refusal != nil || !in.acceptKey().IsTrue() {
 		return apply.RefusedAgain, err
 	}
 	return 0, err

@@ -7,10 +7,13 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
 )
 
 // Holder returns the claim that has the key: own, or one of the others, which may have own
@@ -39,6 +42,31 @@ func Has(own Claim, others []Claim, config *crdv1.RoutingConfig) bool {
 
 // ReasonTaken is the reason of a condition of who claims a key and has not got it.
 const ReasonTaken = "RoutingKeyTaken"
+
+// Accept reports whether own has the key that a field of it gives, and requests can carry it:
+// without that no part of it could be reached. The other arguments are those of Holder.
+func Accept(field, key string, own Claim, others []Claim, config *crdv1.RoutingConfig) condition.Condition {
+	if problem := Problem(key); problem != "" {
+		return condition.False(baseline.ReasonInvalidSpec, field+" "+problem)
+	}
+	if h := Holder(own, others, config); h.UID != own.UID {
+		return condition.False(ReasonTaken, fmt.Sprintf("Routing key %q is held by %s, which had it first: choose another %s", key, h, field))
+	}
+	if !Has(own, others, config) {
+		return condition.False(ReasonTaken, fmt.Sprintf("Routing key %q is held by %s, which %s did not make: choose another %s, or delete that object",
+			key, maker(config), own, field))
+	}
+	return condition.True("Accepted", fmt.Sprintf("Routing key %q is held by this object.", key))
+}
+
+// maker names a RoutingConfig, and who made it.
+func maker(c *crdv1.RoutingConfig) string {
+	name := "RoutingConfig " + c.Name
+	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
+		name += " of " + owner.Kind + " " + owner.Name
+	}
+	return name
+}
 
 // shownRivals is how many of those are named that claim a key which another one has.
 const shownRivals = 3

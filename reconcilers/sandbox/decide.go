@@ -5,10 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
-	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
@@ -67,7 +64,7 @@ func Decide(in Input) Decision {
 		crdv1.ConditionAccepted:       accept(in, all),
 		crdv1.ConditionResourcesReady: r.condition,
 	}, LeftOut: leftOut(all)}
-	if mayHaveParts(in) {
+	if in.acceptKey().IsTrue() {
 		for _, e := range all {
 			if e.accepted.IsTrue() {
 				d.Members = append(d.Members, wanted(in, e, r.condition.IsTrue()))
@@ -132,16 +129,8 @@ func accept(in Input, all []entry) condition.Condition {
 	if key == "" {
 		return condition.False(baseline.ReasonInvalidSpec, "spec.id is empty: give the sandbox a unique id, which is its routing key")
 	}
-	if problem := routingkey.Problem(key); problem != "" {
-		return condition.False(baseline.ReasonInvalidSpec, "spec.id "+problem)
-	}
-	if h := in.holder(); h.UID != in.Sandbox.UID {
-		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
-			"Routing key %q is held by %s, which had it first: choose another spec.id", key, h))
-	}
-	if c := in.KeyConfig; c != nil && !apply.IsOwned(c, in.Sandbox.UID) {
-		return condition.False(routingkey.ReasonTaken, fmt.Sprintf(
-			"Routing key %q is held by %s, which this sandbox did not make: choose another spec.id, or delete that object", key, maker(c)))
+	if f := in.acceptKey(); !f.IsTrue() {
+		return f
 	}
 	for _, e := range all {
 		if !e.accepted.IsTrue() {
@@ -177,15 +166,6 @@ func leftOut(all []entry) condition.Condition {
 	return condition.True("Accepted", "Every workload that is named has its place.")
 }
 
-// maker names a RoutingConfig, and who made it.
-func maker(c *crdv1.RoutingConfig) string {
-	name := "RoutingConfig " + c.Name
-	if owner := metav1.GetControllerOfNoCopy(c); owner != nil {
-		name += " of " + owner.Kind + " " + owner.Name
-	}
-	return name
-}
-
 // idle returns which middlewares are before no member.
 func idle(in Input, all []entry) []string {
 	var out []string
@@ -200,10 +180,4 @@ func idle(in Input, all []entry) []string {
 			i, m.Workload.Kind, m.Workload.Namespace, m.Workload.Name))
 	}
 	return out
-}
-
-// mayHaveParts reports whether the sandbox has its key, and requests can carry it: without
-// that no part of it could be reached.
-func mayHaveParts(in Input) bool {
-	return routingkey.Problem(in.routingKey()) == "" && routingkey.Has(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }

@@ -16,7 +16,7 @@ import (
 // members, whose forks wait for them. None without the routing key; those that are there
 // stay even then, since what is in them would be lost.
 func Provide(in Input) []*crdv1.Resource {
-	if !mayHaveParts(in) {
+	if !in.acceptKey().IsTrue() {
 		return nil
 	}
 	var out []*crdv1.Resource
@@ -123,13 +123,8 @@ const (
 // awaited names the resources that forks wait for, ready or not: named one by one as
 // they become ready, each would cost a write for every fork.
 func awaited(in Input) string {
-	all := in.Sandbox.Spec.ManagedResources
 	var names []string
-	for i, r := range all {
-		if i == shownResources {
-			names = append(names, fmt.Sprintf("and %d more", len(all)-i))
-			break
-		}
+	for i, r := range in.Sandbox.Spec.ManagedResources {
 		name := r.Name
 		if name == "" {
 			name = fmt.Sprintf("managedResources[%d]", i)
@@ -142,7 +137,7 @@ func awaited(in Input) string {
 	if len(names) == 1 {
 		return "Resource " + names[0]
 	}
-	return "Resources " + strings.Join(names, ", ")
+	return "Resources " + condition.List(names, shownResources, ", ")
 }
 
 // isFailure reports whether a resource failed for good.

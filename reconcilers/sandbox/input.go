@@ -6,6 +6,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routingkey"
 )
@@ -51,9 +52,9 @@ func (in Input) ordered() Input {
 	return in
 }
 
-// holder returns the claim to the key that counts: this sandbox's or another one's.
-func (in Input) holder() routingkey.Claim {
-	return routingkey.Holder(routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
+// acceptKey reports whether the sandbox has its key: without it no part of it is made.
+func (in Input) acceptKey() condition.Condition {
+	return routingkey.Accept("spec.id", in.routingKey(), routingkey.OfSandbox(in.Sandbox), in.Claims, in.KeyConfig)
 }
 
 // member returns the member of ours of the same kind, namespace and name, or nil.

@@ -56,7 +56,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	made, acted := act(ctx, r.writer, in, decision)
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	err = errors.Join(provided, acted, r.writer.Status(ctx, s, after))
-	if made.refused() || in.refusedResource() || !mayHaveParts(in) {
+	if made.refused() || in.refusedResource() || !in.acceptKey().IsTrue() {
 		return apply.RefusedAgain, err
 	}
 	return 0, err
