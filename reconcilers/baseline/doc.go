@@ -14,7 +14,7 @@
 //
 // Members of all kinds may have a Rollout as their baseline: it is read and watched
 // wherever the client knows of Rollouts, as that of the manager does (package
-// rollouts). A Rollout that takes its pods from a Deployment has that one's template.
+// optional). A Rollout that takes its pods from a Deployment has that one's template.
 // The hash that Argo puts into selectors of Services is passed over: whichever form of
 // the Rollout a Service leads to now, it leads to the baseline.
 //

@@ -20,7 +20,7 @@ import (
 // Read returns the live workload that a reference names; nil when there is none, or
 // the cluster has no such kind. ref has its namespace, and a kind that AcceptKind
 // takes. Rollouts are asked for as Unstructured, by the kind RolloutKind: c has to
-// know whether the cluster has that (package rollouts), or be told so each time.
+// know whether the cluster has that (package optional), or be told so each time.
 //
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch
 func Read(ctx context.Context, c client.Reader, ref crdv1.ObjectRef) (*Workload, error) {

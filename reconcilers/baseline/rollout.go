@@ -16,6 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// RolloutDefinition is the name of the CustomResourceDefinition of Rollouts.
+const RolloutDefinition = "rollouts.argoproj.io"
+
 // RolloutKind is the kind of Argo Rollouts. A cluster has it only when somebody
 // installed it.
 func RolloutKind() schema.GroupVersionKind {

@@ -13,6 +13,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,9 +106,9 @@ type Members struct {
 }
 
 // RolloutSource tells controllers of Rollouts, while there is such a kind. When that
-// comes or goes it tells them of a Rollout without a name.
+// comes or goes it tells them of a Rollout without a name. Package optional has one.
 type RolloutSource interface {
-	Source(h handler.EventHandler, predicates ...predicate.Predicate) source.Source
+	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
 // Watch makes a controller of members be told of what becomes of their baselines. An
@@ -115,7 +116,7 @@ type RolloutSource interface {
 // nobody here reads lead to none.
 func Watch(b *builder.Builder, m Members) *builder.Builder {
 	if rollouts, ok := m.Client.(RolloutSource); ok {
-		b = b.WatchesRawSource(rollouts.Source(controller.Enqueue(m.byRollout), controller.Updates(workloadChanged)))
+		b = b.WatchesRawSource(rollouts.Source(RolloutKind().GroupKind(), controller.Enqueue(m.byRollout), controller.Updates(workloadChanged)))
 	}
 	if pods, ok := m.Client.(PodSource); ok {
 		b = b.WatchesRawSource(pods.PodEvents(controller.Enqueue(m.byPod), controller.Updates(podChanged)))

@@ -55,7 +55,7 @@
 // # Rollouts
 //
 // A baseline may be an Argo Rollout while the cluster has that kind (package
-// baseline/rollouts); its fork is one as well. The observedGeneration of a Rollout is a
+// optional); its fork is one as well. The observedGeneration of a Rollout is a
 // text, and without its controller nobody writes it: the condition says so then.
 //
 // # When things change

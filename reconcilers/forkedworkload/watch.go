@@ -77,7 +77,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 		Watches(&policyv1.PodDisruptionBudget{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged)))
 	if rollouts, ok := mgr.GetClient().(baseline.RolloutSource); ok {
 		owner := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &crdv1.ForkedWorkload{}, handler.OnlyControllerOwner())
-		b.WatchesRawSource(rollouts.Source(owner, controller.Updates(forkChanged)))
+		b.WatchesRawSource(rollouts.Source(baseline.RolloutKind().GroupKind(), owner, controller.Updates(forkChanged)))
 	}
 	return nil
 }

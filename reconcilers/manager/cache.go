@@ -51,7 +51,8 @@ func Scheme() (*runtime.Scheme, error) {
 // which it lives, installation the UID of what lasts as long as it does.
 func CacheOptions(namespaces []string, operator string, installation types.UID) crcache.Options {
 	o := crcache.Options{
-		DefaultTransform: transform(keepManagers),
+		DefaultTransform:  transform(keepManagers),
+		DefaultNamespaces: inNamespaces(namespaces),
 		ByObject: map[client.Object]crcache.ByObject{
 			&corev1.Pod{}:                   {Transform: transform(keepSidecars), Namespaces: podNamespaces(namespaces, operator)},
 			&appsv1.Deployment{}:            {Transform: transform(keepNoBooks)},
@@ -65,13 +66,16 @@ func CacheOptions(namespaces []string, operator string, installation types.UID) 
 	for _, kind := range crdv1.SupportedKinds() {
 		o.ByObject[kind.New()] = resting
 	}
-	if len(namespaces) > 0 {
-		o.DefaultNamespaces = map[string]crcache.Config{}
-		for _, n := range namespaces {
-			o.DefaultNamespaces[n] = crcache.Config{}
-		}
-	}
 	return o
+}
+
+// inNamespaces makes caches hold what is in these namespaces; empty means all.
+func inNamespaces(names []string) map[string]crcache.Config {
+	out := map[string]crcache.Config{}
+	for _, n := range names {
+		out[n] = crcache.Config{}
+	}
+	return out
 }
 
 // podNamespaces returns which pods are kept of which namespace.
@@ -140,7 +144,10 @@ func keepManagers(o metav1.Object) {
 // who has written which field, and, once more, the whole object as kubectl applied it.
 func keepNoBooks(o metav1.Object) {
 	o.SetManagedFields(nil)
-	delete(o.GetAnnotations(), corev1.LastAppliedConfigAnnotation)
+	if a := o.GetAnnotations(); a[corev1.LastAppliedConfigAnnotation] != "" {
+		delete(a, corev1.LastAppliedConfigAnnotation)
+		o.SetAnnotations(a)
+	}
 }
 
 // keepSidecars leaves of a pod what leads to its baseline, what its containers are

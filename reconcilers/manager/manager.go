@@ -26,11 +26,11 @@ import (
 	"switchyard.dev/reconcilers/atrest"
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/baseline/pods"
-	"switchyard.dev/reconcilers/baseline/rollouts"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
 	"switchyard.dev/reconcilers/routingconfig"
@@ -161,8 +161,8 @@ type Main struct {
 	config    Config
 	manager   ctrl.Manager
 	publisher *publisher.Publisher
-	// rollouts are the Argo Rollouts of the cluster, while there are any.
-	rollouts *rollouts.Rollouts
+	// optional are the kinds that the cluster may have or not.
+	optional *optional.Kinds
 	// pods are those of baselines.
 	pods *pods.Pods
 	// installation is the UID of what lasts as long as this installation does.
@@ -183,11 +183,11 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if err := awaitKinds(ctx, m.config.REST, m.config.Logger); err != nil {
 		return nil, err
 	}
-	if err := m.findRollouts(); err != nil {
+	var err error
+	if m.optional, err = m.optionalKinds(); err != nil {
 		return nil, err
 	}
-	var err error
-	if m.pods, err = pods.New(pods.Config{REST: m.config.REST, Namespaces: m.config.Namespaces, Keep: transform(keepSidecars)}); err != nil {
+	if m.pods, err = pods.New(pods.Config{REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Keep: transform(keepSidecars)}); err != nil {
 		return nil, err
 	}
 	options, err := m.options(ctx)
@@ -197,8 +197,8 @@ func New(ctx context.Context, c Config) (*Main, error) {
 	if m.manager, err = ctrl.NewManager(m.config.REST, options); err != nil {
 		return nil, fmt.Errorf("make the manager: %w", err)
 	}
-	if err := m.manager.Add(m.rollouts); err != nil {
-		return nil, fmt.Errorf("add what finds Argo Rollouts: %w", err)
+	if err := m.manager.Add(m.optional); err != nil {
+		return nil, fmt.Errorf("add the optional kinds: %w", err)
 	}
 	if err := m.manager.Add(m.pods); err != nil {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
@@ -252,23 +252,14 @@ func (m *Main) options(ctx context.Context) (ctrl.Options, error) {
 	}, nil
 }
 
-// findRollouts makes what finds Argo Rollouts. A cluster may get them, and lose them,
-// at any time.
-func (m *Main) findRollouts() (err error) {
-	m.rollouts, err = rollouts.New(rollouts.Config{
-		REST: m.config.REST, Namespaces: m.config.Namespaces, Indexes: kinds.RolloutIndexes(), Logger: m.config.Logger,
-	})
-	return err
-}
-
-// newClient makes the client of all controllers, which reads Rollouts as well, and the
-// pods of baselines.
+// newClient makes the client of all controllers, which reads optional kinds as well, and
+// the pods of baselines.
 func (m *Main) newClient(access *rest.Config, o client.Options) (client.Client, error) {
 	beneath, err := client.New(access, o)
 	if err != nil {
 		return nil, err
 	}
-	return pods.Client{Client: rollouts.Client{Client: beneath, Rollouts: m.rollouts}, Pods: m.pods}, nil
+	return pods.Client{Client: optional.Client{Client: beneath, Kinds: m.optional}, Pods: m.pods}, nil
 }
 
 // addLeaderLog adds what logs who leads, where that is not always this process.

@@ -2,13 +2,13 @@ package pods
 
 import (
 	"switchyard.dev/reconcilers/baseline"
-	"switchyard.dev/reconcilers/baseline/rollouts"
+	"switchyard.dev/reconcilers/optional"
 )
 
 // Client is the client of controllers, through which they also find the pods of baselines,
 // and are told of them, as baseline.Pods and baseline.Watch want it.
 type Client struct {
-	rollouts.Client
+	optional.Client
 	*Pods
 }
 

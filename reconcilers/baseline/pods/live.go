@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +107,7 @@ func (p *Pods) ask(ctx context.Context, q question, selector labels.Selector, a 
 // Survey gives each pod of the cluster that lacks the label, as Keep leaves it, to each.
 // It reads them in pages, so that it costs no memory however many they are.
 func (p *Pods) Survey(ctx context.Context, each func(*corev1.Pod)) error {
-	namespaces := p.config.Namespaces
+	namespaces := slices.Collect(maps.Keys(p.config.Namespaces))
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}

@@ -27,7 +27,7 @@ type Config struct {
 	// REST reaches the API server. Required.
 	REST *rest.Config
 	// Namespaces are those whose pods are read; empty means all.
-	Namespaces []string
+	Namespaces map[string]cache.Config
 	// Keep leaves of a pod what is asked for. Required.
 	Keep toolscache.TransformFunc
 }
@@ -66,7 +66,9 @@ func New(c Config) (*Pods, error) {
 	if err := corev1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("make the scheme of pods: %w", err)
 	}
-	held, err := cache.New(c.REST, c.options(scheme))
+	held, err := cache.New(c.REST, cache.Options{Scheme: scheme, DefaultNamespaces: c.Namespaces, ByObject: map[client.Object]cache.ByObject{
+		&corev1.Pod{}: {Label: labelled(selection.Exists), Transform: c.Keep},
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of pods: %w", err)
 	}
@@ -77,20 +79,6 @@ func New(c Config) (*Pods, error) {
 		return nil, fmt.Errorf("make what reads pods past the cache: %w", err)
 	}
 	return &Pods{config: c, cache: held, live: live, answers: map[question]*answer{}}, nil
-}
-
-// options are those of the cache.
-func (c Config) options(scheme *runtime.Scheme) cache.Options {
-	o := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
-		&corev1.Pod{}: {Label: labelled(selection.Exists), Transform: c.Keep},
-	}}
-	if len(c.Namespaces) > 0 {
-		o.DefaultNamespaces = map[string]cache.Config{}
-		for _, n := range c.Namespaces {
-			o.DefaultNamespaces[n] = cache.Config{}
-		}
-	}
-	return o
 }
 
 // labelled selects the pods that carry the injector's label, or those that do not.

@@ -24,7 +24,7 @@ func TestIdleConnectionsGoWhileMemoryIsShort(t *testing.T) {
 	r.ready()
 	before := r.envoys()
 	address := net.JoinHostPort(r.address, "8080")
-	r.must(flood.Ready(t.Context(), address))
+	r.must(flood.Ready(t.Context(), address, time.Minute))
 	held, err := flood.Flood(t.Context(), address, flood.Kind{Idle: true}, many)
 	r.must(err)
 	defer held.Release()

@@ -1,0 +1,42 @@
+package manager
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/optional"
+)
+
+// optionalKinds makes what finds kinds that a cluster may get, and lose, at any time.
+//
+// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=rollouts.argoproj.io,verbs=get;list;watch
+func (m *Main) optionalKinds() (*optional.Kinds, error) {
+	return optional.New(optional.Config{
+		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger,
+		Kinds: []optional.Kind{{
+			GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition,
+			Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, keepProgress),
+		}},
+	})
+}
+
+// keepProgress leaves of the status of a Rollout how far a fork is.
+func keepProgress(o metav1.Object) {
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return
+	}
+	status, ok := u.Object["status"].(map[string]any)
+	if !ok {
+		return
+	}
+	kept := map[string]any{}
+	for _, field := range []string{"replicas", "updatedReplicas", "availableReplicas", "observedGeneration", "phase", "message", "conditions"} {
+		if value, ok := status[field]; ok {
+			kept[field] = value
+		}
+	}
+	u.Object["status"] = kept
+}

@@ -1,0 +1,62 @@
+package optional
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Client is a client that reads objects of optional kinds from here, and everything else as
+// the client beneath does. It also tells controllers of them.
+type Client struct {
+	client.Client
+	*Kinds
+}
+
+// Get reads one object.
+func (c Client) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	p := c.of(o)
+	if p == nil {
+		return c.Client.Get(ctx, key, o, options...)
+	}
+	objects, err := p.reading(ctx)
+	if err != nil {
+		return err
+	}
+	if objects == nil {
+		return &meta.NoKindMatchError{GroupKind: p.kind.GroupKind(), SearchedVersions: []string{p.kind.Version}}
+	}
+	return objects.cache.Get(ctx, key, o, options...)
+}
+
+// List reads objects.
+func (c Client) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	p := c.of(list)
+	if p == nil {
+		return c.Client.List(ctx, list, options...)
+	}
+	if objects, err := p.reading(ctx); ctx.Err() != nil {
+		return err
+	} else if objects != nil {
+		return objects.cache.List(ctx, list, options...)
+	}
+	return meta.SetList(list, nil)
+}
+
+// of returns the presence of the kind of an object or a list, which is Unstructured; nil
+// when it is none of ours.
+func (k *Kinds) of(o interface{ GetObjectKind() schema.ObjectKind }) *presence {
+	kind := o.GetObjectKind().GroupVersionKind().GroupKind()
+	switch o.(type) {
+	case *unstructured.Unstructured:
+	case *unstructured.UnstructuredList:
+		kind.Kind = strings.TrimSuffix(kind.Kind, "List")
+	default:
+		return nil
+	}
+	return k.all[kind]
+}

@@ -1,0 +1,39 @@
+// Package optional has the objects of kinds at hand that a cluster may have or not, as
+// long as it has them: Argo Rollouts, and kinds of meshes. Their definitions may be
+// installed and removed while we run; nothing has to be restarted then, and as long as a
+// definition is not there the API server is asked nothing about its objects.
+//
+//	Kind, New, Start  which kinds, and their end               kinds.go
+//	presence          whether one kind is there, and since when  presence.go
+//	objects           its objects, as long as it is            objects.go
+//	Client            a client that reads such objects         client.go
+//	Source            how controllers are told of them         source.go
+//
+// To have a kind at hand, add a Kind to the Config, with RBAC markers that allow to get,
+// list and watch its objects, and the CustomResourceDefinition by its name.
+//
+// # How a kind is found
+//
+// One watch, of the metadata of one object: the CustomResourceDefinition. While that
+// exists, is not being deleted, and the API server serves the version, there is a cache
+// of its objects; it ends with the definition. One that was replaced by another between
+// two looks is known by its UID.
+//
+// # What users get
+//
+// A Client reads the objects (as Unstructured) from that cache, with the indexes of the
+// Kind. Without the kind a Get gives an error of meta.IsNoMatchError, and a List an empty
+// list. Before it is known whether there is the kind both wait, so that nobody is told
+// after a start that an object is gone. They do not wait for ever: where the objects
+// cannot be read, a Get gives an error that says why, and a List is empty, so that
+// whatever has nothing to do with the kind goes on; those who have are told when that
+// ends. A List cannot tell an empty cluster from such a one: ask Present first where that
+// counts.
+//
+// Where a right is missing that is logged once and told at once. It ends by itself when
+// somebody grants the right.
+//
+// A controller with a Source hears of each object as of any other. When the kind comes or
+// goes it hears in addition of an object without a name, by a generic event: everything
+// that has to do with the kind is to be looked at then.
+package optional

@@ -1,0 +1,115 @@
+package optional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// defaultPatience is how long those wait who read objects before it is known whether there
+// is their kind.
+const defaultPatience = 10 * time.Second
+
+// Kind is a kind that a cluster may have or not.
+type Kind struct {
+	schema.GroupVersionKind
+	// Definition is the name of its CustomResourceDefinition.
+	Definition string
+	// Indexes are those that its objects can be listed by, by name.
+	Indexes map[string]client.IndexerFunc
+	// Keep leaves of an object what is read of it; nil: all.
+	Keep toolscache.TransformFunc
+}
+
+// Config says which kinds there may be, and where.
+type Config struct {
+	// REST reaches the API server. Required.
+	REST *rest.Config
+	// Kinds are those that the cluster may have.
+	Kinds []Kind
+	// Namespaces are those whose objects are read; empty means all.
+	Namespaces map[string]cache.Config
+	// Patience is how long those wait who read before it is known whether there is
+	// the kind. Default: 10 s.
+	Patience time.Duration
+	// Logger takes what happens; slog.Default() when it is nil.
+	Logger *slog.Logger
+}
+
+// Validate names what is missing.
+func (c Config) Validate() error {
+	if c.REST == nil {
+		return errors.New("optional: REST is required")
+	}
+	for _, k := range c.Kinds {
+		if k.Kind == "" || k.Version == "" || k.Definition == "" {
+			return fmt.Errorf("optional: kind %q needs a Kind, a Version and a Definition", k.GroupVersionKind)
+		}
+	}
+	return nil
+}
+
+// Kinds are the optional kinds of a cluster. Make them with New, and run Start.
+type Kinds struct {
+	all map[schema.GroupKind]*presence
+}
+
+// New makes Kinds, or says what is wrong. It asks the API server nothing.
+func New(c Config) (*Kinds, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	access, err := rest.HTTPClientFor(c.REST)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server for optional kinds: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(c.REST, access)
+	if err != nil {
+		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
+	}
+	out := &Kinds{all: map[schema.GroupKind]*presence{}}
+	for _, kind := range c.Kinds {
+		out.all[kind.GroupKind()] = newPresence(c, kind, mapper)
+	}
+	return out, nil
+}
+
+// NeedLeaderElection says that every replica has them, as it has its other caches.
+func (*Kinds) NeedLeaderElection() bool { return false }
+
+// Start follows the definitions until ctx ends.
+func (k *Kinds) Start(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range k.all {
+		group.Go(func() error { return p.follow(ctx) })
+	}
+	return group.Wait()
+}
+
+// Present waits until it is known whether the cluster has a kind, with its objects at hand,
+// and reports whether it has. The error says why that is not known.
+func (k *Kinds) Present(ctx context.Context, kind schema.GroupKind) (bool, error) {
+	p := k.all[kind]
+	if p == nil {
+		return false, &meta.NoKindMatchError{GroupKind: kind}
+	}
+	o, err := p.reading(ctx)
+	return o != nil, err
+}

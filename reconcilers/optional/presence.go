@@ -1,0 +1,230 @@
+package optional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// servedAgain is when the API server is asked again for a kind that is defined and not yet
+// served; it doubles up to the patience, since some definition may never serve our version.
+const servedAgain = 250 * time.Millisecond
+
+// presence is whether one kind is there, and its objects while it is.
+type presence struct {
+	kind   Kind
+	config Config
+	logger *slog.Logger
+	mapper meta.RESTMapper
+	// known is closed once it is known whether there is the kind, or why that is not known.
+	known chan struct{}
+	// changed has something when there is a reason to look at the definition again.
+	changed chan struct{}
+
+	// begun are the objects since the kind came, nil without it. follow alone has them.
+	begun *objects
+
+	mu sync.Mutex
+	// objects are those that are read: what has begun, once all have been listed.
+	objects *objects
+	// why says why nothing is known; nil when something is. logged are the reasons that were
+	// logged since something was: each namespace may have its own.
+	why       error
+	logged    map[string]bool
+	listeners []listener
+}
+
+func newPresence(c Config, kind Kind, mapper meta.RESTMapper) *presence {
+	return &presence{
+		kind: kind, config: c, logger: c.Logger.With("kind", kind.GroupKind().String()), mapper: mapper,
+		known: make(chan struct{}), changed: make(chan struct{}, 1), logged: map[string]bool{},
+		why: errors.New("the API server has not answered yet"),
+	}
+}
+
+// String names the objects of the kind for messages.
+func (p *presence) String() string { return "objects of kind " + p.kind.GroupKind().String() }
+
+// follow follows the definition until ctx ends.
+func (p *presence) follow(ctx context.Context) error {
+	definitions, err := p.definitions(ctx)
+	if err != nil {
+		return fmt.Errorf("watch the definition %s: %w", p.kind.Definition, err)
+	}
+	late := time.AfterFunc(p.config.Patience, p.tooLate)
+	defer late.Stop()
+	defer p.end()
+	ended := make(chan error, 1)
+	go func() { ended <- definitions.Start(ctx) }()
+	var again time.Duration
+	for definitions.WaitForCacheSync(ctx) {
+		again = min(p.look(ctx, definitions, again), p.config.Patience)
+		select {
+		case <-p.changed:
+		case <-after(again):
+		case <-p.begun.listed():
+			p.open()
+		case err := <-ended:
+			return err
+		}
+	}
+	return <-ended
+}
+
+// after is a channel that has something after a time; never for zero.
+func after(d time.Duration) <-chan time.Time {
+	if d == 0 {
+		return nil
+	}
+	return time.After(d)
+}
+
+// definitions makes the watch of the definition.
+func (p *presence) definitions(ctx context.Context) (cache.Cache, error) {
+	one := definition()
+	c, err := cache.New(p.config.REST, cache.Options{
+		Scheme: runtime.NewScheme(), Mapper: p.mapper, DefaultWatchErrorHandler: p.watchFailed,
+		ByObject: map[client.Object]cache.ByObject{one: {Field: fields.OneTermEqualSelector("metadata.name", p.kind.Definition)}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	informer, err := c.GetInformer(ctx, one, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { p.wake() }, UpdateFunc: func(any, any) { p.wake() }, DeleteFunc: func(any) { p.wake() },
+	})
+	return c, err
+}
+
+// definition is an empty CustomResourceDefinition, metadata alone.
+func definition() *metav1.PartialObjectMetadata {
+	o := &metav1.PartialObjectMetadata{}
+	o.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	return o
+}
+
+// wake has the definition looked at again.
+func (p *presence) wake() {
+	select {
+	case p.changed <- struct{}{}:
+	default: // It will be.
+	}
+}
+
+// look begins or ends the kind as the definition demands, and says after what time to look
+// again although nothing has changed; zero for never. waited is what it said before.
+func (p *presence) look(ctx context.Context, definitions cache.Cache, waited time.Duration) time.Duration {
+	have := definition()
+	err := definitions.Get(ctx, client.ObjectKey{Name: p.kind.Definition}, have)
+	defined := err == nil && have.DeletionTimestamp == nil
+	if p.begun != nil && (!defined || p.begun.definition != have.UID) {
+		p.end()
+	}
+	if !defined {
+		p.settle(nil)
+	}
+	if !defined || p.begun != nil {
+		return 0
+	}
+	if _, err = p.mapper.RESTMapping(p.kind.GroupKind(), p.kind.Version); err == nil {
+		if p.begun, err = p.begin(ctx, have.UID); err == nil {
+			return 0
+		}
+		p.logger.Error("an optional kind cannot be watched; retrying", "error", err)
+	}
+	p.doubt(err)
+	return max(servedAgain, 2*waited)
+}
+
+// reading waits until it is known whether there is the kind, and returns the objects to
+// read; nil when there are none. The error says why that is not known.
+func (p *presence) reading(ctx context.Context) (*objects, error) {
+	select {
+	case <-p.known:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for %s: %w", p, ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.objects != nil {
+		return p.objects, nil
+	}
+	return nil, p.why
+}
+
+// settle notes what is known, and lets go who waits.
+func (p *presence) settle(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.why = why; why == nil {
+		clear(p.logged)
+	}
+	select {
+	case <-p.known:
+	default:
+		close(p.known)
+	}
+}
+
+// doubt notes why nothing is known, for those who have waited for too long.
+func (p *presence) doubt(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.why != nil {
+		p.why = why
+	}
+}
+
+// tooLate lets go who waits although nothing is known.
+func (p *presence) tooLate() {
+	select {
+	case <-p.known:
+		return
+	default:
+	}
+	p.mu.Lock()
+	why := p.why
+	p.mu.Unlock()
+	p.cannotRead(fmt.Errorf("%s cannot be read: %w", p, why))
+}
+
+// watchFailed is told of each try of a watch that fails. A right that is missing is told at
+// once, and logged once: the watch is tried again until somebody grants it.
+func (p *presence) watchFailed(ctx context.Context, reflector *toolscache.Reflector, err error) {
+	switch {
+	case apierrors.IsForbidden(err):
+		p.cannotRead(fmt.Errorf("%s cannot be read: allow this program to get, list and watch them and the CustomResourceDefinition %s: %w",
+			p, p.kind.Definition, err))
+	case apierrors.IsNotFound(err): // The kind has just gone: the definition says so at once.
+	default:
+		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
+	}
+}
+
+// cannotRead logs why objects cannot be read, once, and lets go who waits.
+func (p *presence) cannotRead(why error) {
+	p.mu.Lock()
+	again := p.logged[why.Error()]
+	p.logged[why.Error()] = true
+	p.mu.Unlock()
+	if !again {
+		p.logger.Warn("an optional kind cannot be read; what does not need it goes on", "reason", why)
+	}
+	p.settle(why)
+}
