@@ -33,20 +33,21 @@ func (d *Decision) endpoints(in Input, asked mapping) {
 			d.Endpoints = append(d.Endpoints, d.endpointsObject(in, s.Name, ports))
 		}
 	}
-	for i := range in.Slices {
-		s := &in.Slices[i]
-		wanted := func(w *discoveryv1.EndpointSlice) bool { return w.Name == s.Name }
-		if apply.IsOwned(s, in.Workload.UID) && !slices.ContainsFunc(d.Slices, wanted) {
-			d.SurplusSlices = append(d.SurplusSlices, s)
+	d.SurplusSlices = surplus(in, in.Slices, d.Slices)
+	d.SurplusEndpoints = surplus(in, in.Endpoints, d.Endpoints)
+}
+
+// surplus returns those of the objects of one kind that this external workload made and does
+// not want any more.
+func surplus[T any, P apply.Object[T]](in Input, have []T, wanted []P) []P {
+	var out []P
+	for i := range have {
+		o := P(&have[i])
+		if apply.IsOwned(o, in.Workload.UID) && !slices.ContainsFunc(wanted, func(w P) bool { return w.GetName() == o.GetName() }) {
+			out = append(out, o)
 		}
 	}
-	for i := range in.Endpoints {
-		e := &in.Endpoints[i]
-		wanted := func(w *oldEndpoints) bool { return w.Name == e.Name }
-		if apply.IsOwned(e, in.Workload.UID) && !slices.ContainsFunc(d.Endpoints, wanted) {
-			d.SurplusEndpoints = append(d.SurplusEndpoints, e)
-		}
-	}
+	return out
 }
 
 // carried returns the ports of a Service that the tunnel carries, with the port of its

@@ -47,9 +47,15 @@ func Groups(ctx context.Context, c client.Reader, sandbox string) ([]crdv1.Signa
 // ConfigsOf returns the RoutingConfigs whose controller has this UID. They are shared with the
 // cache.
 func ConfigsOf(ctx context.Context, c client.Reader, owner types.UID) ([]crdv1.RoutingConfig, error) {
+	return ConfigsBy(ctx, c, apply.IndexOwner, string(owner))
+}
+
+// ConfigsBy returns the RoutingConfigs that an index has under a value. They are shared with
+// the cache.
+func ConfigsBy(ctx context.Context, c client.Reader, index, value string) ([]crdv1.RoutingConfig, error) {
 	var list crdv1.RoutingConfigList
-	if err := c.List(ctx, &list, client.MatchingFields{apply.IndexOwner: string(owner)}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the RoutingConfigs that %s made: %w", owner, err)
+	if err := c.List(ctx, &list, client.MatchingFields{index: value}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the RoutingConfigs whose %s is %q: %w", index, value, err)
 	}
 	return list.Items, nil
 }
@@ -61,9 +67,5 @@ const IndexNamed = "spec.sandboxedWorkloads"
 // NamedBy returns the RoutingConfigs that name a member, whoever made them. They are shared
 // with the cache.
 func NamedBy(ctx context.Context, c client.Reader, m crdv1.Member) ([]crdv1.RoutingConfig, error) {
-	var list crdv1.RoutingConfigList
-	if err := c.List(ctx, &list, client.MatchingFields{IndexNamed: NameOf(m).String()}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list the RoutingConfigs that name %s: %w", NameOf(m), err)
-	}
-	return list.Items, nil
+	return ConfigsBy(ctx, c, IndexNamed, NameOf(m).String())
 }

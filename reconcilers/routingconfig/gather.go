@@ -2,9 +2,6 @@ package routingconfig
 
 import (
 	"context"
-	"fmt"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/member"
@@ -17,11 +14,11 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 	c := r.config.Client
 	in := Input{Routing: routing.Of(config, nil, publish.HeadersOf(r.config.KeyHeaders)), Namespaces: r.config.Namespaces}
 	var err error
-	if in.SameKey, err = withKey(ctx, c, config.RoutingKey()); err != nil {
+	if in.SameKey, err = member.ConfigsBy(ctx, c, indexKey, config.RoutingKey()); err != nil {
 		return in, err
 	}
 	if former := config.Annotations[AnnotationDeclaredKey]; former != "" && former != config.RoutingKey() {
-		if in.FormerKey, err = withKey(ctx, c, former); err != nil {
+		if in.FormerKey, err = member.ConfigsBy(ctx, c, indexKey, former); err != nil {
 			return in, err
 		}
 	}
@@ -38,13 +35,4 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 		}
 	}
 	return in, nil
-}
-
-// withKey lists the RoutingConfigs that have a key.
-func withKey(ctx context.Context, c client.Reader, key string) ([]crdv1.RoutingConfig, error) {
-	var list crdv1.RoutingConfigList
-	if err := c.List(ctx, &list, client.MatchingFields{indexKey: key}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list RoutingConfigs with key %q: %w", key, err)
-	}
-	return list.Items, nil
 }

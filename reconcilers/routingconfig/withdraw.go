@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/reconcilers/member"
 )
 
 // Gone ends a RoutingConfig that the cache does not have. Its key was withdrawn before
@@ -20,7 +21,7 @@ func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
 		return nil
 	}
 	key, _ := declared.(string)
-	others, err := withKey(ctx, r.config.Client, key)
+	others, err := member.ConfigsBy(ctx, r.config.Client, indexKey, key)
 	if err != nil {
 		return err
 	}
