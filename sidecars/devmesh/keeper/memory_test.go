@@ -40,7 +40,7 @@ func TestStreamsThatNobodyReadsHoldALimitedMemory(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Errorf("%d streams were ended, want at least 500", held.Refused.Load())
 	}
-	r.must(flood.Ready(t.Context(), address))
+	r.must(flood.Ready(t.Context(), address, time.Minute))
 	stop()
 	r.must(<-watched)
 	t.Logf("peak %d MiB, %d ended", memory.Peak>>20, held.Refused.Load())
