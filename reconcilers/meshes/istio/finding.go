@@ -1,0 +1,247 @@
+package istio
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Finding is something about a VirtualService, or the lack of one, that people should know.
+type Finding struct {
+	// Reason is one of those below.
+	Reason string
+	// VirtualService is the one that it is about, if any.
+	VirtualService types.NamespacedName
+	// Service and Key are whose requests it is about; empty for all to which the
+	// VirtualService leads.
+	Service types.NamespacedName
+	Key     string
+	// Lost reports whether requests with a key reach the baseline because of it.
+	Lost bool
+	// Message is for a condition.
+	Message string
+}
+
+// Reasons of findings. The first group means that requests with a key reach the baseline.
+const (
+	// ReasonNoVirtualService: none leads to the Service.
+	ReasonNoVirtualService = "NoVirtualService"
+	// ReasonUnreadable: a VirtualService is not as the schema has it.
+	ReasonUnreadable = "VirtualServiceUnreadable"
+	// ReasonIgnored: its owner wants none of our routes.
+	ReasonIgnored = "VirtualServiceIgnored"
+	// ReasonShadowed: an older VirtualService has its hosts in the mesh.
+	ReasonShadowed = "VirtualServiceShadowed"
+	// ReasonDelegateUnused: no VirtualService delegates to it.
+	ReasonDelegateUnused = "DelegateUnused"
+	// ReasonDelegateHidden: it is not exported to the namespace of one that delegates to it.
+	ReasonDelegateHidden = "DelegateHidden"
+	// ReasonDelegateClash: Istio cannot join a route with the one that delegates to it.
+	ReasonDelegateClash = "DelegateClash"
+	// ReasonHeaderMatched: a route matches a header that carries keys.
+	ReasonHeaderMatched = "HeaderMatched"
+	// ReasonBadExpression: a route has a regular expression that Envoy refuses.
+	ReasonBadExpression = "BadExpression"
+	// ReasonKeyNotMatchable: no expression for the key can be written.
+	ReasonKeyNotMatchable = "KeyNotMatchable"
+	// ReasonHostUnknown: a destination names the Service in a form that Istio does not know.
+	ReasonHostUnknown = "HostUnknown"
+	// ReasonFull: the object has no room for the routes.
+	ReasonFull = "VirtualServiceFull"
+
+	// ReasonLarge: the object will soon have no room.
+	ReasonLarge = "VirtualServiceLarge"
+	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service.
+	ReasonHostNotRouted = "HostNotRouted"
+	// ReasonExportedToSome: only some namespaces see the VirtualService.
+	ReasonExportedToSome = "ExportedToSome"
+	// ReasonNotHTTP: TCP and TLS routes are left alone.
+	ReasonNotHTTP = "NotHTTP"
+	// ReasonPrefixTaken: a route of the owner's has a name like ours.
+	ReasonPrefixTaken = "PrefixTaken"
+)
+
+// add notes a finding about the VirtualService, once.
+func (r *Rendering) add(reason string, of *managed, lost bool, format string, args ...any) {
+	f := Finding{Reason: reason, VirtualService: r.Name, Lost: lost, Message: fmt.Sprintf(format, args...)}
+	if of != nil {
+		f.Service = of.id()
+	}
+	if !slices.Contains(r.Findings, f) {
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+// settle sorts the findings: the lost requests first.
+func (r *Rendering) settle() {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+		switch {
+		case a.Lost != b.Lost && a.Lost:
+			return -1
+		case a.Lost != b.Lost:
+			return 1
+		}
+		return cmp.Compare(a.Reason, b.Reason)
+	})
+}
+
+// unreadable is about the Services whose hosts stand anywhere in the object.
+func (r *Rendering) unreadable(m *Mesh, object map[string]any, err error) {
+	for _, s := range m.named(object, r.Name.Namespace) {
+		r.add(ReasonUnreadable, s, true, "VirtualService %s cannot be read, so it gets no routes for Service %s: %v.", r.Name, s.id(), err)
+	}
+}
+
+// named returns the managed Services that an object names as the host of something.
+func (m *Mesh) named(value any, namespace string) []*managed {
+	var all []*managed
+	switch v := value.(type) {
+	case []any:
+		for _, one := range v {
+			all = append(all, m.named(one, namespace)...)
+		}
+	case map[string]any:
+		if host, ok := v["host"].(string); ok && m.services[m.resolve(host, namespace)] != nil {
+			all = append(all, m.services[m.resolve(host, namespace)])
+		}
+		for _, one := range v {
+			all = append(all, m.named(one, namespace)...)
+		}
+	}
+	slices.SortFunc(all, func(a, b *managed) int { return strings.Compare(a.host, b.host) })
+	return slices.Compact(all)
+}
+
+// told is about an entry as a whole: its name, and hosts that nobody knows.
+func (r *Rendering) told(m *Mesh, vs *virtualService, i int, targets []target) {
+	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, NamePrefix) {
+		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s is not ours, and has a name like our routes; it is kept. Rename or remove it.", name, r.Name)
+	}
+	for _, t := range targets {
+		host, _ := t.destination["host"].(string)
+		if s := m.misread(host); t.service == nil && s != nil {
+			r.add(ReasonHostUnknown, s, true, "%s has the destination %s, which Istio does not know. Write %s.", r.route(vs, i), host, s.host)
+		}
+	}
+}
+
+// route names an owner's route.
+func (r *Rendering) route(vs *virtualService, i int) string {
+	if name := vs.spec.GetHttp()[i].GetName(); name != "" {
+		return fmt.Sprintf("Route %s of VirtualService %s", name, r.Name)
+	}
+	return fmt.Sprintf("Route spec.http[%d] of VirtualService %s", i, r.Name)
+}
+
+// sound reports whether routes may be derived from an owner's.
+func (m *Mesh) sound(r *Rendering, vs *virtualService, i int, services []*managed) bool {
+	route := vs.spec.GetHttp()[i]
+	expression, why := badExpression(route)
+	root, field := clash(m.rootsOf(vs), route)
+	for _, s := range services {
+		if why != "" {
+			r.add(ReasonBadExpression, s, true, "%s has the regular expression %.100q, with which proxies refuse all routes (%s). Correct it: until then it gets no routes.", r.route(vs, i), expression, why)
+		}
+		if root != nil {
+			r.add(ReasonDelegateClash, s, true, "%s and VirtualService %s, which delegates to it, both match %s, one by a regular expression; Istio drops such a route. Match it in one of them.", r.route(vs, i), root.name, field)
+		}
+	}
+	// Where the root clashes Istio drops ours as it drops the owner's; others may have both.
+	return why == ""
+}
+
+func (r *Rendering) ownHeader(vs *virtualService, i int, services []*managed, header string) {
+	for _, s := range services {
+		r.add(ReasonHeaderMatched, s, true, "%s matches the header %s itself, so keys in it cannot be matched as well. Match another header.", r.route(vs, i), header)
+	}
+}
+
+func (r *Rendering) rootHeader(vs *virtualService, i int, services []*managed, header string, root *virtualService) {
+	for _, s := range services {
+		r.add(ReasonDelegateClash, s, true, "VirtualService %s delegates to %s and matches the header %s, so keys in it cannot be matched as well. Match another header.", root.name, r.Name, header)
+	}
+}
+
+func (r *Rendering) large(bytes int) {
+	r.add(ReasonLarge, nil, false, "VirtualService %s has %d KiB with its routes for sandboxes, and an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, maxBytes>>10)
+}
+
+func (r *Rendering) full(d derived) {
+	for _, s := range d.services {
+		f := Finding{ReasonFull, r.Name, s.id(), d.key, true,
+			fmt.Sprintf("VirtualService %s has no room for routes of the key %s: an object can have %d KiB. Remove sandboxes, or split it by host.", r.Name, d.key, maxBytes>>10)}
+		if !slices.Contains(r.Findings, f) {
+			r.Findings = append(r.Findings, f)
+		}
+	}
+}
+
+// about is what holds for a VirtualService as a whole.
+func (r *Rendering) about(m *Mesh, vs *virtualService) {
+	for _, s := range m.beyondHTTP(vs) {
+		r.add(ReasonNotHTTP, s, false, "TCP and TLS routes of VirtualService %s to Service %s are left alone: they carry no headers.", r.Name, s.id())
+	}
+	if len(r.leads) == 0 {
+		return
+	}
+	if vs.ignored {
+		r.add(ReasonIgnored, nil, true, "VirtualService %s has the annotation %s, so it gets no routes.", r.Name, AnnotationIgnore)
+		return
+	}
+	if !vs.public() {
+		r.add(ReasonExportedToSome, nil, false, "VirtualService %s is exported to some namespaces only (exportTo: %s). Requests from others reach the baseline.", r.Name, strings.Join(vs.spec.GetExportTo(), ", "))
+	}
+	if vs.delegate() {
+		r.aboutDelegate(m, vs)
+		return
+	}
+	r.aboutHosts(m, vs)
+}
+
+func (r *Rendering) aboutDelegate(m *Mesh, vs *virtualService) {
+	roots := m.rootsOf(vs)
+	if len(roots) == 0 {
+		r.add(ReasonDelegateUnused, nil, true, "VirtualService %s has no hosts, and no other delegates to it, so Istio does not use it. Give it hosts or delegate to it.", r.Name)
+	}
+	for _, d := range roots {
+		if !vs.seenBy(d.root.name.Namespace) {
+			r.add(ReasonDelegateHidden, nil, true, "VirtualService %s delegates to %s, which is not exported to its namespace, so Istio leaves that route out. Add %s to exportTo.", d.root.name, r.Name, d.root.name.Namespace)
+		}
+	}
+}
+
+// aboutHosts is about hosts that another VirtualService has in the mesh.
+func (r *Rendering) aboutHosts(m *Mesh, vs *virtualService) {
+	if !vs.inMesh() {
+		return
+	}
+	for _, host := range vs.hosts {
+		for _, other := range m.virtualServices {
+			if other.name != vs.name && other.inMesh() && other.compare(vs) < 0 && other.meets(vs) && slices.Contains(other.hosts, host) {
+				r.add(ReasonShadowed, nil, true, "Host %s of VirtualService %s belongs to %s in the mesh, where Istio uses one of a host. Merge the two.", host, r.Name, other.name)
+				break
+			}
+		}
+	}
+}
+
+// beyondHTTP returns the managed Services that TCP and TLS routes lead to.
+func (m *Mesh) beyondHTTP(vs *virtualService) []*managed {
+	var all []target
+	add := func(destinations []*networking.RouteDestination) {
+		for _, d := range destinations {
+			all = append(all, target{service: m.services[m.resolve(d.GetDestination().GetHost(), vs.name.Namespace)]})
+		}
+	}
+	for _, route := range vs.spec.GetTcp() {
+		add(route.GetRoute())
+	}
+	for _, route := range vs.spec.GetTls() {
+		add(route.GetRoute())
+	}
+	return ledTo(all)
+}

@@ -1,0 +1,186 @@
+package istio
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	networking "istio.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"switchyard.dev/reconcilers/meshes/keymatch"
+)
+
+// base is the matches that a route of ours starts from, which stand for one entry.
+type base []map[string]any
+
+// bases returns the matches of an owner's entry. Without any, all requests are matched; and
+// where it is that of a delegate, ours must say what the roots say in two fields, which Istio
+// joins only when they are equal: a base for each way.
+func bases(entry map[string]any, roots []delegating) []base {
+	list, _ := entry["match"].([]any)
+	if len(list) > 0 {
+		var b base
+		for _, one := range list {
+			match, _ := one.(map[string]any)
+			b = append(b, match)
+		}
+		return []base{b}
+	}
+	ways := map[string]map[string]any{}
+	for _, d := range roots {
+		if len(d.route.GetMatch()) == 0 {
+			ways[""] = map[string]any{}
+		}
+		for _, match := range d.route.GetMatch() {
+			way := map[string]any{}
+			if match.GetIgnoreUriCase() {
+				way["ignoreUriCase"] = true
+			}
+			if match.GetSourceNamespace() != "" {
+				way["sourceNamespace"] = match.GetSourceNamespace()
+			}
+			ways[fmt.Sprint(way)] = way
+		}
+	}
+	if len(ways) == 0 {
+		return []base{{{}}}
+	}
+	var all []base
+	for _, way := range slices.Sorted(maps.Keys(ways)) {
+		all = append(all, base{ways[way]})
+	}
+	return all
+}
+
+// join returns each match with each of the key's added. A port that contradicts one of the
+// match leaves it out, as do headers that may not be added.
+func (b base) join(key []keymatch.Match, listener int32, blocked func(match map[string]any, header string) bool) []any {
+	var all []any
+	for _, match := range b {
+		if port := number(match["port"]); port != 0 && listener != 0 && port != listener {
+			continue
+		}
+		for _, k := range key {
+			if blocked(match, k.Header) {
+				continue
+			}
+			joined := runtime.DeepCopyJSON(match)
+			if joined == nil {
+				joined = map[string]any{}
+			}
+			headers, _ := joined["headers"].(map[string]any)
+			if headers == nil {
+				headers = map[string]any{}
+			}
+			kind := "exact"
+			if k.Regex {
+				kind = "regex"
+			}
+			headers[k.Header] = map[string]any{kind: k.Value}
+			joined["headers"] = headers
+			if listener != 0 {
+				joined["port"] = int64(listener)
+			}
+			all = append(all, joined)
+		}
+	}
+	return all
+}
+
+// matchesHeader reports whether a match has a condition on a header already.
+func matchesHeader(match map[string]any, header string) bool {
+	headers, _ := match["headers"].(map[string]any)
+	for name := range headers {
+		if strings.EqualFold(name, header) {
+			return true
+		}
+	}
+	return false
+}
+
+// rootMatches returns a root that has a condition on a header, or nil. Istio then drops a
+// delegate's route with one of ours, and says so in its log only.
+func rootMatches(roots []delegating, header string) *virtualService {
+	for _, d := range roots {
+		for _, match := range d.route.GetMatch() {
+			for name := range match.GetHeaders() {
+				if strings.EqualFold(name, header) {
+					return d.root
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// maxExpression is how long Istio lets a regular expression be.
+var maxExpression = keymatch.Istio.Bytes
+
+// badExpression returns a regular expression of a route that Envoy would refuse, and with it
+// all routes of that port, and why; or "".
+func badExpression(route *networking.HTTPRoute) (expression, why string) {
+	var all []string
+	for _, match := range route.GetMatch() {
+		for name, field := range fieldsOf(match) {
+			if field.GetRegex() == "*" && strings.HasPrefix(name, withoutHeaders) {
+				continue // it stands for any value there
+			}
+			all = append(all, field.GetRegex())
+		}
+	}
+	for _, origin := range route.GetCorsPolicy().GetAllowOrigins() {
+		all = append(all, origin.GetRegex())
+	}
+	all = append(all, route.GetRewrite().GetUriRegexRewrite().GetMatch())
+	slices.Sort(all)
+	for _, expression := range all {
+		if len(expression) > maxExpression {
+			return expression, fmt.Sprintf("it has %d bytes, and Istio takes %d", len(expression), maxExpression)
+		}
+		if _, err := regexp.Compile(expression); err != nil {
+			return expression, strings.TrimPrefix(err.Error(), "error parsing regexp: ")
+		}
+	}
+	return "", ""
+}
+
+// withoutHeaders is how the names of such conditions begin.
+const withoutHeaders = "withoutHeaders."
+
+// fieldsOf returns the conditions of a match on texts, by the name of the field.
+func fieldsOf(match *networking.HTTPMatchRequest) map[string]*networking.StringMatch {
+	all := map[string]*networking.StringMatch{
+		"uri": match.GetUri(), "scheme": match.GetScheme(), "method": match.GetMethod(), "authority": match.GetAuthority(),
+	}
+	for kind, conditions := range map[string]map[string]*networking.StringMatch{
+		"headers.": match.GetHeaders(), withoutHeaders: match.GetWithoutHeaders(), "queryParams.": match.GetQueryParams(),
+	} {
+		for name, condition := range conditions {
+			all[kind+name] = condition
+		}
+	}
+	maps.DeleteFunc(all, func(_ string, m *networking.StringMatch) bool { return m == nil })
+	return all
+}
+
+// clash returns a root and a field that both it and a delegate's route match, one of them by
+// a regular expression: Istio drops the route then. The root is nil where there is none.
+func clash(roots []delegating, route *networking.HTTPRoute) (*virtualService, string) {
+	for _, d := range roots {
+		for _, match := range d.route.GetMatch() {
+			of := fieldsOf(match)
+			for _, ofDelegate := range route.GetMatch() {
+				fields := fieldsOf(ofDelegate)
+				for _, name := range slices.Sorted(maps.Keys(fields)) {
+					if of[name] != nil && (of[name].GetRegex() != "" || fields[name].GetRegex() != "") {
+						return d.root, name
+					}
+				}
+			}
+		}
+	}
+	return nil, ""
+}

@@ -1,0 +1,128 @@
+package istio
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	networking "istio.io/api/networking/v1"
+	clientv1 "istio.io/client-go/pkg/apis/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// meshGateway is the name under which gateways list the sidecars.
+const meshGateway = "mesh"
+
+// virtualService is what is read of a VirtualService. Nothing of it is written back.
+type virtualService struct {
+	name    types.NamespacedName
+	created time.Time
+	ignored bool
+	spec    *networking.VirtualService
+	// hosts are full host names.
+	hosts []string
+}
+
+// delegating is a route of a root that leads to a delegate.
+type delegating struct {
+	root  *virtualService
+	route *networking.HTTPRoute
+}
+
+// read returns what an object without routes of ours says. An error says that it is not as
+// the schema has it.
+func (m *Mesh) read(object map[string]any) (*virtualService, error) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+	var typed clientv1.VirtualService
+	if err := json.Unmarshal(text, &typed); err != nil {
+		return nil, err
+	}
+	vs := &virtualService{
+		name: types.NamespacedName{Namespace: typed.Namespace, Name: typed.Name}, created: typed.CreationTimestamp.Time,
+		ignored: typed.Annotations[AnnotationIgnore] == "true", spec: &typed.Spec,
+	}
+	for i, route := range vs.spec.GetHttp() {
+		if route == nil || slices.Contains(route.GetMatch(), nil) {
+			return nil, fmt.Errorf("spec.http[%d] has an entry that is null", i)
+		}
+	}
+	for _, host := range vs.spec.GetHosts() {
+		vs.hosts = append(vs.hosts, m.resolve(strings.ToLower(host), vs.name.Namespace))
+	}
+	return vs, nil
+}
+
+// compare orders VirtualServices as Istio prefers them in the mesh: those exported to some
+// namespaces only, then by age and name. One that the API server has not seen is the youngest.
+func (v *virtualService) compare(w *virtualService) int {
+	rank := func(v *virtualService) int {
+		if v.public() {
+			return 1
+		}
+		return 0
+	}
+	if r := rank(v) - rank(w); r != 0 {
+		return r
+	}
+	if v.created.IsZero() != w.created.IsZero() {
+		if v.created.IsZero() {
+			return 1
+		}
+		return -1
+	}
+	if r := v.created.Compare(w.created); r != 0 {
+		return r
+	}
+	if r := strings.Compare(v.name.Name, w.name.Name); r != 0 {
+		return r
+	}
+	return strings.Compare(v.name.Namespace, w.name.Namespace)
+}
+
+// delegate reports whether it takes effect in others only.
+func (v *virtualService) delegate() bool { return len(v.spec.GetHosts()) == 0 }
+
+// inMesh reports whether sidecars have its routes.
+func (v *virtualService) inMesh() bool {
+	return !v.delegate() && (len(v.spec.GetGateways()) == 0 || slices.Contains(v.spec.GetGateways(), meshGateway))
+}
+
+// covers reports whether it decides requests to a full host name.
+func (v *virtualService) covers(host string) bool {
+	return slices.ContainsFunc(v.hosts, func(h string) bool {
+		end, wild := strings.CutPrefix(h, "*")
+		return h == host || wild && strings.HasSuffix(host, end)
+	})
+}
+
+// forMesh reports whether a route is one of sidecars, in a VirtualService that they have.
+func forMesh(route *networking.HTTPRoute) bool {
+	return len(route.GetMatch()) == 0 || slices.ContainsFunc(route.GetMatch(), func(match *networking.HTTPMatchRequest) bool {
+		return len(match.GetGateways()) == 0 || slices.Contains(match.GetGateways(), meshGateway)
+	})
+}
+
+// public reports whether every namespace sees it.
+func (v *virtualService) public() bool {
+	return len(v.spec.GetExportTo()) == 0 || slices.Contains(v.spec.GetExportTo(), "*")
+}
+
+// seenBy reports whether a namespace sees it.
+func (v *virtualService) seenBy(namespace string) bool {
+	to := v.spec.GetExportTo()
+	return v.public() || slices.Contains(to, namespace) || slices.Contains(to, ".") && v.name.Namespace == namespace
+}
+
+// meets reports whether some namespace sees both.
+func (v *virtualService) meets(w *virtualService) bool {
+	if v.public() || w.public() {
+		return true
+	}
+	return v.seenBy(w.name.Namespace) || w.seenBy(v.name.Namespace) ||
+		slices.ContainsFunc(v.spec.GetExportTo(), func(to string) bool { return to != "." && to != "~" && w.seenBy(to) })
+}

@@ -1,0 +1,174 @@
+package istio
+
+import (
+	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Rendering is a VirtualService as it should be.
+type Rendering struct {
+	Name types.NamespacedName
+	// Object is a copy with our routes; Changed reports whether it differs from what was given.
+	Object  *unstructured.Unstructured
+	Changed bool
+	// Findings are what the owner, or who made a sandbox, should know, the worst first.
+	Findings []Finding
+
+	ignored bool
+	// leads are the managed Services that it routes HTTP to, and whether those requests of the
+	// mesh that are sent straight to the Service.
+	leads map[types.NamespacedName]bool
+	// routes are how many routes there are of a key, by Service.
+	routes map[claim]int
+}
+
+type claim struct {
+	service types.NamespacedName
+	key     string
+}
+
+// derived is a route of ours.
+type derived struct {
+	key      string
+	services []*managed
+	entry    map[string]any
+}
+
+// Render returns what a VirtualService should be, whether the mesh has seen it or not. All of
+// its owner's is kept as it is: a route of ours is put directly before the one it comes from.
+// It is a pure function of the owner's part, so rendering again changes nothing.
+func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
+	r := &Rendering{
+		Name:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
+		leads: map[types.NamespacedName]bool{}, routes: map[claim]int{},
+	}
+	wanted := strip(object.Object)
+	vs, err := m.read(wanted)
+	if err != nil {
+		r.unreadable(m, wanted, err)
+		r.Object = object.DeepCopy()
+		return *r
+	}
+	r.ignored = vs.ignored
+	m.render(r, vs, wanted, object.Object)
+	r.Object = &unstructured.Unstructured{Object: wanted}
+	r.Changed = !reflect.DeepEqual(object.Object, wanted)
+	r.settle()
+	return *r
+}
+
+// render puts our routes into an object that has none, where before is the one that had.
+func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[string]any) {
+	spec, _ := wanted["spec"].(map[string]any)
+	list, _ := spec["http"].([]any)
+	byEntry := make([][]derived, len(list))
+	for i, one := range list {
+		entry, _ := one.(map[string]any)
+		targets := m.targets(entry, vs.name.Namespace)
+		r.told(m, vs, i, targets)
+		services := ledTo(targets)
+		for _, s := range services {
+			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
+		}
+		if !vs.ignored && len(services) > 0 && m.sound(r, vs, i, services) {
+			byEntry[i] = m.derive(r, vs, i, entry)
+		}
+	}
+	r.about(m, vs)
+	m.fit(r, wanted, before, byEntry)
+	var all []any
+	for i, entry := range list {
+		for _, d := range byEntry[i] {
+			all = append(all, d.entry)
+			for _, s := range d.services {
+				r.routes[claim{s.id(), d.key}]++
+			}
+		}
+		all = append(all, entry)
+	}
+	if len(all) > len(list) {
+		spec["http"] = all
+		m.add(wanted)
+	}
+}
+
+// derive returns the routes of ours before an owner's, by key and port.
+func (m *Mesh) derive(r *Rendering, vs *virtualService, i int, entry map[string]any) []derived {
+	roots := m.rootsOf(vs)
+	targets := m.targets(entry, vs.name.Namespace)
+	services := ledTo(targets)
+	blocked := func(match map[string]any, header string) bool {
+		if matchesHeader(match, header) {
+			r.ownHeader(vs, i, services, header)
+			return true
+		}
+		if root := rootMatches(roots, header); root != nil {
+			r.rootHeader(vs, i, services, header, root)
+			return true
+		}
+		return false
+	}
+	var all []derived
+	for _, key := range keys(services) {
+		for _, listener := range listeners(targets) {
+			for _, b := range bases(entry, roots) {
+				all = append(all, m.deriveOne(vs, entry, key, listener, func(s sandbox) []any {
+					return b.join(s.matches, listener, blocked)
+				})...)
+			}
+		}
+	}
+	return all
+}
+
+// deriveOne returns the copy of an entry that leads requests with the key to their sandbox,
+// if there is one for what the entry leads to.
+func (m *Mesh) deriveOne(vs *virtualService, entry map[string]any, key string, listener int32, join func(sandbox) []any) []derived {
+	d := derived{key: key, entry: runtime.DeepCopyJSON(entry)}
+	for _, t := range m.targets(d.entry, vs.name.Namespace) {
+		port := t.lead(key, listener)
+		if port == 0 {
+			continue
+		}
+		if len(d.services) == 0 {
+			d.entry["name"] = routeName(key, t.service.Name, port)
+		}
+		if !slices.Contains(d.services, t.service) {
+			d.services = append(d.services, t.service)
+		}
+	}
+	if len(d.services) == 0 {
+		return nil
+	}
+	// The matches follow from key and settings alone, so any of the Services has them.
+	matches := join(d.services[0].sandboxes[key])
+	if len(matches) == 0 {
+		return nil
+	}
+	d.entry["match"] = matches
+	return []derived{d}
+}
+
+// rootsOf returns the routes that lead to a delegate.
+func (m *Mesh) rootsOf(vs *virtualService) []delegating {
+	if !vs.delegate() {
+		return nil
+	}
+	return m.delegating[vs.name]
+}
+
+// straight reports whether sidecars take an owner's route, or the root's that delegates to it,
+// for requests to the host of a Service.
+func (m *Mesh) straight(vs *virtualService, i int, s *managed) bool {
+	through := []delegating{{vs, vs.spec.GetHttp()[i]}}
+	if vs.delegate() {
+		through = m.rootsOf(vs)
+	}
+	return forMesh(vs.spec.GetHttp()[i]) && slices.ContainsFunc(through, func(d delegating) bool {
+		return d.root.inMesh() && d.root.covers(s.host) && forMesh(d.route)
+	})
+}

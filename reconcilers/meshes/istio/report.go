@@ -1,0 +1,119 @@
+package istio
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// How it went with a VirtualService, as the status of an IstioRoute says it.
+const (
+	// StatusApplied means that all routes are in it, or will be with the rendering.
+	StatusApplied = "Applied"
+	// StatusPartial means that some are not.
+	StatusPartial = "Partial"
+	// StatusSkipped means that none is.
+	StatusSkipped = "Skipped"
+	// StatusIgnored means that its owner wants none.
+	StatusIgnored = "Ignored"
+)
+
+// Report is what there is to say of the requests with one key to one Service.
+type Report struct {
+	// Matched are the VirtualServices that lead to the Service, by namespace and name.
+	Matched []crdv1.VirtualServiceMatch
+	// Findings are the lost requests first.
+	Findings []Finding
+}
+
+// Report says of a Service and a key what the renderings of all VirtualServices come to.
+func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Rendering) Report {
+	s := m.services[m.resolve(service.Name, service.Namespace)]
+	if s == nil {
+		return Report{}
+	}
+	var all Rendering // of which the findings are gathered and sorted
+	var report Report
+	ofKey := slices.DeleteFunc(slices.Clone(s.findings), func(f Finding) bool { return f.Key != key })
+	straight := false
+	for _, r := range renderings {
+		direct, leads := r.leads[service]
+		findings := r.of(service, key, leads)
+		all.Findings = append(all.Findings, findings...)
+		if leads {
+			report.Matched = append(report.Matched, r.match(r.routes[claim{service, key}], append(ofKey, findings...)))
+			straight = straight || direct
+		}
+	}
+	all.Findings = append(all.Findings, ofKey...)
+	switch {
+	case len(report.Matched) == 0:
+		all.Findings = append(all.Findings, s.none())
+	case !straight:
+		all.Findings = append(all.Findings, s.notRouted())
+	}
+	all.settle()
+	report.Findings = all.Findings
+	slices.SortFunc(report.Matched, func(a, b crdv1.VirtualServiceMatch) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	return report
+}
+
+// of returns the findings that concern a Service and a key.
+func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []Finding {
+	var all []Finding
+	for _, f := range r.Findings {
+		forService := f.Service == service || f.Service == types.NamespacedName{} && leads
+		if forService && (f.Key == "" || f.Key == key) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// match is the line of an IstioRoute's status, for so many routes.
+func (r *Rendering) match(routes int, findings []Finding) crdv1.VirtualServiceMatch {
+	match := crdv1.VirtualServiceMatch{Namespace: r.Name.Namespace, Name: r.Name.Name}
+	lost := slices.IndexFunc(findings, func(f Finding) bool { return f.Lost })
+	switch {
+	case r.ignored:
+		match.Status = StatusIgnored
+	case routes == 0:
+		match.Status = StatusSkipped
+	case lost >= 0:
+		match.Status = StatusPartial
+	default:
+		match.Status = StatusApplied
+	}
+	switch {
+	case lost >= 0:
+		match.Message = findings[lost].Message
+	case routes == 0:
+		match.Message = "None of its routes leads to a port for which the sandbox has a Service."
+	default:
+		match.Message = fmt.Sprintf("Routes for the key: %d.", routes)
+	}
+	return match
+}
+
+// none says which VirtualService to add.
+func (s *managed) none() Finding {
+	return Finding{Reason: ReasonNoVirtualService, Service: s.id(), Lost: true, Message: fmt.Sprintf(
+		"No VirtualService routes HTTP to Service %s, so requests with the key reach the baseline. Add %s.", s.id(), s.example())}
+}
+
+// example returns the smallest VirtualService for the Service, as YAML in one line.
+func (s *managed) example() string {
+	return fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: %s}, spec: {hosts: [%s], http: [{route: [{destination: {host: %s}}]}]}}",
+		s.Name, s.Namespace, s.host, s.host)
+}
+
+func (s *managed) notRouted() Finding {
+	return Finding{Reason: ReasonHostNotRouted, Service: s.id(), Message: fmt.Sprintf(
+		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. If workloads call it, add one.", s.host)}
+}
