@@ -73,20 +73,23 @@ func ledTo(targets []target) []*managed {
 }
 
 // listeners returns the ports for which a route of ours is needed each: those at which a
-// request may come, where the port decides which port of a Service it reaches. Otherwise it
-// returns 0 alone, which stands for any.
+// request may come, where the port decides which port of a Service it reaches. Last comes 0,
+// which stands for any port, if there are other destinations.
 func listeners(targets []target) []int32 {
 	var all []int32
+	rest := false
 	for _, t := range targets {
 		if t.service != nil && t.port == 0 {
 			all = append(all, t.service.Ports...)
 		}
-	}
-	if len(all) == 0 {
-		return []int32{0}
+		rest = rest || t.service != nil && t.port != 0
 	}
 	slices.Sort(all)
-	return slices.Compact(all)
+	all = slices.Compact(all)
+	if rest {
+		all = append(all, 0)
+	}
+	return all
 }
 
 // lead sends a target to the sandbox with the key, if there is one for its port: a request

@@ -25,16 +25,25 @@
 //
 // A destination without a port, of a Service with several, leads to the port at which the
 // request came: that of the Service called in the mesh, that of the gateway at a gateway.
-// Only there are several routes of ours needed, each with match.port. Since that is the
-// same port in both places, one entry serves the mesh and gateways, and match.gateways is never
-// written: with it Istio would pass over sourceLabels and sourceNamespace of the owner's match.
+// Only there are several routes of ours needed, each with match.port, and one without a port
+// for the other destinations of the route. What match.port means is the same port in both
+// places, so one entry serves the mesh and gateways, and match.gateways is never written: with
+// it Istio would pass over sourceLabels and sourceNamespace of the owner's match.
 //
 // # Delegates
 //
-// Routes are put where the destination is, into the delegate. Istio joins each with the one of
-// the root, and drops it if it cannot, with no more than a line in its log. So a delegate's
-// route without matches gets ours once for each way in which roots have ignoreUriCase and
-// sourceNamespace, which must be equal to be joined; what cannot be joined is a finding.
+// Routes are put where the destination is, into the delegate. Istio joins each with the route
+// of the root, and drops it if one of its matches can be joined with none of the root's, with no
+// more than a line in its log. So that ours are there wherever the owner's is,
+//
+//   - a route without matches gets ours once for each way in which roots have ignoreUriCase
+//     and sourceNamespace, which must be equal to be joined;
+//   - a header that some match of a root has a condition on has routes of its own, of one match
+//     each; so do matches for one port where a root matches ports.
+//
+// A header that every match of the roots has a condition on, and a field that root and delegate
+// both match, one by a regular expression, are findings. Where Istio drops a route of the
+// owner's, one of ours that has fewer matches may be there all the same.
 //
 // # What is left alone
 //

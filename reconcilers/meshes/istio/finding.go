@@ -160,7 +160,7 @@ func (r *Rendering) ownHeader(vs *virtualService, i int, services []*managed, he
 	}
 }
 
-func (r *Rendering) rootHeader(vs *virtualService, i int, services []*managed, header string, root *virtualService) {
+func (r *Rendering) rootHeader(services []*managed, header string, root *virtualService) {
 	for _, s := range services {
 		r.add(ReasonDelegateClash, s, true, "VirtualService %s delegates to %s and matches the header %s, so keys in it cannot be matched as well. Match another header.", root.name, r.Name, header)
 	}
@@ -188,8 +188,8 @@ func (r *Rendering) about(m *Mesh, vs *virtualService) {
 	if len(r.leads) == 0 {
 		return
 	}
-	if vs.ignored {
-		r.add(ReasonIgnored, nil, true, "VirtualService %s has the annotation %s, so it gets no routes.", r.Name, AnnotationIgnore)
+	if vs.ignored != "" {
+		r.add(ReasonIgnored, nil, true, "VirtualService %s has the annotation %s, so it gets no routes.", r.Name, vs.ignored)
 		return
 	}
 	if !vs.public() {

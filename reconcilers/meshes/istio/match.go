@@ -55,16 +55,34 @@ func bases(entry map[string]any, roots []delegating) []base {
 	return all
 }
 
+// alone returns each match as a base of its own.
+func alone(all []base) []base {
+	var split []base
+	for _, b := range all {
+		for _, match := range b {
+			split = append(split, base{match})
+		}
+	}
+	return split
+}
+
+// onPort reports whether a root matches ports.
+func onPort(roots []delegating) bool {
+	return slices.ContainsFunc(roots, func(d delegating) bool {
+		return slices.ContainsFunc(d.route.GetMatch(), func(match *networking.HTTPMatchRequest) bool { return match.GetPort() != 0 })
+	})
+}
+
 // join returns each match with each of the key's added. A port that contradicts one of the
-// match leaves it out, as do headers that may not be added.
-func (b base) join(key []keymatch.Match, listener int32, blocked func(match map[string]any, header string) bool) []any {
+// match leaves it out, as does a header that it owns.
+func (b base) join(key []keymatch.Match, listener int32, owns func(match map[string]any, header string) bool) []any {
 	var all []any
 	for _, match := range b {
 		if port := number(match["port"]); port != 0 && listener != 0 && port != listener {
 			continue
 		}
 		for _, k := range key {
-			if blocked(match, k.Header) {
+			if owns(match, k.Header) {
 				continue
 			}
 			joined := runtime.DeepCopyJSON(match)
@@ -101,19 +119,25 @@ func matchesHeader(match map[string]any, header string) bool {
 	return false
 }
 
-// rootMatches returns a root that has a condition on a header, or nil. Istio then drops a
-// delegate's route with one of ours, and says so in its log only.
-func rootMatches(roots []delegating, header string) *virtualService {
+// rootMatches returns a root that has a condition on a header, or nil, and reports whether
+// every way to the delegate has one. Istio cannot join such a match with one of ours, and says
+// so in its log only.
+func rootMatches(roots []delegating, header string) (root *virtualService, always bool) {
+	always = true
 	for _, d := range roots {
+		always = always && len(d.route.GetMatch()) > 0
 		for _, match := range d.route.GetMatch() {
+			has := false
 			for name := range match.GetHeaders() {
-				if strings.EqualFold(name, header) {
-					return d.root
-				}
+				has = has || strings.EqualFold(name, header)
+			}
+			always = always && has
+			if has && root == nil {
+				root = d.root
 			}
 		}
 	}
-	return nil
+	return root, always
 }
 
 // maxExpression is how long Istio lets a regular expression be.

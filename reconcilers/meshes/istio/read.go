@@ -10,6 +10,8 @@ import (
 	networking "istio.io/api/networking/v1"
 	clientv1 "istio.io/client-go/pkg/apis/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // meshGateway is the name under which gateways list the sidecars.
@@ -19,7 +21,8 @@ const meshGateway = "mesh"
 type virtualService struct {
 	name    types.NamespacedName
 	created time.Time
-	ignored bool
+	// ignored is the annotation by which its owner wants none of our routes, or "".
+	ignored string
 	spec    *networking.VirtualService
 	// hosts are full host names.
 	hosts []string
@@ -44,7 +47,12 @@ func (m *Mesh) read(object map[string]any) (*virtualService, error) {
 	}
 	vs := &virtualService{
 		name: types.NamespacedName{Namespace: typed.Namespace, Name: typed.Name}, created: typed.CreationTimestamp.Time,
-		ignored: typed.Annotations[AnnotationIgnore] == "true", spec: &typed.Spec,
+		spec: &typed.Spec,
+	}
+	for _, annotation := range []string{crdv1.AnnotationIgnore, AnnotationIgnore} {
+		if typed.Annotations[annotation] == "true" {
+			vs.ignored = annotation
+		}
 	}
 	for i, route := range vs.spec.GetHttp() {
 		if route == nil || slices.Contains(route.GetMatch(), nil) {

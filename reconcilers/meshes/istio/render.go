@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/reconcilers/meshes/keymatch"
 )
 
 // Rendering is a VirtualService as it should be.
@@ -53,7 +55,7 @@ func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
 		r.Object = object.DeepCopy()
 		return *r
 	}
-	r.ignored = vs.ignored
+	r.ignored = vs.ignored != ""
 	m.render(r, vs, wanted, object.Object)
 	r.Object = &unstructured.Unstructured{Object: wanted}
 	r.Changed = !reflect.DeepEqual(object.Object, wanted)
@@ -74,7 +76,7 @@ func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[strin
 		for _, s := range services {
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
 		}
-		if !vs.ignored && len(services) > 0 && m.sound(r, vs, i, services) {
+		if vs.ignored == "" && len(services) > 0 && m.sound(r, vs, i, services) {
 			byEntry[i] = m.derive(r, vs, i, entry)
 		}
 	}
@@ -101,39 +103,80 @@ func (m *Mesh) derive(r *Rendering, vs *virtualService, i int, entry map[string]
 	roots := m.rootsOf(vs)
 	targets := m.targets(entry, vs.name.Namespace)
 	services := ledTo(targets)
-	blocked := func(match map[string]any, header string) bool {
-		if matchesHeader(match, header) {
-			r.ownHeader(vs, i, services, header)
-			return true
+	owns := func(match map[string]any, header string) bool {
+		if !matchesHeader(match, header) {
+			return false
 		}
-		if root := rootMatches(roots, header); root != nil {
-			r.rootHeader(vs, i, services, header, root)
-			return true
-		}
-		return false
+		r.ownHeader(vs, i, services, header)
+		return true
 	}
 	var all []derived
 	for _, key := range keys(services) {
+		groups := m.groups(r, vs, services, key, roots)
 		for _, listener := range listeners(targets) {
-			for _, b := range bases(entry, roots) {
-				all = append(all, m.deriveOne(vs, entry, key, listener, func(s sandbox) []any {
-					return b.join(s.matches, listener, blocked)
-				})...)
+			for g, group := range groups {
+				of := bases(entry, roots)
+				if g > 0 || listener != 0 && onPort(roots) {
+					// Ours may be joined with fewer of the root's matches than the owner's is.
+					of = alone(of)
+				}
+				for _, b := range of {
+					matches := b.join(group, listener, owns)
+					if len(matches) == 0 {
+						continue
+					}
+					if d, ok := m.lead(vs, entry, key, listener); ok {
+						d.entry["match"] = matches
+						all = append(all, d)
+					}
+				}
 			}
 		}
 	}
 	return all
 }
 
-// deriveOne returns the copy of an entry that leads requests with the key to their sandbox,
-// if there is one for what the entry leads to.
-func (m *Mesh) deriveOne(vs *virtualService, entry map[string]any, key string, listener int32, join func(sandbox) []any) []derived {
+// groups returns the matches of a key, those together that one route of ours has. Istio drops
+// a delegate's route if one of its matches can be joined with none of a root's; so a header
+// that a root matches itself stands alone, for where other matches lead to the delegate.
+func (m *Mesh) groups(r *Rendering, vs *virtualService, services []*managed, key string, roots []delegating) [][]keymatch.Match {
+	groups := make([][]keymatch.Match, 1)
+	for _, match := range matchesOf(services, key) {
+		root, always := rootMatches(roots, match.Header)
+		if root == nil {
+			groups[0] = append(groups[0], match)
+			continue
+		}
+		r.rootHeader(services, match.Header, root)
+		if !always {
+			groups = append(groups, []keymatch.Match{match})
+		}
+	}
+	return groups
+}
+
+// matchesOf returns the matches of a key. They follow from it and the settings alone, so any
+// Service that has it has the same.
+func matchesOf(services []*managed, key string) []keymatch.Match {
+	for _, s := range services {
+		if sandbox, has := s.sandboxes[key]; has {
+			return sandbox.matches
+		}
+	}
+	return nil
+}
+
+// lead returns the copy of an entry that leads requests with the key, which come at listener,
+// to their sandbox; it reports whether there is one for what the entry leads to.
+func (m *Mesh) lead(vs *virtualService, entry map[string]any, key string, listener int32) (derived, bool) {
 	d := derived{key: key, entry: runtime.DeepCopyJSON(entry)}
+	needed := listener == 0 // a route for one port is needed only where the port decides
 	for _, t := range m.targets(d.entry, vs.name.Namespace) {
 		port := t.lead(key, listener)
 		if port == 0 {
 			continue
 		}
+		needed = needed || t.port == 0
 		if len(d.services) == 0 {
 			d.entry["name"] = routeName(key, t.service.Name, port)
 		}
@@ -141,16 +184,7 @@ func (m *Mesh) deriveOne(vs *virtualService, entry map[string]any, key string, l
 			d.services = append(d.services, t.service)
 		}
 	}
-	if len(d.services) == 0 {
-		return nil
-	}
-	// The matches follow from key and settings alone, so any of the Services has them.
-	matches := join(d.services[0].sandboxes[key])
-	if len(matches) == 0 {
-		return nil
-	}
-	d.entry["match"] = matches
-	return []derived{d}
+	return d, needed && len(d.services) > 0
 }
 
 // rootsOf returns the routes that lead to a delegate.

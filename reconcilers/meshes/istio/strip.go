@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// AnnotationIgnore, on a VirtualService, asks us to leave it alone when it is "true".
+	// AnnotationIgnore, on a VirtualService, asks us to leave it alone when it is "true", as
+	// does that of all routes (crdv1.AnnotationIgnore).
 	AnnotationIgnore = "istio.signadot.com/ignore"
 	// AnnotationAdded, on a VirtualService, holds the labels and annotations that we added.
 	AnnotationAdded = "istio.signadot.com/added"

@@ -122,7 +122,7 @@ func (m Match) defect(limit Limit) string {
 	if !m.Regex {
 		return ""
 	}
-	if _, err := Compile(m.Value); err != nil {
+	if _, err := regexp.Compile(m.Value); err != nil {
 		return fmt.Sprintf("is not a regular expression (%s)", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	return ""
