@@ -51,6 +51,7 @@ var (
 		"reconcilers/fork/variables",
 		"reconcilers/meshes/istio",
 		"reconcilers/meshes/keymatch",
+		"reconcilers/meshes/precedence",
 		"reconcilers/routing",
 		"workflows/engine",
 	}

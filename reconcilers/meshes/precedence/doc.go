@@ -1,0 +1,50 @@
+// Package precedence decides which rule of which HTTPRoute or GRPCRoute answers a request, by
+// the rules of the Gateway API, and finds requests for which another one does than is meant.
+// It is pure.
+//
+//	Route, Of…      the routes of one parent as the rules see them   route.go
+//	Request         what is compared with them                       request.go
+//	Order.Winner    the rule that answers a request                  order.go
+//	Order.Losses    requests that a rule matches and another gets    contest.go
+//	Order.Overtakes requests that a rule gets since it exists        contest.go
+//	samples         texts that a regular expression matches          sample.go
+//
+// The routes are those of one parent: of one listener of a Gateway, or of one port of a
+// Service. Whoever asks knows which those are.
+//
+// # The order
+//
+// Among the matches that a request fits, the first wins that has, continuing on ties:
+//
+//	both kinds   the longer host name without a wildcard, then with one
+//	HTTPRoute    an exact path; the longer prefix; a method; more headers; more query parameters
+//	GRPCRoute    the longer service; the longer method; more headers
+//	both kinds   the older route; namespace/name; the earlier rule; the earlier match
+//
+// A route that has not been created yet is younger than all. Of an HTTPRoute and a GRPCRoute
+// whose host names meet, the API accepts the older alone.
+//
+// # What implementations do differently
+//
+// An Order says which of these hold:
+//
+//   - RegexFirst: where the API leaves it open, a regular expression as path goes before every
+//     prefix (Contour) rather than after (istiod).
+//   - KindsJoined: HTTPRoutes and GRPCRoutes of one parent stand in one list (istiod). A service
+//     is a prefix there, service and method are an exact path, a method alone is a regular
+//     expression; a match without either comes after those, and a rule without matches last.
+//   - HostsApart: a request is answered by the routes of the most specific host name alone, or by
+//     none (Envoy's virtual hosts), also where only a less specific one has a rule for it.
+//   - NamespaceFirst: of two routes as old the one in the first namespace goes first (istiod), which
+//     is not the order of "{namespace}/{name}" where one namespace is the beginning of the other.
+//
+// # How requests are found
+//
+// Two matches meet in a request that fits both and as few others as can be: headers and
+// parameters that neither names are absent, and where neither says which path, method or host,
+// one is taken that nobody names. Whatever else fits that request fits every request that fits
+// both, so when any such request goes to the other match, this one does. Regular expressions are
+// the exception: they are tried with sample texts. A loss that is found is always one; one that
+// only an unusual text would show may be missed. An expression holds for a whole value, as in
+// Envoy, and one that does not compile fits nothing.
+package precedence

@@ -1,0 +1,210 @@
+package precedence
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+)
+
+// The kinds of routes.
+const (
+	HTTPRoute = "HTTPRoute"
+	GRPCRoute = "GRPCRoute"
+)
+
+// Name identifies a route.
+type Name struct{ Kind, Namespace, Name string }
+
+// String returns the name as people write it.
+func (n Name) String() string { return n.Kind + " " + n.Namespace + "/" + n.Name }
+
+// Route is an HTTPRoute or a GRPCRoute as far as it decides who answers a request.
+type Route struct {
+	Name
+	// Created is when it was created, zero when it has not been yet.
+	Created time.Time
+	// Hostnames are those it is for, in lower case; none stands for all.
+	Hostnames []string
+	// Rules are its rules, each with its matches. A rule always has one.
+	Rules [][]Match
+}
+
+// Match is one way in which a request can fit a rule.
+type Match struct {
+	path    path
+	method  string
+	headers []value
+	query   []value
+	// service and rpc are the lengths of what a GRPCRoute asks for.
+	service, rpc int
+	// all reports whether this stands for a rule of a GRPCRoute that has no matches.
+	all bool
+}
+
+// pathClass is how a path is compared.
+type pathClass int
+
+// The classes, the least specific first.
+const (
+	anyPath pathClass = iota
+	regexPath
+	prefixPath
+	exactPath
+)
+
+// path is what is asked of a path. length is how long an implementation that joins both kinds
+// takes it to be.
+type path struct {
+	class  pathClass
+	text   string
+	regex  *regexp.Regexp
+	length int
+	// rpc is set where a GRPCRoute asks for this method of any service.
+	rpc string
+}
+
+// value is what is asked of a header or a query parameter.
+type value struct {
+	name, text string
+	// regex is set when the text is a regular expression, broken when it does not compile.
+	regex  *regexp.Regexp
+	broken bool
+}
+
+// OfHTTP returns the Route of an HTTPRoute.
+func OfHTTP(r *gatewayv1.HTTPRoute) Route {
+	out := Route{Name: Name{HTTPRoute, r.Namespace, r.Name}, Created: r.CreationTimestamp.Time, Hostnames: hostnames(r.Spec.Hostnames)}
+	for _, rule := range r.Spec.Rules {
+		matches := rule.Matches
+		if len(matches) == 0 {
+			matches = []gatewayv1.HTTPRouteMatch{{}}
+		}
+		var of []Match
+		for i := range matches {
+			of = append(of, ofHTTPMatch(&matches[i]))
+		}
+		out.Rules = append(out.Rules, of)
+	}
+	return out
+}
+
+// OfGRPC returns the Route of a GRPCRoute.
+func OfGRPC(r *gatewayv1.GRPCRoute) Route {
+	out := Route{Name: Name{GRPCRoute, r.Namespace, r.Name}, Created: r.CreationTimestamp.Time, Hostnames: hostnames(r.Spec.Hostnames)}
+	for _, rule := range r.Spec.Rules {
+		var of []Match
+		for i := range rule.Matches {
+			of = append(of, ofGRPCMatch(&rule.Matches[i]))
+		}
+		if of == nil {
+			of = []Match{{all: true}}
+		}
+		out.Rules = append(out.Rules, of)
+	}
+	return out
+}
+
+func hostnames(in []gatewayv1.Hostname) []string {
+	var out []string
+	for _, h := range in {
+		out = append(out, strings.ToLower(string(h)))
+	}
+	return out
+}
+
+func ofHTTPMatch(m *gatewayv1.HTTPRouteMatch) Match {
+	out := Match{path: path{class: prefixPath, text: "/", length: 1}}
+	if m.Path != nil {
+		out.path = httpPath(or(m.Path.Type, gatewayv1.PathMatchPathPrefix), or(m.Path.Value, "/"))
+	}
+	out.method = string(or(m.Method, ""))
+	for _, h := range m.Headers {
+		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, or(h.Type, "") == gatewayv1.HeaderMatchRegularExpression)
+	}
+	for _, q := range m.QueryParams {
+		out.query = with(out.query, string(q.Name), q.Value, or(q.Type, "") == gatewayv1.QueryParamMatchRegularExpression)
+	}
+	return out
+}
+
+func httpPath(class gatewayv1.PathMatchType, text string) path {
+	switch class {
+	case gatewayv1.PathMatchExact:
+		return path{class: exactPath, text: text, length: len(text)}
+	case gatewayv1.PathMatchRegularExpression:
+		return path{class: regexPath, text: text, regex: whole(text), length: len(text)}
+	}
+	if text != "/" {
+		text = strings.TrimSuffix(text, "/")
+	}
+	return path{class: prefixPath, text: text, length: len(text)}
+}
+
+func ofGRPCMatch(m *gatewayv1.GRPCRouteMatch) Match {
+	var out Match
+	if m.Method != nil {
+		service, rpc := or(m.Method.Service, ""), or(m.Method.Method, "")
+		out.service, out.rpc = len(service), len(rpc)
+		out.path = grpcPath(or(m.Method.Type, "") == gatewayv1.GRPCMethodMatchRegularExpression, service, rpc)
+	}
+	for _, h := range m.Headers {
+		out.headers = with(out.headers, strings.ToLower(string(h.Name)), h.Value, or(h.Type, "") == gatewayv1.GRPCHeaderMatchRegularExpression)
+	}
+	return out
+}
+
+// grpcPath returns what a service and a method are as a path: /service/method.
+func grpcPath(regex bool, service, rpc string) path {
+	anyService := ""
+	switch {
+	case service == "" && rpc == "":
+		return path{}
+	case !regex && rpc == "":
+		return path{class: prefixPath, text: "/" + service, length: len(service) + 2}
+	case !regex && service != "":
+		text := "/" + service + "/" + rpc
+		return path{class: exactPath, text: text, length: len(text)}
+	case service == "":
+		service = "[^/]+"
+		if !regex {
+			anyService = rpc
+		}
+	case rpc == "":
+		rpc = ".+"
+	}
+	text := "/" + service + "/" + rpc
+	return path{class: regexPath, text: text, regex: whole(text), length: len(text), rpc: anyService}
+}
+
+// with adds a value, unless there is one of this name: the first counts.
+func with(values []value, name, text string, regex bool) []value {
+	if slices.ContainsFunc(values, func(v value) bool { return v.name == name }) {
+		return values
+	}
+	v := value{name: name, text: text}
+	if regex {
+		v.regex = whole(text)
+		v.broken = v.regex == nil
+	}
+	return append(values, v)
+}
+
+// whole compiles an expression for whole values, nil when it cannot be.
+func whole(expression string) *regexp.Regexp {
+	re, err := regexp.Compile(`^(?:` + expression + `)$`)
+	if err != nil {
+		return nil
+	}
+	return re
+}
+
+// or returns what a pointer leads to, else the given value.
+func or[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
+}
