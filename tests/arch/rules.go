@@ -49,6 +49,7 @@ var (
 		"reconcilers/fork",
 		"reconcilers/fork/power",
 		"reconcilers/fork/variables",
+		"reconcilers/meshes/gatewayapi",
 		"reconcilers/meshes/istio",
 		"reconcilers/meshes/keymatch",
 		"reconcilers/meshes/precedence",

@@ -230,7 +230,7 @@ func paths(a, b *path, nobody string) []string {
 			texts = append(texts, samples(p.text)...)
 		}
 	}
-	texts = append(texts, prefix+"/", prefix, prefix+"/"+nobody)
+	texts = append(texts, prefix, prefix+"/", prefix+"/"+nobody)
 	return slices.DeleteFunc(texts, func(text string) bool {
 		return !strings.HasPrefix(text, "/") || !a.fits(text) || !b.fits(text)
 	})

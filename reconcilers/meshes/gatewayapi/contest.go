@@ -1,0 +1,252 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/meshes/precedence"
+)
+
+// refs are the parents of a route.
+type refs = []gatewayv1.ParentReference
+
+// standing is a route with its parents.
+type standing struct {
+	object  Object
+	ordered precedence.Route
+	refs    refs
+}
+
+// contest notes requests with the key that go elsewhere than they should: where a rule answers
+// a request without the key, the one that is derived from it answers the request with the key,
+// and where none is, the rule itself. Of one reason there is one finding for a baseline, since
+// a Gateway may have hundreds of routes.
+func (g *group) contest() {
+	var all []contested
+	for i := range g.derived {
+		d := &g.derived[i]
+		for _, p := range d.refs {
+			for _, s := range g.scopes(d, p) {
+				for rule := range d.origins {
+					all = append(append(all, s.lost(d, rule)...), s.taken(d, rule)...)
+				}
+			}
+		}
+	}
+	for i, c := range all {
+		var others []Object
+		first := true
+		for j, o := range all {
+			if o.reason != c.reason || o.derived.baseline != c.derived.baseline {
+				continue
+			}
+			first = first && j >= i
+			if o.other != c.other && !slices.Contains(others, o.other) {
+				others = append(others, o.other)
+			}
+		}
+		if !first {
+			continue
+		}
+		more := ""
+		if len(others) > 0 {
+			more = fmt.Sprintf(" The same happens with %s.", names(others))
+		}
+		for _, m := range c.derived.asking {
+			g.note(m, c.derived.baseline, c.reason, c.reason != ReasonMoreSpecificRoute, "%s%s", c.message, more)
+		}
+	}
+}
+
+// names names the first of several routes, and how many more there are.
+func names(all []Object) string {
+	if len(all) == 1 {
+		return all[0].String()
+	}
+	return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
+}
+
+// contested is a request with the key that another route answers, or would without the key.
+type contested struct {
+	derived *derivedRoute
+	other   Object
+	reason  string
+	message string
+}
+
+// scope is the routes of one listener or port, and where each is from.
+type scope struct {
+	order  precedence.Order
+	routes []precedence.Route
+	// derived is set for those that are, base is the number of those that are not, which come
+	// first.
+	derived []*derivedRoute
+	base    int
+	// subject is the place of the route that the scope is for.
+	subject int
+}
+
+// scopes returns the routes that answer requests beside d where one of its parents does.
+func (g *group) scopes(d *derivedRoute, p gatewayv1.ParentReference) []scope {
+	var out []scope
+	var seen []string
+	for _, at := range g.sections(d, p) {
+		s := scope{order: g.in.Order}
+		members := ""
+		add := func(of *standing, derived *derivedRoute) {
+			if !slices.ContainsFunc(of.refs, func(q gatewayv1.ParentReference) bool { return at.has(of.object.Namespace, q) }) {
+				return
+			}
+			r := of.ordered
+			if at.mesh {
+				r.Hostnames = nil // the mesh does not look at them
+			}
+			if derived == d {
+				s.subject = len(s.routes)
+			}
+			s.routes, s.derived = append(s.routes, r), append(s.derived, derived)
+			members += of.object.String() + "\n"
+		}
+		for i := range g.baselines {
+			add(&g.baselines[i], nil)
+		}
+		s.base = len(s.routes)
+		for i := range g.derived {
+			add(&g.derived[i].standing, &g.derived[i])
+		}
+		if !slices.Contains(seen, members) {
+			seen, out = append(seen, members), append(out, s)
+		}
+	}
+	return out
+}
+
+// section is a listener of a Gateway, as far as routes name it, or a port of a Service. Of
+// a listener that no route names the name is empty, and its port is 0.
+type section struct {
+	group, kind, namespace, name string
+	listener                     string
+	port                         int32
+	// mesh is set for Services. routes is then the namespace of the routes, which are joined with
+	// those of the same namespace only.
+	mesh   bool
+	routes string
+}
+
+// sectionOf returns what a parent reference of a route in a namespace names.
+func sectionOf(namespace string, p gatewayv1.ParentReference) section {
+	out := section{
+		group: string(or(p.Group, gatewayv1.GroupName)), kind: string(or(p.Kind, "Gateway")),
+		namespace: string(or(p.Namespace, gatewayv1.Namespace(namespace))), name: string(p.Name),
+		listener: string(or(p.SectionName, "")), port: int32(or(p.Port, 0)),
+	}
+	if out.group == "" && out.kind == kindService {
+		out.mesh, out.routes = true, namespace
+	}
+	return out
+}
+
+// has reports whether a parent reference is for the section.
+func (s section) has(namespace string, p gatewayv1.ParentReference) bool {
+	q := sectionOf(namespace, p)
+	if !s.mesh {
+		if q.listener == "" {
+			q.listener = s.listener
+		}
+		if q.port == 0 {
+			q.port = s.port
+		}
+	}
+	return q == s
+}
+
+// sections returns what a parent of d consists of, as far as routes tell it apart.
+func (g *group) sections(d *derivedRoute, p gatewayv1.ParentReference) []section {
+	whole := sectionOf(d.object.Namespace, p)
+	if whole.mesh {
+		return []section{whole}
+	}
+	listeners, ports := []string{whole.listener}, []int32{whole.port}
+	for _, b := range g.baselines {
+		for _, q := range b.refs {
+			of := sectionOf(b.object.Namespace, q)
+			if of.group != whole.group || of.kind != whole.kind || of.namespace != whole.namespace || of.name != whole.name {
+				continue
+			}
+			if whole.listener == "" && !slices.Contains(listeners, of.listener) {
+				listeners = append(listeners, of.listener)
+			}
+			if whole.port == 0 && !slices.Contains(ports, of.port) {
+				ports = append(ports, of.port)
+			}
+		}
+	}
+	var out []section
+	for _, whole.listener = range listeners {
+		for _, whole.port = range ports {
+			out = append(out, whole)
+		}
+	}
+	return out
+}
+
+// origin returns the baseline's rule that a rule of the scope is, or is derived from.
+func (s scope) origin(at precedence.At) (Object, int) {
+	if d := s.derived[at.Route]; d != nil {
+		return d.baseline, d.origins[at.Rule]
+	}
+	n := s.routes[at.Route].Name
+	return Object(n), at.Rule
+}
+
+// lost returns requests that fit a derived rule and that another one answers.
+func (s scope) lost(d *derivedRoute, rule int) []contested {
+	var out []contested
+	for _, l := range s.order.Losses(s.routes, precedence.At{Route: s.subject, Rule: rule}) {
+		winner, wins := s.origin(l.Winner)
+		before, answered := Object{}, 0
+		if without, found := s.order.Winner(s.routes[:s.base], l.Request); found {
+			before, answered = s.origin(without)
+		}
+		asBefore := winner == before && wins == answered
+		switch {
+		case asBefore && winner != d.baseline && s.derived[l.Winner.Route] == nil:
+			out = append(out, contested{d, winner, ReasonMoreSpecificRoute, fmt.Sprintf(
+				"Requests such as %s go to rules[%d] of %s and not to %s, with the key as without it.", l.Request, wins, winner, d.baseline)})
+		case !asBefore && before == d.baseline && answered == d.origins[rule]:
+			out = append(out, contested{d, winner, ReasonRequestsLost, fmt.Sprintf(
+				"Requests such as %s are answered by %s, though by %s without the key. Give one of the two routes other matches or host names.", l.Request, s.name(l.Winner), d.baseline)})
+		}
+	}
+	return out
+}
+
+// name returns the route of a rule for people, with what it is derived from.
+func (s scope) name(at precedence.At) string {
+	n := Object(s.routes[at.Route].Name)
+	if d := s.derived[at.Route]; d != nil {
+		return fmt.Sprintf("%s (derived from %s)", n, d.baseline)
+	}
+	return n.String()
+}
+
+// taken returns requests that a derived rule answers, and that another rule, of which none is
+// derived, answers without the key.
+func (s scope) taken(d *derivedRoute, rule int) []contested {
+	added := make([]bool, len(s.routes))
+	for i := range added {
+		added[i] = i >= s.base
+	}
+	var out []contested
+	for _, o := range s.order.Overtakes(s.routes, added, precedence.At{Route: s.subject, Rule: rule}) {
+		loser, loses := s.origin(o.Loser)
+		if !slices.ContainsFunc(s.derived[s.base:], func(e *derivedRoute) bool { return e.baseline == loser && slices.Contains(e.origins, loses) }) {
+			out = append(out, contested{d, loser, ReasonRequestsTaken, fmt.Sprintf(
+				"Requests such as %s are answered by %s, though by rules[%d] of %s without the key. Give one of the two routes other matches or host names.",
+				o.Request, s.name(precedence.At{Route: s.subject, Rule: rule}), loses, loser)})
+		}
+	}
+	return out
+}

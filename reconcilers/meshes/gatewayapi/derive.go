@@ -1,0 +1,187 @@
+package gatewayapi
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/reconcilers/meshes/precedence"
+)
+
+// Derive returns the derived routes that there are to be, and what there is to say of them.
+func Derive(in Input) Result {
+	// Two routes may ask for one name, and which gets it may not depend on the order of a list.
+	in.Routes.HTTP, in.Routes.GRPC = slices.SortedFunc(slices.Values(in.Routes.HTTP), byName), slices.SortedFunc(slices.Values(in.Routes.GRPC), byName)
+	w := newWorld(&in)
+	var out Result
+	report := report{in: &in, matched: map[string][]MatchedObject{}}
+	for _, g := range w.groups() {
+		keys, err := keymatch.Of(g.key, in.CustomHeaders, keymatch.GatewayAPI)
+		if err != nil {
+			for _, m := range g.managed {
+				g.note(m, Object{}, ReasonKeyNotMatched, true, "%s", err)
+			}
+			report.add(g)
+			continue
+		}
+		g.keys = keys
+		for _, r := range in.Routes.HTTP {
+			out.Routes.HTTP = append(out.Routes.HTTP, deriveRoute(g, &httpRoutes, r)...)
+		}
+		for _, r := range in.Routes.GRPC {
+			out.Routes.GRPC = append(out.Routes.GRPC, deriveRoute(g, &grpcRoutes, r)...)
+		}
+		g.contest()
+		report.add(g)
+	}
+	slices.SortFunc(out.Routes.HTTP, byName)
+	slices.SortFunc(out.Routes.GRPC, byName)
+	out.Findings, out.Matched = report.finish()
+	return out
+}
+
+func byName[R metav1.Object](a, b R) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+}
+
+// world is the input, as all groups see it.
+type world struct {
+	in *Input
+	// ports are those of each Service, nil when Services are not known.
+	ports map[types.NamespacedName][]int32
+	// owner is which route each name of a derived route is for, or the route itself for one that
+	// is not ours.
+	owner map[Object]Object
+	// existing are the derived routes that there are.
+	existing map[Object]metav1.Time
+	// baselines are the routes that are not ours.
+	baselines []standing
+}
+
+func newWorld(in *Input) *world {
+	w := &world{in: in, owner: map[Object]Object{}, existing: map[Object]metav1.Time{}}
+	for _, s := range in.Services {
+		if w.ports == nil {
+			w.ports = map[types.NamespacedName][]int32{}
+		}
+		ports := []int32{}
+		for _, p := range s.Spec.Ports {
+			ports = append(ports, p.Port)
+		}
+		w.ports[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}] = ports
+	}
+	enter(w, &httpRoutes, in.Routes.HTTP)
+	enter(w, &grpcRoutes, in.Routes.GRPC)
+	return w
+}
+
+// enter tells the routes that are ours from those that are not.
+func enter[Route, Rule, Match any](w *world, k *kind[Route, Rule, Match], routes []*Route) {
+	for _, r := range routes {
+		name := Object{k.name, k.meta(r).Namespace, k.meta(r).Name}
+		if IsDerived(k.meta(r)) {
+			w.existing[name] = k.meta(r).CreationTimestamp
+			continue
+		}
+		w.owner[name] = name
+		w.baselines = append(w.baselines, standing{object: name, ordered: k.ordered(r), refs: k.refs(r)})
+	}
+}
+
+// group is what is managed under one routing key.
+type group struct {
+	*world
+	key      string
+	managed  []*Managed
+	keys     []keymatch.Match
+	derived  []derivedRoute
+	findings []Finding
+}
+
+// groups returns what is managed by routing key, in the order of the first of each.
+func (w *world) groups() []*group {
+	var out []*group
+	byKey := map[string]*group{}
+	for i := range w.in.Managed {
+		m := &w.in.Managed[i]
+		g := byKey[m.RoutingKey]
+		if g == nil {
+			g = &group{world: w, key: m.RoutingKey}
+			byKey[m.RoutingKey] = g
+			out = append(out, g)
+		}
+		g.managed = append(g.managed, m)
+	}
+	return out
+}
+
+// derivedRoute is a derived route as far as it takes part in the order of precedence.
+type derivedRoute struct {
+	standing
+	baseline Object
+	// origins are the rules of the baseline that its rules are made of.
+	origins []int
+	// asking are those for whom it is made.
+	asking []*Managed
+}
+
+// deriveRoute returns what stands beside a route.
+func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], r *Route) []*Route {
+	meta := k.meta(r)
+	if IsDerived(meta) || meta.DeletionTimestamp != nil {
+		return nil
+	}
+	baseline := Object{k.name, meta.Namespace, meta.Name}
+	rules := k.rules(r)
+	leads, asking := make([]bool, len(rules)), []*Managed(nil)
+	for i := range rules {
+		for _, m := range g.leading(baseline, meta, i, k.backends(&rules[i])) {
+			leads[i] = true
+			if !slices.Contains(asking, m) {
+				asking = append(asking, m)
+			}
+		}
+	}
+	if asking == nil {
+		return nil
+	}
+	made := keyedRules(g, k, r, baseline, leads, asking)
+	var out []*Route
+	for i, part := range pack(k, made) {
+		object := Object{k.name, meta.Namespace, nameOf(meta.Name, g.key, i)}
+		if !g.claim(object, baseline, asking) {
+			break // a part without those before it would have others' places
+		}
+		derived := g.metadata(meta, k.name, asking)
+		derived.Name = object.Name
+		d := k.derive(r, derived, part.rules)
+		out = append(out, d)
+		g.derived = append(g.derived, g.standingOf(k.ordered(d), object, baseline, k.refs(r), part.origins, asking))
+	}
+	return out
+}
+
+func (g *group) standingOf(ordered precedence.Route, object, baseline Object, refs refs, origins []int, asking []*Managed) derivedRoute {
+	ordered.Created = g.existing[object].Time
+	return derivedRoute{standing{object, ordered, refs}, baseline, origins, asking}
+}
+
+// claim takes the name of a derived route, unless another object has it.
+func (g *group) claim(object, baseline Object, asking []*Managed) bool {
+	owner, taken := g.owner[object]
+	if !taken || owner == baseline {
+		g.owner[object] = baseline
+		return true
+	}
+	for _, m := range asking {
+		if owner == object {
+			g.note(m, baseline, ReasonNameTaken, true, "%s has the name of a route that would be derived from %s, and is not ours. Rename it.", object, baseline)
+		} else {
+			g.note(m, baseline, ReasonNameTaken, true, "Routes derived from %s and from %s would both have the name %s. Rename one of the two.", owner, baseline, object.Name)
+		}
+	}
+	return false
+}

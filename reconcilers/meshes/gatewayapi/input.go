@@ -1,0 +1,146 @@
+package gatewayapi
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/precedence"
+)
+
+// Managed is one baseline Service that requests with a routing key leave for a member of a
+// sandbox: what a GatewayAPIRoute asks for.
+type Managed struct {
+	// Name and UID are those of the GatewayAPIRoute, which owns what is derived for it. Without
+	// a UID nothing has an owner.
+	Name string    `json:"name"`
+	UID  types.UID `json:"uid,omitempty"`
+	// RoutingKey is the key.
+	RoutingKey string `json:"routingKey"`
+	// Sandbox is metadata.name of the SignadotSandbox.
+	Sandbox string `json:"sandbox"`
+	// Namespace and TargetService name the baseline Service. Those that stand for its ports are
+	// in the same namespace, and listen on the same ports.
+	Namespace     string `json:"namespace"`
+	TargetService string `json:"targetService"`
+	// Mappings say which Service stands for which port.
+	Mappings []crdv1.IstioPortMapping `json:"mappings"`
+}
+
+// service returns the baseline Service.
+func (m *Managed) service() types.NamespacedName {
+	return types.NamespacedName{Namespace: m.Namespace, Name: m.TargetService}
+}
+
+// Routes is the HTTPRoutes and GRPCRoutes of a cluster, or some of them.
+type Routes struct {
+	HTTP []*gatewayv1.HTTPRoute
+	GRPC []*gatewayv1.GRPCRoute
+}
+
+// Input is what there is.
+type Input struct {
+	// Managed are all GatewayAPIRoutes. Those of one routing key are looked at together, since one
+	// route may refer to several of their Services.
+	Managed []Managed
+	// Routes are all routes, the derived ones that are there among them.
+	Routes Routes
+	// Grants are all ReferenceGrants.
+	Grants []*gatewayv1.ReferenceGrant
+	// Services are all Services. Without any, none is missed.
+	Services []*corev1.Service
+	// VirtualServices names the VirtualService that governs a Service, for each that has one. Its
+	// routing is then no business of HTTPRoutes.
+	VirtualServices map[types.NamespacedName]string
+	// CustomHeaders are the configured headers that carry a key.
+	CustomHeaders []string
+	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
+	// original's metadata.
+	PreservedLabels, PreservedAnnotations []string
+	// Order is that of the implementation.
+	Order precedence.Order
+}
+
+// Result is what there is to be.
+type Result struct {
+	// Routes are all derived routes.
+	Routes Routes
+	// Findings are what people should know, by Managed, in the order of those, and for each the
+	// routes in theirs.
+	Findings []Finding
+	// Matched is what the status of each GatewayAPIRoute says, by its name.
+	Matched map[string][]MatchedObject
+}
+
+// Object identifies a route.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// String returns the object as people write it.
+func (o Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+
+// Finding is something that people should know about what was derived, or was not.
+type Finding struct {
+	// Managed is the name of the GatewayAPIRoute.
+	Managed string
+	// Baseline is the route that it is about, without a name when it is about none.
+	Baseline Object
+	// Reason is one CamelCase word for programs.
+	Reason string
+	// Problem reports whether requests with the key may go elsewhere than they should. What is
+	// no problem is worth knowing.
+	Problem bool
+	// Message says what is wrong, with which object, and what to do.
+	Message string
+}
+
+// Reasons of findings.
+const (
+	// ReasonNoRoute: no route refers to the Service.
+	ReasonNoRoute = "NoRoute"
+	// ReasonKeyNotMatched: no match can say that a request carries this key.
+	ReasonKeyNotMatched = "KeyNotMatched"
+	// ReasonIgnored: the owner asks us to leave the route alone.
+	ReasonIgnored = "Ignored"
+	// ReasonVirtualService: a VirtualService governs the Service.
+	ReasonVirtualService = "GovernedByVirtualService"
+	// ReasonPortNotMapped: the route refers to a port for which no Service stands.
+	ReasonPortNotMapped = "PortNotMapped"
+	// ReasonBackendNotFound: the route refers to a Service, or a port of it, that is not there.
+	ReasonBackendNotFound = "BackendNotFound"
+	// ReasonNotPermitted: no ReferenceGrant lets the derived route refer to the Service.
+	ReasonNotPermitted = "RefNotPermitted"
+	// ReasonHeaderTaken: a match of the owner is about a header that carries keys.
+	ReasonHeaderTaken = "HeaderTaken"
+	// ReasonTooManyHeaders: a match has as many headers as it may have.
+	ReasonTooManyHeaders = "TooManyHeaders"
+	// ReasonNameTaken: another object has the name of a derived route.
+	ReasonNameTaken = "NameTaken"
+	// ReasonRequestsLost: requests that the route answers go elsewhere with the key.
+	ReasonRequestsLost = "RequestsLost"
+	// ReasonRequestsTaken: requests that another route answers go to the fork with the key.
+	ReasonRequestsTaken = "RequestsTaken"
+	// ReasonPartOfRequests: the rule sends a part of its requests to another Service.
+	ReasonPartOfRequests = "PartOfRequests"
+	// ReasonMoreSpecificRoute: some requests go to another route, with and without the key.
+	ReasonMoreSpecificRoute = "MoreSpecificRoute"
+)
+
+// StatusDerived is the status of a route beside which stands a derived one as it should.
+const StatusDerived = "Derived"
+
+// MatchedObject is a route that refers to the Service, in the status of a GatewayAPIRoute.
+type MatchedObject struct {
+	// Baseline is the route.
+	Baseline Object `json:"baseline"`
+	// Derived is what stands beside it, absent when nothing does.
+	Derived *Object `json:"derived,omitempty"`
+	// Status is StatusDerived, or the reason of the first problem.
+	Status string `json:"status"`
+	// Message is for people.
+	Message string `json:"message,omitempty"`
+}

@@ -1,0 +1,84 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// What a derived route carries beside crdv1.LabelSandbox and crdv1.AnnotationRoutingKey.
+const (
+	// LabelManagedBy has crdv1.FieldManager as its value.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// LabelRoutingKey is the routing key, made safe with crdv1.LabelValue. No two keys of
+	// sandboxes have one value, but for keys that are made so.
+	LabelRoutingKey = "signadot.com/routing-key"
+	// AnnotationDerivedFrom is the route, as kind/namespace/name.
+	AnnotationDerivedFrom = "signadot.com/derived-from"
+)
+
+// kindGatewayAPIRoute is the kind of what a derived route is made for.
+const kindGatewayAPIRoute = "GatewayAPIRoute"
+
+// IsDerived reports whether a route is one of ours. All others belong to people.
+func IsDerived(meta *metav1.ObjectMeta) bool {
+	_, keyed := meta.Labels[LabelRoutingKey]
+	return keyed && meta.Labels[LabelManagedBy] == crdv1.FieldManager
+}
+
+// neverPreserved are annotations by which programs know what they manage: a copy of them
+// would make a derived route theirs, to be changed or deleted.
+var neverPreserved = []string{
+	"kubectl.kubernetes.io/last-applied-configuration",
+	"argocd.argoproj.io/tracking-id",
+	"config.kubernetes.io/owning-inventory",
+}
+
+// nameOf returns the name of a derived route by its index. Of one route and key they sort as
+// the indexes do, which decides between objects of one age.
+func nameOf(route, key string, index int) string {
+	suffix := fmt.Sprintf("-%02d", index)
+	return crdv1.ObjectName(crdv1.MaxObjectName-len(suffix), route, key) + suffix
+}
+
+// metadata returns that of the derived routes of an original, but for the name.
+func (g *group) metadata(of *metav1.ObjectMeta, kind string, asking []*Managed) metav1.ObjectMeta {
+	out := metav1.ObjectMeta{Namespace: of.Namespace, Labels: preserved(of.Labels, g.in.PreservedLabels), Annotations: preserved(of.Annotations, g.in.PreservedAnnotations)}
+	out.Labels[LabelManagedBy] = crdv1.FieldManager
+	out.Labels[LabelRoutingKey] = crdv1.LabelValue(g.key)
+	out.Labels[crdv1.LabelSandbox] = crdv1.LabelValue(asking[0].Sandbox)
+	out.Annotations[crdv1.AnnotationRoutingKey] = g.key
+	out.Annotations[AnnotationDerivedFrom] = kind + "/" + of.Namespace + "/" + of.Name
+	for _, m := range asking {
+		if m.UID != "" {
+			out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{
+				APIVersion: crdv1.APIVersion, Kind: kindGatewayAPIRoute, Name: m.Name, UID: m.UID,
+			})
+		}
+	}
+	return out
+}
+
+// preserved returns those of which one of the globs is for the key.
+func preserved(all map[string]string, globs []string) map[string]string {
+	out := map[string]string{}
+	for key, value := range all {
+		if !slices.Contains(neverPreserved, key) && slices.ContainsFunc(globs, func(glob string) bool { return matchesGlob(glob, key) }) {
+			out[key] = value
+		}
+	}
+	return out
+}
+
+// matchesGlob reports whether a glob is for a text: * stands for any characters, a slash
+// among them, ? for one.
+func matchesGlob(glob, text string) bool {
+	expression := strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(regexp.QuoteMeta(glob))
+	matches, err := regexp.MatchString(`^(?s:`+expression+`)$`, text)
+	return err == nil && matches
+}

@@ -1,0 +1,100 @@
+package gatewayapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// note adds a finding, once.
+func (g *group) note(m *Managed, baseline Object, reason string, problem bool, format string, args ...any) {
+	f := Finding{m.Name, baseline, reason, problem, fmt.Sprintf(format, args...)}
+	if !slices.Contains(g.findings, f) {
+		g.findings = append(g.findings, f)
+	}
+}
+
+// list returns names for people.
+func list(names []string) string {
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
+}
+
+// report collects what the groups found.
+type report struct {
+	in       *Input
+	findings []Finding
+	matched  map[string][]MatchedObject
+}
+
+// add takes what was derived and found in a group.
+func (r *report) add(g *group) {
+	for _, m := range g.managed {
+		var baselines []Object
+		for _, f := range g.findings {
+			if f.Managed == m.Name && f.Baseline.Name != "" && !slices.Contains(baselines, f.Baseline) {
+				baselines = append(baselines, f.Baseline)
+			}
+		}
+		for _, d := range g.derived {
+			if slices.Contains(d.asking, m) && !slices.Contains(baselines, d.baseline) {
+				baselines = append(baselines, d.baseline)
+			}
+		}
+		slices.SortFunc(baselines, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
+		for _, b := range baselines {
+			r.matched[m.Name] = append(r.matched[m.Name], g.rows(m, b)...)
+		}
+		if len(baselines) == 0 && g.keys != nil {
+			g.note(m, Object{}, ReasonNoRoute, true, "No HTTPRoute or GRPCRoute refers to Service %s, so nothing leads its requests to sandbox %s. Add one, or route the workload with DevMesh.", m.service(), m.Sandbox)
+		}
+	}
+	r.findings = append(r.findings, g.findings...)
+}
+
+// rows returns what the status says of one route: a row for each one derived from it, the
+// first with what was found.
+func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
+	first := MatchedObject{Baseline: baseline}
+	var messages []string
+	for _, f := range g.findings {
+		if f.Managed != m.Name || f.Baseline != baseline {
+			continue
+		}
+		if f.Problem && first.Status == "" {
+			first.Status = f.Reason
+		}
+		messages = append(messages, f.Message)
+	}
+	first.Message = strings.Join(messages, "\n")
+	var out []MatchedObject
+	for _, d := range g.derived {
+		if d.baseline == baseline && slices.Contains(d.asking, m) {
+			out = append(out, MatchedObject{Baseline: baseline, Derived: to(d.object), Status: StatusDerived})
+		}
+	}
+	if out == nil {
+		if first.Status == "" {
+			first.Status = ReasonIgnored
+		}
+		return []MatchedObject{first}
+	}
+	out[0].Message = first.Message
+	if first.Status != "" {
+		out[0].Status = first.Status
+	}
+	return out
+}
+
+// finish returns the findings in the order of the managed, and what each one's status says.
+func (r *report) finish() ([]Finding, map[string][]MatchedObject) {
+	var out []Finding
+	for _, m := range r.in.Managed {
+		for _, f := range r.findings {
+			if f.Managed == m.Name {
+				out = append(out, f)
+			}
+		}
+	}
+	return out, r.matched
+}
