@@ -147,7 +147,7 @@ func meetings(a, b *Route, m, n *Match, nobody Request) []Request {
 	}
 	methods := []string{method}
 	if method == "" {
-		methods = []string{"GET", nobody.Method}
+		methods = slices.Compact([]string{"GET", nobody.Method})
 	}
 	var out []Request
 	for _, host := range hosts(a, b, nobody.Host) {
@@ -197,11 +197,8 @@ func values(a, b []value) []map[string]string {
 func texts(name string, all []value) []string {
 	var out []string
 	for _, v := range all {
-		switch {
-		case v.name == name && v.regex != nil:
-			out = append(out, samples(v.text)...)
-		case v.name == name:
-			out = append(out, v.text)
+		if v.name == name {
+			out = append(out, v.samples...)
 		}
 	}
 	out = slices.DeleteFunc(out, func(text string) bool {
@@ -227,10 +224,13 @@ func paths(a, b *path, nobody string) []string {
 		case p.rpc != "":
 			texts = append(texts, prefix+"/"+p.rpc, prefix+"/"+nobody+"/"+p.rpc)
 		case p.class == regexPath:
-			texts = append(texts, samples(p.text)...)
+			texts = append(texts, p.samples...)
 		}
 	}
-	texts = append(texts, prefix, prefix+"/", prefix+"/"+nobody)
+	if prefix == "" {
+		texts = append(texts, "/")
+	}
+	texts = append(texts, prefix, prefix+"/"+nobody)
 	return slices.DeleteFunc(texts, func(text string) bool {
 		return !strings.HasPrefix(text, "/") || !a.fits(text) || !b.fits(text)
 	})

@@ -62,6 +62,8 @@ type path struct {
 	text   string
 	regex  *regexp.Regexp
 	length int
+	// samples are texts that the expression matches.
+	samples []string
 	// rpc is set where a GRPCRoute asks for this method of any service.
 	rpc string
 }
@@ -72,6 +74,8 @@ type value struct {
 	// regex is set when the text is a regular expression, broken when it does not compile.
 	regex  *regexp.Regexp
 	broken bool
+	// samples are texts that it fits.
+	samples []string
 }
 
 // OfHTTP returns the Route of an HTTPRoute.
@@ -135,7 +139,7 @@ func httpPath(class gatewayv1.PathMatchType, text string) path {
 	case gatewayv1.PathMatchExact:
 		return path{class: exactPath, text: text, length: len(text)}
 	case gatewayv1.PathMatchRegularExpression:
-		return path{class: regexPath, text: text, regex: whole(text), length: len(text)}
+		return path{class: regexPath, text: text, regex: whole(text), length: len(text), samples: samples(text)}
 	}
 	if text != "/" {
 		text = strings.TrimSuffix(text, "/")
@@ -176,7 +180,7 @@ func grpcPath(regex bool, service, rpc string) path {
 		rpc = ".+"
 	}
 	text := "/" + service + "/" + rpc
-	return path{class: regexPath, text: text, regex: whole(text), length: len(text), rpc: anyService}
+	return path{class: regexPath, text: text, regex: whole(text), length: len(text), samples: samples(text), rpc: anyService}
 }
 
 // with adds a value, unless there is one of this name: the first counts.
@@ -184,9 +188,9 @@ func with(values []value, name, text string, regex bool) []value {
 	if slices.ContainsFunc(values, func(v value) bool { return v.name == name }) {
 		return values
 	}
-	v := value{name: name, text: text}
+	v := value{name: name, text: text, samples: []string{text}}
 	if regex {
-		v.regex = whole(text)
+		v.regex, v.samples = whole(text), samples(text)
 		v.broken = v.regex == nil
 	}
 	return append(values, v)
