@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9360,
 	"protos":      1074,
-	"reconcilers": 17636,
+	"reconcilers": 19395,
 	"routeserver": 11949,
 	"sidecars":    5977,
 	"tests":       24993,

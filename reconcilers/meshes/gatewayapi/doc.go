@@ -50,6 +50,11 @@
 // listener and port that any of them names, routes of a Service where namespace and port of
 // the reference are the same.
 //
+// # One key at a time
+//
+// What is derived for one routing key does not depend on another's, so a caller to whom one key
+// was changed passes what is Managed under that key, and all routes.
+//
 // # Ours
 //
 // A route is ours when its labels say so (IsDerived). Plan touches no other.

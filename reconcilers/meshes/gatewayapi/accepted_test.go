@@ -1,0 +1,129 @@
+package gatewayapi_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/tests/world"
+)
+
+// TestAnAPIServerTakesWhatIsDerived makes the routes of each case in a real API server with
+// the definitions of the API, then those that are derived of them, and looks again: the API
+// server took them all, and its defaults give nothing to do.
+func TestAnAPIServerTakesWhatIsDerived(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts an API server")
+	}
+	w := world.Bare(t)
+	define(w)
+	c := w.ClientWith(w.Config, func() (*runtime.Scheme, error) {
+		s := runtime.NewScheme()
+		return s, gatewayv1.Install(s)
+	})
+	cases := goldenInputs(t)
+	maps.Copy(cases, exampleInputs(t))
+	cases["largest"] = largest()
+	namespaces := map[string]bool{"default": true}
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			w := w.In(t)
+			in := cases[name]
+			for _, o := range together(in.Routes) {
+				if !namespaces[o.GetNamespace()] {
+					w.Namespaces(o.GetNamespace())
+					namespaces[o.GetNamespace()] = true
+				}
+				o.SetFinalizers(nil)
+				w.Must(c.Create(t.Context(), o))
+			}
+			in.Routes = routes(w, c)
+			changes := gatewayapi.Plan(in.Routes, gatewayapi.Derive(in).Routes)
+			for _, o := range together(changes.Create) {
+				w.Must(c.Create(t.Context(), o))
+			}
+			for _, o := range together(changes.Update) {
+				w.Must(c.Update(t.Context(), o))
+			}
+			for _, o := range together(changes.Delete) {
+				w.Must(c.Delete(t.Context(), o))
+			}
+			in.Routes = routes(w, c)
+			if again := gatewayapi.Plan(in.Routes, gatewayapi.Derive(in).Routes); !again.Empty() {
+				t.Errorf("a second look finds something to do: %+v", again)
+			}
+			for _, o := range together(in.Routes) {
+				w.Must(c.Delete(t.Context(), o))
+			}
+		})
+	}
+}
+
+// define makes the definitions of routes, with the fields that are experiments.
+func define(w *world.World) {
+	w.Helper()
+	for _, kind := range []string{"httproutes", "grpcroutes"} {
+		content, err := os.ReadFile(filepath.Join(moduleFolder(w), "config/crd/experimental", "gateway.networking.k8s.io_"+kind+".yaml"))
+		w.Must(err)
+		w.Make(&unstructured.Unstructured{}, string(content))
+		w.Eventually(kind+" are served", func() error {
+			var list metav1.PartialObjectMetadataList
+			list.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(map[string]string{"httproutes": "HTTPRouteList", "grpcroutes": "GRPCRouteList"}[kind]))
+			return w.Client.List(w.Context(), &list)
+		})
+	}
+}
+
+// routes returns all routes there are.
+func routes(w *world.World, c client.Client) gatewayapi.Routes {
+	w.Helper()
+	var http gatewayv1.HTTPRouteList
+	w.Must(c.List(w.Context(), &http))
+	var grpc gatewayv1.GRPCRouteList
+	w.Must(c.List(w.Context(), &grpc))
+	var out gatewayapi.Routes
+	for i := range http.Items {
+		out.HTTP = append(out.HTTP, &http.Items[i])
+	}
+	for i := range grpc.Items {
+		out.GRPC = append(out.GRPC, &grpc.Items[i])
+	}
+	return out
+}
+
+func together(r gatewayapi.Routes) []client.Object {
+	var out []client.Object
+	for _, o := range r.HTTP {
+		out = append(out, o)
+	}
+	for _, o := range r.GRPC {
+		out = append(out, o)
+	}
+	return out
+}
+
+// largest returns a route with as many rules and matches as the API takes, and a key that
+// stands in four headers: 512 matches in 16 rules.
+func largest() gatewayapi.Input {
+	r := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "largest"}}
+	for i := range 16 {
+		port := gatewayv1.PortNumber(80)
+		rule := gatewayv1.HTTPRouteRule{BackendRefs: []gatewayv1.HTTPBackendRef{{BackendRef: gatewayv1.BackendRef{BackendObjectReference: gatewayv1.BackendObjectReference{Name: "cart", Port: &port}}}}}
+		for j := range 8 {
+			path := fmt.Sprintf("/%d/%d", i, j)
+			rule.Matches = append(rule.Matches, gatewayv1.HTTPRouteMatch{Path: &gatewayv1.HTTPPathMatch{Value: &path}})
+		}
+		r.Spec.Rules = append(r.Spec.Rules, rule)
+	}
+	return gatewayapi.Input{Managed: managedServices[:1], Routes: gatewayapi.Routes{HTTP: []*gatewayv1.HTTPRoute{r}}, CustomHeaders: []string{"x-one", "x-two"}}
+}
