@@ -8,8 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// MaxRemembered is how many callers a Pool remembers of whom it holds nothing but how
-// fast they came lately.
+// MaxRemembered is how many idle callers a Pool remembers, for their rate alone.
 const MaxRemembered = 4096
 
 // Bounds say what callers may have of one kind of call.

@@ -88,8 +88,8 @@ type Config struct {
 	// MaxStore bounds what is kept on disk, in bytes; 1 GiB when it is 0. It is
 	// never more than 70 per cent of the volume.
 	MaxStore int64
-	// MaxConnections is how many connections strangers may have, who have shown no token
-	// yet, and how many clients that are known; 256 when it is 0.
+	// MaxConnections bounds the connections of strangers, who have shown no token yet, and,
+	// counted apart, those of known clients; 256 when it is 0.
 	MaxConnections int
 	// Logger takes what the server says; slog.Default() when it is nil.
 	Logger *slog.Logger

@@ -53,7 +53,7 @@ type counts struct {
 	healed    uint64
 }
 
-// Aside tells of a store that was moved aside.
+// Aside is a store that was moved aside.
 type Aside struct {
 	// Kind is the kind of damage, Why says what was wrong.
 	Kind store.Damage

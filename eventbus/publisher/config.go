@@ -53,8 +53,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// ErrAway says that the log cannot be written at the moment. Try again later;
-// when it is back, Refill is called as well.
+// ErrAway: the log cannot be written at the moment. Try again later; when it is back,
+// Refill is called as well.
 var ErrAway = errors.New("the routing log is away")
 
 // Config says what a publisher works with.
@@ -64,10 +64,9 @@ type Config struct {
 	// Objects returns the keys of all objects that a fact is due for, from a cache
 	// that has synced. It is called often while the log is being filled.
 	Objects func(ctx context.Context) ([]event.Key, error)
-	// There reports whether there is an object for a key, past every cache. It is called
-	// before a fact is withdrawn that seems to have none: a cache that lags behind, as
-	// that of a leader that starts may, must not take away what is routed. nil: Objects
-	// is believed.
+	// There reports, with an uncached read, whether the object of a key exists. It is asked
+	// before the fact of a key without an object is withdrawn, since a new leader's cache
+	// may lag behind. nil: Objects is trusted.
 	There func(ctx context.Context, key event.Key) (bool, error)
 	// Refill asks the controllers to look at every object again. It returns when
 	// they have been asked.
@@ -79,11 +78,12 @@ type Config struct {
 	// BoundsPause is how often the bounds are looked at, beside whenever many events
 	// have come or the log is full: 5 s when it is 0.
 	BoundsPause time.Duration
-	// Crowded is told when the log has come to take half of its room, and when it takes less
-	// again (Crowded, the function); nil: nobody is.
+	// Crowded is called when the log comes to fill half of its size, and when that is over
+	// (see the function Crowded); nil: nobody is told.
 	Crowded func(crowded bool, kept eventbus.Kept)
-	// Patience is how long the log waits, once nothing happens any more, for a few
-	// objects that are not stated: 30 s when it is 0. Ten times as long for many.
+	// Patience is how long the publisher waits, after the last change, for a few objects
+	// that have not been stated, before it calls the log whole: 30 s when it is 0. It waits
+	// ten times as long for many, and for ever for all.
 	Patience time.Duration
 	// Clock stamps facts that have no time; time.Now when it is nil.
 	Clock func() time.Time

@@ -2,10 +2,9 @@ package publisher
 
 import "switchyard.dev/eventbus"
 
-// Crowded reports whether a log takes so much of its room that people should know: half,
-// at which it begins to forget what it is to keep, until it takes less than three eighths
-// again, so that a log which hovers about half is told of once. was is what it returned
-// before.
+// Crowded reports whether a log is so full that an alarm is due: from half of its size on,
+// where it begins to forget history that it should keep, until it is below three eighths,
+// so that a log near half raises the alarm once. was is the last result.
 func Crowded(was bool, kept eventbus.Kept) bool {
 	from := kept.MaxBytes / 2
 	if was {

@@ -63,9 +63,9 @@ func (m *mirror) take(r event.Recorded) bool {
 	return true
 }
 
-// expected reports whether a fact of this key that is read from the log is no reason for a
-// round: somebody here is stating it, or it is about the log itself. (Two leaders that both
-// write Complete must not wake each other for ever.)
+// expected reports whether a fact of this key that is read back from the log causes no
+// round: a call here is stating it, or it is about the log itself. (Otherwise two leaders
+// that both write Complete would wake each other for ever.)
 func (m *mirror) expected(key event.Key) bool {
 	_, busy := m.busy[key]
 	return busy || ofLog(key)

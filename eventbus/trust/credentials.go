@@ -23,8 +23,8 @@ const (
 	maxHello = 8 << 10
 )
 
-// ServerCredentials are for a gRPC server that speaks TLS with who begins with it. Others
-// are served plain, or turned away.
+// ServerCredentials make a gRPC server speak TLS to clients that begin with it. Plain
+// connections are served with acceptPlain, and refused without.
 //
 // The server's ConnectionTimeout bounds the handshake. Until it is done a connection costs
 // what maxHello lets a client send, and counts among silent ones (callers.Listener).
@@ -32,8 +32,8 @@ func ServerCredentials(config *tls.Config, acceptPlain bool) credentials.Transpo
 	return &either{credentials.NewTLS(config), acceptPlain}
 }
 
-// ClientCredentials are for a gRPC client of a peer that Roots vouch for under a name, a host
-// or an address. Without Roots they are for plain connections.
+// ClientCredentials make a gRPC client verify its peer's certificate against Roots, for
+// name: a host or an address. Without Roots it connects plain.
 func ClientCredentials(r *Roots, name string) credentials.TransportCredentials {
 	if r == nil {
 		return insecure.NewCredentials()

@@ -55,8 +55,8 @@ func (c content) equal(d content) bool {
 	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && bytes.Equal(c.bundle, d.bundle)
 }
 
-// Open reads the folder. It is an error when what stands there serves nobody: missing,
-// expired, another cluster's, or for another name.
+// Open reads the folder. It is an error when a file is missing, or the certificate is
+// expired, of an authority that is not in the bundle, or for another name.
 func Open(c Config) (*Folder, error) {
 	if c.Dir == "" || c.Name == "" {
 		return nil, errors.New("TLS: Dir and Name are both needed")

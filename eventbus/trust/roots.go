@@ -144,9 +144,9 @@ func hosts(cert *x509.Certificate) []string {
 	return names
 }
 
-// UntrustedError says that a peer is not believed to be who it should be.
+// UntrustedError is the error of a peer whose certificate does not verify.
 type UntrustedError struct {
-	// Peer is the name it should have, Why what is wrong with what it shows.
+	// Peer is the name that it should have; Why, what is wrong with its certificate.
 	Peer, Why string
 	err       error
 }

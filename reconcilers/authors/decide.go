@@ -38,8 +38,8 @@ type Want struct {
 type Input struct {
 	// Object is a pointer to one of the kinds of Kinds.
 	Object runtime.Object
-	// Baselines are the live workloads that it names; nil: what its patches read is not
-	// worked out.
+	// Baselines are the live workloads that the object names. nil: do not work out what its
+	// patches read.
 	Baselines map[crdv1.ObjectRef]Baseline
 	// OperatorNamespace is where the operator lives.
 	OperatorNamespace string
@@ -47,8 +47,8 @@ type Input struct {
 	Powers power.Powers
 	// Limits are how much an object may ask for.
 	Limits Limits
-	// GivenUp reports whether nobody waits for the Decision any more, which is worth nothing
-	// then; nil: somebody does.
+	// GivenUp reports whether the caller no longer waits, so that the Decision will not be
+	// used. nil: the caller waits.
 	GivenUp func() bool
 }
 

@@ -8,7 +8,8 @@ import (
 // mostTold is how many rights a refusal names. No further ones are asked about then.
 const mostTold = 5
 
-// Refusal says, to the author, what is lacking; empty: nothing.
+// Refusal returns the message to the author about the rights that are lacking; empty when
+// none is.
 func Refusal(lacking []Want) string {
 	var out []string
 	for _, w := range lacking[:min(len(lacking), mostTold)] {

@@ -17,8 +17,8 @@ const (
 	// the operator may not work it sees no member.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	ReasonBaselineNotFound    = "BaselineNotFound"
-	// ReasonTemplateUnknown: the baseline is there, and takes its pods from something
-	// that is not.
+	// ReasonTemplateUnknown: the baseline exists, and the object that its pod template
+	// comes from does not.
 	ReasonTemplateUnknown = "TemplateUnknown"
 	// ReasonNotSupportedYet: the input is right, this version cannot do it.
 	ReasonNotSupportedYet = "NotSupportedYet"

@@ -137,8 +137,8 @@ func namesPod(s *discoveryv1.EndpointSlice, pod *corev1.Pod) bool {
 	return false
 }
 
-// Paths are the Services of a cluster as far as they say which workloads requests come to.
-// Make them with NewPaths.
+// Paths answers which workloads requests to the Services of a cluster reach. Make one with
+// NewPaths.
 type Paths struct {
 	services map[string][]*corev1.Service
 	slices   map[client.ObjectKey][]*discoveryv1.EndpointSlice

@@ -24,9 +24,9 @@ func isRouted(s *corev1.Service) bool {
 	return s.Spec.Type != corev1.ServiceTypeExternalName && s.Annotations[crdv1.AnnotationIgnore] != "true"
 }
 
-// Forms are the forms that the pods of a baseline have: that of its template, and those
-// of pods made from former ones. While a new form is rolled out, which may take for ever,
-// requests reach pods of both.
+// Forms are the pod templates that the pods of a baseline were made from: the current one,
+// and former ones during a rollout, which may take for ever. Requests reach pods of all of
+// them.
 type Forms struct {
 	// Template is what new pods are made from.
 	Template *corev1.PodTemplateSpec

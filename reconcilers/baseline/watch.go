@@ -105,8 +105,8 @@ type Members struct {
 	List func() client.ObjectList
 }
 
-// RolloutSource tells controllers of Rollouts, while there is such a kind. When that
-// comes or goes it tells them of a Rollout without a name. Package optional has one.
+// RolloutSource is where controllers hear of Rollouts, while there is such a kind. When the
+// kind comes or goes they hear of a Rollout without a name. Package optional has one.
 type RolloutSource interface {
 	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }

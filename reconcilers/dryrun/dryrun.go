@@ -40,9 +40,9 @@ type Config struct {
 	// Reader reads the cluster with the rights of the caller. Required. Its scheme
 	// has to know what Scheme knows.
 	Reader client.Reader
-	// Client asks the API server, with the caller's rights and dryRun=All, whether it
-	// would take the objects, and the Deployments and Rollouts that forks would be. Nil:
-	// it is not asked, and only what the controllers check is seen.
+	// Client sends the object, and the Deployments and Rollouts that forks would be, to the
+	// API server, with dryRun=All and the rights of the caller. nil: only what the
+	// controllers check is reported.
 	Client client.Client
 	// Manager is the field manager in whose name Client asks about the objects.
 	// "switchyard-dry-run" when it is empty.

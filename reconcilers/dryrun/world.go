@@ -53,8 +53,8 @@ type world struct {
 	// were deleted. wrote has them in order.
 	written map[identity]client.Object
 	wrote   []identity
-	// asking asks the API server, without a client nobody; answers are what it said to
-	// each document, and unknown is what it could not be asked.
+	// asking sends dry-run writes to the API server; without a client it asks nothing.
+	// answers caches its replies by document, and unknown is what could not be asked.
 	asking  asking
 	answers map[string]error
 	unknown []string

@@ -69,8 +69,8 @@ type Input struct {
 	Holders []corev1.Pod
 	// OperatorNamespace is where tunnel proxies of ours are; empty: there are none.
 	OperatorNamespace string
-	// Servers are the addresses of API servers. They are not looked for while the endpoints
-	// that were made lead to where the tunnel ends.
+	// Servers are the addresses of API servers. They are not read while the existing
+	// endpoints lead to the end of the tunnel.
 	Servers []string
 	// ServersRefused is what the API server said when Servers may not be read; empty: they
 	// may.

@@ -63,8 +63,8 @@ type Fork struct {
 	// Yields are paths of fields that are left to whoever else sets them in the fork: its
 	// annotations that only the baseline gives.
 	Yields [][]string
-	// Keeps are paths of fields that are written when the fork is made, and stay then as
-	// they are: the replicas, where they are open and written at all.
+	// Keeps are paths of fields that are set when the fork is created and left alone
+	// afterwards: the replicas, if patches leave them open.
 	Keeps [][]string
 	// Added are the names of containers that patches put beside those of the baseline.
 	Added []string

@@ -8,10 +8,10 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// WithNotesOf returns a clone with those annotations that it has from its baseline as they
-// are on the fork that is there, have; what is the fork's own, or comes from a patch, is
-// that of the clone. Nothing that is given is changed. own are annotations of have that
-// its writer has added.
+// WithNotesOf returns clone with the annotations that it copies from its baseline set to
+// their values on the existing fork, have. Annotations of the fork itself, or from patches,
+// are as in clone. No argument is changed. own are annotations of have that its writer has
+// added.
 //
 // What is noted on a baseline touches no pod, yet the API server counts each change of an
 // annotation as a generation of a Deployment, and a fork of which a generation has not been

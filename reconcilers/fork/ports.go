@@ -68,7 +68,7 @@ func (b portBook) enter(patch int, before, after corev1.PodSpec) *portClash {
 	return clash
 }
 
-// String returns who gives the port, for a message to people.
+// String names the source of the port, for messages.
 func (g portGiver) String() string {
 	if g.patch < 0 {
 		return fmt.Sprintf("the baseline (container %s)", g.container)

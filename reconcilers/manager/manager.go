@@ -431,14 +431,14 @@ type onLeader func(ctx context.Context) error
 // Start runs it.
 func (f onLeader) Start(ctx context.Context) error { return f(ctx) }
 
-// NeedLeaderElection tells controller-runtime so.
+// NeedLeaderElection makes controller-runtime run it on the leader only.
 func (onLeader) NeedLeaderElection() bool { return true }
 
 // Client reads from the manager's caches and writes to the API server.
 func (m *Main) Client() client.Client { return m.manager.GetClient() }
 
-// LogReady returns why the routing log is not whole, nil when it is. On a replica
-// that is not the leader it always says that it is away.
+// LogReady returns why the routing log is not whole, nil when it is. On a replica that does
+// not lead it always returns that the log is away.
 func (m *Main) LogReady() error { return m.publisher.Ready() }
 
 // WebhookReady returns why pods cannot be reviewed, nil when they can. It is the

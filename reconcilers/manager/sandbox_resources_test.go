@@ -222,7 +222,7 @@ func TestForksWaitForTheirResources(t *testing.T) {
 		}
 		return nil
 	})
-	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "True", "ResourcesReady"), `Resource "cache"`, "goes once ForkedWorkload")
+	c.Says(c.Condition(s, crdv1.ConditionResourcesReady, "True", "ResourcesReady"), `Resource "cache"`, "is deleted once ForkedWorkload")
 	if err := c.Look(cache); err != nil || cache.DeletionTimestamp != nil {
 		t.Errorf("a resource goes while pods of forks use it: %v, %v", cache.DeletionTimestamp, err)
 	}

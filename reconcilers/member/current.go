@@ -8,11 +8,10 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 )
 
-// StatusIsCurrent reports whether the status of m, which was concluded for the generation
-// observed, tells of the baseline that the spec names, and not of one that it has named
-// before. What the member made says of which (crdv1.AnnotationBaseline); without it a spec
-// that has changed is taken for one that names another. Those of made that it did not make
-// do not count.
+// StatusIsCurrent reports whether the status of m, concluded for the generation observed,
+// describes the baseline in its spec and not an earlier one. The objects in made that m
+// owns tell which baseline they were made for (crdv1.AnnotationBaseline); where none does,
+// a changed spec counts as naming another baseline.
 func StatusIsCurrent[O metav1.Object](m crdv1.Member, observed int64, made []O) bool {
 	ref, _ := m.BaselineRef()
 	ofAnother := false

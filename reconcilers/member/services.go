@@ -35,8 +35,8 @@ type Mapping struct {
 	// has asked for them, or the member takes no such requests. Of one that is in Ports, and
 	// not in Missing, those stay that reach pods of another form.
 	Staying []int32
-	// Uncarried are those of Missing whose requests fail for want of a tunnel that carries
-	// them.
+	// Uncarried are those of Missing whose requests fail because no tunnel carries their
+	// port.
 	Uncarried []int32
 }
 
@@ -159,8 +159,9 @@ func (m Made) Pairs(all []Mapping) ([]*factv1.ServicePair, bool) {
 	return out, true
 }
 
-// Pair says for a fact which Service stands for a baseline Service, and through which
-// ports: none when to is nil. TargetPort of each is the port that the baseline listens on.
+// Pair returns the entry of a fact for a baseline Service: which Service stands for it, and
+// through which ports; none when to is nil. The WorkloadPort of each is the port that the
+// baseline listens on.
 func Pair(from string, ports []crdv1.MappedPort, to *corev1.Service) *factv1.ServicePair {
 	p := &factv1.ServicePair{From: from}
 	if to != nil {

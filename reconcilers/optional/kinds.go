@@ -91,7 +91,8 @@ func New(c Config) (*Kinds, error) {
 	return out, nil
 }
 
-// NeedLeaderElection says that every replica has them, as it has its other caches.
+// NeedLeaderElection makes controller-runtime run it on every replica, as it does other
+// caches.
 func (*Kinds) NeedLeaderElection() bool { return false }
 
 // Start follows the definitions until ctx ends.

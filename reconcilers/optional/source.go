@@ -23,7 +23,7 @@ type listener struct {
 	predicates []predicate.Predicate
 }
 
-// Source tells a controller of the objects of a kind. The predicates are asked about each
+// Source returns a source of the objects of a kind. The predicates are asked about each
 // object, and not about the kind.
 func (k *Kinds) Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

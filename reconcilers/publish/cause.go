@@ -60,7 +60,8 @@ type behalf struct {
 	UID        string `json:"uid,omitempty"`
 	Generation int64  `json:"generation,omitempty"`
 	Manager    string `json:"manager,omitempty"`
-	// Through is what the cause reached the annotated object through.
+	// Through are the objects between the cause and the annotated object, each within the
+	// one before it.
 	Through *behalf `json:"through,omitempty"`
 }
 

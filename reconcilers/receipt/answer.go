@@ -37,8 +37,8 @@ type Proxy struct {
 	Rejected string
 }
 
-// Open reports whether nothing is known yet.
-func (a Answer) Open() bool {
+// IsUnknown reports whether nothing is known yet.
+func (a Answer) IsUnknown() bool {
 	return !a.Had && a.Trouble == "" && len(a.Behind)+len(a.Missing)+len(a.Silent) == 0
 }
 

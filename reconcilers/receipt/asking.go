@@ -89,7 +89,7 @@ func (r *Receipts) put(ctx context.Context, q question) Answer {
 	for _, c := range got.GetLagging() {
 		a.Behind = append(a.Behind, Proxy{Pod: c.GetNamespace() + "/" + c.GetPod(), Rejected: c.GetRejected()})
 	}
-	if a.Open() {
+	if a.IsUnknown() {
 		a.Trouble = "it does not know a rule of this key yet"
 	}
 	return a

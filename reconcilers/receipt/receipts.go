@@ -188,7 +188,7 @@ func (r *Receipts) look(name string, ask Ask) (e *entry, begun bool) {
 	return e, begun
 }
 
-// Forget says that nobody wants to know any more.
+// Forget ends the question of this name: nobody waits for its answer any more.
 func (r *Receipts) Forget(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

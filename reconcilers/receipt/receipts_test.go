@@ -24,7 +24,7 @@ func TestAReceiptIsHadWhenAllHaveAcknowledged(t *testing.T) {
 	w.proxies.acknowledge("a", at, "")
 	w.proxies.acknowledge("b", before, "no such cluster")
 	ask := receipt.Ask{Key: "k", Digest: "d1", Pods: []string{"shop/c", "shop/a", "shop/b"}}
-	if a := w.receipts.Look(t.Context(), "rc", ask); !a.Open() {
+	if a := w.receipts.Look(t.Context(), "rc", ask); !a.IsUnknown() {
 		t.Errorf("nobody was asked yet, and the answer is %+v", a)
 	}
 	if n := gauge(t, registry, "switchyard_receipt_awaited"); n != 1 {
@@ -73,7 +73,7 @@ func TestAnAnswerThatComesAtOnceIsThereAtTheFirstLook(t *testing.T) {
 	ask.Digest, ask.Pods = "d2", []string{"shop/b"}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if a := w.receipts.Look(ended, "rc", ask); !a.Open() {
+	if a := w.receipts.Look(ended, "rc", ask); !a.IsUnknown() {
 		t.Errorf("who cannot wait gets %+v", a)
 	}
 }
@@ -124,7 +124,7 @@ func TestARouteServerThatIsAwayIsAskedAgain(t *testing.T) {
 	w.proxies.acknowledge("a", w.route("k"), "")
 	ask := receipt.Ask{Key: "k", Digest: "d"}
 	a := w.until("rc", ask, "it is away", func(a receipt.Answer) bool { return a.Trouble != "" })
-	if a.Had || a.Open() {
+	if a.Had || a.IsUnknown() {
 		t.Errorf("the answer is %+v", a)
 	}
 	w.serve(address)

@@ -152,7 +152,7 @@ func TestAGroupThatHasItsKeySaysWhoElseClaimsIt(t *testing.T) {
 	in.KeyConfig = &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{
 		*metav1.NewControllerRef(in.Group, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))}}}
 	c := crdv1.FindCondition(conclude(in).Status.Conditions, crdv1.ConditionAccepted)
-	if c.Status != "True" || !strings.HasSuffix(c.Message, "held by this group. Its routing key is claimed, and not got, by SignadotSandbox older.") {
+	if c.Status != "True" || !strings.HasSuffix(c.Message, "held by this group. Others waiting for this routing key: SignadotSandbox older.") {
 		t.Errorf("%+v", *c)
 	}
 }

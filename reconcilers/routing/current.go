@@ -101,8 +101,8 @@ func (r Routing) Recorded() bool {
 	return true
 }
 
-// Idle reports whether the key leads nowhere for good: no member is named that could ever
-// have requests. Nobody will have anything to acknowledge then.
+// Idle reports whether no member could ever get requests under the key, so that no proxy
+// will have anything to acknowledge.
 func (r Routing) Idle() bool {
 	for _, m := range r.Named() {
 		if have := r.Member(m); have == nil || TakesRequests(have) {

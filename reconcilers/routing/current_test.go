@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routing/routingtest"
 )
@@ -97,5 +99,14 @@ func TestWhetherProxiesAreCurrent(t *testing.T) {
 				t.Errorf("once another header carries keys: %+v", changed)
 			}
 		})
+	}
+}
+
+func TestASidecarThatStartsIsNamedAlthoughItCountsForNothing(t *testing.T) {
+	c, w := routingtest.Keyed()
+	w.Status.Conditions = []crdv1.StatusCondition{{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: baseline.ReasonSidecarNotReady, Message: "one starts"}}
+	got := routing.Of(c, []crdv1.Member{w}, nil).SidecarsReady(condition.True("AllProxiesKnow", ""))
+	if want := "Every pod of every baseline has a ready DevMesh Sidecar. But currently: one starts"; !got.IsTrue() || got.Message != want {
+		t.Errorf("%+v", got)
 	}
 }

@@ -96,7 +96,7 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 				remarks = append(remarks, but)
 			}
 		case passed(c):
-			remarks = append(remarks, "Except now: "+c.Message)
+			remarks = append(remarks, "But currently: "+c.Message)
 		default:
 			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}

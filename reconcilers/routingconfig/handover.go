@@ -54,10 +54,10 @@ func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) er
 	return err
 }
 
-// giveUp withdraws the key that the object declared before, unless another one has it that
-// may declare it. The note of it is the only one, and goes next: so the cache is not
-// believed that there is such another one. It returns a conflict when that is gone, or has
-// another key by now.
+// giveUp withdraws the key that this object declared before, unless another RoutingConfig
+// may declare it now. The annotation is the only record of that key and is cleared next, so
+// the other object is confirmed with an uncached read: a conflict if it is gone or has
+// another key.
 func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 	former, others := in.formerKey()
 	if former == "" {

@@ -71,8 +71,8 @@ func maker(c *crdv1.RoutingConfig) string {
 // shownRivals is how many of those are named that claim a key which another one has.
 const shownRivals = 3
 
-// Rivals says, to the people of the one that has a routing key, who else claims it;
-// empty when nobody does. own may be among the claims.
+// Rivals returns a sentence for the status of the one that holds a routing key: who else
+// claims it. It is empty when nobody does. own may be among the claims.
 func Rivals(own Claim, claims []Claim) string {
 	var names []string
 	for _, c := range claims {
@@ -86,7 +86,7 @@ func Rivals(own Claim, claims []Claim) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "Its routing key is claimed, and not got, by " + strings.Join(names, ", ") + "."
+	return "Others waiting for this routing key: " + strings.Join(names, ", ") + "."
 }
 
 // Look returns who claims the key that own claims, and the RoutingConfig with the name of

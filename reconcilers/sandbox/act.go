@@ -55,7 +55,7 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	var errs []error
 	for i, m := range d.Members {
 		made.Members[i] = in.member(m.Object)
-		if !m.Stays {
+		if !m.Keep {
 			var err error
 			made.Members[i], made.Refusals[i], err = writeMember(ctx, w, m.Object, made.Members[i])
 			errs = append(errs, err)

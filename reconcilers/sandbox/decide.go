@@ -16,7 +16,7 @@ import (
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
 const (
 	ReasonResourcesNotReady = "ResourcesNotReady"
-	// ReasonResourceFailed: a resource failed for good. Clients stop to wait.
+	// ReasonResourceFailed: a resource failed for good; clients stop waiting.
 	ReasonResourceFailed = "ResourceFailed"
 )
 
@@ -43,11 +43,12 @@ type Wanted struct {
 	Field string
 	// Object is what to apply.
 	Object crdv1.Member
-	// WaitsFor names the resources that have to be ready before the fork starts, or
-	// takes its new form; empty when all are, and for members without a fork.
+	// WaitsFor names the resources that must be ready before the fork starts or is updated;
+	// empty when all are, and for members without a fork.
 	WaitsFor string
-	// Stays: it is not written now. It waits, and what is there runs already.
-	Stays bool
+	// Keep: do not apply it now, since its resources are not ready; the existing fork keeps
+	// running.
+	Keep bool
 	// paths are those of its entry.
 	paths []string
 }
@@ -90,7 +91,7 @@ func wanted(in Input, e entry, provided bool) Wanted {
 	}
 	w.WaitsFor = awaited(in)
 	if have := in.member(f); have != nil && !held(have) && started(have) {
-		w.Stays = true
+		w.Keep = true
 		return w
 	}
 	f.Annotations[crdv1.AnnotationWaitsFor] = w.WaitsFor

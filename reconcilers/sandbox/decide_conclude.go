@@ -53,9 +53,9 @@ func Conclude(in Input, d Decision, made Made, now metav1.Time) *crdv1.SignadotS
 	return s
 }
 
-// ConcludeDeletion returns the sandbox with the status of one that is being deleted, and
-// of which in has what is left: none of it can be relied on any more, ready or not. What
-// was found about its spec stays said.
+// ConcludeDeletion returns the sandbox with the status of one that is being deleted. None
+// of its remaining parts, which in has, counts as ready; conditions about its spec are
+// kept.
 func ConcludeDeletion(in Input, message string, now metav1.Time) *crdv1.SignadotSandbox {
 	s := in.Sandbox.DeepCopy()
 	st := &s.Status
@@ -130,7 +130,7 @@ func memberReady(want Wanted, have crdv1.Member, refusal *apply.Refusal) conditi
 	if want.WaitsFor == "" || f.IsFalse() && f.Reason != crdv1.ReasonWaitsFor {
 		return f
 	}
-	if want.Stays {
+	if want.Keep {
 		return condition.Unknown(ReasonResourcesNotReady, fmt.Sprintf(
 			"%s: its fork keeps running, and is updated once these are ready: %s.", want.Field, want.WaitsFor))
 	}

@@ -102,7 +102,7 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 		in                 sandbox.Input
 	}{
 		{"nobody else claims it", "True", "The spec is valid.", sandbox.Input{Sandbox: own, Claims: []routingkey.Claim{routingkey.OfSandbox(own)}, KeyConfig: config(own.UID)}},
-		{"it has its key, and an older group that came later is named", "True", "Its routing key is claimed, and not got, by SignadotRouteGroup a.",
+		{"it has its key, and an older group that came later is named", "True", "Others waiting for this routing key: SignadotRouteGroup a.",
 			sandbox.Input{Sandbox: own, Claims: claims[:1], KeyConfig: config(own.UID)}},
 		{"of many the first are named", "True", "SignadotRouteGroup a, SignadotRouteGroup b, SignadotRouteGroup c, 1 more.",
 			sandbox.Input{Sandbox: own, Claims: append(claims, routingkey.OfSandbox(own)), KeyConfig: config(own.UID)}},

@@ -104,7 +104,7 @@ func resources(in Input) provided {
 			continue
 		}
 		if user := user(in, have); user != "" {
-			still = append(still, fmt.Sprintf("Resource %q, which the sandbox no longer names, goes once %s runs without it.", have.Spec.Name, user))
+			still = append(still, fmt.Sprintf("Resource %q, which the sandbox no longer names, is deleted once %s runs without it.", have.Spec.Name, user))
 		} else {
 			p.unused = append(p.unused, have)
 		}

@@ -129,7 +129,7 @@ func TestForksWaitForResources(t *testing.T) {
 				t.Error(diff)
 			}
 			for _, w := range d.Members {
-				if why, held := w.Object.(metav1.Object).GetAnnotations()[crdv1.AnnotationWaitsFor]; !w.Stays && (why != w.WaitsFor || held != (why != "")) {
+				if why, held := w.Object.(metav1.Object).GetAnnotations()[crdv1.AnnotationWaitsFor]; !w.Keep && (why != w.WaitsFor || held != (why != "")) {
 					t.Errorf("%s waits for %q and is held for %q", w.Field, w.WaitsFor, why)
 				}
 			}
@@ -219,7 +219,7 @@ func TestAResourceThatIsNotNamedAnyMoreGoesWhenNoForkUsesIt(t *testing.T) {
 		t.Fatal("it goes while the forks know of it")
 	}
 	said := func(d sandbox.Decision) string { return d.Conditions[crdv1.ConditionResourcesReady].Message }
-	if !strings.Contains(said(d), `Resource "db", which the sandbox no longer names, goes once ForkedWorkload`) {
+	if !strings.Contains(said(d), `Resource "db", which the sandbox no longer names, is deleted once ForkedWorkload`) {
 		t.Error(said(d))
 	}
 	if in, d = lived(in); len(d.SurplusResources) > 0 {

@@ -66,7 +66,7 @@ func parts(d sandbox.Decision) (out []string) {
 		if w.WaitsFor != "" {
 			waits = " waits for " + w.WaitsFor
 		}
-		if w.Stays {
+		if w.Keep {
 			waits += ", and stays as it is"
 		}
 		out = append(out, fmt.Sprintf("%s in %s for %s%s", w.Object.MemberKind(), w.Object.GetNamespace(), ref.Name, waits))

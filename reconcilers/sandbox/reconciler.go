@@ -62,9 +62,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	return 0, err
 }
 
-// Gone deletes what is there of a sandbox that the cache does not have: a leader whose
-// cache lagged behind may have made a part after the sandbox had gone. Each part that comes
-// leads here again.
+// Gone deletes the parts of a sandbox that the cache does not have: a leader with an old
+// cache may have made one after the sandbox was deleted. Each part's event leads here.
 func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error {
 	var lists []client.ObjectList
 	for _, kind := range crdv1.MadeKinds() {

@@ -57,7 +57,7 @@ func acted(in sandbox.Input, d sandbox.Decision) sandbox.Made {
 	for _, w := range d.Members {
 		at := slices.IndexFunc(in.Members, func(m crdv1.Member) bool { return place(m) == place(w.Object) })
 		switch {
-		case w.Stays:
+		case w.Keep:
 			made.Members = append(made.Members, in.Members[at])
 		case at < 0:
 			made.Members = append(made.Members, written(w.Object, nil))

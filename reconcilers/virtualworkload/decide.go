@@ -18,9 +18,8 @@ type Decision struct {
 	// Seen is what is known of the baseline; nil when it was never known what its pods
 	// are made from.
 	Seen *crdv1.WorkloadBaseline
-	// Services are those of the baseline with the ports that lead to it, sorted by
-	// name; as they were last seen when it is not there now, or nobody knows what its pods
-	// are made from.
+	// Services are those of the baseline, with the ports that lead to it, sorted by name;
+	// the last ones seen when the baseline is missing or its pod template is unknown.
 	Services []crdv1.ServiceMapping
 	// Meshed is true when every pod of the baseline has a ready sidecar.
 	Meshed bool

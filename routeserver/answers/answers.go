@@ -137,7 +137,7 @@ func (r *Reading) Gzip() ([]byte, bool) {
 	return r.zipped, r.zipped != nil
 }
 
-// Done says that the answer has been sent, or will not be.
+// Done ends the reading: the answer has been sent, or will not be.
 func (r *Reading) Done() {
 	r.done.Do(func() {
 		r.store.mu.Lock()

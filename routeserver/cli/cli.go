@@ -68,7 +68,7 @@ in the operator's namespace). With --archive it asks a log in a file instead.
 Versions of the table are written as
   epoch/sequence or sequence   the table when that event had been recorded
   2026-11-21T14:03:00+01:00    the table at that moment
-  14:03 or 14:03:20            the table at that time, the last time it was so late
+  14:03 or 14:03:20            the table at the most recent 14:03
   15m, 2h30m, 3d               the table so long ago
   now                          the newest table
 

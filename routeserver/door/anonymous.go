@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/routeserver/published"
 )
 
-// Anonymous says what is answered to strangers. The zero value is Cluster.
+// Anonymous is what strangers are answered. The zero value is Cluster.
 type Anonymous int
 
 // What is answered to strangers.

@@ -33,23 +33,23 @@ const Audience = "api.routeserver.signadot.svc"
 
 // Config is what a Door needs.
 type Config struct {
-	// Verify tells whose token it is, and asks admit before it asks the API server:
-	// VerifyAdmitted of a tokens.Verifier for Audience. Without it all callers are
+	// Verify identifies the bearer of a token; it calls admit before it asks the API server
+	// (VerifyAdmitted of a tokens.Verifier for Audience). Without Verify all callers are
 	// strangers.
 	Verify func(ctx context.Context, token string, admit tokens.Admit) (tokens.Identity, error)
 	// Ours are the service accounts of the operator's own programs, as namespace/name.
 	Ours []string
 	// Anonymous is what is answered to who shows no good token. Probes are answered always.
 	Anonymous Anonymous
-	// Namespace tells in which namespace the caller at an address is: a podaddr.Finder's.
-	// Without it that is not known of anybody.
+	// Namespace returns the namespace of the caller at an address: that of a
+	// podaddr.Finder. Without it no caller's is known.
 	Namespace func(ctx context.Context, address netip.Addr) (string, error)
-	// LookAgain is how often the caller of a stream is asked about again whose answers are
-	// narrowed to its namespace. Default: 15 s.
+	// LookAgain is how often the caller of a stream that is narrowed to its namespace is
+	// identified again. Default: 15 s.
 	LookAgain time.Duration
 }
 
-// Door tells who calls. A nil Door knows strangers only.
+// Door identifies callers. A nil Door knows strangers only.
 type Door struct {
 	cfg Config
 	// checks bounds how often strangers have tokens checked: of a token that was forged

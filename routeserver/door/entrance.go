@@ -30,8 +30,8 @@ type Entrance struct {
 	At func() Listener
 }
 
-// NamespaceHeader says, over HTTP and in the metadata of gRPC, to which namespace an answer is
-// narrowed. It is not there when an answer is whole.
+// NamespaceHeader names, over HTTP and in the metadata of gRPC, the namespace that an
+// answer is narrowed to; it is absent when the answer is whole.
 const NamespaceHeader = "Switchyard-Namespace"
 
 // enter returns a context that says who calls. The error is why the caller is refused. The
@@ -84,10 +84,9 @@ func (e Entrance) rpc(ctx context.Context, method string, narrowed []string) (co
 	return ctx, nil
 }
 
-// Options have a gRPC server put into the context of each call who calls, and refuse
-// strangers who may not have what they ask for. narrowed are the methods, in full, whose
-// answers the server narrows to Scope: strangers may have only those where they are confined
-// to their namespaces.
+// Options return interceptors that identify the caller of each call, and refuse strangers
+// what they may not have. narrowed are the full names of the methods whose answers the
+// server narrows to Scope; strangers confined to their namespaces may call only these.
 func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -113,9 +112,9 @@ func (e Entrance) Options(narrowed ...string) []grpc.ServerOption {
 	}
 }
 
-// HTTP puts into the context of each request who calls, and refuses strangers who may not
-// have what they ask for. narrowed are the paths whose answers next narrows to Scope:
-// strangers may have only those where they are confined to their namespaces.
+// HTTP identifies the caller of each request, and refuses strangers what they may not have.
+// narrowed are the paths whose answers next narrows to Scope; strangers confined to their
+// namespaces may ask only for these.
 func (e Entrance) HTTP(next http.Handler, narrowed ...string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {

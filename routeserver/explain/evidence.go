@@ -46,8 +46,8 @@ type Target struct {
 	WorkloadPort uint32
 }
 
-// Resolve returns the targets that a destination leads to, of the places that are
-// known of it; without any, it says why there is none.
+// Resolve returns the targets that a destination leads to, by the places known of it, or
+// why there are none.
 func Resolve(d Destination, places []Place) (targets []Target, why string) {
 	var namespaces []string
 	var ports []uint32

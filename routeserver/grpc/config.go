@@ -16,8 +16,8 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Tables gives the newest table and a channel that is closed when there is a
-// newer one. A *view.View is one.
+// Tables provides the newest table, and a channel that is closed when there is a newer one.
+// A *view.View is one.
 type Tables interface {
 	Current() (table.Table, <-chan struct{})
 }

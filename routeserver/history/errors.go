@@ -12,8 +12,8 @@ import (
 // ErrNotReached says that the log has not come to this place; test with errors.Is.
 var ErrNotReached = errors.New("this version has not been reached")
 
-// Gone says that a version or a stretch is not kept, and what is. It is an
-// eventbus.ErrGone, or an eventbus.ErrEpochEnded.
+// Gone is the error of a version or a stretch that is not kept; it names the oldest that
+// is. It is an eventbus.ErrGone, or an eventbus.ErrEpochEnded.
 type Gone struct {
 	// Asked is what was asked for, for people.
 	Asked string
@@ -26,7 +26,7 @@ type Gone struct {
 	Recorded time.Time
 }
 
-// Error says it in a sentence.
+// Error implements error.
 func (g *Gone) Error() string {
 	why := "is not kept"
 	if g.OtherEpoch {

@@ -11,9 +11,9 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Between gives every event behind one place up to and with another, in order,
-// in parts. An error of each ends it and comes back. A Gone when the stretch is
-// not kept.
+// Between calls each with the events after one place, up to and including another, in
+// order, some at a time. An error of each ends it and is returned. The error is a Gone when
+// the stretch is not kept.
 func (h *History) Between(ctx context.Context, behind, upTo event.Pos, each func([]event.Recorded) error) error {
 	if behind.Epoch != upTo.Epoch {
 		return h.gone(behind, true)
@@ -72,8 +72,8 @@ func (h *History) Concerned(routingKey string) []table.Workload {
 	return h.past.places.concerned(routingKey)
 }
 
-// Reached waits until the past has been read up to a place of the log, which
-// other errors than a Gone, for a place of another epoch, leave open.
+// Reached waits until the past is read up to a place of the log. A place of another epoch
+// is a Gone; after any other error the log may have it or not.
 func (h *History) Reached(ctx context.Context, pos event.Pos) error {
 	kept, err := h.kept(ctx)
 	if err != nil {

@@ -64,8 +64,8 @@ func (h *History) AtTime(ctx context.Context, at time.Time) (table.Table, error)
 	return h.At(ctx, event.Pos{Epoch: kept.Tip.Epoch, Seq: seq})
 }
 
-// Oldest returns the oldest version that At gives. Its errors are those of At; a
-// Gone while there is none.
+// Oldest returns the oldest version that At can return. Its errors are those of At; a Gone
+// while there is none.
 func (h *History) Oldest(ctx context.Context) (table.Table, error) {
 	kept, err := h.kept(ctx)
 	if err != nil {

@@ -36,8 +36,8 @@ type Config struct {
 	// TokenFile holds the token by which the others know this route server as one of the
 	// operator's own (package door). Default: none, it asks as a stranger.
 	TokenFile string
-	// Roots, if not nil, are the authorities that the others must be vouched for by, under
-	// the Service's name: they are asked over TLS or not at all. Default: plain.
+	// Roots, if not nil, are the authorities that verify the peers' certificates, for the
+	// Service's name. nil: connect plain.
 	Roots *trust.Roots
 	// Within is how long each may take to answer. Default: 2 s.
 	Within time.Duration

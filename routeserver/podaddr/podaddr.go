@@ -48,7 +48,8 @@ const (
 	eachWaiting, maxWaiting = 256, 2048
 )
 
-// ErrUnasked says that it could not be found out which pod has an address: ask again.
+// ErrUnasked is the error of an address whose pod could not be found out for now: ask
+// again.
 var ErrUnasked = errors.New("which pod has the caller's address could not be found out")
 
 // None is the error of an address that no single pod has.

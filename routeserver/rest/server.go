@@ -18,7 +18,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Tables gives the newest table. A *view.View is one.
+// Tables provides the newest table. A *view.View is one.
 type Tables interface {
 	Current() (table.Table, <-chan struct{})
 }

@@ -22,10 +22,10 @@ type Rule struct {
 // keptKind is the kind of members whose requests stay with the baseline.
 const keptKind = "VirtualWorkload"
 
-// Kept says that such requests stay with the baseline, on purpose: the member is a
-// VirtualWorkload, which has no pods of its own. The rule is there so that the key is
-// known to be held for this baseline, and by whom; it leads nowhere. Nobody may take
-// that for a destination that is missing, nor for one that is not ready.
+// Kept reports whether such requests stay with the baseline on purpose: the member is a
+// VirtualWorkload, which has no pods of its own. The rule is there so that the key is known
+// to be held for this baseline, and by whom; it leads nowhere. Nobody may take that for a
+// destination that is missing, nor for one that is not ready.
 func (r *Rule) Kept() bool { return r.Member.Kind == keptKind }
 
 // Declaration is the newest thing said about a routing key.

@@ -42,7 +42,8 @@ type Observed struct {
 	Registered bool
 }
 
-// Policy says how long things live.
+// Policy is how long certificates live and bundles are published before use, and what the
+// leaf is for.
 type Policy struct {
 	// Authority and Leaf are lives of certificates; each is renewed at half.
 	Authority, Leaf time.Duration

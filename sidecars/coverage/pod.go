@@ -89,9 +89,9 @@ func started(s *corev1.ContainerStatus) bool {
 	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil || s.RestartCount > 0
 }
 
-// Connected says of each pod, by namespace/name, whose sidecar is connected to a
-// route server, whether it has acknowledged what it is to have. nil means that it
-// is not known who is connected.
+// Connected holds, by namespace/name, the pods whose sidecar is connected to a route
+// server, and whether each has acknowledged what it should have. nil means that it is not
+// known who is connected.
 type Connected map[string]bool
 
 // stateOf returns where a pod stands.

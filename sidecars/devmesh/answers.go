@@ -9,8 +9,8 @@ import (
 	"switchyard.dev/xds/translate"
 )
 
-// KeyHeader says, to those who ask, which routing key was read; it is absent
-// when there was none.
+// KeyHeader is the header of an answer that names the routing key that was read; it is
+// absent when there was none.
 const KeyHeader = "sd-key"
 
 // refuse answers 400.

@@ -16,7 +16,7 @@ type Config struct {
 	NetNS int
 }
 
-// Result says what is in force.
+// Result is what is in force.
 type Result struct {
 	// Mode is ModeNFT or ModeLegacy.
 	Mode spec.Mode

@@ -40,7 +40,8 @@ type Assembly struct {
 	kept map[int]kept
 }
 
-// Held is told of a part that is put in quarantine, of what it has for which sandboxes.
+// Held is called for each part that is put in quarantine, with the sandboxes whose routes
+// in it differ from what the proxy has, and why.
 type Held func(part string, sandboxes []string, why string)
 
 // New returns an Assembly of nothing yet. edge says that the sidecar is that of an edge.

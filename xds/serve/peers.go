@@ -24,12 +24,12 @@ type Status = delta.Status
 type Ack struct {
 	Peer
 	Status
-	// Due is the version that it is to have now, and Reached the newest position
-	// at which the one that it accepted last was due: its routes are those of the
-	// table at that position. While it has another version and has not answered,
-	// nobody knows which of the two it uses, and the older position counts. Of one
-	// that uses a part of what it refused nothing is known once what it accepted is
-	// due again, until it accepts that again. Empty when the Session does not tell.
+	// Due is the version that the peer should have. Reached is the newest position at which
+	// the version that it last accepted was due, so its routes are those of the table
+	// there. While an answer is outstanding, the older position of the two versions counts.
+	// A peer may use a part of what it refused: when the version that it accepted before is
+	// due again, Reached is empty until it accepts that again. Both are empty when the
+	// Session does not tell.
 	Due     string
 	Reached event.Pos
 }

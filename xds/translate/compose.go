@@ -14,8 +14,8 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// ReadHead reads a head that was received for a workload. Of its content only what it
-// says counts (heading): Compose writes anew what a proxy takes. The error says what is
+// ReadHead reads a head that was received for a workload. Only its statements are used
+// (heading): Compose generates the proxy's configuration from them. The error says what is
 // wrong with it.
 func ReadHead(w table.Workload, r Resource) (*Head, error) {
 	if r.Type != PartType || r.Name != HeadName(w) || r.Any.GetTypeUrl() != PartType {

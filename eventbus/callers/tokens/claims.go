@@ -22,13 +22,12 @@ func MadeFor(token, audience string, now time.Time) bool {
 	return ok && slices.Contains(c.Audience, audience) && (c.Expiry == 0 || now.Before(time.Unix(c.Expiry, 0).Add(leeway)))
 }
 
-// Claim is what a token says of itself.
+// Claim is what a token states about itself, unverified.
 type Claim struct {
-	// Audience is whom it is for; Expiry when it runs out, in seconds since 1970, 0 when
-	// it does not say.
+	// Audience is the token's aud; Expiry its exp, in seconds since 1970, 0 without one.
 	Audience Audience `json:"aud"`
 	Expiry   int64    `json:"exp"`
-	// Subject is whose it is, as the API server names users.
+	// Subject is the token's sub, the user name.
 	Subject string `json:"sub"`
 }
 

@@ -130,5 +130,5 @@ func (f *Front) client(from string) string {
 // Closed counts the connections of strangers that were closed to make room for others.
 func (f *Front) Closed() uint64 { return f.listener.Closed() }
 
-// Close gives up the address.
+// Close stops listening, and frees the address.
 func (f *Front) Close() error { return f.listener.Close() }

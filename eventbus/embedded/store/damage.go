@@ -7,7 +7,7 @@ type Damage string
 const (
 	// Missing: there was a log, and it is gone.
 	Missing Damage = "missing"
-	// Rewound: the log ends before a place that it is known to have reached.
+	// Rewound: the log ends before a place that it had reached.
 	Rewound Damage = "rewound"
 	// Altered: an event is missing, or is not what was recorded, or is not the one
 	// that is known to have been there.

@@ -123,7 +123,7 @@ type ProcessedIstioRoute struct {
 	Status *IstioRouteStatus `json:"status,omitempty"`
 }
 
-// RouteServerStatus is what route servers tell under this key.
+// RouteServerStatus is what route servers report about this key.
 type RouteServerStatus struct {
 	// The routes.
 	// +optional

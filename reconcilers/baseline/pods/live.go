@@ -104,8 +104,8 @@ func (p *Pods) ask(ctx context.Context, q question, selector labels.Selector, a 
 	close(a.done)
 }
 
-// Survey gives each pod of the cluster that lacks the label, as Keep leaves it, to each.
-// It reads them in pages, so that it costs no memory however many they are.
+// Survey calls each with every pod of the cluster that lacks the label, stripped by Keep.
+// It reads them in pages, so that memory does not grow with their number.
 func (p *Pods) Survey(ctx context.Context, each func(*corev1.Pod)) error {
 	namespaces := slices.Collect(maps.Keys(p.config.Namespaces))
 	if len(namespaces) == 0 {

@@ -28,7 +28,8 @@ type Config struct {
 	REST *rest.Config
 	// Namespaces are those whose pods are read; empty means all.
 	Namespaces map[string]cache.Config
-	// Keep leaves of a pod what is asked for. Required.
+	// Keep strips a pod, before it is cached or returned, of everything that is not asked
+	// for. Required.
 	Keep toolscache.TransformFunc
 }
 
@@ -90,13 +91,13 @@ func labelled(op selection.Operator) labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// GetCache tells controller-runtime to wait for the cache before controllers start.
+// GetCache makes controller-runtime wait for the cache before it starts controllers.
 func (p *Pods) GetCache() cache.Cache { return p.cache }
 
 // Start keeps the cache until ctx ends.
 func (p *Pods) Start(ctx context.Context) error { return p.cache.Start(ctx) }
 
-// PodEvents tells a controller of the pods that are held.
+// PodEvents returns a source of the pods in the cache.
 func (p *Pods) PodEvents(h handler.EventHandler, predicates ...predicate.Predicate) source.Source {
 	return source.Kind[client.Object](p.cache, &corev1.Pod{}, h, predicates...)
 }

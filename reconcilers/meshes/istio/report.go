@@ -30,7 +30,8 @@ type Report struct {
 	Findings []Finding
 }
 
-// Report says of a Service and a key what the renderings of all VirtualServices come to.
+// Report returns what the renderings of all VirtualServices come to for requests with a key
+// to a Service.
 func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Rendering) Report {
 	s := m.services[m.resolve(service.Name, service.Namespace)]
 	if s == nil {

@@ -29,9 +29,9 @@ const (
 	// ReasonInvalid (INVALID_ARGUMENT): the request makes no sense; a BadRequest
 	// names the field.
 	ReasonInvalid = "INVALID_REQUEST"
-	// ReasonGone (OUT_OF_RANGE): the position or time is before what is kept.
-	// Metadata, here and in the next one: oldest_epoch and oldest_sequence, the
-	// oldest place that is kept, when there is one.
+	// ReasonGone (OUT_OF_RANGE): the position or time is older than what is kept. The
+	// metadata of this and the next reason, oldest_epoch and oldest_sequence, name the
+	// oldest place that is kept, if there is one.
 	ReasonGone = "POSITION_GONE"
 	// ReasonOtherEpoch (OUT_OF_RANGE): the position is of another epoch; the log
 	// has begun again since.
@@ -98,13 +98,13 @@ func Invalid(field, format string, args ...any) error {
 	}).Err()
 }
 
-// NotWhole says that there is no table to answer from.
+// NotWhole returns the error of a route server that has no table to answer from.
 func NotWhole() error {
 	return Again(New(codes.Unavailable, ReasonNotWhole, "the routing table is not whole yet: try again"), time.Second)
 }
 
-// Gone says that what was asked for is no longer kept; oldest is the oldest
-// place that is, and zero when there is none.
+// Gone returns the error for something that is no longer kept. oldest is the oldest place
+// that is; zero when there is none.
 func Gone(reason, message string, oldest event.Pos) error {
 	if oldest == (event.Pos{}) {
 		return New(codes.OutOfRange, reason, message).Err()
@@ -113,12 +113,12 @@ func Gone(reason, message string, oldest event.Pos) error {
 		"oldest_epoch", oldest.Epoch, "oldest_sequence", strconv.FormatUint(oldest.Seq, 10)).Err()
 }
 
-// NotReached says that the log has not come to a position.
+// NotReached returns the error of a position that the log has not come to.
 func NotReached(message string) error {
 	return New(codes.NotFound, ReasonNotReached, message).Err()
 }
 
-// TimedOut says that what was waited for did not happen in time.
+// TimedOut returns the error of a wait for something that did not happen in time.
 func TimedOut(what string) error {
 	return New(codes.DeadlineExceeded, ReasonTimedOut, what+" did not happen in time: ask again, or with a later deadline").Err()
 }

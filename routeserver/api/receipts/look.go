@@ -16,9 +16,9 @@ import (
 // one; of a key with more they are asked for all sidecars.
 const mostFilters = 8
 
-// look returns who has acknowledged a position by now: of the sidecars that are
-// connected here, or everywhere. A look that was not everywhere never reports
-// convergence, unless there are no other route servers.
+// look returns who has acknowledged a position: of the sidecars connected here, or, with
+// everywhere, to any route server. A local look never reports that all have, unless there
+// are no other route servers.
 func (r *Receipts) look(ctx context.Context, w wanted, everywhere bool) (*routingv1.WaitResponse, error) {
 	t, _ := r.versions.Tables.Current()
 	if t.Pos().Epoch != w.pos.Epoch {

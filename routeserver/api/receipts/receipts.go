@@ -36,9 +36,8 @@ type Sidecar struct {
 	Acknowledged, Due string
 	// Rejected is what it said when it last refused an update, or "".
 	Rejected string
-	// Reached is the newest position at which the version that it has
-	// acknowledged was the one due: its rules are those of the table at that
-	// position, for its workload. Zero when that is not known.
+	// Reached is the newest position whose rules for its workload the sidecar has
+	// acknowledged; zero when unknown.
 	Reached event.Pos
 }
 

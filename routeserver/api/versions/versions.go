@@ -20,7 +20,7 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// Tables gives the newest routing table. A *view.View is one.
+// Tables provides the newest routing table. A *view.View is one.
 type Tables interface {
 	// Current returns the newest whole table, and a channel that is closed when
 	// there is one with other rules. Before the first one it returns a table that

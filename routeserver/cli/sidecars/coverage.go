@@ -34,7 +34,8 @@ type Question struct {
 type Coverage struct {
 	// Workloads are those that are concerned, sorted.
 	Workloads []Workload `json:"workloads"`
-	// Unknown are sentences about what could not be read, and what that hides.
+	// Unknown are sentences that say what could not be read, and what is missing from the
+	// report because of it.
 	Unknown []string `json:"unknown"`
 }
 

@@ -34,8 +34,8 @@ func serveControl(life context.Context, l net.Listener, p *proxy) error {
 	return nil
 }
 
-// Drain tells the sidecar that runs with this configuration that its pod ends. It returns
-// when the sidecar has taken note; an error says that it cannot be told.
+// Drain tells the sidecar with this configuration that its pod is ending, and returns once
+// the sidecar has taken note. An error means that it could not be told.
 func Drain(ctx context.Context, c Config) error {
 	socket := c.withDefaults().Proxy.ControlSocket()
 	client := &http.Client{Timeout: controlPatience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
