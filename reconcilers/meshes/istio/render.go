@@ -115,25 +115,32 @@ func (m *Mesh) derive(r *Rendering, vs *virtualService, i int, entry map[string]
 		groups := m.groups(r, vs, services, key, roots)
 		for _, listener := range listeners(targets) {
 			for g, group := range groups {
-				of := bases(entry, roots)
+				from := bases(entry, roots)
 				if g > 0 || listener != 0 && onPort(roots) {
 					// Ours may be joined with fewer of the root's matches than the owner's is.
-					of = alone(of)
+					from = alone(from)
 				}
-				for _, b := range of {
-					matches := b.join(group, listener, owns)
-					if len(matches) == 0 {
-						continue
-					}
-					if d, ok := m.lead(vs, entry, key, listener); ok {
-						d.entry["match"] = matches
-						all = append(all, d)
-					}
+				for _, b := range from {
+					all = append(all, m.deriveOne(vs, entry, key, listener, b.join(group, listener, owns))...)
 				}
 			}
 		}
 	}
 	return all
+}
+
+// deriveOne returns the route with the matches, if there are any and the key leads elsewhere
+// than the entry does.
+func (m *Mesh) deriveOne(vs *virtualService, entry map[string]any, key string, listener int32, matches []any) []derived {
+	if len(matches) == 0 {
+		return nil
+	}
+	d, ok := m.lead(vs, entry, key, listener)
+	if !ok {
+		return nil
+	}
+	d.entry["match"] = matches
+	return []derived{d}
 }
 
 // groups returns the matches of a key, those together that one route of ours has. Istio drops

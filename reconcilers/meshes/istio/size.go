@@ -2,6 +2,7 @@ package istio
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 )
 
@@ -62,20 +63,23 @@ func byPresence(object map[string]any, byEntry [][]derived) []string {
 			names[nameOf(entry)] = true
 		}
 	}
-	var present, absent []string
+	present := map[string]bool{}
 	for _, list := range byEntry {
 		for _, d := range list {
-			if names[nameOf(d.entry)] {
-				present = append(present, d.key)
-			} else {
-				absent = append(absent, d.key)
-			}
+			present[d.key] = present[d.key] || names[nameOf(d.entry)]
 		}
 	}
-	slices.Sort(present)
-	slices.Sort(absent)
-	absent = slices.DeleteFunc(slices.Compact(absent), func(key string) bool { return slices.Contains(present, key) })
-	return append(slices.Compact(present), absent...)
+	all := slices.Sorted(maps.Keys(present))
+	slices.SortStableFunc(all, func(a, b string) int {
+		switch {
+		case present[a] == present[b]:
+			return 0
+		case present[a]:
+			return -1
+		}
+		return 1
+	})
+	return all
 }
 
 func size(value any) int {
