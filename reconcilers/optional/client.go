@@ -2,6 +2,7 @@ package optional
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,9 +40,11 @@ func (c Client) List(ctx context.Context, list client.ObjectList, options ...cli
 	if p == nil {
 		return c.Client.List(ctx, list, options...)
 	}
-	if objects, err := p.reading(ctx); ctx.Err() != nil {
-		return err
-	} else if objects != nil {
+	objects, _ := p.reading(ctx)
+	if ctx.Err() != nil {
+		return fmt.Errorf("wait for %s: %w", p, ctx.Err())
+	}
+	if objects != nil {
 		return objects.cache.List(ctx, list, options...)
 	}
 	return meta.SetList(list, nil)

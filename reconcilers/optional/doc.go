@@ -25,13 +25,14 @@
 // Kind. Without the kind a Get gives an error of meta.IsNoMatchError, and a List an empty
 // list. Before it is known whether there is the kind both wait, so that nobody is told
 // after a start that an object is gone. They do not wait for ever: where the objects
-// cannot be read, a Get gives an error that says why, and a List is empty, so that
-// whatever has nothing to do with the kind goes on; those who have are told when that
-// ends. A List cannot tell an empty cluster from such a one: ask Present first where that
+// cannot be read, a Get gives an error that says why, which is none of
+// meta.IsNoMatchError, and a List is empty, so that whatever has nothing to do with the
+// kind goes on; those who have are told when objects can be read. A List cannot tell an empty cluster from such a one: ask Present first where that
 // counts.
 //
-// Where a right is missing that is logged once and told at once. It ends by itself when
-// somebody grants the right.
+// Where a right is missing that is logged at once, and again each hour. Readers are told when
+// it is missing at a second try, about a second later. It ends by itself when somebody grants
+// the right.
 //
 // A controller with a Source hears of each object as of any other. When the kind comes or
 // goes it hears in addition of an object without a name, by a generic event: everything

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -84,9 +85,13 @@ func New(c Config) (*Kinds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its kinds: %w", err)
 	}
+	live, err := client.New(c.REST, client.Options{HTTPClient: access, Scheme: runtime.NewScheme(), Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("read the definitions of optional kinds: %w", err)
+	}
 	out := &Kinds{all: map[schema.GroupKind]*presence{}}
 	for _, kind := range c.Kinds {
-		out.all[kind.GroupKind()] = newPresence(c, kind, mapper)
+		out.all[kind.GroupKind()] = newPresence(c, kind, mapper, live)
 	}
 	return out, nil
 }

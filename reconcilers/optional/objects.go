@@ -73,7 +73,7 @@ func (p *presence) begin(ctx context.Context, definition types.UID) (*objects, e
 func (p *presence) open() {
 	p.begun.synced = nil
 	listeners := p.show(p.begun)
-	p.settle(nil)
+	p.settle()
 	p.logger.Info("the cluster has an optional kind")
 	for _, each := range listeners {
 		each.attach(p.begun)

@@ -2,9 +2,12 @@ package optional_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -52,10 +56,17 @@ type cluster struct {
 	optional.Client
 	output  *background.Output
 	refused atomic.Int64
+	// asked counts the questions about what the API server serves of the Gadgets.
+	asked atomic.Int64
+	// deny has each request about definitions refused. It ends no watch: cut does.
+	deny atomic.Bool
+	cut  atomic.Pointer[context.CancelFunc]
 }
 
 // start runs the optional kinds as a user; as the administrator for "".
-func start(t *testing.T, user string) *cluster {
+func start(t *testing.T, user string) *cluster { return patient(t, user, time.Second) }
+
+func patient(t *testing.T, user string, patience time.Duration) *cluster {
 	t.Helper()
 	c := &cluster{World: world.Shared(t), output: &background.Output{}}
 	logger := slog.New(slog.NewTextHandler(c.output, nil))
@@ -63,6 +74,20 @@ func start(t *testing.T, user string) *cluster {
 	access := c.As(user)
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return world.RoundTrip(func(q *http.Request) (*http.Response, error) {
+			if strings.HasSuffix(q.URL.Path, "/apis/made.up/v2") {
+				c.asked.Add(1)
+			}
+			if strings.Contains(q.URL.Path, "/customresourcedefinitions") {
+				if c.deny.Load() {
+					c.refused.Add(1)
+					return forbidden(q), nil
+				}
+				if q.URL.Query().Get("watch") != "" {
+					ctx, cut := context.WithCancel(q.Context())
+					c.cut.Store(&cut)
+					q = q.WithContext(ctx)
+				}
+			}
 			answer, err := next.RoundTrip(q)
 			if err == nil && answer.StatusCode == http.StatusForbidden {
 				c.refused.Add(1)
@@ -70,11 +95,20 @@ func start(t *testing.T, user string) *cluster {
 			return answer, err
 		})
 	})
-	all, err := optional.New(optional.Config{REST: rest.CopyConfig(access), Kinds: kinds, Logger: logger, Patience: time.Second})
+	all, err := optional.New(optional.Config{REST: rest.CopyConfig(access), Kinds: kinds, Logger: logger, Patience: patience})
 	c.Must(err)
 	c.Client = optional.Client{Client: c.World.Client, Kinds: all}
 	background.Run(c, all.Start)
 	return c
+}
+
+// forbidden is the answer to a request without the right.
+func forbidden(q *http.Request) *http.Response {
+	body := `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "no right"}`
+	return &http.Response{
+		Request: q, StatusCode: http.StatusForbidden, Status: "403 Forbidden",
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+	}
 }
 
 // define installs the definition of a kind until the test ends.
@@ -304,9 +338,78 @@ func TestADefinitionThatServesAnotherVersionAloneSaysSo(t *testing.T) {
 	c.create(old, "first", "red")
 
 	c = start(t, "")
-	_, err := c.read(gadget, "first")
-	if err == nil {
-		t.Fatal("it can be read")
+	c.Eventually("reading says what is missing", func() error {
+		_, err := c.read(gadget, "first")
+		if err == nil || meta.IsNoMatchError(err) {
+			t.Fatalf("taken for a cluster without the kind: %v", err)
+		}
+		if want := `no matches for kind "Gadget" in version "made.up/v2"`; !strings.Contains(err.Error(), want) {
+			return err
+		}
+		c.Says(err.Error(), "objects of kind Gadget.made.up cannot be read")
+		return nil
+	})
+}
+
+func TestARightThatWasMissingForAWhileIsForgotten(t *testing.T) {
+	c := start(t, "")
+	widget := kinds[0]
+	c.gone(widget)
+	c.deny.Store(true)
+	(*c.cut.Load())()
+	c.Eventually("reading says what to allow", func() error {
+		_, err := c.read(widget, "any")
+		if err == nil || !strings.Contains(err.Error(), "allow this program") {
+			return fmt.Errorf("reading: %w", err)
+		}
+		return nil
+	})
+	c.deny.Store(false)
+	c.gone(widget)
+}
+
+func TestEachChangeOfADefinitionBeginsTheWaitsAnew(t *testing.T) {
+	c := &cluster{World: world.Shared(t)}
+	old := kinds[1]
+	old.Version = "v1"
+	c.define(old)
+	c.create(old, "first", "red")
+
+	c = patient(t, "", time.Hour)
+	d := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: old.Definition}}
+	c.World.Get(d)
+	asked := func(why string, change func()) {
+		c.Helper()
+		before := c.asked.Load()
+		change()
+		c.Eventually("the API server is asked "+why, func() error {
+			if c.asked.Load() == before {
+				return errors.New("it is not")
+			}
+			return nil
+		})
 	}
-	c.Says(err.Error(), "objects of kind Gadget.made.up cannot be read", `no matches for kind "Gadget" in version "made.up/v2"`)
+	for i := range 10 { // Each used to double the wait: the last one to more than two minutes.
+		asked("after change "+strconv.Itoa(i), func() {
+			world.Edit(c.World, d, func(d *apiextensionsv1.CustomResourceDefinition) {
+				d.Annotations = map[string]string{"change": strconv.Itoa(i)}
+			})
+		})
+	}
+	asked("again, though nothing changed", func() {})
+	asked("and again", func() {})
+}
+
+func TestAListDoesNotOutliveItsContext(t *testing.T) {
+	c := start(t, "")
+	c.gone(kinds[1])
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kinds[1].GroupVersion().WithKind(kinds[1].Kind + "List"))
+	for range 20 { // Of two reasons to go on, Go takes any.
+		if err := c.Client.List(ctx, list); !errors.Is(err, context.Canceled) {
+			t.Fatalf("listed, with %v", err)
+		}
+	}
 }

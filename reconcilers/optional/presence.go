@@ -23,12 +23,17 @@ import (
 // served; it doubles up to the patience, since some definition may never serve our version.
 const servedAgain = 250 * time.Millisecond
 
+// loggedAgain is after what time a right that is still missing is logged again.
+const loggedAgain = time.Hour
+
 // presence is whether one kind is there, and its objects while it is.
 type presence struct {
 	kind   Kind
 	config Config
 	logger *slog.Logger
 	mapper meta.RESTMapper
+	// live asks the API server for the definition, when the watch of it was refused.
+	live client.Reader
 	// known is closed once it is known whether there is the kind, or why that is not known.
 	known chan struct{}
 	// changed has something when there is a reason to look at the definition again.
@@ -40,23 +45,32 @@ type presence struct {
 	mu sync.Mutex
 	// objects are those that are read: what has begun, once all have been listed.
 	objects *objects
-	// why says why nothing is known; nil when something is. logged are the reasons that were
-	// logged since something was: each namespace may have its own.
-	why       error
-	logged    map[string]bool
+	// told is that known is closed.
+	told bool
+	// why says why nothing is known; nil when something is.
+	why error
+	// logged is when each reason was logged last: each namespace may have its own.
+	logged    map[string]time.Time
 	listeners []listener
 }
 
-func newPresence(c Config, kind Kind, mapper meta.RESTMapper) *presence {
-	return &presence{
-		kind: kind, config: c, logger: c.Logger.With("kind", kind.GroupKind().String()), mapper: mapper,
-		known: make(chan struct{}), changed: make(chan struct{}, 1), logged: map[string]bool{},
-		why: errors.New("the API server has not answered yet"),
+func newPresence(c Config, kind Kind, mapper meta.RESTMapper, live client.Reader) *presence {
+	p := &presence{
+		kind: kind, config: c, logger: c.Logger.With("kind", kind.GroupKind().String()), mapper: mapper, live: live,
+		known: make(chan struct{}), changed: make(chan struct{}, 1), logged: map[string]time.Time{},
 	}
+	p.why = p.unreadable(errors.New("the API server has not answered yet"))
+	return p
 }
 
 // String names the objects of the kind for messages.
 func (p *presence) String() string { return "objects of kind " + p.kind.GroupKind().String() }
+
+// unreadable says why the objects cannot be read. It does not wrap the reason: that the API
+// server does not know our version would be taken for a cluster without the kind.
+func (p *presence) unreadable(why error) error {
+	return fmt.Errorf("%s cannot be read: %v", p, why)
+}
 
 // follow follows the definition until ctx ends.
 func (p *presence) follow(ctx context.Context) error {
@@ -74,6 +88,7 @@ func (p *presence) follow(ctx context.Context) error {
 		again = min(p.look(ctx, definitions, again), p.config.Patience)
 		select {
 		case <-p.changed:
+			again = 0
 		case <-after(again):
 		case <-p.begun.listed():
 			p.open()
@@ -128,16 +143,21 @@ func (p *presence) wake() {
 }
 
 // look begins or ends the kind as the definition demands, and says after what time to look
-// again although nothing has changed; zero for never. waited is what it said before.
+// again although nothing has changed; zero for never. waited is what it said before, zero
+// when something has changed since.
 func (p *presence) look(ctx context.Context, definitions cache.Cache, waited time.Duration) time.Duration {
 	have := definition()
-	err := definitions.Get(ctx, client.ObjectKey{Name: p.kind.Definition}, have)
+	key := client.ObjectKey{Name: p.kind.Definition}
+	err := definitions.Get(ctx, key, have)
 	defined := err == nil && have.DeletionTimestamp == nil
 	if p.begun != nil && (!defined || p.begun.definition != have.UID) {
 		p.end()
 	}
+	if !defined && p.refused() && !apierrors.IsNotFound(p.live.Get(ctx, key, definition())) {
+		return p.config.Patience // A watch that is allowed again has nothing to tell without a definition.
+	}
 	if !defined {
-		p.settle(nil)
+		p.settle()
 	}
 	if !defined || p.begun != nil {
 		return 0
@@ -168,18 +188,27 @@ func (p *presence) reading(ctx context.Context) (*objects, error) {
 	return nil, p.why
 }
 
-// settle notes what is known, and lets go who waits.
-func (p *presence) settle(why error) {
+// settle notes that it is known whether there is the kind, and lets go who waits.
+func (p *presence) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.why = why; why == nil {
-		clear(p.logged)
-	}
-	select {
-	case <-p.known:
-	default:
+	p.why = nil
+	p.letGo()
+}
+
+// letGo lets go who waits, under the lock.
+func (p *presence) letGo() {
+	if !p.told {
+		p.told = true
 		close(p.known)
 	}
+}
+
+// refused reports whether readers are told that the objects cannot be read.
+func (p *presence) refused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.why != nil && p.told
 }
 
 // doubt notes why nothing is known, for those who have waited for too long.
@@ -187,44 +216,53 @@ func (p *presence) doubt(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.why != nil {
-		p.why = why
+		p.why = p.unreadable(why)
 	}
 }
 
 // tooLate lets go who waits although nothing is known.
 func (p *presence) tooLate() {
-	select {
-	case <-p.known:
-		return
-	default:
-	}
 	p.mu.Lock()
-	why := p.why
-	p.mu.Unlock()
-	p.cannotRead(fmt.Errorf("%s cannot be read: %w", p, why))
+	defer p.mu.Unlock()
+	if !p.told {
+		p.log(p.why)
+		p.letGo()
+	}
 }
 
-// watchFailed is told of each try of a watch that fails. A right that is missing is told at
-// once, and logged once: the watch is tried again until somebody grants it.
+// watchFailed is told of each try of a watch that fails. A right that is missing is logged at
+// once, and told when it is missing at the next try as well: an API server that starts may
+// refuse what it allows a second later.
 func (p *presence) watchFailed(ctx context.Context, reflector *toolscache.Reflector, err error) {
 	switch {
 	case apierrors.IsForbidden(err):
-		p.cannotRead(fmt.Errorf("%s cannot be read: allow this program to get, list and watch them and the CustomResourceDefinition %s: %w",
-			p, p.kind.Definition, err))
+		why := fmt.Errorf("allow this program to get, list and watch them and the CustomResourceDefinition %s: %w", p.kind.Definition, err)
+		p.refuse(p.unreadable(why))
 	case apierrors.IsNotFound(err): // The kind has just gone: the definition says so at once.
 	default:
 		toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
 	}
 }
 
-// cannotRead logs why objects cannot be read, once, and lets go who waits.
-func (p *presence) cannotRead(why error) {
+// refuse notes why objects cannot be read, and lets go who waits, at a second refusal for the
+// same reason. The definition is looked at then, since nothing else takes the reason back.
+func (p *presence) refuse(why error) {
 	p.mu.Lock()
-	again := p.logged[why.Error()]
-	p.logged[why.Error()] = true
-	p.mu.Unlock()
-	if !again {
-		p.logger.Warn("an optional kind cannot be read; what does not need it goes on", "reason", why)
+	defer p.mu.Unlock()
+	if p.log(why) {
+		p.why = why
+		p.letGo()
+		p.wake()
 	}
-	p.settle(why)
+}
+
+// log logs why objects cannot be read, under the lock, and reports whether it was logged within
+// loggedAgain already: then it is not logged once more.
+func (p *presence) log(why error) (already bool) {
+	if time.Since(p.logged[why.Error()]) < loggedAgain {
+		return true
+	}
+	p.logged[why.Error()] = time.Now()
+	p.logger.Warn("an optional kind cannot be read; what does not need it goes on", "reason", why)
+	return false
 }

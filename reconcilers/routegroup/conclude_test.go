@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/routegroup"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingconfig"
+	"switchyard.dev/reconcilers/routingkey"
 )
 
 // conditions says each condition in short, and fails when one is not of the group's
@@ -153,6 +154,17 @@ func TestAGroupThatHasItsKeySaysWhoElseClaimsIt(t *testing.T) {
 		*metav1.NewControllerRef(in.Group, crdv1.GroupVersion().WithKind(crdv1.KindRouteGroup))}}}
 	c := crdv1.FindCondition(conclude(in).Status.Conditions, crdv1.ConditionAccepted)
 	if c.Status != "True" || !strings.HasSuffix(c.Message, "held by this group. Others waiting for this routing key: SignadotSandbox older.") {
+		t.Errorf("%+v", *c)
+	}
+}
+
+func TestAGroupNamesARoutingConfigThatItDidNotMake(t *testing.T) {
+	in := of(group())
+	in.KeyConfig = &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{
+		{Kind: crdv1.KindSandbox, Name: "gone", UID: "gone", Controller: new(true)}}}}
+	c := crdv1.FindCondition(conclude(in).Status.Conditions, crdv1.ConditionAccepted)
+	want := `Routing key "key" is held by RoutingConfig key of SignadotSandbox gone, which SignadotRouteGroup g did not make: choose another spec.routingKey, or delete that object`
+	if c.Status != "False" || c.Reason != routingkey.ReasonTaken || c.Message != want {
 		t.Errorf("%+v", *c)
 	}
 }

@@ -112,6 +112,22 @@ func TestWhoHasTheKey(t *testing.T) {
 	}
 }
 
+func TestARoutingConfigThatTheClaimDidNotMakeIsNamed(t *testing.T) {
+	own := routingkey.OfGroup(group("own", "own", "k", 5))
+	byHand := madeBy("any")
+	byHand.OwnerReferences = nil
+	for want, config := range map[string]*crdv1.RoutingConfig{
+		"RoutingConfig k of SignadotRouteGroup any": madeBy("gone"),
+		"RoutingConfig k": byHand,
+	} {
+		c := routingkey.Accept("spec.routingKey", "k", own, []routingkey.Claim{own}, config)
+		want := `Routing key "k" is held by ` + want + `, which SignadotRouteGroup own did not make: choose another spec.routingKey, or delete that object`
+		if c.Reason != routingkey.ReasonTaken || c.Message != want {
+			t.Errorf("%+v\nwant %s", c, want)
+		}
+	}
+}
+
 func TestWithoutAKeyThereIsNothingToRead(t *testing.T) {
 	claims, config, err := routingkey.Look(t.Context(), nil, nil, "", routingkey.Claim{})
 	if claims != nil || config != nil || err != nil {

@@ -97,6 +97,8 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 	config := func(owner types.UID) *crdv1.RoutingConfig {
 		return &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "key", OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}}}}
 	}
+	gone := config("gone")
+	gone.OwnerReferences[0].Kind, gone.OwnerReferences[0].Name = crdv1.KindRouteGroup, "gone"
 	for _, tt := range []struct {
 		name, status, says string
 		in                 sandbox.Input
@@ -108,6 +110,9 @@ func TestWhoHasAKeyAndWhoHasNotAreNamedToEachOther(t *testing.T) {
 			sandbox.Input{Sandbox: own, Claims: append(claims, routingkey.OfSandbox(own)), KeyConfig: config(own.UID)}},
 		{"it has not, and the group that has is named, however old it is", "False", `Routing key "key" is held by SignadotRouteGroup d, which had it first: choose another spec.id`,
 			sandbox.Input{Sandbox: own, Claims: claims, KeyConfig: config("d")}},
+		{"nobody else claims it, and one that is gone has its RoutingConfig still", "False",
+			`Routing key "key" is held by RoutingConfig key of SignadotRouteGroup gone, which SignadotSandbox sb did not make: choose another spec.id, or delete that object`,
+			sandbox.Input{Sandbox: own, Claims: []routingkey.Claim{routingkey.OfSandbox(own)}, KeyConfig: gone}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.in.Sandbox = with(own, func(s *crdv1.SignadotSandboxSpec) {
