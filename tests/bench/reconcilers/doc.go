@@ -40,7 +40,8 @@
 // of each kind there is follows from the mix and from how workloads are rolled out.
 //
 // Which kind costs what is measured in the end: a few changes of each kind alone, and
-// beside it the least number of writes that bring into line what follows from them. So what is more than that can be seen.
+// beside it the least number of writes that bring into line what follows from them. So
+// what is more than that can be seen.
 //
 // # When all agree
 //
