@@ -169,12 +169,19 @@ func (l *Log) TipMark(ctx context.Context) (event.Mark, error) {
 	if err != nil {
 		return event.Mark{}, err
 	}
-	s, err := l.newest(ctx, seen, ">")
+	bounded, done := l.attempt(ctx)
+	// On any subject, for which the server looks at its last event. It matches any narrower
+	// wildcard against every subject, under a lock that writers need.
+	raw, err := seen.stream.GetLastMsgForSubject(bounded, ">")
+	s, err := received(seen, raw, done(err))
 	if errors.Is(err, jetstream.ErrMsgNotFound) && seen.tip == 0 {
 		return event.Before(seen.epoch), nil
 	}
 	if err != nil {
 		return event.Mark{}, fmt.Errorf("read the newest event: %w", err)
+	}
+	if epoch := epochOf(raw.Subject); epoch != seen.epoch {
+		return event.Mark{}, epochEnded(seen.epoch, epoch)
 	}
 	chain, err := event.ChainOf(s.Message)
 	return event.Mark{Pos: s.Pos, Chain: chain}, err

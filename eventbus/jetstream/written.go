@@ -11,6 +11,12 @@ import (
 // subject is where the events of a key are in an epoch.
 func subject(epoch, key string) string { return subjectPrefix + epoch + "." + key }
 
+// epochOf returns the epoch that a subject of the stream names.
+func epochOf(subject string) string {
+	epoch, _, _ := strings.Cut(strings.TrimPrefix(subject, subjectPrefix), ".")
+	return epoch
+}
+
 func toNATS(epoch string, m event.Message) *nats.Msg {
 	msg := &nats.Msg{Subject: subject(epoch, m.Subject), Header: make(nats.Header, len(m.Header)+4), Data: m.Data}
 	values := make([]string, 0, len(m.Header)) // one piece of memory for all of them
