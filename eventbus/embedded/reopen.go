@@ -55,13 +55,15 @@ func (s *Server) makeRoom() error {
 		return err
 	}
 	dropped, failed := s.dir.DropAside(0, 0)
+	if dropped > 0 { // also when the next could not be removed: what is gone is said
+		s.config.Logger.Warn("the volume is full; damaged stores that were kept aside were removed", "count", dropped)
+	}
 	if failed != nil {
 		return fmt.Errorf("event bus: make room: %w", failed)
 	}
 	if dropped == 0 {
 		return err
 	}
-	s.config.Logger.Warn("the volume is full; damaged stores that were kept aside were removed", "count", dropped)
 	return s.dir.Probe(store.ProbeSize)
 }
 
