@@ -8,8 +8,8 @@ import (
 	"switchyard.dev/eventbus/event"
 )
 
-// A server can be closed while it opens its store again.
-func TestAServerThatIsClosedGivesVerifyingUp(t *testing.T) {
+// So it is when a server is closed while it opens its store again.
+func TestVerifyingIsNotBegunOnAnEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := (&opened{}).verify(ctx, event.Mark{}); !errors.Is(err, context.Canceled) {
