@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"switchyard.dev/tools/cluster/internal/netns"
@@ -50,6 +51,29 @@ func TestStarted(t *testing.T) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
+	}
+}
+
+func TestDeepestMountComesFirst(t *testing.T) {
+	base := t.TempDir()
+	var want []string
+	for _, name := range []string{"node", "node/a b", "node/a b/c"} {
+		dir := filepath.Join(base, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mount("test", dir, "tmpfs", 0, "size=64k"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+		want = append([]string{dir}, want...)
+	}
+	got, err := mountPoints(mountinfo.PrefixFilter(filepath.Join(base, "node")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
