@@ -18,6 +18,8 @@ func Outdated(ctx context.Context, s *session.Session, survey Survey, pod string
 	if !named || s.Archive != "" {
 		return ""
 	}
+	ctx, cancel := s.Patiently(ctx)
+	defer cancel()
 	access, err := s.Cluster.Rest()
 	var got Coverage
 	if err == nil {
