@@ -18,12 +18,12 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9360,
+	"eventbus":    9371,
 	"protos":      1074,
-	"reconcilers": 19395,
-	"routeserver": 11949,
+	"reconcilers": 19432,
+	"routeserver": 11951,
 	"sidecars":    5977,
-	"tests":       24993,
+	"tests":       24988,
 	"tools":       5628,
 	"xds":         4074,
 }
