@@ -57,7 +57,7 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
 	@# vet has read all of it before, with more checks than go test's own.
-	$(GO) test -vet=off -p 2 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/upgrade')
+	$(GO) test -vet=off -p 2 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
@@ -74,6 +74,11 @@ test-cluster: ## tests on a real cluster
 test-upgrade: ## an older release is upgraded under load, rolled back and upgraded again, on a real cluster
 	$(call say,an upgrade from an older release, and back, under load on a real cluster)
 	$(GO) test -count=1 -v -timeout 20m ./tests/upgrade
+
+.PHONY: test-meshes
+test-meshes: ## a real istiod and stock Envoys beside a real API server (as root)
+	$(call say,a real mesh: istiod is compiled from a pinned module the first time (about ten minutes))
+	$(GO) test -count=1 -v -timeout 30m ./tests/meshes
 
 .PHONY: check
 check: ## the inner loop: formatting, vet, the rules of the house and unit tests
@@ -97,15 +102,13 @@ cli: ## build the command-line client: bin/switchyard, and bin/kubectl-switchyar
 	@printf '%s\n' '#!/bin/sh' 'exec kubectl switchyard __complete "$$@"' >$(BIN)/kubectl_complete-switchyard && chmod 755 $(BIN)/kubectl_complete-switchyard
 
 .PHONY: parts
-parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, istiod, applications
+parts: ## build or fetch the real parts that tests need: Kubernetes, Helm, Envoy, Argo Rollouts, applications
 	$(call say,Kubernetes and its tools from pinned modules (about six minutes the first time))
 	tools/cluster/cluster build
 	$(call say,Envoy)
 	$(GO) run ./tools/envoy/cmd/envoy-path
 	$(call say,the controller of Argo Rollouts from a pinned module (about five minutes the first time))
 	$(GO) run ./tools/argo/cmd/argo-path
-	$(call say,istiod from a pinned module (about ten minutes the first time))
-	$(GO) run ./tools/istio/cmd/istiod-path
 	$(call say,applications and protocol suites from pinned modules and from Debian (about two minutes the first time))
 	$(GO) run ./tools/apps/cmd/apps-path
 	$(call say,what breaks disks for tests/faults and shows the rules of sidecars/redirect)
