@@ -58,7 +58,8 @@ type cluster struct {
 	refused atomic.Int64
 	// asked counts the questions about what the API server serves of the Gadgets.
 	asked atomic.Int64
-	// deny has each request about definitions refused. It ends no watch: cut does.
+	// deny has each request about definitions refused. It ends no watch: cut ends that of the
+	// first kind's.
 	deny atomic.Bool
 	cut  atomic.Pointer[context.CancelFunc]
 }
@@ -82,7 +83,7 @@ func patient(t *testing.T, user string, patience time.Duration) *cluster {
 					c.refused.Add(1)
 					return forbidden(q), nil
 				}
-				if q.URL.Query().Get("watch") != "" {
+				if query := q.URL.Query(); query.Get("watch") != "" && strings.HasSuffix(query.Get("fieldSelector"), "="+kinds[0].Definition) {
 					ctx, cut := context.WithCancel(q.Context())
 					c.cut.Store(&cut)
 					q = q.WithContext(ctx)
@@ -356,8 +357,10 @@ func TestARightThatWasMissingForAWhileIsForgotten(t *testing.T) {
 	widget := kinds[0]
 	c.gone(widget)
 	c.deny.Store(true)
-	(*c.cut.Load())()
 	c.Eventually("reading says what to allow", func() error {
+		if cut := c.cut.Load(); cut != nil { // nil: the watch has not begun, and is refused.
+			(*cut)()
+		}
 		_, err := c.read(widget, "any")
 		if err == nil || !strings.Contains(err.Error(), "allow this program") {
 			return fmt.Errorf("reading: %w", err)
