@@ -1,7 +1,7 @@
-// Package optional has the objects of kinds at hand that a cluster may have or not, as
-// long as it has them: Argo Rollouts, and kinds of meshes. Their definitions may be
-// installed and removed while we run; nothing has to be restarted then, and as long as a
-// definition is not there the API server is asked nothing about its objects.
+// Package optional keeps caches of kinds that a cluster may lack, such as Argo Rollouts and
+// those of meshes. Their definitions may be installed and removed while the program runs:
+// nothing has to be restarted, and without a definition the API server is asked nothing about
+// its objects.
 //
 //	Kind, New, Start  which kinds, and their end               kinds.go
 //	presence          whether one kind is there, and since when  presence.go
@@ -9,7 +9,7 @@
 //	Client            a client that reads such objects         client.go
 //	Source            how controllers are told of them         source.go
 //
-// To have a kind at hand, add a Kind to the Config, with RBAC markers that allow to get,
+// To cache a further kind, add a Kind to the Config, with RBAC markers that allow to get,
 // list and watch its objects, and the CustomResourceDefinition by its name.
 //
 // # How a kind is found
@@ -22,13 +22,15 @@
 // # What users get
 //
 // A Client reads the objects (as Unstructured) from that cache, with the indexes of the
-// Kind. Without the kind a Get gives an error of meta.IsNoMatchError, and a List an empty
+// Kind. Without the kind a Get returns an error of meta.IsNoMatchError, and a List an empty
 // list. Before it is known whether there is the kind both wait, so that nobody is told
-// after a start that an object is gone. They do not wait for ever: where the objects
-// cannot be read, a Get gives an error that says why, which is none of
-// meta.IsNoMatchError, and a List is empty, so that whatever has nothing to do with the
-// kind goes on; those who have are told when objects can be read. A List cannot tell an empty cluster from such a one: ask Present first where that
-// counts.
+// after a start that an object is gone.
+//
+// They do not wait for ever. Where the objects cannot be read, a Get returns an error that
+// says why, which is none of meta.IsNoMatchError, and a List is empty, so that whatever has
+// nothing to do with the kind goes on; controllers with a Source are told once objects can
+// be read. A List cannot tell an empty cluster from one whose objects cannot be read: ask
+// Present first where that counts.
 //
 // Where a right is missing that is logged at once, and again each hour. Readers are told when
 // it is missing at a second try, about a second later. It ends by itself when somebody grants

@@ -22,9 +22,6 @@ import (
 // the definitions of the API, then those that are derived of them, and looks again: the API
 // server took them all, and its defaults give nothing to do.
 func TestAnAPIServerTakesWhatIsDerived(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it starts an API server")
-	}
 	w := world.Bare(t)
 	define(w)
 	c := w.ClientWith(w.Config, func() (*runtime.Scheme, error) {

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
@@ -15,8 +16,8 @@ const kindService = "Service"
 
 // serviceOf returns the Service that a backend is; false when it is something else.
 func serviceOf(ref *gatewayv1.BackendRef, namespace string) (types.NamespacedName, bool) {
-	name := types.NamespacedName{Namespace: string(or(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name)}
-	return name, or(ref.Group, "") == "" && or(ref.Kind, kindService) == kindService
+	name := types.NamespacedName{Namespace: string(ptr.Deref(ref.Namespace, gatewayv1.Namespace(namespace))), Name: string(ref.Name)}
+	return name, ptr.Deref(ref.Group, "") == "" && ptr.Deref(ref.Kind, kindService) == kindService
 }
 
 // managing returns what is managed under the key of a backend, nil when it is none of that.
@@ -65,7 +66,7 @@ func (g *group) leading(baseline Object, meta *metav1.ObjectMeta, rule int, back
 		m := g.managing(ref, baseline.Namespace)
 		switch {
 		case m == nil || !g.usable(baseline, meta, m, at, ref):
-			if or(ref.Weight, 1) > 0 {
+			if ptr.Deref(ref.Weight, 1) > 0 {
 				others = append(others, string(ref.Name))
 			}
 		default:
@@ -159,7 +160,7 @@ func (w *world) permitted(baseline Object, service types.NamespacedName) bool {
 				return f.Group == gatewayv1.GroupName && string(f.Kind) == baseline.Kind && string(f.Namespace) == baseline.Namespace
 			}) &&
 			slices.ContainsFunc(g.Spec.To, func(t gatewayv1.ReferenceGrantTo) bool {
-				return t.Group == "" && t.Kind == kindService && string(or(t.Name, gatewayv1.ObjectName(service.Name))) == service.Name
+				return t.Group == "" && t.Kind == kindService && string(ptr.Deref(t.Name, gatewayv1.ObjectName(service.Name))) == service.Name
 			})
 	})
 }

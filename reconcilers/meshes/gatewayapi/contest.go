@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/utils/ptr"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"switchyard.dev/reconcilers/meshes/precedence"
@@ -50,12 +51,16 @@ func (g *group) contest() {
 		if !first {
 			continue
 		}
-		more := ""
+		message := c.what
 		if len(others) > 0 {
-			more = fmt.Sprintf(" The same happens with %s.", names(others))
+			message += fmt.Sprintf(" (likewise %s)", names(others))
+		}
+		message += "."
+		if c.reason != ReasonMoreSpecificRoute {
+			message += " Give one of the two routes other matches or host names."
 		}
 		for _, m := range c.derived.asking {
-			g.note(m, c.derived.baseline, c.reason, c.reason != ReasonMoreSpecificRoute, "%s%s", c.message, more)
+			g.note(m, c.derived.baseline, c.reason, c.reason != ReasonMoreSpecificRoute, "%s", message)
 		}
 	}
 }
@@ -73,7 +78,7 @@ type contested struct {
 	derived *derivedRoute
 	other   Object
 	reason  string
-	message string
+	what    string
 }
 
 // scope is the routes of one listener or port, and where each is from.
@@ -138,9 +143,9 @@ type section struct {
 // sectionOf returns what a parent reference of a route in a namespace names.
 func sectionOf(namespace string, p gatewayv1.ParentReference) section {
 	out := section{
-		group: string(or(p.Group, gatewayv1.GroupName)), kind: string(or(p.Kind, "Gateway")),
-		namespace: string(or(p.Namespace, gatewayv1.Namespace(namespace))), name: string(p.Name),
-		listener: string(or(p.SectionName, "")), port: int32(or(p.Port, 0)),
+		group: string(ptr.Deref(p.Group, gatewayv1.GroupName)), kind: string(ptr.Deref(p.Kind, "Gateway")),
+		namespace: string(ptr.Deref(p.Namespace, gatewayv1.Namespace(namespace))), name: string(p.Name),
+		listener: string(ptr.Deref(p.SectionName, "")), port: int32(ptr.Deref(p.Port, 0)),
 	}
 	if out.group == "" && out.kind == kindService {
 		out.mesh, out.routes = true, namespace
@@ -214,10 +219,10 @@ func (s scope) lost(d *derivedRoute, rule int) []contested {
 		switch {
 		case asBefore && winner != d.baseline && s.derived[l.Winner.Route] == nil:
 			out = append(out, contested{d, winner, ReasonMoreSpecificRoute, fmt.Sprintf(
-				"Requests such as %s go to rules[%d] of %s and not to %s, with the key as without it.", l.Request, wins, winner, d.baseline)})
+				"Requests such as %s go to rules[%d] of %s and not to %s, with the key as without it", l.Request, wins, winner, d.baseline)})
 		case !asBefore && before == d.baseline && answered == d.origins[rule]:
 			out = append(out, contested{d, winner, ReasonRequestsLost, fmt.Sprintf(
-				"Requests such as %s are answered by %s, though by %s without the key. Give one of the two routes other matches or host names.", l.Request, s.name(l.Winner), d.baseline)})
+				"Requests such as %s are answered by %s, though by %s without the key", l.Request, s.name(l.Winner), d.baseline)})
 		}
 	}
 	return out
@@ -244,7 +249,7 @@ func (s scope) taken(d *derivedRoute, rule int) []contested {
 		loser, loses := s.origin(o.Loser)
 		if !slices.ContainsFunc(s.derived[s.base:], func(e *derivedRoute) bool { return e.baseline == loser && slices.Contains(e.origins, loses) }) {
 			out = append(out, contested{d, loser, ReasonRequestsTaken, fmt.Sprintf(
-				"Requests such as %s are answered by %s, though by rules[%d] of %s without the key. Give one of the two routes other matches or host names.",
+				"Requests such as %s are answered by %s, though by rules[%d] of %s without the key",
 				o.Request, s.name(precedence.At{Route: s.subject, Rule: rule}), loses, loser)})
 		}
 	}

@@ -64,7 +64,7 @@ var httpRoutes = kind[gatewayv1.HTTPRoute, gatewayv1.HTTPRouteRule, gatewayv1.HT
 	withKey: func(m gatewayv1.HTTPRouteMatch, key keymatch.Match) gatewayv1.HTTPRouteMatch {
 		out := m.DeepCopy()
 		if out.Path == nil { // what the API takes a match without a path for
-			out.Path = &gatewayv1.HTTPPathMatch{Type: to(gatewayv1.PathMatchPathPrefix), Value: to("/")}
+			out.Path = &gatewayv1.HTTPPathMatch{Type: new(gatewayv1.PathMatchPathPrefix), Value: new("/")}
 		}
 		class := gatewayv1.HeaderMatchExact
 		if key.Regex {
@@ -153,15 +153,4 @@ func rewritePath(f *gatewayv1.HTTPURLRewriteFilter) *gatewayv1.HTTPPathModifier 
 		return nil
 	}
 	return f.Path
-}
-
-// to returns a pointer to a value.
-func to[T any](value T) *T { return &value }
-
-// or returns what a pointer leads to, else the given value.
-func or[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

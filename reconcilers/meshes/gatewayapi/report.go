@@ -70,7 +70,7 @@ func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 	var out []MatchedObject
 	for _, d := range g.derived {
 		if d.baseline == baseline && slices.Contains(d.asking, m) {
-			out = append(out, MatchedObject{Baseline: baseline, Derived: to(d.object), Status: StatusDerived})
+			out = append(out, MatchedObject{Baseline: baseline, Derived: new(d.object), Status: StatusDerived})
 		}
 	}
 	if out == nil {

@@ -76,8 +76,8 @@ func (r *Rendering) add(reason string, of *managed, lost bool, format string, ar
 	}
 }
 
-// settle sorts the findings: the lost requests first.
-func (r *Rendering) settle() {
+// sortFindings sorts the findings: the lost requests first.
+func (r *Rendering) sortFindings() {
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
@@ -89,7 +89,8 @@ func (r *Rendering) settle() {
 	})
 }
 
-// unreadable is about the Services whose hosts stand anywhere in the object.
+// unreadable notes that the object cannot be read, for each managed Service whose host stands
+// anywhere in it.
 func (r *Rendering) unreadable(m *Mesh, object map[string]any, err error) {
 	for _, s := range m.named(object, r.Name.Namespace) {
 		r.add(ReasonUnreadable, s, true, "VirtualService %s cannot be read, so it gets no routes for Service %s: %v.", r.Name, s.id(), err)
@@ -116,8 +117,9 @@ func (m *Mesh) named(value any, namespace string) []*managed {
 	return slices.Compact(all)
 }
 
-// told is about an entry as a whole: its name, and hosts that nobody knows.
-func (r *Rendering) told(m *Mesh, vs *virtualService, i int, targets []target) {
+// aboutRoute notes what is odd about an owner's route as a whole: a name like ours, and hosts
+// that Istio does not know.
+func (r *Rendering) aboutRoute(m *Mesh, vs *virtualService, i int, targets []target) {
 	if name := vs.spec.GetHttp()[i].GetName(); strings.HasPrefix(name, NamePrefix) {
 		r.add(ReasonPrefixTaken, nil, false, "Route %s of VirtualService %s is not ours, and has a name like our routes; it is kept. Rename or remove it.", name, r.Name)
 	}
@@ -180,8 +182,8 @@ func (r *Rendering) full(d derived) {
 	}
 }
 
-// about is what holds for a VirtualService as a whole.
-func (r *Rendering) about(m *Mesh, vs *virtualService) {
+// aboutObject notes what holds for a VirtualService as a whole.
+func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 	for _, s := range m.beyondHTTP(vs) {
 		r.add(ReasonNotHTTP, s, false, "TCP and TLS routes of VirtualService %s to Service %s are left alone: they carry no headers.", r.Name, s.id())
 	}
@@ -214,7 +216,7 @@ func (r *Rendering) aboutDelegate(m *Mesh, vs *virtualService) {
 	}
 }
 
-// aboutHosts is about hosts that another VirtualService has in the mesh.
+// aboutHosts notes the hosts that another VirtualService has in the mesh.
 func (r *Rendering) aboutHosts(m *Mesh, vs *virtualService) {
 	if !vs.inMesh() {
 		return

@@ -59,7 +59,7 @@ func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
 	m.render(r, vs, wanted, object.Object)
 	r.Object = &unstructured.Unstructured{Object: wanted}
 	r.Changed = !reflect.DeepEqual(object.Object, wanted)
-	r.settle()
+	r.sortFindings()
 	return *r
 }
 
@@ -71,7 +71,7 @@ func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[strin
 	for i, one := range list {
 		entry, _ := one.(map[string]any)
 		targets := m.targets(entry, vs.name.Namespace)
-		r.told(m, vs, i, targets)
+		r.aboutRoute(m, vs, i, targets)
 		services := ledTo(targets)
 		for _, s := range services {
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
@@ -80,7 +80,7 @@ func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[strin
 			byEntry[i] = m.derive(r, vs, i, entry)
 		}
 	}
-	r.about(m, vs)
+	r.aboutObject(m, vs)
 	m.fit(r, wanted, before, byEntry)
 	var all []any
 	for i, entry := range list {

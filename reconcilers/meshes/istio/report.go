@@ -57,7 +57,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	case !straight:
 		all.Findings = append(all.Findings, s.notRouted())
 	}
-	all.settle()
+	all.sortFindings()
 	report.Findings = all.Findings
 	slices.SortFunc(report.Matched, func(a, b crdv1.VirtualServiceMatch) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)

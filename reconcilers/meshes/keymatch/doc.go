@@ -1,7 +1,7 @@
-// Package keymatch says with the header matches of a mesh what package routingkey says of a
-// request: that it carries a routing key. VirtualServices, HTTPRoutes and GRPCRoutes have the
-// same two kinds, an exact value and a regular expression on the whole value, so all renderers
-// take their matches from here.
+// Package keymatch returns the header matches by which a mesh recognises a request that carries
+// a routing key, as package routingkey does. VirtualServices, HTTPRoutes and GRPCRoutes have the
+// same two kinds of match, an exact value and a regular expression on the whole value, so all
+// renderers take theirs from here.
 //
 // A mesh takes a request when any one of the matches holds. It cannot ask for the header that
 // decides, nor for the last member of a list, so it differs from routingkey.Of where a request

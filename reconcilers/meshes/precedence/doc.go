@@ -1,6 +1,6 @@
 // Package precedence decides which rule of which HTTPRoute or GRPCRoute answers a request, by
-// the rules of the Gateway API, and finds requests for which another one does than is meant.
-// It is pure.
+// the rules of the Gateway API. For a rule it finds requests that fit it and that another rule
+// answers. It is pure.
 //
 //	Route, Of…      the routes of one parent as the rules see them   route.go
 //	Request         what is compared with them                       request.go
