@@ -232,8 +232,10 @@ func (m Members) byEndpoints(ctx context.Context, s *corev1.Service) []reconcile
 }
 
 // bySlice leads from an EndpointSlice to the members of those baselines whose pods it
-// names. An endpoint that is no pod in memory may be a pod of any baseline that has more
-// pods than those with the label, and of no other.
+// names. An endpoint that is none of the pods with the injector's label may be a pod of any
+// baseline that has more pods than those, and of no other. Only pods with the label rule others
+// out, since they are watched: what memory has of the others is as they were when they were
+// asked about, perhaps before they had their addresses.
 func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Request {
 	s, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok || madeForMember(o) {
@@ -243,11 +245,11 @@ func (m Members) bySlice(ctx context.Context, o client.Object) []reconcile.Reque
 	if _, some := m.Client.(PodSource); !some {
 		return out
 	}
-	pods := m.pods(ctx, s.Namespace)
-	if allAmong(s, pods) {
+	watched := slices.DeleteFunc(m.pods(ctx, s.Namespace), func(p corev1.Pod) bool { return p.Labels[crdv1.LabelInjected] == "" })
+	if allAmong(s, watched) {
 		return out
 	}
-	held := heldOf(pods)
+	held := heldOf(watched)
 	return append(out, m.byWorkloads(ctx, s.Namespace, func(w client.Object) bool {
 		_, deployment := w.(*appsv1.Deployment)
 		return podsCounted(w).all > held[maker{w.GetName(), !deployment}]
@@ -260,13 +262,11 @@ type maker struct {
 	rollout bool
 }
 
-// heldOf counts the pods of each workload as the workload counts them in its status. Only
-// those with the injector's label count, of which memory is always the newest: one without it
-// may have got its address since it was asked about.
+// heldOf counts the pods of each workload as the workload counts them in its status.
 func heldOf(pods []corev1.Pod) map[maker]int64 {
 	out := map[maker]int64{}
 	for i := range pods {
-		if p := &pods[i]; p.Labels[crdv1.LabelInjected] != "" && p.DeletionTimestamp == nil && takesRequests(p) {
+		if p := &pods[i]; p.DeletionTimestamp == nil && takesRequests(p) {
 			out[maker{workloadOf(p), p.Labels[inject.RolloutHash] != ""}]++
 		}
 	}

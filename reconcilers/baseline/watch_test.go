@@ -152,14 +152,18 @@ func TestWhichMembersAnEndpointIsAboutThatIsNotInMemory(t *testing.T) {
 	asked := held("asked", "1", "")
 	asked.Status.PodIPs = nil
 	delete(asked.Labels, crdv1.LabelInjected)
+	baseline("stale", 1) // Its pod had this address when it was asked about.
+	delete(held("stale", "1", "10.0.0.7").Labels, crdv1.LabelInjected)
+	unwatched := []string{"of-asked", "of-ending", "of-failed", "of-none", "of-some", "of-stale", "of-twin"}
 	unknown := discoveryv1.Endpoint{Addresses: []string{"192.0.2.1"}}
 	for name, c := range map[string]struct {
 		slice *discoveryv1.EndpointSlice
 		want  []string
 	}{
 		"a pod in memory":          {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.1"}}), []string{"of-all"}},
-		"one that is not":          {sliceOf("s", unknown), []string{"of-asked", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
-		"one that is, and one not": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}}, unknown), []string{"of-all", "of-asked", "of-ending", "of-failed", "of-none", "of-some", "of-twin"}},
+		"one that is not":          {sliceOf("s", unknown), unwatched},
+		"one that is, and one not": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.2"}}, unknown), append([]string{"of-all"}, unwatched...)},
+		"one that was asked about": {sliceOf("s", discoveryv1.Endpoint{Addresses: []string{"10.0.0.7"}}), unwatched},
 		"none":                     {sliceOf("s"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
