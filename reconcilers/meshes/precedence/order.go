@@ -176,7 +176,8 @@ func (o Order) older(a, b *Route) int {
 	}
 	names := cmp.Compare(a.Namespace+"/"+a.Name.Name, b.Namespace+"/"+b.Name.Name)
 	if o.NamespaceFirst {
-		names = cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name.Name, b.Name.Name))
+		// Istiod's own names for routes are the name, ~ and a number.
+		names = cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name.Name+"~", b.Name.Name+"~"))
 	}
 	// An HTTPRoute and a GRPCRoute may have one name.
 	return cmp.Or(a.Created.Compare(b.Created), names, -cmp.Compare(a.Kind, b.Kind))

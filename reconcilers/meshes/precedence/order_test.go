@@ -86,6 +86,9 @@ func TestWhoAnswersARequest(t *testing.T) {
 		{"the first by namespace", precedence.Istiod, []precedence.Route{
 			httpRoute(t, "a-b", "second", 1, `{rules: [{}]}`), httpRoute(t, "a", "first", 1, `{rules: [{}]}`),
 		}, get("", "/", nil), "first"},
+		{"the longer of two names with one beginning", precedence.Istiod, []precedence.Route{
+			httpRoute(t, "a", "first", 1, `{rules: [{}]}`), httpRoute(t, "a", "first-b", 1, `{rules: [{}]}`),
+		}, get("", "/", nil), "first-b"},
 		{"an expression after every prefix", precedence.Istiod, []precedence.Route{
 			httpRoute(t, "a", "regex", 1, `{rules: [{matches: [{path: {type: RegularExpression, value: "/a.*"}}]}]}`),
 			httpRoute(t, "a", "prefix", 2, `{rules: [{}]}`),

@@ -81,7 +81,7 @@ func drawSet(t *rapid.T) (set, []precedence.Route) {
 	var routes []precedence.Route
 	for i := range rapid.IntRange(1, 5).Draw(t, "routes") {
 		meta := gatewayv1.HTTPRoute{}.ObjectMeta
-		meta.Namespace, meta.Name = rapid.SampledFrom([]string{"app", "app-b"}).Draw(t, "namespace"), fmt.Sprintf("r%d", i)
+		meta.Namespace, meta.Name = rapid.SampledFrom([]string{"app", "app-b"}).Draw(t, "namespace"), []string{"r", "r-b", "rb", "r-b-c", "s"}[i]
 		meta.CreationTimestamp.Time = time.Unix(rapid.Int64Range(1, 3).Draw(t, "created"), 0)
 		rules := rapid.IntRange(1, 2).Draw(t, "rules")
 		if rapid.IntRange(0, 3).Draw(t, "kind") > 0 {
@@ -237,7 +237,7 @@ func (s set) kept(o precedence.Order, without string) set {
 func plainAge(o precedence.Order, created int64, namespace, name string, rule, match int) []string {
 	names := []string{namespace + "/" + name}
 	if o.NamespaceFirst {
-		names = []string{namespace, name}
+		names = []string{namespace, name + "~"}
 	}
 	return slices.Concat([]string{fmt.Sprint(created)}, names, []string{fmt.Sprintf("%03d %03d", rule, match)})
 }

@@ -1,0 +1,239 @@
+package meshes
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/meshes/precedence"
+	"switchyard.dev/tests/world"
+)
+
+var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that random routes follow from")
+
+// How many sets of routes there are at Gateways and of Services, and how many random requests
+// are sent to each.
+const (
+	setsOfGateways = 800
+	setsOfServices = 200
+	randomRequests = 30
+)
+
+// TestPrecedenceIsThatOfIstiod compares which rule answers a request by the package precedence
+// with the one that answers where istiod and a stock Envoy decide. The requests are random ones
+// and all that the package finds itself as lost.
+func TestPrecedenceIsThatOfIstiod(t *testing.T) {
+	w := world.Bare(t, "service-cluster-ip-range=10.96.0.0/16")
+	Install(w)
+	w.Namespaces(routeNamespaces...)
+	began := time.Now()
+	took := func(format string, of ...any) {
+		t.Logf("%s in %s", fmt.Sprintf(format, of...), time.Since(began).Round(100*time.Millisecond))
+		began = time.Now()
+	}
+	rng := rand.New(rand.NewPCG(*seed, 1))
+	sets := drawSets(dice{Rand: rng})
+	createSets(w, rng, sets)
+	took("-seed=%d: %d sets of %d routes made", *seed, len(sets), len(objects(sets)))
+	// Beside routes that are there already istiod reckons once, and not after each of them.
+	m := Start(w)
+	m.Run(Proxy{Kind: Gateway, Name: "gateway", Namespace: routeNamespaces[0], IP: gatewayIP, Labels: gatewayLabels})
+	m.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: "istio-system", IP: net.IPv4(10, 77, 2, 1)})
+	m.Synced()
+	took("istiod and two proxies started")
+	seen := compare(m, sets)
+	took("%d requests compared, %d of them lost by a rule; %d answered otherwise", seen.asked, seen.lost, seen.wrong)
+	for _, o := range oddities {
+		t.Logf("%d answered otherwise where istiod is known to: %s", seen.excused[o], o)
+		if seen.excused[o] == 0 {
+			t.Errorf("istiod no longer answers otherwise because of %s: let all sets have it", o)
+		}
+	}
+	if seen.wrong > 0 {
+		t.Errorf("%d requests are answered otherwise, with -seed=%d", seen.wrong, *seed)
+	}
+}
+
+// drawSets returns all sets, and creates what they stand at.
+func drawSets(d dice) []*routeSet {
+	var sets []*routeSet
+	for i := range setsOfGateways + setsOfServices {
+		s := &routeSet{parent: gatewayPort(i), port: firstPort + i}
+		if i >= setsOfGateways {
+			name := fmt.Sprintf("s%d", i)
+			s = &routeSet{parent: servicePort(name, d.oneIn(2)), host: name + "." + routeNamespaces[0], port: Port}
+		}
+		d.routes(i, s)
+		sets = append(sets, s)
+	}
+	return sets
+}
+
+func objects(sets []*routeSet) []client.Object {
+	var out []client.Object
+	for _, s := range sets {
+		out = append(out, s.objects...)
+	}
+	return out
+}
+
+// createSets creates the routes of all sets: of every other set directly after one another, so
+// that most are of one second, of the others at any time.
+func createSets(w *world.World, rng *rand.Rand, sets []*routeSet) {
+	w.Helper()
+	kinds := w.ClientWith(w.Config, func() (*runtime.Scheme, error) {
+		s := runtime.NewScheme()
+		return s, gatewayv1.Install(s)
+	})
+	w.Create()
+	var near, far []*routeSet
+	for i, s := range sets {
+		if i%2 == 0 {
+			near = append(near, s)
+		} else {
+			far = append(far, s)
+		}
+		if s.ofService() {
+			w.Create(echoService(routeNamespaces[0], string(s.parent.Name)))
+		}
+	}
+	for _, o := range gateways(setsOfGateways) {
+		if g, is := o.(*gatewayv1.Gateway); is {
+			w.Must(kinds.Create(w.Context(), g))
+			continue
+		}
+		w.Create(o)
+	}
+	all := objects(far)
+	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	all = append(all, objects(near)...)
+	group, ctx := errgroup.WithContext(w.Context())
+	group.SetLimit(8)
+	for _, o := range all {
+		group.Go(func() error { return kinds.Create(ctx, o) })
+	}
+	w.Must(group.Wait())
+	for _, s := range sets {
+		s.see()
+	}
+}
+
+// see fills in what the calculator sees of the routes, which have been created.
+func (s *routeSet) see() {
+	for _, o := range s.objects {
+		var r precedence.Route
+		switch o := o.(type) {
+		case *gatewayv1.HTTPRoute:
+			r = precedence.OfHTTP(o)
+		case *gatewayv1.GRPCRoute:
+			r = precedence.OfGRPC(o)
+		}
+		if s.ofService() {
+			r.Hostnames = nil // the mesh does not look at them
+		}
+		s.routes = append(s.routes, r)
+	}
+}
+
+// answers is what became of the requests.
+type answers struct {
+	sync.Mutex
+	asked, lost, wrong int
+	// excused counts what is answered otherwise in sets with an oddity.
+	excused map[oddity]int
+}
+
+// compare compares the answers to requests of all sets.
+func compare(m *Mesh, sets []*routeSet) *answers {
+	from := asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}
+	m.Eventually("all parents answer", func() error {
+		for _, s := range sets {
+			if _, err := from.ask(m.Context(), s, precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	seen := &answers{excused: map[oddity]int{}}
+	group, ctx := errgroup.WithContext(m.Context())
+	group.SetLimit(4)
+	for i, s := range sets {
+		group.Go(func() error {
+			lost := s.lost()
+			for j, q := range slices.Concat(lost, s.random(i)) {
+				got, err := from.ask(ctx, s, q)
+				if err != nil {
+					return err
+				}
+				seen.add(m, s, q, got, j < len(lost))
+			}
+			return nil
+		})
+	}
+	m.Must(group.Wait())
+	return seen
+}
+
+// add counts an answer, and fails the test when it is a wrong one and no oddity explains it.
+func (a *answers) add(t testing.TB, s *routeSet, q precedence.Request, got string, lost bool) {
+	a.Lock()
+	defer a.Unlock()
+	a.asked++
+	if lost {
+		a.lost++
+	}
+	want := s.winner(q)
+	if got == want {
+		return
+	}
+	if s.oddity != "" {
+		a.excused[s.oddity]++
+		return
+	}
+	if a.wrong++; a.wrong <= 5 {
+		t.Errorf("%s is answered by %q, by the calculator by %q, among\n%s", q, got, want, s)
+	}
+}
+
+// winner returns which rule answers a request by the calculator, "" when none does.
+func (s *routeSet) winner(q precedence.Request) string {
+	at, found := precedence.Istiod.Winner(s.routes, q)
+	if !found {
+		return ""
+	}
+	return ruleName(s.routes[at.Route].Name, at.Rule)
+}
+
+// lost returns the requests that the calculator finds as lost by any rule.
+func (s *routeSet) lost() []precedence.Request {
+	var out []precedence.Request
+	for i := range s.routes {
+		for j := range s.routes[i].Rules {
+			for _, l := range precedence.Istiod.Losses(s.routes, precedence.At{Route: i, Rule: j}) {
+				out = append(out, l.Request)
+			}
+		}
+	}
+	return out
+}
+
+// random returns random requests.
+func (s *routeSet) random(number int) []precedence.Request {
+	d := dice{Rand: rand.New(rand.NewPCG(*seed, uint64(number)+2))}
+	var out []precedence.Request
+	for range randomRequests {
+		out = append(out, d.request())
+	}
+	return out
+}
