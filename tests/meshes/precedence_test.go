@@ -65,7 +65,7 @@ func TestPrecedenceIsThatOfIstiod(t *testing.T) {
 	}
 }
 
-// drawSets returns all sets, and creates what they stand at.
+// drawSets returns all sets, whose routes have not been created yet.
 func drawSets(d dice) []*routeSet {
 	var sets []*routeSet
 	for i := range setsOfGateways + setsOfServices {
@@ -96,7 +96,6 @@ func createSets(w *world.World, rng *rand.Rand, sets []*routeSet) {
 		s := runtime.NewScheme()
 		return s, gatewayv1.Install(s)
 	})
-	w.Create()
 	var near, far []*routeSet
 	for i, s := range sets {
 		if i%2 == 0 {

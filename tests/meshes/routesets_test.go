@@ -18,7 +18,7 @@ import (
 // others, since implementations differ in which of those goes first.
 var (
 	routeNamespaces = []string{"app", "app-b"}
-	nameEnds        = []string{"", "-b", "-b-c", "b", "."}
+	nameEnds        = []string{"", "", "-b", "-b-c", "b"}
 	hostnames       = []gatewayv1.Hostname{"*.test", "shop.test", "a.shop.test", "*.shop.test"}
 	paths           = []string{"/", "/a", "/a/", "/a/b", "/a/b/", "/a/b/c", "/ab", "/b", "/s.A", "/s.A/m"}
 	pathRegexes     = []string{"/a.*", "/[ab]", "/.*", "/a/(b|c)", "/s[.]A/m", "/a/b/?.*"}
@@ -115,12 +115,12 @@ func (d dice) routes(number int, s *routeSet) {
 	d.oddity = s.oddity
 	names := map[string]bool{}
 	for range 1 + d.IntN(6) {
-		meta := metadata{pick(d, routeNamespaces), strings.TrimSuffix(fmt.Sprintf("r%04d%s", number, pick(d, nameEnds)), ".")}
-		if s.ofService() {
+		meta := metadata{pick(d, routeNamespaces), fmt.Sprintf("r%04d%s", number, pick(d, nameEnds))}
+		if s.ofService() || s.oddity == oneNameOfBothKinds {
 			meta.namespace = routeNamespaces[0]
 		}
 		kind := precedence.HTTPRoute
-		if d.oneIn(4) || d.oddity == nothingAskedAtPort {
+		if d.oneIn(4) || d.oddity == nothingAskedAtPort || d.oddity == oneNameOfBothKinds && d.oneIn(2) {
 			kind = precedence.GRPCRoute
 		}
 		id := meta.namespace + "/" + meta.name
