@@ -75,6 +75,12 @@ func (s Set) Ready(message string, types ...string) Condition {
 // isUnknown reports whether it is neither so nor not so.
 func isUnknown(f Condition) bool { return !f.IsTrue() && !f.IsFalse() }
 
+// Drop takes a condition off the object that nothing is to be said of any more.
+func Drop(o crdv1.Conditioned, conditionType string) {
+	conds := o.StatusConditions()
+	*conds = slices.DeleteFunc(*conds, func(c crdv1.StatusCondition) bool { return c.Type == conditionType })
+}
+
 // Write puts the conditions on the object as its conditions, about its present
 // generation. Every condition type of the object is there afterwards; those
 // without a condition keep what they had, or are Unknown. now is taken for those

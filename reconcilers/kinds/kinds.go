@@ -6,6 +6,7 @@ package kinds
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"switchyard.dev/eventbus/event"
@@ -14,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/routegroup"
@@ -44,6 +46,8 @@ type Config struct {
 	KeyHeaders event.Fact
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
+	// Istio tells what became of IstioRoutes; nil while Istio is off.
+	Istio istioroute.Reports
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -65,8 +69,9 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		})),
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
-			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders,
+			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Istio: c.Istio != nil,
 		})),
+		crdv1.KindIstioRoute: controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
 	}
 	for _, kind := range unsupported.Kinds() {
 		if out[kind.Name] != nil {
@@ -93,7 +98,7 @@ func (c Config) validate() error {
 // ControllerName names the controller of a kind in logs and metrics.
 func ControllerName(kind crdv1.Kind) string {
 	name := strings.ToLower(kind.Name)
-	if !kind.Supported {
+	if slices.ContainsFunc(unsupported.Kinds(), func(k unsupported.Kind) bool { return k.Name == kind.Name }) {
 		return "unsupported-" + name
 	}
 	return strings.TrimPrefix(name, "signadot")

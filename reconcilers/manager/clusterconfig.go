@@ -13,6 +13,7 @@ import (
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/xds/routingkey"
 )
@@ -36,6 +37,8 @@ type Cluster struct {
 	Limits     authors.Limits
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
+	// Istio says whether requests are routed by VirtualServices.
+	Istio adapter.Settings
 }
 
 // clusterFile is the part of the file that is read. The rest of the published
@@ -46,6 +49,12 @@ type clusterFile struct {
 	Routing           struct {
 		CustomHeaders []string `json:"customHeaders"`
 		IptablesMode  string   `json:"iptablesMode"`
+		Istio         struct {
+			Enabled               bool              `json:"enabled"`
+			EnableHostRouting     bool              `json:"enableHostRouting"`
+			AdditionalLabels      map[string]string `json:"additionalLabels"`
+			AdditionalAnnotations map[string]string `json:"additionalAnnotations"`
+		} `json:"istio"`
 	} `json:"routing"`
 	Sandboxes struct {
 		Patches struct {
@@ -105,6 +114,13 @@ func ParseCluster(content []byte) (Cluster, error) {
 	}
 	if c.ExternalWorkloads, err = f.externalWorkloads(); err != nil {
 		return Cluster{}, err
+	}
+	if f.Routing.Istio.EnableHostRouting {
+		return Cluster{}, errors.New("routing.istio.enableHostRouting is gone: a VirtualService is always matched by the hosts of its destinations. Remove the setting")
+	}
+	c.Istio = adapter.Settings{Enabled: f.Routing.Istio.Enabled, Labels: f.Routing.Istio.AdditionalLabels, Annotations: f.Routing.Istio.AdditionalAnnotations}
+	if err := c.Istio.Validate(); err != nil {
+		return Cluster{}, fmt.Errorf("routing.istio.%w", err)
 	}
 	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
 		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)

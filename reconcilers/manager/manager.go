@@ -30,6 +30,7 @@ import (
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
@@ -90,6 +91,8 @@ type Config struct {
 	KeyHeaders []string
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
+	// Istio says whether requests are routed by VirtualServices.
+	Istio adapter.Settings
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
 	// History says how much history the routing log keeps.

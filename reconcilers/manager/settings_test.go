@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/reconcilers/authors"
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
+	"switchyard.dev/reconcilers/meshes/adapter"
 )
 
 // environment is what the chart sets.
@@ -163,6 +164,11 @@ trafficManager: {enabled: true}
 			}}, false},
 		{"a bound for tunnels that is no duration", `{sandboxes: {externalWorkloads: {tunnelGrace: soon}}}`, Cluster{}, true},
 		{"a bound for tunnels that no tunnel could keep", `{sandboxes: {externalWorkloads: {tunnelFresh: 1ms}}}`, Cluster{}, true},
+		{"Istio, and what is added to VirtualServices", `{routing: {istio: {enabled: true, enableHostRouting: false, additionalLabels: {a: b}, additionalAnnotations: {c: d}}}}`,
+			Cluster{IptablesMode: "auto", Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}, false},
+		{"a way to match VirtualServices that is gone", `{routing: {istio: {enabled: true, enableHostRouting: true}}}`, Cluster{}, true},
+		{"a label that no object can have", `{routing: {istio: {enabled: true, additionalLabels: {"a b": c}}}}`, Cluster{}, true},
+		{"an annotation that the operator writes itself", `{routing: {istio: {enabled: true, additionalAnnotations: {istio.signadot.com/ignore: "true"}}}}`, Cluster{}, true},
 		{"what is no YAML", `{`, Cluster{}, true},
 		{"namespaces that are no list", `allowedNamespaces: a`, Cluster{}, true},
 	}

@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/tests/world"
 )
 
@@ -23,6 +25,8 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 	for _, tt := range []struct {
 		object         crdv1.Conditioned
 		spec, says, at string
+		// reason is that of every condition; empty for NotSupportedYet.
+		reason string
 		// changed makes another generation; nil where a change of the spec is one.
 		change func(o crdv1.Conditioned)
 		// observed is status.observedGeneration.
@@ -55,7 +59,8 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 			},
 		},
 		{
-			object: &crdv1.IstioRoute{}, at: "metadata: {name: customer}", says: "IstioRoute customer: this version does not change VirtualServices.",
+			object: &crdv1.IstioRoute{}, at: "metadata: {name: customer}", says: "Nothing acts on IstioRoute customer: istio.enabled is false.",
+			reason: istioroute.ReasonIstioDisabled,
 			spec: `{routingKey: k, managed: {namespace: shop, targetService: customer, mappings: [], baseline: {kind: Deployment, namespace: shop, name: customer, workloadID: u},
   sandboxedWorkload: {kind: ForkedWorkload, namespace: shop, name: fork}}}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.IstioRoute).Spec.RoutingKey = "other" },
@@ -70,7 +75,7 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
 			c.Make(o, "{"+tt.at+", spec: "+tt.spec+"}")
 			for _, generation := range []int64{1, 2} {
 				for _, conditionType := range tt.object.ConditionTypes() {
-					c.Says(c.Condition(o, conditionType, "Unknown", baseline.ReasonNotSupportedYet), tt.says)
+					c.Says(c.Condition(o, conditionType, "Unknown", cmp.Or(tt.reason, baseline.ReasonNotSupportedYet)), tt.says)
 				}
 				if o.GetGeneration() != generation || tt.observed(tt.object) != generation {
 					t.Errorf("generation %d: status.observedGeneration is %d", o.GetGeneration(), tt.observed(tt.object))

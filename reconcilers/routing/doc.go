@@ -11,6 +11,7 @@
 //	Acknowledged  whether proxies have what is there now            current.go
 //	Ready         whether requests go where it says                 ready.go
 //	Middlewares   what is asked for before a workload               middlewares.go
+//	IstioRoutes   one for each Service, and whether they are ready  istio.go
 //
 // # Current
 //
@@ -20,6 +21,12 @@
 // (AnnotationAcknowledged), and holds until there is another one: with the declaration, with
 // the members and their Services, and when a fork becomes able to serve or unable. Neither
 // pods that come later nor a route server that is away take it back.
+//
+// # DevMesh and Istio
+//
+// A workload whose pods have DevMesh sidecars, or ask for them, is routed by these. Any other
+// is routed by Istio while that is on: then it counts for Ready that VirtualServices lead to
+// each of its Services, and that they have the routes.
 //
 // # Ready lasts
 //

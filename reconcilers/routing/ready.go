@@ -67,7 +67,7 @@ func (r Routing) SidecarsReady(proxies condition.Condition) condition.Condition 
 }
 
 // Sidecars reports whether requests for every member's baseline meet a ready sidecar in
-// every pod.
+// every pod, or VirtualServices while Istio is on.
 func (r Routing) Sidecars() condition.Condition {
 	return r.overMembers(func(*crdv1.StatusCondition) bool { return false })
 }
@@ -76,7 +76,7 @@ func (r Routing) Sidecars() condition.Condition {
 // is passed over.
 func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition.Condition {
 	var remarks []string
-	led, unled := 0, 0
+	led, unled, meshed := 0, 0, 0
 	for _, m := range r.Named() {
 		have := r.Member(m)
 		if have == nil || !TakesRequests(have) {
@@ -97,12 +97,22 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 			}
 		case passed(c):
 			remarks = append(remarks, "But currently: "+c.Message)
+		case c.Reason == baseline.ReasonSidecarAbsent && r.Istio != nil && len(istioServices(have)) > 0:
+			by, _ := r.ledByIstio(have)
+			if !by.IsTrue() {
+				return by
+			}
+			led, meshed = led-1, meshed+1
+			remarks = append(remarks, by.Message)
 		default:
 			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
 		}
 	}
 	var message string
 	switch {
+	case meshed > 0 && led > 0:
+		message = "Every pod of every other baseline that a Service leads to has a ready DevMesh Sidecar."
+	case meshed > 0:
 	case unled == 0:
 		message = "Every pod of every baseline has a ready DevMesh Sidecar."
 	case led > 0:

@@ -43,6 +43,11 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		crdv1.ConditionPublished:        published(in, d, p),
 		routing.ConditionProxiesCurrent: proxies(in, d, p, r),
 	}
+	if in.Istio != nil {
+		conditions[routing.ConditionIstioRoutesReady] = in.IstioRoutesReady()
+	} else {
+		condition.Drop(c, routing.ConditionIstioRoutesReady)
+	}
 	for t, f := range d.Conditions {
 		conditions[t] = f
 	}
@@ -140,7 +145,7 @@ func processed(in Input) []crdv1.ProcessedWorkload {
 			Workload:    ref(in, m),
 		}
 		if info := have.RoutingInfo(); info != nil {
-			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}}
+			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}, Istio: in.IstioOf(have)}
 		}
 		out = append(out, p)
 	}

@@ -34,5 +34,6 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 			in.Members[member.NameOf(found)] = found
 		}
 	}
-	return in, nil
+	in.IstioRoutes, in.Istio, err = r.istioRoutes(ctx, config)
+	return in, err
 }

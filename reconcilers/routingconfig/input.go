@@ -22,6 +22,8 @@ type Input struct {
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
+	// IstioRoutes are those that this RoutingConfig made.
+	IstioRoutes []crdv1.IstioRoute
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 }

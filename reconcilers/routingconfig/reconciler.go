@@ -32,6 +32,8 @@ type Config struct {
 	// on the log before any declaration, and proxies acknowledge it with the rules of
 	// each key. The zero Fact: it is not known here, and not stated.
 	KeyHeaders event.Fact
+	// Istio is on: there is an IstioRoute for each Service that a member stands for.
+	Istio bool
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -75,6 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	}
 	acknowledged, err := r.receipt(ctx, in, d, p)
 	if err != nil {
+		return 0, errors.Join(p.Err, err)
+	}
+	if err := r.istio(ctx, in, d); err != nil {
 		return 0, errors.Join(p.Err, err)
 	}
 	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
@@ -140,6 +145,9 @@ func (r *Reconciler) delete(ctx context.Context, in Input) error {
 		if err := r.leave(ctx, in); err != nil {
 			return err
 		}
+	}
+	if err := r.endIstio(ctx, in); err != nil {
+		return err
 	}
 	return r.writer.RemoveFinalizer(ctx, in.Config)
 }

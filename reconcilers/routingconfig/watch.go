@@ -24,6 +24,7 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	for _, kind := range crdv1.MemberKinds() {
 		b.Watches(kind.New(), controller.Enqueue(r.ofMember))
 	}
+	b.Owns(&crdv1.IstioRoute{})
 	return nil
 }
 

@@ -16,6 +16,9 @@ import (
 func (r *Reconciler) Gone(ctx context.Context, req types.NamespacedName) error {
 	name := req.Name
 	r.forget(name)
+	if err := r.orphanedIstio(ctx, name); err != nil {
+		return err
+	}
 	declared, ok := r.declared.Load(name)
 	if !ok {
 		return nil

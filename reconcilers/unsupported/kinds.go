@@ -29,8 +29,6 @@ func Kinds() []Kind {
 			func(o *crdv1.Resource) *int64 { return &o.Status.ObservedGeneration }),
 		kind(crdv1.KindLifecycleMethods, "run the units of lifecycle methods", keep,
 			func(o *crdv1.SignadotObjectLifecycleMethods) *int64 { return &o.Status.ObservedGeneration }),
-		kind(crdv1.KindIstioRoute, "change VirtualServices", "Only DevMesh sidecars route requests.",
-			func(o *crdv1.IstioRoute) *int64 { return &o.Status.ObservedGeneration }),
 	}
 }
 

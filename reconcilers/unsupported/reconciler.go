@@ -27,8 +27,8 @@ type reconciler struct {
 
 // Reconcile writes the status of one object.
 //
-// +kubebuilder:rbac:groups=signadot.com,resources=jobs;jobrunnergroups;resources;signadotobjectlifecyclemethods;istioroutes,verbs=get;list;watch
-// +kubebuilder:rbac:groups=signadot.com,resources=jobs/status;jobrunnergroups/status;resources/status;signadotobjectlifecyclemethods/status;istioroutes/status,verbs=patch
+// +kubebuilder:rbac:groups=signadot.com,resources=jobs;jobrunnergroups;resources;signadotobjectlifecyclemethods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=signadot.com,resources=jobs/status;jobrunnergroups/status;resources/status;signadotobjectlifecyclemethods/status,verbs=patch
 func (r reconciler) Reconcile(ctx context.Context, o crdv1.Object) (time.Duration, error) {
 	return 0, r.access.Writer().Status(ctx, o, r.kind.Conclude(o, metav1.NewTime(r.access.Now())))
 }

@@ -73,7 +73,7 @@ func (s apiServer) takesThePublishedInstallCommand(t *testing.T) {
 		{"both names, one token", []string{"agent.clusterToken=" + token, "controlPlane.clusterToken=" + token}, "cluster-token", ""},
 		{"a Secret of another name", []string{"agent.clusterToken=" + token, "controlPlane.tokenSecret=mine"}, "mine", ""},
 		{"the Gateway API", []string{"agent.clusterToken=" + token, "istio.enabled=true", "istio.gatewayAPI.enabled=true"},
-			"cluster-token", "istio.enabled istio.gatewayAPI.enabled"},
+			"cluster-token", "istio.gatewayAPI.enabled"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -172,10 +172,7 @@ trafficManager.enabled=false
 trafficCapture.enabled=false
 trafficCapture.requestHeadersElide={authorization}
 trafficCapture.responseHeadersElide={set-cookie}
-istio.enabled=true
 istio.operator.podLabels.istio\.io/dataplane-mode=ambient
-istio.additionalLabels.a=b
-istio.additionalAnnotations.a=b
 linkerd.enabled=true
 linkerd.operator.podAnnotations.linkerd\.io/inject=ingress
 controlPlane.proxy=disabled
@@ -294,6 +291,9 @@ func effects() [][]effect {
 		{"routing.iptablesMode=nft", "ConfigMap cluster-config", "iptablesMode: nft"},
 		{"routing.customHeaders={x-key}", "ConfigMap cluster-config", "- x-key"},
 		{"controlPlane.tokenSecret=mine", "Deployment signadot-controller-manager", `"secret":{"items":[{"key":"token","path":"token"}],"name":"mine"`},
+		{"istio.enabled=true", "ClusterRole signadot-manager-namespaced", `"virtualservices"`},
+		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
+		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
 		{"disableSidecarInjector=true", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}, {
 		{"registry=ghcr.io", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},

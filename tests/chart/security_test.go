@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	registrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +63,47 @@ func TestEndpointsAreWrittenOnlyWhereTheyAreAskedFor(t *testing.T) {
 		})
 		if granted != want {
 			t.Errorf("with %q somebody may write endpoints: %t", values, granted)
+		}
+	}
+}
+
+// What Istio takes is there while istio.enabled says so: rights on VirtualServices and
+// IstioRoutes, and a webhook for VirtualServices beside those for pods or alone.
+func TestVirtualServicesAreWrittenOnlyWhereIstioIsOn(t *testing.T) {
+	type what struct{ virtualServices, istioRoutes, webhook, pods bool }
+	for values, want := range map[string]what{
+		"":                       {pods: true},
+		"istio: {enabled: true}": {true, true, true, true},
+		"istio: {enabled: true}\ndisableSidecarInjector: true":                             {true, true, true, false},
+		"istio: {enabled: true}\nallowedNamespaces: [shop]":                                {true, true, true, true},
+		"istio: {additionalLabels: {a: b}}\nsandboxes: {authors: {ask: false}}":            {pods: true},
+		"linkerd: {enabled: true}\ndisableSidecarInjector: false\nistio: {enabled: false}": {pods: true},
+	} {
+		text, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, text)
+		may := func(resource, verb string) bool {
+			return slices.ContainsFunc(all.grants(t), func(g grant) bool {
+				return slices.Contains(g.rule.Resources, resource) && slices.Contains(g.rule.Verbs, verb) && strings.HasPrefix(g.role.GetName(), "signadot-manager")
+			})
+		}
+		got := what{virtualServices: may("virtualservices", "patch"), istioRoutes: may("istioroutes", "create")}
+		if o := all.find("MutatingWebhookConfiguration", "", webhookConfiguration); o != nil {
+			for _, w := range as[registrationv1.MutatingWebhookConfiguration](t, o).Webhooks {
+				got.webhook = got.webhook || w.Rules[0].Resources[0] == "virtualservices"
+				got.pods = got.pods || w.Rules[0].Resources[0] == "pods"
+				if *w.FailurePolicy != registrationv1.Ignore || *w.TimeoutSeconds > 2 {
+					t.Errorf("with %q webhook %s may keep a write waiting: %s, %d s", values, w.Name, *w.FailurePolicy, *w.TimeoutSeconds)
+				}
+				if confined := w.NamespaceSelector != nil; w.Rules[0].Resources[0] == "virtualservices" && confined != strings.Contains(values, "allowedNamespaces") {
+					t.Errorf("with %q webhook %s is for some namespaces only: %t", values, w.Name, confined)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("with %q: %+v, want %+v", values, got, want)
 		}
 	}
 }

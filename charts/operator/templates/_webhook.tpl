@@ -51,7 +51,25 @@ matchConditions:
   expression: "!object.spec.containers.exists(c, c.name == 'sd-sidecar') && (!has(object.spec.initContainers) || !object.spec.initContainers.exists(c, c.name == 'sd-sidecar'))"
 {{- end }}
 
-{{/* How the webhook is called; takes the path. */}}
+{{/* VirtualServices that the operator may write. */}}
+{{- define "operator.webhookForVirtualServices" -}}
+rules:
+  - apiGroups: [networking.istio.io]
+    apiVersions: [v1]
+    resources: [virtualservices]
+    operations: [CREATE, UPDATE]
+    scope: Namespaced
+{{ include "operator.webhookServed" "/mutate-networking-istio-io-virtualservice" }}
+{{- with include "operator.allowedNamespaces" . | fromJsonArray }}
+namespaceSelector:
+  matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: In
+      values: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* How the webhook is called for pods; takes the path. */}}
 {{- define "operator.webhookCall" -}}
 rules:
   - apiGroups: [""]
@@ -59,6 +77,11 @@ rules:
     resources: [pods]
     operations: [CREATE]
     scope: Namespaced
+{{ include "operator.webhookServed" . }}
+{{- end }}
+
+{{/* Where it is served, and what happens when it is not; takes the path. */}}
+{{- define "operator.webhookServed" -}}
 clientConfig:
   service:
     namespace: signadot

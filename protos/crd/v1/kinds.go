@@ -45,8 +45,8 @@ type ObjectList interface {
 type Kind struct {
 	// Name is the kind as objects give it.
 	Name string
-	// Supported reports whether this version has a controller that acts on the kind.
-	// Others have one that says in their status that nothing does.
+	// Supported reports whether this version acts on what people write of the kind. Others
+	// have a controller that only writes their status.
 	Supported bool
 	// Made reports whether sandboxes have objects of the kind made for them.
 	Made bool
@@ -77,7 +77,7 @@ func Kinds() []Kind {
 		kind[Job, JobList](KindJob, 0, "sdjb"),
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, 0, "solm"),
-		kind[IstioRoute, IstioRouteList](KindIstioRoute, 0, "sdir"),
+		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
 	}
 }
 

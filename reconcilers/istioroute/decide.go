@@ -1,0 +1,156 @@
+package istioroute
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes/adapter"
+)
+
+// Reasons of conditions of an IstioRoute.
+const (
+	// ReasonIstioDisabled: the operator changes no VirtualServices.
+	ReasonIstioDisabled = "IstioDisabled"
+	// ReasonNoRoutingConfig: nobody asks for the routes on the routing log.
+	ReasonNoRoutingConfig = "NoRoutingConfig"
+	// ReasonVirtualServicesNotFound: none routes to the Service.
+	ReasonVirtualServicesNotFound = "VirtualServicesNotFound"
+	// ReasonVirtualServiceFailed: one cannot be given the routes.
+	ReasonVirtualServiceFailed = "VirtualServiceFailed"
+	// ReasonVirtualServicesIgnored: all that route to the Service are to be left alone.
+	ReasonVirtualServicesIgnored = "VirtualServicesIgnored"
+)
+
+// Conclude returns a copy of the IstioRoute with its status. known is nil where nobody writes
+// VirtualServices. It returns the object itself where there is nothing to say: it is being
+// deleted, or another program writes its status. now is taken as the time of conditions that
+// changed.
+func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv1.IstioRoute {
+	if o.DeletionTimestamp != nil || known == nil && othersWriteStatus(o) {
+		return o
+	}
+	after := o.DeepCopy()
+	after.Status.ObservedGeneration = o.Generation
+	after.Status.MatchedVirtualServices = nil
+	all := condition.Set{}
+	switch {
+	case known == nil:
+		all = every(condition.Unknown(ReasonIstioDisabled, fmt.Sprintf(
+			"Nothing acts on IstioRoute %s: istio.enabled is false. Set it to true in the values of the chart, or delete the object.", o.Name)))
+	case !madeByRoutingConfig(o):
+		all = every(condition.False(ReasonNoRoutingConfig, fmt.Sprintf(
+			"IstioRoute %s changes nothing, since no RoutingConfig has made it. Make a SignadotSandbox or a RoutingConfig for routing key %q.", o.Name, o.Spec.RoutingKey)))
+	default:
+		after.Status.MatchedVirtualServices = known.Matches
+		all[crdv1.ConditionAccepted] = condition.True("Accepted", "RoutingConfig "+metav1.GetControllerOfNoCopy(o).Name+" asks for it.")
+		all[crdv1.ConditionVirtualServicesMatched] = matched(o, *known)
+		all[crdv1.ConditionRoutesApplied] = applied(o, *known)
+		all[crdv1.ConditionReady] = all.Ready(all[crdv1.ConditionRoutesApplied].Message,
+			crdv1.ConditionAccepted, crdv1.ConditionVirtualServicesMatched, crdv1.ConditionRoutesApplied)
+	}
+	condition.Write(after, all, now)
+	return after
+}
+
+// every returns all conditions of an IstioRoute, each as given.
+func every(c condition.Condition) condition.Set {
+	all := condition.Set{}
+	for _, t := range (*crdv1.IstioRoute)(nil).ConditionTypes() {
+		all[t] = c
+	}
+	return all
+}
+
+// othersWriteStatus reports whether a program other than this one has written to the status.
+func othersWriteStatus(o *crdv1.IstioRoute) bool {
+	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Subresource == "status" && e.Manager != crdv1.FieldManager
+	})
+}
+
+// madeByRoutingConfig reports whether a RoutingConfig is the controller of the object.
+func madeByRoutingConfig(o *crdv1.IstioRoute) bool {
+	ref := metav1.GetControllerOfNoCopy(o)
+	return ref != nil && ref.APIVersion == crdv1.APIVersion && ref.Kind == crdv1.KindRoutingConfig
+}
+
+// matched reports whether a VirtualService routes to the Service.
+func matched(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
+	m := o.Spec.Managed
+	switch {
+	case r.Trouble != nil:
+		return *r.Trouble
+	case !r.Looked:
+		return pending(o)
+	case len(r.Matches) == 0:
+		return condition.False(ReasonVirtualServicesNotFound, fmt.Sprintf(
+			"No VirtualService routes to Service %s/%s, so Istio sends requests with routing key %q to the baseline. Add one: %s",
+			m.Namespace, m.TargetService, o.Spec.RoutingKey, virtualService(m.Namespace, m.TargetService)))
+	}
+	return condition.True("VirtualServicesMatched", fmt.Sprintf("VirtualServices that route to Service %s/%s: %s.",
+		m.Namespace, m.TargetService, names(r.Matches, "")))
+}
+
+// applied reports whether every VirtualService that routes to the Service has the routes.
+func applied(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
+	first := func(status string) *crdv1.VirtualServiceMatch {
+		i := slices.IndexFunc(r.Matches, func(v crdv1.VirtualServiceMatch) bool { return v.Status == status })
+		if i < 0 {
+			return nil
+		}
+		return &r.Matches[i]
+	}
+	m := o.Spec.Managed
+	switch failed := first(adapter.StatusFailed); {
+	case r.Trouble != nil:
+		return *r.Trouble
+	case !r.Looked:
+		return pending(o)
+	case failed != nil:
+		return condition.False(ReasonVirtualServiceFailed, failed.Message)
+	case len(r.Matches) == 0:
+		return condition.False(ReasonVirtualServicesNotFound, fmt.Sprintf("No VirtualService routes to Service %s/%s.", m.Namespace, m.TargetService))
+	case first(adapter.StatusPending) != nil:
+		return pending(o)
+	case first(adapter.StatusApplied) == nil:
+		return condition.False(ReasonVirtualServicesIgnored, fmt.Sprintf(
+			"Every VirtualService that routes to Service %s/%s is to be left alone, so Istio sends requests with routing key %q to the baseline. Take the annotation off one of them: %s",
+			m.Namespace, m.TargetService, o.Spec.RoutingKey, names(r.Matches, "")))
+	}
+	return condition.True("RoutesApplied", fmt.Sprintf("Requests with routing key %q for Service %s/%s are routed to the sandbox by VirtualServices: %s.",
+		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, adapter.StatusApplied)))
+}
+
+// pending returns the condition that the VirtualServices are being looked at.
+func pending(o *crdv1.IstioRoute) condition.Condition {
+	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf(
+		"The VirtualServices that route to Service %s/%s are getting their routes.", o.Spec.Managed.Namespace, o.Spec.Managed.TargetService))
+}
+
+// mostNamed is how many VirtualServices a message names.
+const mostNamed = 3
+
+// names names the VirtualServices with a status; all for none.
+func names(all []crdv1.VirtualServiceMatch, status string) string {
+	var out []string
+	for _, v := range all {
+		if status == "" || v.Status == status {
+			out = append(out, v.Namespace+"/"+v.Name)
+		}
+	}
+	if more := len(out) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(out[:mostNamed], ", "), more)
+	}
+	return strings.Join(out, ", ")
+}
+
+// virtualService returns the least VirtualService that routes to a Service, to be copied.
+func virtualService(namespace, service string) string {
+	return fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: %s}, "+
+		"spec: {hosts: [%s], http: [{route: [{destination: {host: %s}}]}]}}", service, namespace, service, service)
+}

@@ -1,0 +1,86 @@
+package istioroute_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/meshes/adapter"
+)
+
+var now = metav1.NewTime(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+
+// route is an IstioRoute that a RoutingConfig has made.
+func route() *crdv1.IstioRoute {
+	yes := true
+	return &crdv1.IstioRoute{
+		ObjectMeta: metav1.ObjectMeta{Name: "k-shop-customer", Generation: 3, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: crdv1.APIVersion, Kind: crdv1.KindRoutingConfig, Name: "k", UID: "uid", Controller: &yes,
+		}}},
+		Spec: crdv1.IstioRouteSpec{RoutingKey: "k", Managed: crdv1.ManagedIstioRoute{Namespace: "shop", TargetService: "customer"}},
+	}
+}
+
+// byHand takes the owner from an IstioRoute.
+func byHand(o *crdv1.IstioRoute) *crdv1.IstioRoute {
+	o.OwnerReferences = nil
+	return o
+}
+
+// match is a VirtualService that routes to the Service.
+func match(name, status, message string) crdv1.VirtualServiceMatch {
+	return crdv1.VirtualServiceMatch{Namespace: "shop", Name: name, Status: status, Message: message}
+}
+
+func TestConclude(t *testing.T) {
+	forbidden := condition.False("Forbidden", "VirtualServices cannot be read")
+	for _, tt := range []struct {
+		name   string
+		object *crdv1.IstioRoute
+		known  *adapter.Report
+		// ready, and reason and part of the message of Ready.
+		ready        metav1.ConditionStatus
+		reason, says string
+	}{
+		{"nothing is known yet", route(), &adapter.Report{}, "False", crdv1.ReasonPending, "shop/customer are getting their routes"},
+		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
+		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", istioroute.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"VirtualServices cannot be read", route(), &adapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
+		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true}, "False", istioroute.ReasonVirtualServicesNotFound,
+			"kind: VirtualService, metadata: {name: customer, namespace: shop}, spec: {hosts: [customer], http: [{route: [{destination: {host: customer}}]}]}"},
+		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", adapter.StatusApplied, ""), match("b", adapter.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
+		{"one lacks them", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", adapter.StatusApplied, ""), match("b", adapter.StatusFailed, "b has a match on baggage")}}, "False", istioroute.ReasonVirtualServiceFailed, "b has a match on baggage"},
+		{"one is being written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", adapter.StatusPending, ""), match("b", adapter.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
+		{"all are to be left alone", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", adapter.StatusIgnored, "")}}, "False", istioroute.ReasonVirtualServicesIgnored, "Take the annotation off one of them: shop/a"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			after := istioroute.Conclude(tt.object, tt.known, now)
+			ready := crdv1.FindCondition(after.Status.Conditions, crdv1.ConditionReady)
+			if ready == nil || ready.Status != string(tt.ready) || ready.Reason != tt.reason || !strings.Contains(ready.Message, tt.says) {
+				t.Errorf("Ready is %+v", ready)
+			}
+			if after.Status.ObservedGeneration != 3 || len(after.Status.Conditions) != len(after.ConditionTypes()) {
+				t.Errorf("the status is %+v", after.Status)
+			}
+			if len(tt.object.Status.Conditions) > 0 {
+				t.Error("the object itself was changed")
+			}
+		})
+	}
+	t.Run("another program writes the status", func(t *testing.T) {
+		o := route()
+		o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "another", Subresource: "status"}}
+		if after := istioroute.Conclude(o, nil, now); after != o {
+			t.Errorf("while Istio is off its status becomes %+v", after.Status)
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package routing
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+)
+
+// ConditionIstioRoutesReady is a condition that we add to those of a RoutingConfig while Istio
+// is on: every IstioRoute that it asks for is ready. It does not count for Ready by itself,
+// since a workload with DevMesh sidecars needs no VirtualService.
+const ConditionIstioRoutesReady = "IstioRoutesReady"
+
+// IstioRoutes are those that a RoutingConfig has, by name: what they say of what is asked for
+// now. It is nil while Istio is off.
+type IstioRoutes map[string]crdv1.IstioRouteStatus
+
+// IstioRoutesIn returns the IstioRoutes that the status of a RoutingConfig tells of.
+func IstioRoutesIn(c *crdv1.RoutingConfig) IstioRoutes {
+	if c == nil || crdv1.FindCondition(c.Status.Conditions, ConditionIstioRoutesReady) == nil {
+		return nil
+	}
+	out := IstioRoutes{}
+	for _, w := range c.Status.ProcessedWorkloads {
+		if w.Routes == nil {
+			continue
+		}
+		for _, route := range w.Routes.Istio {
+			if route.Status != nil {
+				out[route.Name] = *route.Status
+			}
+		}
+	}
+	return out
+}
+
+// WantedIstioRoutes returns the IstioRoutes that the RoutingConfig asks for: one for each
+// Service of a baseline that a fork or an external workload stands for. Where two members
+// stand for the baseline, it is the one that holds it.
+func (r Routing) WantedIstioRoutes() []*crdv1.IstioRoute {
+	lost := map[crdv1.SandboxedWorkloadRef]bool{}
+	for _, c := range r.Conflicts() {
+		c.Loser.SandboxName = ""
+		lost[c.Loser] = true
+	}
+	seen := map[string]bool{}
+	var out []*crdv1.IstioRoute
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil || lost[crdv1.SandboxedWorkloadRef{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}] {
+			continue
+		}
+		for _, s := range istioServices(have) {
+			if route := r.istioRoute(m, have, s); !seen[route.Name] {
+				seen[route.Name] = true
+				out = append(out, route)
+			}
+		}
+	}
+	return out
+}
+
+// istioServices returns the Services of a member's baseline for which there is to be an
+// IstioRoute. The requests of a virtual workload stay with the baseline.
+func istioServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
+	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
+		return nil
+	}
+	for _, s := range m.RoutingInfo().Services {
+		if s.From != "" && s.To != "" && len(s.Ports) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// istioRouteName returns the name of the IstioRoute of a Service of a baseline.
+func (r Routing) istioRouteName(namespace, service string) string {
+	return crdv1.ObjectName(crdv1.MaxObjectName, r.Config.Name, namespace, service)
+}
+
+// istioRoute returns the IstioRoute of one Service, which the RoutingConfig owns.
+func (r Routing) istioRoute(m crdv1.SandboxedWorkload, have crdv1.Member, s crdv1.ServiceMapping) *crdv1.IstioRoute {
+	at, _ := have.BaselineRef()
+	ref := m.SandboxedWorkloadRef
+	ref.SandboxName = r.SandboxName(m)
+	route := &crdv1.IstioRoute{
+		TypeMeta: metav1.TypeMeta{APIVersion: crdv1.APIVersion, Kind: crdv1.KindIstioRoute},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: r.istioRouteName(at.Namespace, s.From), Labels: labelsOf(r.Config),
+			Annotations:     map[string]string{crdv1.AnnotationRoutingKey: r.Config.RoutingKey()},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(r.Config, crdv1.GroupVersion().WithKind(crdv1.KindRoutingConfig))},
+		},
+		Spec: crdv1.IstioRouteSpec{RoutingKey: r.Config.RoutingKey(), Managed: crdv1.ManagedIstioRoute{
+			Baseline: crdv1.IstioRouteBaseline{
+				WorkloadBaseline: *have.ObservedBaseline(),
+				WorkloadRef:      crdv1.WorkloadRef{Kind: at.Kind, Namespace: at.Namespace, Name: at.Name},
+			},
+			Middlewares: m.Middlewares, Namespace: at.Namespace, SandboxedWorkload: ref, TargetService: s.From,
+		}},
+	}
+	for _, p := range s.Ports {
+		route.Spec.Managed.Mappings = append(route.Spec.Managed.Mappings, crdv1.IstioPortMapping{FromPort: p.Port, ToService: s.To, WorkloadPort: p.TargetPort})
+	}
+	return route
+}
+
+// labelsOf returns the labels by which what is made for a RoutingConfig is found again.
+func labelsOf(c *crdv1.RoutingConfig) map[string]string {
+	out := map[string]string{}
+	for _, l := range []string{crdv1.LabelSandbox, crdv1.LabelRouteGroup} {
+		if v := c.Labels[l]; v != "" {
+			out[l] = v
+		}
+	}
+	return out
+}
+
+// IstioOf returns the IstioRoutes of a member's Services, with what they say.
+func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
+	if r.Istio == nil {
+		return nil
+	}
+	for _, s := range istioServices(m) {
+		at, _ := m.BaselineRef()
+		route := crdv1.ProcessedIstioRoute{Name: r.istioRouteName(at.Namespace, s.From)}
+		if status, known := r.Istio[route.Name]; known {
+			route.Status = &status
+		}
+		out = append(out, route)
+	}
+	return out
+}
+
+// IstioRoutesReady reports whether every IstioRoute that is asked for is ready.
+func (r Routing) IstioRoutesReady() condition.Condition {
+	n := 0
+	var waits condition.Condition
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil {
+			continue
+		}
+		f, any := r.ledByIstio(have)
+		switch {
+		case !any:
+		case f.IsFalse():
+			return f
+		case !f.IsTrue():
+			waits = f
+		default:
+			n++
+		}
+	}
+	if waits.Status != "" {
+		return waits
+	}
+	return condition.True(ConditionIstioRoutesReady, fmt.Sprintf("Workloads that VirtualServices lead to: %d.", n))
+}
+
+// ledByIstio reports whether VirtualServices lead requests with the key to a member, for each
+// Service of its baseline; any is false where there is no such Service.
+func (r Routing) ledByIstio(m crdv1.Member) (f condition.Condition, any bool) {
+	services := istioServices(m)
+	if r.Istio == nil || len(services) == 0 {
+		return f, false
+	}
+	at, _ := m.BaselineRef()
+	var waits *condition.Condition
+	for _, s := range services {
+		status, known := r.Istio[r.istioRouteName(at.Namespace, s.From)]
+		c := crdv1.FindCondition(status.Conditions, crdv1.ConditionReady)
+		switch {
+		case !known || c == nil, c.Reason == crdv1.ReasonPending:
+			f := condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The VirtualServices that route to Service %s/%s are getting their routes.", at.Namespace, s.From))
+			waits = &f
+		case c.Status != string(metav1.ConditionTrue):
+			return condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}, true
+		}
+	}
+	if waits != nil {
+		return *waits, true
+	}
+	return condition.True(ConditionIstioRoutesReady, fmt.Sprintf("VirtualServices lead requests for %s %s/%s to the sandbox.", at.Kind, at.Namespace, at.Name)), true
+}

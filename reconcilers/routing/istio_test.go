@@ -1,0 +1,119 @@
+package routing_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/reconcilers/routing/routingtest"
+)
+
+// said is what an IstioRoute says of itself.
+func said(status, reason, message string) crdv1.IstioRouteStatus {
+	return crdv1.IstioRouteStatus{Conditions: []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: status, Reason: reason, Message: message}}}
+}
+
+func TestWantedIstioRoutes(t *testing.T) {
+	c, w := routingtest.Keyed()
+	c.Labels = map[string]string{crdv1.LabelSandbox: "sb", "of": "somebody"}
+	all := routing.Of(c, []crdv1.Member{w}, nil).WantedIstioRoutes()
+	if len(all) != 1 {
+		t.Fatalf("there are %d", len(all))
+	}
+	want := crdv1.IstioRouteSpec{RoutingKey: "k", Managed: crdv1.ManagedIstioRoute{
+		Namespace: "ns", TargetService: "base",
+		Baseline: crdv1.IstioRouteBaseline{
+			WorkloadBaseline: crdv1.WorkloadBaseline{WorkloadID: "base", Generation: 1},
+			WorkloadRef:      crdv1.WorkloadRef{Kind: "Deployment", Namespace: "ns", Name: "base"},
+		},
+		Mappings:          []crdv1.IstioPortMapping{{FromPort: 80, ToService: "forked", WorkloadPort: 8080}},
+		SandboxedWorkload: crdv1.SandboxedWorkloadRef{Kind: crdv1.KindForkedWorkload, Namespace: "ns", Name: "f", SandboxName: "sb"},
+	}}
+	if diff := cmp.Diff(want, all[0].Spec); diff != "" {
+		t.Error(diff)
+	}
+	if ref := all[0].OwnerReferences; len(ref) != 1 || ref[0].UID != c.UID || !*ref[0].Controller {
+		t.Errorf("its owners are %+v", ref)
+	}
+	if diff := cmp.Diff(map[string]string{crdv1.LabelSandbox: "sb"}, all[0].Labels); diff != "" {
+		t.Error(diff)
+	}
+	for name, change := range map[string]func(){
+		"nothing was seen of the baseline":        func() { w.Status.Baseline = nil },
+		"it is not known how the fork is reached": func() { w.Status.RoutingConfig = nil },
+		"no port could be mapped":                 func() { w.Status.RoutingConfig.Services[0].To = "" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, fresh := routingtest.Keyed()
+			*w = *fresh
+			change()
+			if got := routing.Of(c, []crdv1.Member{w}, nil).WantedIstioRoutes(); len(got) > 0 {
+				t.Errorf("there is %s", got[0].Name)
+			}
+		})
+	}
+	v := &crdv1.VirtualWorkload{ObjectMeta: w.ObjectMeta, Spec: crdv1.VirtualWorkloadSpec{Baseline: w.Spec.Baseline}}
+	_, fresh := routingtest.Keyed()
+	v.Status.Baseline, v.Status.RoutingConfig = fresh.Status.Baseline, fresh.Status.RoutingConfig
+	c.Spec.SandboxedWorkloads[0].Kind = crdv1.KindVirtualWorkload
+	if got := routing.Of(c, []crdv1.Member{v}, nil).WantedIstioRoutes(); len(got) > 0 {
+		t.Errorf("a virtual workload has %s", got[0].Name)
+	}
+}
+
+func TestAWorkloadWithoutSidecarsIsRoutedByIstio(t *testing.T) {
+	const name = "k-ns-base"
+	for _, tt := range []struct {
+		name string
+		// reason is that of SidecarsReady of the member, whose status is False.
+		reason string
+		istio  routing.IstioRoutes
+		// ready, reason and part of the message.
+		want, wantReason, says string
+	}{
+		{"Istio is off", baseline.ReasonSidecarAbsent, nil, "False", baseline.ReasonSidecarAbsent, "annotate it"},
+		{"its IstioRoute is not there yet", baseline.ReasonSidecarAbsent, routing.IstioRoutes{}, "Unknown", crdv1.ReasonPending, "Service ns/base are getting"},
+		{"its IstioRoute is ready", baseline.ReasonSidecarAbsent, routing.IstioRoutes{name: said("True", "Ready", "")}, "True", "SidecarsReady",
+			"VirtualServices lead requests for Deployment ns/base to the sandbox."},
+		{"its IstioRoute is not", baseline.ReasonSidecarAbsent, routing.IstioRoutes{name: said("False", "VirtualServicesNotFound", "Add one")}, "False", "VirtualServicesNotFound", "Add one"},
+		{"its IstioRoute waits", baseline.ReasonSidecarAbsent, routing.IstioRoutes{name: said("False", crdv1.ReasonPending, "")}, "Unknown", crdv1.ReasonPending, "are getting"},
+		{"DevMesh routes it and a sidecar is not ready", baseline.ReasonSidecarNotReady, routing.IstioRoutes{name: said("True", "Ready", "")}, "False", baseline.ReasonSidecarNotReady, "annotate it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, w := routingtest.Keyed()
+			w.Status.Conditions[0] = crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: tt.reason, Message: "annotate it"}
+			r := routing.Of(c, []crdv1.Member{w}, nil)
+			// As the RoutingConfig tells its owner of it.
+			if r.Istio = tt.istio; tt.istio != nil {
+				if all := r.WantedIstioRoutes(); !strings.HasPrefix(all[0].Name, name) {
+					t.Fatal(all[0].Name)
+				} else if status, ok := tt.istio[name]; ok {
+					r.Istio = routing.IstioRoutes{all[0].Name: status}
+				}
+				c.Status.Conditions = []crdv1.StatusCondition{{Type: routing.ConditionIstioRoutesReady}}
+				c.Status.ProcessedWorkloads = []crdv1.ProcessedWorkload{{Routes: &crdv1.ProcessedRoutes{Istio: r.IstioOf(w)}}}
+			}
+			for _, r := range []routing.Routing{r, routing.Of(c, []crdv1.Member{w}, nil)} {
+				got := r.Sidecars()
+				if string(got.Status) != tt.want || got.Reason != tt.wantReason || !strings.Contains(got.Message, tt.says) {
+					t.Errorf("it is %+v", got)
+				}
+			}
+		})
+	}
+	t.Run("with sidecars it needs no VirtualService", func(t *testing.T) {
+		c, w := routingtest.Keyed()
+		r := routing.Of(c, []crdv1.Member{w}, nil)
+		r.Istio = routing.IstioRoutes{r.WantedIstioRoutes()[0].Name: said("False", "VirtualServicesNotFound", "Add one")}
+		if got := r.Sidecars(); !got.IsTrue() {
+			t.Errorf("it is %+v", got)
+		}
+		if got := r.IstioRoutesReady(); !got.IsFalse() || got.Message != "Add one" {
+			t.Errorf("the IstioRoutes are %+v", got)
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package routingconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/routing"
+)
+
+// istioRoutes reads the IstioRoutes that a RoutingConfig made, and what those say that speak
+// of what they are asked for now.
+func (r *Reconciler) istioRoutes(ctx context.Context, c *crdv1.RoutingConfig) ([]crdv1.IstioRoute, routing.IstioRoutes, error) {
+	if !r.config.Istio {
+		return nil, nil, nil
+	}
+	var list crdv1.IstioRouteList
+	owned := client.MatchingFields{apply.IndexOwner: string(c.UID)}
+	if err := r.config.Client.List(ctx, &list, owned, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list IstioRoutes of RoutingConfig %s: %w", c.Name, err)
+	}
+	said := routing.IstioRoutes{}
+	for i := range list.Items {
+		if route := &list.Items[i]; route.Status.ObservedGeneration >= route.Generation {
+			said[route.Name] = *route.Status.DeepCopy()
+		}
+	}
+	return list.Items, said, nil
+}
+
+// istio makes the IstioRoutes that are asked for, and deletes those that are not any more. It
+// leaves all as they are while Istio is off: then the operator has no right to change them.
+func (r *Reconciler) istio(ctx context.Context, in Input, d Decision) error {
+	if !r.config.Istio {
+		return nil
+	}
+	var wanted []*crdv1.IstioRoute
+	if d.Declaration != nil {
+		wanted = in.WantedIstioRoutes()
+	}
+	var errs []error
+	for _, want := range wanted {
+		_, err := apply.Apply(ctx, r.writer, want, in.istioRoute(want.Name))
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	var surplus []client.Object
+	for i := range in.IstioRoutes {
+		have := &in.IstioRoutes[i]
+		if !slices.ContainsFunc(wanted, func(w *crdv1.IstioRoute) bool { return w.Name == have.Name }) {
+			surplus = append(surplus, have)
+		}
+	}
+	return r.writer.DeleteSurplus(ctx, in.Config, surplus...)
+}
+
+// endIstio deletes the IstioRoutes of a RoutingConfig that goes.
+func (r *Reconciler) endIstio(ctx context.Context, in Input) error {
+	var errs []error
+	for i := range in.IstioRoutes {
+		errs = append(errs, r.writer.Delete(ctx, &in.IstioRoutes[i]))
+	}
+	return errors.Join(errs...)
+}
+
+// orphanedIstio deletes the IstioRoutes that a former RoutingConfig of this name has left.
+func (r *Reconciler) orphanedIstio(ctx context.Context, name string) error {
+	if !r.config.Istio {
+		return nil
+	}
+	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRoutingConfig, Name: name}, "", &crdv1.IstioRouteList{})
+	return err
+}
+
+// istioRoute returns the IstioRoute of this name that the RoutingConfig made, or nil.
+func (in Input) istioRoute(name string) *crdv1.IstioRoute {
+	for i := range in.IstioRoutes {
+		if in.IstioRoutes[i].Name == name {
+			return &in.IstioRoutes[i]
+		}
+	}
+	return nil
+}
