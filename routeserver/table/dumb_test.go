@@ -140,7 +140,7 @@ func dumbRule(d *factv1.RoutingDeclared, m *factv1.Member, o *factv1.WorkloadObs
 			for _, p := range s.Ports {
 				kept = kept || virtual && p.WorkloadPort == port && port < 65536 && p.Port != 0
 				if !virtual && s.To != "" && p.WorkloadPort == port && port < 65536 && p.Port != 0 {
-					found[Destination{s.To + "." + o.Baseline.Namespace + ".svc", p.Port, s.ClusterIp}] = true
+					found[Destination{s.To + "." + o.Baseline.Namespace + ".svc", p.Port, s.ClusterIp, ""}] = true
 				}
 			}
 		}

@@ -31,7 +31,7 @@ func (f *folding) servingOf(n *named, seq uint64, seen *factv1.WorkloadObserved)
 	texts := []*string{&s.Member.UID}
 	for _, m := range s.Mappings {
 		for i := range m.Destinations {
-			texts = append(texts, &m.Destinations[i].Host, &m.Destinations[i].Address)
+			texts = append(texts, &m.Destinations[i].Host, &m.Destinations[i].Address, &m.Destinations[i].Service)
 		}
 	}
 	pack(texts...)
@@ -68,7 +68,7 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 		host := pair.GetTo() + "." + namespace + ".svc"
 		for _, p := range pair.GetPorts() {
 			if isPort(p.GetPort()) && isPort(p.GetWorkloadPort()) {
-				d := Destination{Host: host, Port: p.GetPort(), Address: pair.GetClusterIp()}
+				d := Destination{Host: host, Port: p.GetPort(), Address: pair.GetClusterIp(), Service: pair.GetFrom()}
 				byPort[p.GetWorkloadPort()] = append(byPort[p.GetWorkloadPort()], d)
 			}
 		}
@@ -79,7 +79,7 @@ func mappingsOf(services []*factv1.ServicePair, namespace string) []Mapping {
 	out := make([]Mapping, 0, len(byPort))
 	for port, ds := range byPort {
 		slices.SortFunc(ds, Destination.compare)
-		out = append(out, Mapping{WorkloadPort: port, Destinations: slices.Clip(slices.Compact(ds))})
+		out = append(out, Mapping{WorkloadPort: port, Destinations: slices.Clip(slices.CompactFunc(ds, Destination.same))})
 	}
 	slices.SortFunc(out, func(a, b Mapping) int { return cmp.Compare(a.WorkloadPort, b.WorkloadPort) })
 	return out

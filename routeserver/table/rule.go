@@ -97,7 +97,13 @@ type Destination struct {
 	Port uint32
 	// Address is the Service's cluster IP, or empty for a headless one.
 	Address string
+	// Service is the baseline Service that it stands for, beside it in the namespace. It
+	// follows from Host, so Equal, Hash and Diff do not look at it.
+	Service string
 }
+
+// same reports whether the two are one destination.
+func (d Destination) same(other Destination) bool { return d.compare(other) == 0 }
 
 // Equal reports whether two rules say the same, whatever facts they came from.
 // Either may be nil, which equals only nil.
@@ -130,6 +136,6 @@ func (r *Rule) String() string {
 // mappingsEqual reports whether two lists of mappings say the same.
 func mappingsEqual(a, b []Mapping) bool {
 	return slices.EqualFunc(a, b, func(a, b Mapping) bool {
-		return a.WorkloadPort == b.WorkloadPort && slices.Equal(a.Destinations, b.Destinations)
+		return a.WorkloadPort == b.WorkloadPort && slices.EqualFunc(a.Destinations, b.Destinations, Destination.same)
 	})
 }

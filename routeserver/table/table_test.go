@@ -232,7 +232,7 @@ func TestEveryFieldOfARuleButItsProvenanceIsItsContent(t *testing.T) {
 			Serving: &Serving{
 				Place: newPlace(Workload{"Deployment", "ns", "b"}), Ready: true,
 				Member:   Member{"ForkedWorkload", "ns", "w", "u"},
-				Mappings: []Mapping{{8080, []Destination{{"s.ns.svc", 80, "10.0.0.1"}}}},
+				Mappings: []Mapping{{8080, []Destination{{"s.ns.svc", 80, "10.0.0.1", "s"}}}},
 				Observed: 2,
 			},
 		}
@@ -246,9 +246,9 @@ func TestEveryFieldOfARuleButItsProvenanceIsItsContent(t *testing.T) {
 		"member name": func(r *Rule) { r.Member.Name = "x" }, "member uid": func(r *Rule) { r.Member.UID = "x" },
 		"no mappings": func(r *Rule) { r.Mappings = nil }, "no destinations": func(r *Rule) { r.Mappings = []Mapping{{8080, nil}} },
 		"workload port":       func(r *Rule) { r.Mappings = []Mapping{{1, r.Mappings[0].Destinations}} },
-		"destination host":    func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"x", 80, "10.0.0.1"}}}} },
-		"destination port":    func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"s.ns.svc", 1, "10.0.0.1"}}}} },
-		"destination address": func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"s.ns.svc", 80, ""}}}} },
+		"destination host":    func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"x", 80, "10.0.0.1", "s"}}}} },
+		"destination port":    func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"s.ns.svc", 1, "10.0.0.1", "s"}}}} },
+		"destination address": func(r *Rule) { r.Mappings = []Mapping{{8080, []Destination{{"s.ns.svc", 80, "", "s"}}}} },
 	} {
 		other := sample()
 		change(other)
