@@ -10,20 +10,17 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istio"
 )
 
-// Reasons of conditions of an IstioRoute.
+// Reasons of conditions of an IstioRoute, beside those of packages istio and adapter.
 const (
 	// ReasonIstioDisabled: the operator changes no VirtualServices.
 	ReasonIstioDisabled = "IstioDisabled"
 	// ReasonNoRoutingConfig: nobody asks for the routes on the routing log.
 	ReasonNoRoutingConfig = "NoRoutingConfig"
-	// ReasonVirtualServicesNotFound: none routes to the Service.
-	ReasonVirtualServicesNotFound = "VirtualServicesNotFound"
-	// ReasonVirtualServiceFailed: one cannot be given the routes.
+	// ReasonVirtualServiceFailed: one cannot be written.
 	ReasonVirtualServiceFailed = "VirtualServiceFailed"
-	// ReasonVirtualServicesIgnored: all that route to the Service are to be left alone.
-	ReasonVirtualServicesIgnored = "VirtualServicesIgnored"
 )
 
 // Conclude returns a copy of the IstioRoute with its status. known is nil where nobody writes
@@ -81,49 +78,44 @@ func madeByRoutingConfig(o *crdv1.IstioRoute) bool {
 
 // matched reports whether a VirtualService routes to the Service.
 func matched(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
-	m := o.Spec.Managed
 	switch {
 	case r.Trouble != nil:
 		return *r.Trouble
 	case !r.Looked:
 		return pending(o)
-	case len(r.Matches) == 0:
-		return condition.False(ReasonVirtualServicesNotFound, fmt.Sprintf(
-			"No VirtualService routes to Service %s/%s, so Istio sends requests with routing key %q to the baseline. Add one: %s",
-			m.Namespace, m.TargetService, o.Spec.RoutingKey, virtualService(m.Namespace, m.TargetService)))
+	case len(r.Matches) == 0 && r.Lost != nil:
+		return *r.Lost
 	}
 	return condition.True("VirtualServicesMatched", fmt.Sprintf("VirtualServices that route to Service %s/%s: %s.",
-		m.Namespace, m.TargetService, names(r.Matches, "")))
+		o.Spec.Managed.Namespace, o.Spec.Managed.TargetService, names(r.Matches, "")))
 }
 
 // applied reports whether every VirtualService that routes to the Service has the routes.
 func applied(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
-	first := func(status string) *crdv1.VirtualServiceMatch {
-		i := slices.IndexFunc(r.Matches, func(v crdv1.VirtualServiceMatch) bool { return v.Status == status })
-		if i < 0 {
-			return nil
-		}
-		return &r.Matches[i]
-	}
 	m := o.Spec.Managed
-	switch failed := first(adapter.StatusFailed); {
+	switch failed := first(r, adapter.StatusFailed); {
 	case r.Trouble != nil:
 		return *r.Trouble
 	case !r.Looked:
 		return pending(o)
 	case failed != nil:
 		return condition.False(ReasonVirtualServiceFailed, failed.Message)
-	case len(r.Matches) == 0:
-		return condition.False(ReasonVirtualServicesNotFound, fmt.Sprintf("No VirtualService routes to Service %s/%s.", m.Namespace, m.TargetService))
-	case first(adapter.StatusPending) != nil:
+	case r.Lost != nil:
+		return *r.Lost
+	case first(r, adapter.StatusPending) != nil:
 		return pending(o)
-	case first(adapter.StatusApplied) == nil:
-		return condition.False(ReasonVirtualServicesIgnored, fmt.Sprintf(
-			"Every VirtualService that routes to Service %s/%s is to be left alone, so Istio sends requests with routing key %q to the baseline. Take the annotation off one of them: %s",
-			m.Namespace, m.TargetService, o.Spec.RoutingKey, names(r.Matches, "")))
 	}
 	return condition.True("RoutesApplied", fmt.Sprintf("Requests with routing key %q for Service %s/%s are routed to the sandbox by VirtualServices: %s.",
-		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, adapter.StatusApplied)))
+		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, istio.StatusApplied)))
+}
+
+// first returns the first VirtualService with a status; nil when there is none.
+func first(r adapter.Report, status string) *crdv1.VirtualServiceMatch {
+	i := slices.IndexFunc(r.Matches, func(v crdv1.VirtualServiceMatch) bool { return v.Status == status })
+	if i < 0 {
+		return nil
+	}
+	return &r.Matches[i]
 }
 
 // pending returns the condition that the VirtualServices are being looked at.
@@ -147,10 +139,4 @@ func names(all []crdv1.VirtualServiceMatch, status string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(out[:mostNamed], ", "), more)
 	}
 	return strings.Join(out, ", ")
-}
-
-// virtualService returns the least VirtualService that routes to a Service, to be copied.
-func virtualService(namespace, service string) string {
-	return fmt.Sprintf("{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: %s, namespace: %s}, "+
-		"spec: {hosts: [%s], http: [{route: [{destination: {host: %s}}]}]}}", service, namespace, service, service)
 }

@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istio"
 )
 
 var now = metav1.NewTime(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
@@ -39,6 +40,8 @@ func match(name, status, message string) crdv1.VirtualServiceMatch {
 
 func TestConclude(t *testing.T) {
 	forbidden := condition.False("Forbidden", "VirtualServices cannot be read")
+	none := condition.False(istio.ReasonNoVirtualService, "Add this one")
+	headers := condition.False(istio.ReasonHeaderMatched, "a matches baggage")
 	for _, tt := range []struct {
 		name   string
 		object *crdv1.IstioRoute
@@ -51,16 +54,15 @@ func TestConclude(t *testing.T) {
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
 		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", istioroute.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"VirtualServices cannot be read", route(), &adapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
-		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true}, "False", istioroute.ReasonVirtualServicesNotFound,
-			"kind: VirtualService, metadata: {name: customer, namespace: shop}, spec: {hosts: [customer], http: [{route: [{destination: {host: customer}}]}]}"},
+		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
 		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", adapter.StatusApplied, ""), match("b", adapter.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
-		{"one lacks them", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", adapter.StatusApplied, ""), match("b", adapter.StatusFailed, "b has a match on baggage")}}, "False", istioroute.ReasonVirtualServiceFailed, "b has a match on baggage"},
+			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
+		{"one cannot be written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istio.StatusApplied, ""), match("b", adapter.StatusFailed, "b cannot be written")}}, "False", istioroute.ReasonVirtualServiceFailed, "b cannot be written"},
 		{"one is being written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", adapter.StatusPending, ""), match("b", adapter.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
-		{"all are to be left alone", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", adapter.StatusIgnored, "")}}, "False", istioroute.ReasonVirtualServicesIgnored, "Take the annotation off one of them: shop/a"},
+			match("a", adapter.StatusPending, ""), match("b", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "getting their routes"},
+		{"requests are lost", route(), &adapter.Report{Looked: true, Lost: &headers, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istio.StatusPartial, "")}}, "False", istio.ReasonHeaderMatched, "matches baggage"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := istioroute.Conclude(tt.object, tt.known, now)

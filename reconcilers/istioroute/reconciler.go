@@ -19,6 +19,8 @@ import (
 type Reports interface {
 	// Report returns what is known of a Target.
 	Report(t adapter.Target) adapter.Report
+	// Settled reports whether no VirtualService has a route for a routing key.
+	Settled(key string) bool
 }
 
 // Config is what a Reconciler needs.

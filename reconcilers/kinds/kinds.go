@@ -69,7 +69,7 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		})),
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
-			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Istio: c.Istio != nil,
+			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Istio: c.Istio,
 		})),
 		crdv1.KindIstioRoute: controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
 	}

@@ -170,6 +170,8 @@ type Main struct {
 	pods *pods.Pods
 	// installation is the UID of what lasts as long as this installation does.
 	installation types.UID
+	// istio keeps VirtualServices; nil while Istio is off.
+	istio *adapter.Adapter
 	// injector is nil without a webhook.
 	injector *webhook.Injector
 	// healthAt and metricsAt are where probes and metrics are served; nil for nowhere.
@@ -324,6 +326,13 @@ func (m *Main) addControllers(ctx context.Context) error {
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
 	}
+	istioRoutes := make(publish.Again)
+	if c.Istio, err = m.addIstio(ctx, istioRoutes); err != nil {
+		return err
+	}
+	if c.Istio != nil {
+		objects.Again[crdv1.KindIstioRoute] = istioRoutes
+	}
 	if c.Receipts, err = m.addReceipts(objects.Again[crdv1.KindRoutingConfig]); err != nil {
 		return err
 	}
@@ -411,21 +420,31 @@ func (m *Main) validating() string {
 	return validatingWebhook
 }
 
+// ownUser is the user as whom managers write.
+func (m *Main) ownUser() string {
+	return "system:serviceaccount:" + m.config.Namespace + ":" + ownAccount
+}
+
 // reviews are the reviews that the webhook answers beside those of pods.
 func (m *Main) reviews() (map[string]webhook.Review, error) {
+	all := map[string]webhook.Review{}
+	if m.istio != nil {
+		all[adapter.Path] = m.istio.Review
+	}
 	if !m.config.AskAuthors {
-		return nil, nil
+		return all, nil
 	}
 	r, err := authors.New(authors.Config{
 		Client: m.manager.GetClient(), REST: m.config.REST, Logger: m.config.Logger,
-		Exempt:            []string{"system:serviceaccount:" + m.config.Namespace + ":" + ownAccount},
+		Exempt:            []string{m.ownUser()},
 		OperatorNamespace: m.config.Namespace, Namespaces: m.config.Namespaces,
 		Powers: m.config.PatchPowers, Limits: m.config.Limits,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return map[string]webhook.Review{authors.Path: r.Review}, nil
+	all[authors.Path] = r.Review
+	return all, nil
 }
 
 // onLeader is something that runs on the leader only.

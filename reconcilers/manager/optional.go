@@ -6,6 +6,7 @@ import (
 
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/optional"
 )
 
@@ -13,12 +14,15 @@ import (
 //
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=rollouts.argoproj.io,verbs=get;list;watch
 func (m *Main) optionalKinds() (*optional.Kinds, error) {
+	all := []optional.Kind{{
+		GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition,
+		Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, keepProgress),
+	}}
+	if m.config.Istio.Enabled { // The chart gives the right to read them then.
+		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})
+	}
 	return optional.New(optional.Config{
-		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger,
-		Kinds: []optional.Kind{{
-			GroupVersionKind: baseline.RolloutKind(), Definition: baseline.RolloutDefinition,
-			Indexes: kinds.RolloutIndexes(), Keep: transform(keepNoBooks, keepProgress),
-		}},
+		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger, Kinds: all,
 	})
 }
 

@@ -135,6 +135,20 @@ func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
 	return out
 }
 
+// IstioServices returns which VirtualServices route to the Services of a member's baseline.
+func (r Routing) IstioServices(m crdv1.Member) (out []crdv1.IstioServiceRouting) {
+	if r.Istio == nil {
+		return nil
+	}
+	for _, s := range istioServices(m) {
+		at, _ := m.BaselineRef()
+		out = append(out, crdv1.IstioServiceRouting{
+			BaselineService: s.From, MatchedVirtualServices: r.Istio[r.istioRouteName(at.Namespace, s.From)].MatchedVirtualServices,
+		})
+	}
+	return out
+}
+
 // IstioRoutesReady reports whether every IstioRoute that is asked for is ready.
 func (r Routing) IstioRoutesReady() condition.Condition {
 	n := 0

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,7 +17,7 @@ import (
 // istioRoutes reads the IstioRoutes that a RoutingConfig made, and what those say that speak
 // of what they are asked for now.
 func (r *Reconciler) istioRoutes(ctx context.Context, c *crdv1.RoutingConfig) ([]crdv1.IstioRoute, routing.IstioRoutes, error) {
-	if !r.config.Istio {
+	if r.config.Istio == nil {
 		return nil, nil, nil
 	}
 	var list crdv1.IstioRouteList
@@ -36,7 +37,7 @@ func (r *Reconciler) istioRoutes(ctx context.Context, c *crdv1.RoutingConfig) ([
 // istio makes the IstioRoutes that are asked for, and deletes those that are not any more. It
 // leaves all as they are while Istio is off: then the operator has no right to change them.
 func (r *Reconciler) istio(ctx context.Context, in Input, d Decision) error {
-	if !r.config.Istio {
+	if r.config.Istio == nil {
 		return nil
 	}
 	var wanted []*crdv1.IstioRoute
@@ -61,18 +62,34 @@ func (r *Reconciler) istio(ctx context.Context, in Input, d Decision) error {
 	return r.writer.DeleteSurplus(ctx, in.Config, surplus...)
 }
 
-// endIstio deletes the IstioRoutes of a RoutingConfig that goes.
-func (r *Reconciler) endIstio(ctx context.Context, in Input) error {
+// How long a RoutingConfig that goes waits for VirtualServices: its members, to which they lead,
+// go after it. One that cannot be written does not keep a sandbox for longer, measured from when
+// the API server marked the RoutingConfig.
+const (
+	settledWithin = 10 * time.Second
+	settledAgain  = 50 * time.Millisecond
+)
+
+// endIstio ends what Istio does for a RoutingConfig that goes, whose facts are off the log, and
+// deletes its IstioRoutes. It returns after what time to look again, zero when that is done.
+func (r *Reconciler) endIstio(ctx context.Context, in Input) (time.Duration, error) {
+	if r.config.Istio == nil {
+		return 0, nil
+	}
+	if in.holds() && in.heir() == nil && !r.config.Istio.Settled(in.Config.RoutingKey()) &&
+		r.config.Now().Sub(in.Config.DeletionTimestamp.Time) < settledWithin {
+		return settledAgain, nil
+	}
 	var errs []error
 	for i := range in.IstioRoutes {
 		errs = append(errs, r.writer.Delete(ctx, &in.IstioRoutes[i]))
 	}
-	return errors.Join(errs...)
+	return 0, errors.Join(errs...)
 }
 
 // orphanedIstio deletes the IstioRoutes that a former RoutingConfig of this name has left.
 func (r *Reconciler) orphanedIstio(ctx context.Context, name string) error {
-	if !r.config.Istio {
+	if r.config.Istio == nil {
 		return nil
 	}
 	_, err := r.writer.DeleteOrphans(ctx, apply.Maker{Kind: crdv1.KindRoutingConfig, Name: name}, "", &crdv1.IstioRouteList{})

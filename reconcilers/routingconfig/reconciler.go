@@ -32,8 +32,15 @@ type Config struct {
 	// on the log before any declaration, and proxies acknowledge it with the rules of
 	// each key. The zero Fact: it is not known here, and not stated.
 	KeyHeaders event.Fact
-	// Istio is on: there is an IstioRoute for each Service that a member stands for.
-	Istio bool
+	// Istio keeps the VirtualServices; nil while it is off. While it is on there is an
+	// IstioRoute for each Service that a member stands for.
+	Istio VirtualServices
+}
+
+// VirtualServices are those that the adapter writes. An *adapter.Adapter does.
+type VirtualServices interface {
+	// Settled reports whether no VirtualService has a route for a routing key.
+	Settled(key string) bool
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -68,7 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	}
 	if c.DeletionTimestamp != nil {
 		r.forget(c.Name)
-		return 0, r.delete(ctx, in)
+		return r.delete(ctx, in)
 	}
 	d := Decide(in)
 	p := r.publish(ctx, in, d)
@@ -132,24 +139,25 @@ func (r *Reconciler) settle(in Input) {
 	}
 }
 
-// delete withdraws what the object has declared, or hands it over, and lets it go.
-func (r *Reconciler) delete(ctx context.Context, in Input) error {
+// delete withdraws what the object has declared, or hands it over, and lets it go. It returns
+// after what time to look again at one that waits.
+func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
 	if err := r.overtaken(ctx, in.Config); err != nil {
-		return err
+		return 0, err
 	}
 	if err := r.giveUp(ctx, in); err != nil {
-		return err
+		return 0, err
 	}
 	r.settle(in)
 	if in.holds() {
 		if err := r.leave(ctx, in); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	if err := r.endIstio(ctx, in); err != nil {
-		return err
+	if after, err := r.endIstio(ctx, in); err != nil || after > 0 {
+		return after, err
 	}
-	return r.writer.RemoveFinalizer(ctx, in.Config)
+	return 0, r.writer.RemoveFinalizer(ctx, in.Config)
 }
 
 // put states one fact, for at most publish.PutTimeout.

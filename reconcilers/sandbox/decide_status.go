@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/routing"
 )
 
 // list fills counters and lists of the status, in the order of the spec.
@@ -14,17 +15,17 @@ func list(s *crdv1.SignadotSandbox, in Input, d Decision, made Made) {
 			have, _ := made.Members[i].(*crdv1.ForkedWorkload)
 			count(st, have)
 			st.ForkedWorkloads = append(st.ForkedWorkloads, crdv1.SandboxForkStatus{
-				ForkTarget: want.Spec.Baseline, Routing: routingStatus(made.Members[i]),
+				ForkTarget: want.Spec.Baseline, Routing: routingStatus(made, i),
 			})
 		case *crdv1.SignadotExternalWorkload:
-			x := crdv1.SandboxExternalWorkloadStatus{Name: want.Spec.Name, Routing: routingStatus(made.Members[i])}
+			x := crdv1.SandboxExternalWorkloadStatus{Name: want.Spec.Name, Routing: routingStatus(made, i)}
 			if have, ok := made.Members[i].(*crdv1.SignadotExternalWorkload); ok {
 				x.Tunnel = have.Status.Tunnel.DeepCopy()
 			}
 			st.ExternalWorkloads = append(st.ExternalWorkloads, x)
 		case *crdv1.VirtualWorkload:
 			st.VirtualWorkloads = append(st.VirtualWorkloads, crdv1.SandboxVirtualWorkloadStatus{
-				Baseline: want.Spec.Baseline, Routing: routingStatus(made.Members[i]),
+				Baseline: want.Spec.Baseline, Routing: routingStatus(made, i),
 			})
 		}
 	}
@@ -45,11 +46,15 @@ func count(st *crdv1.SignadotSandboxStatus, w *crdv1.ForkedWorkload) {
 }
 
 // routingStatus returns how the traffic of a member is routed; nil when unknown.
-func routingStatus(m crdv1.Member) *crdv1.SandboxRoutingStatus {
+func routingStatus(made Made, i int) *crdv1.SandboxRoutingStatus {
+	m := made.Members[i]
 	if m == nil || m.RoutingInfo() == nil {
 		return nil
 	}
-	return &crdv1.SandboxRoutingStatus{DevMesh: &crdv1.DevMeshRouting{Enabled: m.RoutingInfo().DevMeshSidecarPresent}}
+	return &crdv1.SandboxRoutingStatus{
+		DevMesh: &crdv1.DevMeshRouting{Enabled: m.RoutingInfo().DevMeshSidecarPresent},
+		Istio:   routing.Of(made.Config, nil, nil).IstioServices(m),
+	}
 }
 
 // listResources lists the resources, and once more in the deprecated form.

@@ -1,8 +1,11 @@
 package adapter
 
 import (
+	"slices"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes/istio"
 )
 
 // Target is what an IstioRoute asks for: that requests with a routing key for a Service of a
@@ -14,25 +17,46 @@ func TargetOf(r *crdv1.IstioRoute) Target {
 	return Target{r.Spec.RoutingKey, r.Spec.Managed.Namespace, r.Spec.Managed.TargetService}
 }
 
-// Statuses of a VirtualService that routes to a Service.
+// Statuses of a VirtualService that routes to a Service, beside those of package istio.
 const (
-	// StatusApplied: it has the routes.
-	StatusApplied = "Applied"
-	// StatusIgnored: its owner asks us to leave it alone, so it has none.
-	StatusIgnored = "Ignored"
 	// StatusPending: it is being written.
 	StatusPending = "Pending"
-	// StatusFailed: it lacks routes, and the message says why.
+	// StatusFailed: it cannot be written, and the message says why.
 	StatusFailed = "Failed"
 )
 
 // Report is what is known of a Target. The zero Report: nothing yet.
 type Report struct {
+	// Looked is true once all VirtualServices were looked at, with the Target on the log.
+	Looked bool
 	// Trouble is why nothing can be known or done about any VirtualService, such as a right
 	// that is missing; nil when there is no such reason.
 	Trouble *condition.Condition
-	// Looked is true once all VirtualServices were looked at, with the Target on the log.
-	Looked bool
 	// Matches are the VirtualServices that route to the Service, sorted.
 	Matches []crdv1.VirtualServiceMatch
+	// Lost is why requests with the key reach the baseline; nil when they do not.
+	Lost *condition.Condition
+}
+
+// reportOf returns what the renderings come to. written says of a VirtualService that is not
+// as it should be how far it is: its status and a message.
+func reportOf(r istio.Report, written map[string]crdv1.VirtualServiceMatch) Report {
+	out := Report{Looked: true, Matches: r.Matched}
+	applied := false
+	for i := range out.Matches {
+		m := &out.Matches[i]
+		if w, ok := written[m.Namespace+"/"+m.Name]; ok && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) {
+			m.Status, m.Message = w.Status, w.Message
+		}
+		applied = applied || m.Status == istio.StatusApplied
+	}
+	i := slices.IndexFunc(r.Findings, func(f istio.Finding) bool {
+		// Who wants no routes in one VirtualService has them in another.
+		return f.Lost && !(applied && f.Reason == istio.ReasonIgnored)
+	})
+	if i >= 0 {
+		lost := condition.False(r.Findings[i].Reason, r.Findings[i].Message)
+		out.Lost = &lost
+	}
+	return out
 }

@@ -1,0 +1,97 @@
+package adapter
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/controller"
+)
+
+// listen has everything looked at again when a VirtualService changes, or the kind comes or
+// goes. All events are one: a look is at all of them.
+func (a *Adapter) listen(ctx context.Context, running *sync.WaitGroup) error {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	one := controller.Enqueue(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} })
+	if err := a.config.Kinds.Source(VirtualServices.GroupKind(), one).Start(ctx, queue); err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, queue.ShutDown)
+	running.Go(func() {
+		for {
+			r, end := queue.Get()
+			if end {
+				return
+			}
+			a.stir()
+			queue.Done(r)
+		}
+	})
+	return nil
+}
+
+// ServiceChanged has everything looked at again when a Service has changed that a sandbox has
+// one beside: its ports count.
+func (a *Adapter) ServiceChanged(o any) {
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	concerned := a.seen.services[client.ObjectKeyFromObject(s)]
+	a.mu.Unlock()
+	if concerned {
+		a.stir()
+	}
+}
+
+// tellAll tells IstioRoutes whose reports have changed, once this process is elected, until ctx
+// ends.
+func (a *Adapter) tellAll(ctx context.Context) {
+	select {
+	case <-a.config.Elected:
+		a.stir() // What others were to write is to be written here now.
+	case <-ctx.Done():
+		return
+	}
+	for {
+		next := a.tell.Next()
+		a.mu.Lock()
+		changed := a.changed
+		a.changed = map[Target]bool{}
+		a.mu.Unlock()
+		if len(changed) > 0 {
+			a.tellThese(ctx, changed)
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tellThese has the IstioRoutes of some Targets looked at.
+func (a *Adapter) tellThese(ctx context.Context, changed map[Target]bool) {
+	var routes crdv1.IstioRouteList
+	if err := a.config.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil {
+		a.config.Logger.Error("IstioRoutes are not told what became of them", "error", err)
+		return
+	}
+	for i := range routes.Items {
+		if !changed[TargetOf(&routes.Items[i])] {
+			continue
+		}
+		select {
+		case a.config.Again <- event.GenericEvent{Object: routes.Items[i].DeepCopy()}:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package adapter
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+// AnnotationRoutes, on a VirtualService, is a digest of its routes while some of them are ours.
+// To write it is what has the webhook put ours in.
+const AnnotationRoutes = "istio.signadot.com/routes"
+
+// render returns a VirtualService as it should be, with the digest of its routes, and what
+// there is to say of it. Changed reports whether that differs from what was given.
+func render(m *istio.Mesh, o *unstructured.Unstructured) istio.Rendering {
+	bare := o.DeepCopy()
+	annotate(bare, "")
+	r := m.Render(bare)
+	if !reflect.DeepEqual(routesOf(r.Object), routesOf(istio.Strip(r.Object))) {
+		annotate(r.Object, digest(r.Object))
+	}
+	r.Changed = !same(o, r.Object)
+	return r
+}
+
+// annotate sets AnnotationRoutes; an empty digest takes it off.
+func annotate(o *unstructured.Unstructured, digest string) {
+	annotations := o.GetAnnotations() // A copy.
+	if digest == "" {
+		if _, has := annotations[AnnotationRoutes]; !has {
+			return
+		}
+		delete(annotations, AnnotationRoutes)
+		if len(annotations) == 0 {
+			unstructured.RemoveNestedField(o.Object, "metadata", "annotations")
+			return
+		}
+		o.SetAnnotations(annotations)
+		return
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[AnnotationRoutes] = digest
+	o.SetAnnotations(annotations)
+}
+
+// routesOf returns the HTTP routes of a VirtualService as they stand in it; nil for none.
+func routesOf(o *unstructured.Unstructured) any {
+	spec, _ := o.Object["spec"].(map[string]any)
+	return spec["http"]
+}
+
+// digest returns what tells the routes of a VirtualService from others.
+func digest(o *unstructured.Unstructured) string {
+	text, err := json.Marshal(routesOf(o))
+	if err != nil {
+		return "" // Never: JSON came in.
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// same reports whether two copies of a VirtualService have the same routes, labels and
+// annotations, which is all that we write.
+func same(a, b *unstructured.Unstructured) bool {
+	return reflect.DeepEqual(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}
+
+// operation is one of a JSON patch.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value,omitempty"`
+}
+
+// patchOf returns the JSON patch that makes of a VirtualService the one that is wanted.
+func patchOf(have, want *unstructured.Unstructured) (out []operation) {
+	set := func(path ...string) {
+		before, had, _ := unstructured.NestedFieldNoCopy(have.Object, path...)
+		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
+		at := "/" + path[0] + "/" + path[1]
+		switch {
+		case has && !reflect.DeepEqual(before, after):
+			out = append(out, operation{"add", at, after})
+		case had && !has:
+			out = append(out, operation{Op: "remove", Path: at})
+		}
+	}
+	set("spec", "http")
+	set("metadata", "labels")
+	set("metadata", "annotations")
+	return out
+}

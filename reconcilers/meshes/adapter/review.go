@@ -1,0 +1,96 @@
+package adapter
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+// Path is where the API server asks about VirtualServices.
+const Path = "/mutate-networking-istio-io-virtualservice"
+
+// awaits bounds how long a review waits for this process to know as much as the one that
+// writes. The API server waits 2 s for the answer.
+const awaits = time.Second
+
+// Review puts into a VirtualService what routes of ours it is to have, within the write that
+// would leave them out. It refuses nothing: what it cannot answer is written as it came, and the
+// leader puts in what is missing.
+func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest) (answer *admissionv1.AdmissionResponse) {
+	answer = &admissionv1.AdmissionResponse{Allowed: true}
+	defer func() {
+		if fault := recover(); fault != nil {
+			a.config.Logger.Error("routes could not be put into a VirtualService within its write; the leader does so after it",
+				"namespace", req.Namespace, "name", req.Name, "panic", fmt.Sprint(fault))
+			answer = &admissionv1.AdmissionResponse{Allowed: true}
+		}
+	}()
+	o := &unstructured.Unstructured{}
+	if req.Kind.Group != VirtualServices.Group || o.UnmarshalJSON(req.Object.Raw) != nil || o.GetDeletionTimestamp() != nil {
+		return answer
+	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace(req.Namespace)
+	}
+	want := a.reviewed(ctx, req.UserInfo.Username == a.config.Own, o)
+	if want == nil {
+		return answer
+	}
+	patch := patchOf(o, want)
+	if len(patch) == 0 {
+		return answer
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		a.config.Logger.Error("a patch of a VirtualService cannot be written", "namespace", req.Namespace, "name", req.Name, "error", err)
+		return answer
+	}
+	as := admissionv1.PatchTypeJSONPatch
+	answer.Patch, answer.PatchType = text, &as
+	return answer
+}
+
+// reviewed returns what a VirtualService is to be; nil to leave it as it is. What the leader
+// writes says by its digest which routes it means, with which this process may not have caught
+// up yet: it waits for that, and leaves the leader's object alone if it does not come. So two
+// managers never write against each other.
+func (a *Adapter) reviewed(ctx context.Context, own bool, o *unstructured.Unstructured) *unstructured.Unstructured {
+	if !own {
+		mesh := a.current()
+		if mesh == nil {
+			return nil
+		}
+		return render(mesh, o).Object
+	}
+	meant := o.GetAnnotations()[AnnotationRoutes]
+	if meant != "" && meant == digest(o) {
+		return nil // It has the routes with it.
+	}
+	ctx, cancel := context.WithTimeout(ctx, awaits)
+	defer cancel()
+	var want *unstructured.Unstructured
+	if a.looked.Until(ctx, func() bool {
+		mesh := a.current()
+		if mesh == nil {
+			return false
+		}
+		want = render(mesh, o).Object
+		return want.GetAnnotations()[AnnotationRoutes] == meant
+	}) != nil {
+		return nil
+	}
+	return want
+}
+
+// current returns the mesh of the newest look; nil before the first.
+func (a *Adapter) current() *istio.Mesh {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.mesh
+}
