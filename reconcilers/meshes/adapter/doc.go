@@ -5,7 +5,8 @@
 //	look        the table, the Services, the VirtualServices,
 //	            what each is to be, and what there is to say  look.go, wanted.go
 //	render      a VirtualService with our marks on it         object.go    pure
-//	write       how it is written, and by whom it looks       write.go
+//	write       how it is written                             write.go
+//	givenUp     who looks as if he had written it             owners.go   pure
 //	Review      what the webhook puts in                      review.go
 //	Report      what an IstioRoute is told                    report.go
 //	Settings    whether there is an adapter, what it adds     settings.go

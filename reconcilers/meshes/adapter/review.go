@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -43,6 +44,9 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 		return answer
 	}
 	patch := patchOf(o, want)
+	if fields := passable(want); !reflect.DeepEqual(fields, o.GetManagedFields()) {
+		patch = append(patch, operation{"add", "/metadata/managedFields", fields})
+	}
 	if len(patch) == 0 {
 		return answer
 	}

@@ -26,7 +26,7 @@ var ways = []struct {
 	{"kubectl apply --server-side", strings.Fields("apply --server-side"), strings.Fields("apply --server-side")},
 	{"kubectl apply --server-side --force-conflicts", strings.Fields("apply --server-side --force-conflicts"), strings.Fields("apply --server-side --force-conflicts")},
 	{"kubectl create and replace", strings.Fields("create"), strings.Fields("replace")},
-	{"from kubectl apply to --server-side, as kubectl says it is done", strings.Fields("apply"), strings.Fields("apply --server-side --force-conflicts")},
+	{"from kubectl apply to --server-side", strings.Fields("apply"), strings.Fields("apply --server-side")},
 	{"Argo CD", strings.Fields("apply --validate=false"), strings.Fields("apply --validate=false")},
 	{"Argo CD with ServerSideApply=true", strings.Fields("apply --server-side --force-conflicts --field-manager=argocd-controller"),
 		strings.Fields("apply --server-side --force-conflicts --field-manager=argocd-controller")},

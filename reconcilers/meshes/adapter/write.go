@@ -7,12 +7,10 @@ import (
 	"reflect"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 )
 
@@ -34,6 +32,9 @@ func write(ctx context.Context, c client.Client, have, want *unstructured.Unstru
 			return err
 		}
 		after = givenUp(before, got.GetManagedFields())
+		with := got.DeepCopy()
+		with.SetManagedFields(after)
+		after = passable(with)
 	}
 	if want.GetAnnotations()[AnnotationRoutes] == "" {
 		after = slices.DeleteFunc(slices.Clone(after), ours) // Nothing of it is ours any more.
@@ -68,33 +69,4 @@ func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, as
 		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
-}
-
-// givenUp returns managedFields in which everybody has again the fields that they had before we
-// wrote routes, and we have our annotation alone: who owns spec.http by applying it would meet
-// a conflict with us.
-func givenUp(before, after []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
-	out := slices.DeleteFunc(slices.Clone(before), ours)
-	for _, e := range after {
-		if !ours(e) {
-			continue
-		}
-		var fields map[string]any
-		if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
-			continue
-		}
-		delete(fields, "f:spec")
-		text, err := json.Marshal(fields)
-		if err != nil || len(fields) == 0 {
-			continue
-		}
-		e.FieldsV1 = &metav1.FieldsV1{Raw: text}
-		out = append(out, e)
-	}
-	return out
-}
-
-// ours reports whether an entry of managedFields says what we have written.
-func ours(e metav1.ManagedFieldsEntry) bool {
-	return e.Manager == crdv1.FieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
