@@ -5,10 +5,14 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
 )
 
@@ -62,6 +66,42 @@ func TestTwoWritersDoNotFight(t *testing.T) {
 				t.Errorf("its spec was changed %d times by %d writes of his", n, tt.times)
 			}
 		})
+	}
+}
+
+// TestALaggingReplicaDoesNotFight has the webhook served by a replica that does not hear of new
+// sandboxes: it leaves alone what the leader writes.
+func TestALaggingReplicaDoesNotFight(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.sandbox("k1")
+	parts, past := c.parts, &cluster{World: c.World, ns: c.ns, log: memory.New()}
+	_, err := past.log.Begin(t.Context(), event.Mark{})
+	c.Must(err)
+	past.sandbox("k1")
+	parts.Log, parts.Elected = past.log, make(chan struct{})
+	c.hooked, err = adapter.New(parts)
+	c.Must(err)
+	background.Run(c, c.hooked.Start)
+	c.hook()
+	if said, err := c.kubectl(c.file("1s"), "apply", "--server-side", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.has("ours k1", "api", "ours k1", "rest")
+	for i := range 3 {
+		c.writes.Store(0)
+		if i == 0 {
+			c.sandbox("k2")
+		} else if said, err := c.kubectl(c.file(fmt.Sprintf("%ds", i)), "apply", "--server-side", "-f", "-"); err != nil {
+			t.Fatal(said)
+		}
+		c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
+		c.heldByOwner()
+		<-time.After(time.Second)
+		if n := c.writes.Load(); n > 3 { // The annotation, the routes, and that they are nobody's.
+			t.Errorf("we wrote %d times", n)
+		}
 	}
 }
 

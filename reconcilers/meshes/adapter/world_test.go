@@ -2,6 +2,7 @@ package adapter_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/pem"
@@ -53,6 +54,10 @@ type cluster struct {
 	ns   string
 	log  *memory.Log
 	main *adapter.Adapter
+	// parts are what it is made of.
+	parts adapter.Config
+	// hooked answers in place of it, if not nil.
+	hooked *adapter.Adapter
 	// settings are its settings, and stop ends it.
 	settings adapter.Settings
 	stop     func()
@@ -126,6 +131,10 @@ func (c *cluster) run(user string, groups ...string) {
 	background.Run(c, all.Start)
 	elected, again := make(chan struct{}), make(chan ctrlevent.GenericEvent)
 	close(elected)
+	c.parts = adapter.Config{
+		Settings: c.settings, Log: c.log, Client: optional.Client{Client: c.ClientWith(access, kinds), Kinds: all}, Kinds: all,
+		Elected: elected, Again: again, Own: own, Logger: slog.New(slog.DiscardHandler),
+	}
 	ctx := c.Context()
 	go func() {
 		for {
@@ -136,10 +145,7 @@ func (c *cluster) run(user string, groups ...string) {
 			}
 		}
 	}()
-	c.main, err = adapter.New(adapter.Config{
-		Settings: c.settings, Log: c.log, Client: optional.Client{Client: c.ClientWith(access, kinds), Kinds: all}, Kinds: all,
-		Elected: elected, Again: again, Own: own, Logger: slog.New(slog.DiscardHandler),
-	})
+	c.main, err = adapter.New(c.parts)
 	c.Must(err)
 	c.stop = background.Run(c, c.main.Start)
 }
@@ -154,7 +160,7 @@ func (c *cluster) hook() {
 			http.Error(w, "away", http.StatusServiceUnavailable)
 			return
 		}
-		review.Response = c.main.Review(r.Context(), review.Request)
+		review.Response = cmp.Or(c.hooked, c.main).Review(r.Context(), review.Request)
 		review.Response.UID = review.Request.UID
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(review); err != nil {
