@@ -294,7 +294,6 @@ func effects() [][]effect {
 		{"istio.enabled=true", "ClusterRole signadot-manager-namespaced", `"virtualservices"`},
 		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
 		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
-		{"disableSidecarInjector=true", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}, {
 		{"registry=ghcr.io", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
 		{"repository=acme/mirror", "Deployment routeserver", `"ghcr.io/acme/mirror/route-server:`},
@@ -304,6 +303,9 @@ func effects() [][]effect {
 		{"routeSidecar.imageTag=v6", "Deployment signadot-controller-manager", `/route-sidecar:v6"`},
 		{"routeInit.imageTag=v5", "Deployment signadot-controller-manager", `/route-sidecar-init:v5"`},
 		{"devMesh.enabled=false", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
+	}, {
+		// By itself, since the same object has the webhook for VirtualServices.
+		{"disableSidecarInjector=true", "MutatingWebhookConfiguration " + webhookConfiguration, ""},
 	}}
 }
 
