@@ -105,8 +105,21 @@ func applied(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
 	case first(r, adapter.StatusPending) != nil:
 		return pending(o)
 	}
-	return condition.True("RoutesApplied", fmt.Sprintf("Requests with routing key %q for Service %s/%s are routed to the sandbox by VirtualServices: %s.",
-		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, istio.StatusApplied)))
+	return condition.True("RoutesApplied", fmt.Sprintf("Requests with routing key %q for Service %s/%s are routed to the sandbox by VirtualServices: %s.%s",
+		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, istio.StatusApplied), notes(r)))
+}
+
+// notes returns what people should know though the routes are there, to follow a sentence.
+func notes(r adapter.Report) string {
+	var out strings.Builder
+	for i, note := range r.Notes {
+		if i == mostNamed {
+			fmt.Fprintf(&out, " And %d more notes.", len(r.Notes)-i)
+			break
+		}
+		out.WriteString(" " + note)
+	}
+	return out.String()
 }
 
 // first returns the first VirtualService with a status; nil when there is none.

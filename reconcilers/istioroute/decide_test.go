@@ -41,6 +41,7 @@ func match(name, status, message string) crdv1.VirtualServiceMatch {
 func TestConclude(t *testing.T) {
 	forbidden := condition.False("Forbidden", "VirtualServices cannot be read")
 	none := condition.False(istio.ReasonNoVirtualService, "Add this one")
+	some := "VirtualService shop/a is exported to some namespaces only."
 	headers := condition.False(istio.ReasonHeaderMatched, "a matches baggage")
 	for _, tt := range []struct {
 		name   string
@@ -57,6 +58,8 @@ func TestConclude(t *testing.T) {
 		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
 		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
+		{"there is more to know", route(), &adapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istio.StatusApplied, "")}}, "True", "Ready", "by VirtualServices: shop/a. " + some + " b c And 2 more notes."},
 		{"one cannot be written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", adapter.StatusFailed, "b cannot be written")}}, "False", istioroute.ReasonVirtualServiceFailed, "b cannot be written"},
 		{"one is being written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{

@@ -1,8 +1,6 @@
 package adapter
 
 import (
-	"slices"
-
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
@@ -36,6 +34,8 @@ type Report struct {
 	Matches []crdv1.VirtualServiceMatch
 	// Lost is why requests with the key reach the baseline; nil when they do not.
 	Lost *condition.Condition
+	// Notes are what people should know beside that, such as who does not see a VirtualService.
+	Notes []string
 }
 
 // reportOf returns what the renderings come to. written says of a VirtualService that is not
@@ -50,13 +50,15 @@ func reportOf(r istio.Report, written map[string]crdv1.VirtualServiceMatch) Repo
 		}
 		applied = applied || m.Status == istio.StatusApplied
 	}
-	i := slices.IndexFunc(r.Findings, func(f istio.Finding) bool {
-		// Who wants no routes in one VirtualService has them in another.
-		return f.Lost && !(applied && f.Reason == istio.ReasonIgnored)
-	})
-	if i >= 0 {
-		lost := condition.False(r.Findings[i].Reason, r.Findings[i].Message)
-		out.Lost = &lost
+	for _, f := range r.Findings {
+		switch {
+		case !f.Lost:
+			out.Notes = append(out.Notes, f.Message)
+		case applied && f.Reason == istio.ReasonIgnored: // Who wants no routes in one has them in another.
+		case out.Lost == nil:
+			lost := condition.False(f.Reason, f.Message)
+			out.Lost = &lost
+		}
 	}
 	return out
 }

@@ -52,11 +52,12 @@ const (
 	ReasonHostUnknown = "HostUnknown"
 	// ReasonFull: the object has no room for the routes.
 	ReasonFull = "VirtualServiceFull"
+	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service, and no
+	// owner says by AnnotationGatewaysOnly that there are none.
+	ReasonHostNotRouted = "HostNotRouted"
 
 	// ReasonLarge: the object will soon have no room.
 	ReasonLarge = "VirtualServiceLarge"
-	// ReasonHostNotRouted: in the mesh none decides requests to the host of the Service.
-	ReasonHostNotRouted = "HostNotRouted"
 	// ReasonExportedToSome: only some namespaces see the VirtualService.
 	ReasonExportedToSome = "ExportedToSome"
 	// ReasonNotHTTP: TCP and TLS routes are left alone.

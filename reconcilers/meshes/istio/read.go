@@ -23,6 +23,8 @@ type virtualService struct {
 	created time.Time
 	// ignored is the annotation by which its owner wants none of our routes, or "".
 	ignored string
+	// gatewaysOnly: its owner says that no workload of the mesh calls what it leads to.
+	gatewaysOnly bool
 	spec    *networking.VirtualService
 	// hosts are full host names.
 	hosts []string
@@ -47,7 +49,7 @@ func (m *Mesh) read(object map[string]any) (*virtualService, error) {
 	}
 	vs := &virtualService{
 		name: types.NamespacedName{Namespace: typed.Namespace, Name: typed.Name}, created: typed.CreationTimestamp.Time,
-		spec: &typed.Spec,
+		spec: &typed.Spec, gatewaysOnly: typed.Annotations[AnnotationGatewaysOnly] == "true",
 	}
 	for _, annotation := range []string{crdv1.AnnotationIgnore, AnnotationIgnore} {
 		if typed.Annotations[annotation] == "true" {

@@ -21,6 +21,8 @@ type Rendering struct {
 	Findings []Finding
 
 	ignored bool
+	// read is the VirtualService; nil for one that cannot be read.
+	read *virtualService
 	// leads are the managed Services that it routes HTTP to, and whether those requests of the
 	// mesh that are sent straight to the Service.
 	leads map[types.NamespacedName]bool
@@ -55,7 +57,7 @@ func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
 		r.Object = object.DeepCopy()
 		return *r
 	}
-	r.ignored = vs.ignored != ""
+	r.read, r.ignored = vs, vs.ignored != ""
 	m.render(r, vs, wanted, object.Object)
 	r.Object = &unstructured.Unstructured{Object: wanted}
 	r.Changed = !reflect.DeepEqual(object.Object, wanted)

@@ -40,7 +40,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	var all Rendering // of which the findings are gathered and sorted
 	var report Report
 	ofKey := slices.DeleteFunc(slices.Clone(s.findings), func(f Finding) bool { return f.Key != key })
-	straight := false
+	straight, expected := false, true
 	for _, r := range renderings {
 		direct, leads := r.leads[service]
 		findings := r.of(service, key, leads)
@@ -48,13 +48,14 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		if leads {
 			report.Matched = append(report.Matched, r.match(r.routes[claim{service, key}], append(ofKey, findings...)))
 			straight = straight || direct
+			expected = expected && !r.read.gatewaysOnly
 		}
 	}
 	all.Findings = append(all.Findings, ofKey...)
 	switch {
 	case len(report.Matched) == 0:
 		all.Findings = append(all.Findings, s.none())
-	case !straight:
+	case !straight && expected:
 		all.Findings = append(all.Findings, s.notRouted())
 	}
 	all.sortFindings()
@@ -115,6 +116,7 @@ func (s *managed) example() string {
 }
 
 func (s *managed) notRouted() Finding {
-	return Finding{Reason: ReasonHostNotRouted, Service: s.id(), Message: fmt.Sprintf(
-		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. If workloads call it, add one.", s.host)}
+	return Finding{Reason: ReasonHostNotRouted, Service: s.id(), Lost: true, Message: fmt.Sprintf(
+		"No VirtualService decides requests from within the mesh to the host %s itself; with the key they reach the baseline. Add %s, or, if no workload calls it, annotate one that leads to it with %s=true.",
+		s.host, s.example(), AnnotationGatewaysOnly)}
 }

@@ -13,6 +13,9 @@ const (
 	// AnnotationIgnore, on a VirtualService, asks us to leave it alone when it is "true", as
 	// does that of all routes (crdv1.AnnotationIgnore).
 	AnnotationIgnore = "istio.signadot.com/ignore"
+	// AnnotationGatewaysOnly, on a VirtualService, says when it is "true" that no workload of the
+	// mesh calls the Services that it leads to: their requests come by gateways alone.
+	AnnotationGatewaysOnly = "istio.signadot.com/gateways-only"
 	// AnnotationAdded, on a VirtualService, holds the labels and annotations that we added.
 	AnnotationAdded = "istio.signadot.com/added"
 )
