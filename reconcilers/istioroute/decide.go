@@ -21,6 +21,8 @@ const (
 	ReasonNoRoutingConfig = "NoRoutingConfig"
 	// ReasonVirtualServiceFailed: one cannot be written.
 	ReasonVirtualServiceFailed = "VirtualServiceFailed"
+	// ReasonNoRoutes: those that lead to the Service have no route for the key.
+	ReasonNoRoutes = "NoRoutes"
 )
 
 // Conclude returns a copy of the IstioRoute with its status. known is nil where nobody writes
@@ -90,7 +92,8 @@ func matched(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
 		o.Spec.Managed.Namespace, o.Spec.Managed.TargetService, names(r.Matches, "")))
 }
 
-// applied reports whether every VirtualService that routes to the Service has the routes.
+// applied reports whether every VirtualService that routes to the Service has the routes, and
+// there is one.
 func applied(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
 	m := o.Spec.Managed
 	switch failed := first(r, adapter.StatusFailed); {
@@ -104,6 +107,9 @@ func applied(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
 		return *r.Lost
 	case first(r, adapter.StatusPending) != nil:
 		return pending(o)
+	case first(r, istio.StatusApplied) == nil:
+		return condition.False(ReasonNoRoutes, fmt.Sprintf("No VirtualService has a route for routing key %q to Service %s/%s, so requests with it reach the baseline.%s",
+			o.Spec.RoutingKey, m.Namespace, m.TargetService, why(r)))
 	}
 	return condition.True("RoutesApplied", fmt.Sprintf("Requests with routing key %q for Service %s/%s are routed to the sandbox by VirtualServices: %s.%s",
 		o.Spec.RoutingKey, m.Namespace, m.TargetService, names(r.Matches, istio.StatusApplied), notes(r)))
@@ -120,6 +126,14 @@ func notes(r adapter.Report) string {
 		out.WriteString(" " + note)
 	}
 	return out.String()
+}
+
+// why returns what is said of the first VirtualService, to follow a sentence.
+func why(r adapter.Report) string {
+	if len(r.Matches) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" VirtualService %s/%s: %s", r.Matches[0].Namespace, r.Matches[0].Name, r.Matches[0].Message)
 }
 
 // first returns the first VirtualService with a status; nil when there is none.

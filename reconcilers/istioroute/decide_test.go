@@ -58,6 +58,8 @@ func TestConclude(t *testing.T) {
 		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
 		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
+		{"none has a route", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
+			match("a", istio.StatusSkipped, "None leads to a port.")}}, "False", istioroute.ReasonNoRoutes, "reach the baseline. VirtualService shop/a: None leads to a port."},
 		{"there is more to know", route(), &adapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, "")}}, "True", "Ready", "by VirtualServices: shop/a. " + some + " b c And 2 more notes."},
 		{"one cannot be written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{

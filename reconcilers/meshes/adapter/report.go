@@ -42,19 +42,16 @@ type Report struct {
 // as it should be how far it is: its status and a message.
 func reportOf(r istio.Report, written map[string]crdv1.VirtualServiceMatch) Report {
 	out := Report{Looked: true, Matches: r.Matched}
-	applied := false
 	for i := range out.Matches {
 		m := &out.Matches[i]
 		if w, ok := written[m.Namespace+"/"+m.Name]; ok && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) {
 			m.Status, m.Message = w.Status, w.Message
 		}
-		applied = applied || m.Status == istio.StatusApplied
 	}
 	for _, f := range r.Findings {
 		switch {
 		case !f.Lost:
 			out.Notes = append(out.Notes, f.Message)
-		case applied && f.Reason == istio.ReasonIgnored: // Who wants no routes in one has them in another.
 		case out.Lost == nil:
 			lost := condition.False(f.Reason, f.Message)
 			out.Lost = &lost

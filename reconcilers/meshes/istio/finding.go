@@ -163,6 +163,14 @@ func (r *Rendering) ownHeader(vs *virtualService, i int, services []*managed, he
 	}
 }
 
+// leavesOutHeader is about requests that a route does not take for a header that carries keys.
+// Ours do not take them either, since a route of the owner's after it may.
+func (r *Rendering) leavesOutHeader(vs *virtualService, i int, services []*managed, header string) {
+	for _, s := range services {
+		r.add(ReasonHeaderMatched, s, true, "%s leaves out requests by the header %s, which carries keys, so it may not take those with one. Leave them out by another header.", r.route(vs, i), header)
+	}
+}
+
 func (r *Rendering) rootHeader(services []*managed, header string, root *virtualService) {
 	for _, s := range services {
 		r.add(ReasonDelegateClash, s, true, "VirtualService %s delegates to %s and matches the header %s, so keys in it cannot be matched as well. Match another header.", root.name, r.Name, header)

@@ -108,9 +108,9 @@ func (b base) join(key []keymatch.Match, listener int32, owns func(match map[str
 	return all
 }
 
-// matchesHeader reports whether a match has a condition on a header already.
-func matchesHeader(match map[string]any, header string) bool {
-	headers, _ := match["headers"].(map[string]any)
+// matchesHeader reports whether a match has a condition on a header already, in a field.
+func matchesHeader(match map[string]any, field, header string) bool {
+	headers, _ := match[field].(map[string]any)
 	for name := range headers {
 		if strings.EqualFold(name, header) {
 			return true

@@ -106,7 +106,10 @@ func (m *Mesh) derive(r *Rendering, vs *virtualService, i int, entry map[string]
 	targets := m.targets(entry, vs.name.Namespace)
 	services := ledTo(targets)
 	owns := func(match map[string]any, header string) bool {
-		if !matchesHeader(match, header) {
+		if matchesHeader(match, "withoutHeaders", header) {
+			r.leavesOutHeader(vs, i, services, header)
+		}
+		if !matchesHeader(match, "headers", header) {
 			return false
 		}
 		r.ownHeader(vs, i, services, header)

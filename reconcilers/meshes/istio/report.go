@@ -38,17 +38,30 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		return Report{}
 	}
 	var all Rendering // of which the findings are gathered and sorted
+	var beside []Finding
 	var report Report
 	ofKey := slices.DeleteFunc(slices.Clone(s.findings), func(f Finding) bool { return f.Key != key })
-	straight, expected := false, true
+	straight, expected, covered := false, true, false
 	for _, r := range renderings {
 		direct, leads := r.leads[service]
 		findings := r.of(service, key, leads)
-		all.Findings = append(all.Findings, findings...)
+		for _, f := range findings {
+			all.Findings = append(all.Findings, f)
+			if r.beside(f, service.Namespace) {
+				beside = append(beside, f)
+			}
+		}
 		if leads {
-			report.Matched = append(report.Matched, r.match(r.routes[claim{service, key}], append(ofKey, findings...)))
+			match := r.match(r.routes[claim{service, key}], append(ofKey, findings...))
+			report.Matched = append(report.Matched, match)
 			straight = straight || direct
 			expected = expected && !r.read.gatewaysOnly
+			covered = covered || direct && match.Status == StatusApplied && r.read.seenBy(service.Namespace)
+		}
+	}
+	if covered {
+		for i, f := range all.Findings {
+			all.Findings[i].Lost = f.Lost && !slices.Contains(beside, f)
 		}
 	}
 	all.Findings = append(all.Findings, ofKey...)
@@ -64,6 +77,17 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	return report
+}
+
+// beside reports whether a finding costs no request that counts while another VirtualService
+// has all routes for requests straight to the Service, and is seen in its namespace: this one is
+// not used, or wants no routes, or is not seen there.
+func (r *Rendering) beside(f Finding, namespace string) bool {
+	switch f.Reason {
+	case ReasonIgnored, ReasonShadowed, ReasonDelegateUnused:
+		return true
+	}
+	return r.read != nil && !r.read.seenBy(namespace)
 }
 
 // of returns the findings that concern a Service and a key.
