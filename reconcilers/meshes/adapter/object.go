@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -17,7 +18,8 @@ import (
 const AnnotationRoutes = "istio.signadot.com/routes"
 
 // render returns a VirtualService as it should be, with the digest of its routes, and what
-// there is to say of it. Changed reports whether that differs from what was given.
+// there is to say of it. Changed reports whether that differs from what was given, or whether we
+// own some of the spec, which a write that failed half way has left.
 func render(m *istio.Mesh, o *unstructured.Unstructured) istio.Rendering {
 	bare := o.DeepCopy()
 	annotate(bare, "")
@@ -25,7 +27,7 @@ func render(m *istio.Mesh, o *unstructured.Unstructured) istio.Rendering {
 	if !reflect.DeepEqual(routesOf(r.Object), routesOf(istio.Strip(r.Object))) {
 		annotate(r.Object, digest(r.Object))
 	}
-	r.Changed = !same(o, r.Object)
+	r.Changed = !same(o, r.Object) || slices.ContainsFunc(o.GetManagedFields(), ownsSpec)
 	return r
 }
 

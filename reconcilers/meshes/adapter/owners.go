@@ -18,6 +18,16 @@ func ours(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == crdv1.FieldManager && e.Operation == metav1.ManagedFieldsOperationUpdate && e.Subresource == ""
 }
 
+// ownsSpec reports whether an entry of managedFields says that some of the spec is ours.
+func ownsSpec(e metav1.ManagedFieldsEntry) bool {
+	var fields map[string]any
+	if !ours(e) || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+		return false
+	}
+	_, has := fields["f:spec"]
+	return has
+}
+
 // givenUp returns managedFields in which everybody has again the fields that they had before we
 // wrote routes, and we have our annotation alone: who owns spec.http by applying it would meet
 // a conflict with us.

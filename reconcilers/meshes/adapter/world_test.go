@@ -64,8 +64,14 @@ type cluster struct {
 	// away: the webhook does not answer; asked is how often it was.
 	away  atomic.Bool
 	asked atomic.Int64
-	// writes are those of the adapter.
-	writes atomic.Int64
+	// writes are those of the adapter, failures what it warns of.
+	writes, failures atomic.Int64
+	// failAt is after how many of its writes one fails, zero for none; before is called before
+	// each, if not nil.
+	failAt atomic.Int64
+	before func(*http.Request)
+	// meddles: the webhook takes routes out.
+	meddles atomic.Bool
 }
 
 // define makes the API server serve VirtualServices.
@@ -119,6 +125,12 @@ func (c *cluster) run(user string, groups ...string) {
 				return next.RoundTrip(q)
 			}
 			c.writes.Add(1)
+			if c.before != nil {
+				c.before(q)
+			}
+			if c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
+				return nil, errors.New("the test fails this request")
+			}
 			began := time.Now()
 			answer, err := next.RoundTrip(q)
 			c.Logf("we wrote %s after %s: %v", q.Header.Get("Content-Type"), time.Since(began), err)
@@ -133,7 +145,7 @@ func (c *cluster) run(user string, groups ...string) {
 	close(elected)
 	c.parts = adapter.Config{
 		Settings: c.settings, Log: c.log, Client: optional.Client{Client: c.ClientWith(access, kinds), Kinds: all}, Kinds: all,
-		Elected: elected, Again: again, Own: own, Logger: slog.New(slog.DiscardHandler),
+		Elected: elected, Again: again, Own: own, Logger: slog.New(counting{slog.DiscardHandler, &c.failures}),
 	}
 	ctx := c.Context()
 	go func() {
@@ -161,6 +173,9 @@ func (c *cluster) hook() {
 			return
 		}
 		review.Response = cmp.Or(c.hooked, c.main).Review(r.Context(), review.Request)
+		if c.meddles.Load() {
+			review.Response = c.meddled(review.Request)
+		}
 		review.Response.UID = review.Request.UID
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(review); err != nil {
@@ -196,6 +211,30 @@ func (c *cluster) hook() {
 		}
 		return nil
 	})
+}
+
+// meddled answers without any route of ours.
+func (c *cluster) meddled(q *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+	u := &unstructured.Unstructured{}
+	c.Must(u.UnmarshalJSON(q.Object.Raw))
+	text, err := json.Marshal([]map[string]any{{"op": "add", "path": "/spec/http", "value": bare(u)}})
+	c.Must(err)
+	return &admissionv1.AdmissionResponse{Allowed: true, Patch: text, PatchType: new(admissionv1.PatchTypeJSONPatch)}
+}
+
+// counting counts the warnings of a log.
+type counting struct {
+	slog.Handler
+	n *atomic.Int64
+}
+
+func (counting) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h counting) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		h.n.Add(1)
+	}
+	return nil
 }
 
 // state puts facts on the log.

@@ -2,70 +2,98 @@ package adapter
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/istio"
 )
 
 // write brings a VirtualService from what it is, as the cache has it, to what is wanted. It
 // writes no more than an annotation, and leaves the routes to the webhook: what that puts in is
 // attributed to nobody, so that spec.http stays its owner's (decision record 0041). Where the
-// webhook was not asked it writes the routes too, and then gives up that they are its own.
-// A conflict says that somebody else has written meanwhile.
+// webhook was not asked it writes the routes too, and then gives up that they are its own, which
+// it also does with what a write before has left. A conflict says that somebody else has written
+// meanwhile.
 func write(ctx context.Context, c client.Client, have, want *unstructured.Unstructured) error {
-	got, err := touch(ctx, c, have, want)
-	if err != nil {
+	got := have.DeepCopy()
+	if err := send(ctx, c, got, func(o *unstructured.Unstructured) { annotate(o, want.GetAnnotations()[AnnotationRoutes]) }); err != nil {
 		return err
 	}
-	after := got.GetManagedFields()
-	if !same(got, want) {
-		before := after
-		patch := append([]operation{{"test", "/metadata/resourceVersion", got.GetResourceVersion()}}, patchOf(got, want)...)
-		if err := send(ctx, c, got, types.JSONPatchType, patch); err != nil {
+	before, whole := got.GetManagedFields(), same(got, want)
+	if !whole {
+		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
 			return err
 		}
-		after = givenUp(before, got.GetManagedFields())
+	}
+	if after := owners(before, got, want, whole); !reflect.DeepEqual(after, got.GetManagedFields()) {
+		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { o.SetManagedFields(after) }); err != nil {
+			return err
+		}
+	}
+	if !holds(got, want) {
+		return fmt.Errorf("VirtualService %s/%s: something changes our routes within the write that puts them in. "+
+			"Have the mutating webhooks for VirtualServices leave alone what has a name with %s or istio.signadot.com", got.GetNamespace(), got.GetName(), istio.NamePrefix)
+	}
+	return nil
+}
+
+// owners returns managedFields in which we own none of the spec, and nothing at all where no
+// routes of ours are wanted. before is from before we wrote routes, unless the webhook put in all
+// of them (whole).
+func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstructured, whole bool) []metav1.ManagedFieldsEntry {
+	after := got.GetManagedFields()
+	if !whole || slices.ContainsFunc(after, ownsSpec) {
 		with := got.DeepCopy()
-		with.SetManagedFields(after)
+		with.SetManagedFields(givenUp(before, after))
 		after = passable(with)
 	}
 	if want.GetAnnotations()[AnnotationRoutes] == "" {
 		after = slices.DeleteFunc(slices.Clone(after), ours) // Nothing of it is ours any more.
 	}
-	if reflect.DeepEqual(after, got.GetManagedFields()) {
-		return nil
-	}
-	return send(ctx, c, got, types.JSONPatchType, []operation{
-		{"test", "/metadata/resourceVersion", got.GetResourceVersion()}, {"add", "/metadata/managedFields", after},
-	})
+	return after
 }
 
-// touch writes the annotation, and returns the object as it is then.
-func touch(ctx context.Context, c client.Client, have, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	var value any
-	if d := want.GetAnnotations()[AnnotationRoutes]; d != "" {
-		value = d
+// become gives a VirtualService the routes, the labels and the annotations that are wanted.
+func become(o, want *unstructured.Unstructured) {
+	want = want.DeepCopy()
+	spec, _ := o.Object["spec"].(map[string]any)
+	if routes := routesOf(want); routes != nil && spec != nil {
+		spec["http"] = routes
+	} else {
+		delete(spec, "http")
 	}
-	got := have.DeepCopy()
-	return got, send(ctx, c, got, types.MergePatchType, map[string]any{"metadata": map[string]any{
-		"resourceVersion": have.GetResourceVersion(), "annotations": map[string]any{AnnotationRoutes: value},
-	}})
+	o.SetLabels(want.GetLabels())
+	o.SetAnnotations(want.GetAnnotations())
 }
 
-// send sends a patch of an object, which becomes what the API server then has.
-func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, as types.PatchType, patch any) error {
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("write a patch of VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+// holds reports whether a VirtualService has the routes that are wanted, and at least the labels
+// and annotations.
+func holds(got, want *unstructured.Unstructured) bool {
+	has := func(all, some map[string]string) bool {
+		both := maps.Clone(all)
+		if both == nil {
+			both = map[string]string{}
+		}
+		maps.Copy(both, some)
+		return maps.Equal(all, both)
 	}
-	if err := c.Patch(ctx, o, client.RawPatch(as, text), apply.FieldOwner); err != nil {
+	return reflect.DeepEqual(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+}
+
+// send writes a change of an object, which becomes what the API server then has. It does so only
+// while the object is what it was: else the error is a conflict, as of a patch of one that has
+// another resourceVersion.
+func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+	from := o.DeepCopy()
+	change(o)
+	if err := c.Patch(ctx, o, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
 		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 	}
 	return nil

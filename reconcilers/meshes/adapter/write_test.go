@@ -1,0 +1,100 @@
+package adapter_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/tests/world"
+)
+
+// TestWhatAFailedWriteLeavesIsGivenUp fails the request that gives up our ownership, once: the
+// routes are there then, and nothing else would lead to another write.
+func TestWhatAFailedWriteLeavesIsGivenUp(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.hook()
+	c.away.Store(true)
+	if said, err := c.kubectl(c.file("1s"), "apply", "--server-side", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.failAt.Store(3)
+	c.sandbox("k1")
+	c.has("ours k1", "api", "ours k1", "rest")
+	c.heldByOwner()
+	if c.failAt.Load() > 0 {
+		t.Error("no request failed")
+	}
+	c.withdraw("k1")
+	c.has("api", "rest")
+}
+
+// TestALostRaceIsNoFailure has somebody write between two requests of one write, twice.
+func TestALostRaceIsNoFailure(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.hook()
+	c.away.Store(true)
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	n := 0
+	c.before = func(q *http.Request) {
+		if n++; q.Method == http.MethodPatch && (n == 2 || n == 4) {
+			u := c.virtualService()
+			change := client.MergeFrom(u.DeepCopy())
+			u.SetLabels(map[string]string{"of": time.Now().Format("150405.000000")})
+			c.Must(c.Client.Patch(context.Background(), u, change))
+		}
+	}
+	c.sandbox("k1")
+	c.has("ours k1", "api", "ours k1", "rest")
+	c.heldByOwner()
+	if n := c.failures.Load(); n > 0 {
+		t.Errorf("%d writes count as failed", n)
+	}
+}
+
+// TestWhoeverTakesOurRoutesOutIsSaid has a webhook of somebody else's take ours out of each write.
+func TestWhoeverTakesOurRoutesOutIsSaid(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.hook()
+	c.meddles.Store(true)
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.sandbox("k1")
+	target := adapter.Target{Key: "k1", Namespace: c.ns, Service: "customer"}
+	c.Eventually("the report says that something takes them out", func() error {
+		r := c.main.Report(target)
+		if len(r.Matches) != 1 || r.Matches[0].Status != adapter.StatusFailed {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	c.Says(c.main.Report(target).Matches[0].Message, "something changes our routes", "mutating webhooks")
+	c.meddles.Store(false)
+	c.has("ours k1", "api", "ours k1", "rest")
+}
+
+// bare takes our routes out of a VirtualService.
+func bare(u *unstructured.Unstructured) []any {
+	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "http")
+	var out []any
+	for i, name := range routes(u) {
+		if len(name) < 5 || name[:5] != "ours " {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
