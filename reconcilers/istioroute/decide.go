@@ -33,6 +33,9 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 	if o.DeletionTimestamp != nil || known == nil && othersWriteStatus(o) {
 		return o
 	}
+	if known != nil && known.Starting && known.Trouble == nil && o.Status.ObservedGeneration == o.Generation {
+		return o // What the process before this one has found stays until this one knows more.
+	}
 	after := o.DeepCopy()
 	after.Status.ObservedGeneration = o.Generation
 	after.Status.MatchedVirtualServices = nil

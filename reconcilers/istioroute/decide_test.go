@@ -83,6 +83,17 @@ func TestConclude(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the process has just been started", func(t *testing.T) {
+		o := route()
+		o.Status.ObservedGeneration = o.Generation
+		if after := istioroute.Conclude(o, &adapter.Report{Starting: true}, now); after != o {
+			t.Errorf("the status becomes %+v", after.Status)
+		}
+		o.Generation++
+		if after := istioroute.Conclude(o, &adapter.Report{Starting: true}, now); after.Status.ObservedGeneration != o.Generation {
+			t.Errorf("after a change of what is asked for the status is %+v", after.Status)
+		}
+	})
 	t.Run("another program writes the status", func(t *testing.T) {
 		o := route()
 		o.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "another", Subresource: "status"}}

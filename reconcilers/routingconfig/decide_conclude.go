@@ -44,7 +44,7 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		routing.ConditionProxiesCurrent: proxies(in, d, p, r),
 	}
 	if in.Istio != nil {
-		conditions[routing.ConditionIstioRoutesReady] = in.IstioRoutesReady()
+		conditions[routing.ConditionIstioRoutesReady] = istioRoutesReady(in)
 	} else {
 		condition.Drop(c, routing.ConditionIstioRoutesReady)
 	}
@@ -59,6 +59,14 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		routing.ConditionProxiesCurrent, routing.ConditionMiddlewaresApplied)
 	condition.Write(c, conditions, now)
 	return c
+}
+
+// istioRoutesReady reports whether the IstioRoutes that are asked for are written and ready.
+func istioRoutesReady(in Input) condition.Condition {
+	if in.istioErr != nil {
+		return condition.False(ReasonIstioRoutesUnwritten, fmt.Sprintf("IstioRoutes of RoutingConfig %s cannot be written: %v. Retrying.", in.Config.Name, in.istioErr))
+	}
+	return in.IstioRoutesReady()
 }
 
 // listed is how many entries a list in the status has at most. An object may have about

@@ -24,6 +24,8 @@ type Input struct {
 	FormerKey []crdv1.RoutingConfig
 	// IstioRoutes are those that this RoutingConfig made.
 	IstioRoutes []crdv1.IstioRoute
+	// istioErr is why those that are asked for are not written; nil when they are.
+	istioErr error
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 }

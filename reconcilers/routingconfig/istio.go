@@ -34,8 +34,12 @@ func (r *Reconciler) istioRoutes(ctx context.Context, c *crdv1.RoutingConfig) ([
 	return list.Items, said, nil
 }
 
+// ReasonIstioRoutesUnwritten: the IstioRoutes cannot be written.
+const ReasonIstioRoutesUnwritten = "IstioRoutesUnwritten"
+
 // istio makes the IstioRoutes that are asked for, and deletes those that are not any more. It
-// leaves all as they are while Istio is off: then the operator has no right to change them.
+// leaves all as they are while Istio is off: then the operator has no right to change them. An
+// error is for the status too, which says everything else all the same.
 func (r *Reconciler) istio(ctx context.Context, in Input, d Decision) error {
 	if r.config.Istio == nil {
 		return nil
@@ -67,7 +71,8 @@ func (r *Reconciler) istio(ctx context.Context, in Input, d Decision) error {
 // the API server marked the RoutingConfig.
 const (
 	settledWithin = 10 * time.Second
-	settledAgain  = 50 * time.Millisecond
+	// settledAgain is for when no IstioRoute tells of the end: those lead here again.
+	settledAgain = time.Second
 )
 
 // endIstio ends what Istio does for a RoutingConfig that goes, whose facts are off the log, and

@@ -86,11 +86,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	if err != nil {
 		return 0, errors.Join(p.Err, err)
 	}
-	if err := r.istio(ctx, in, d); err != nil {
-		return 0, errors.Join(p.Err, err)
-	}
+	in.istioErr = r.istio(ctx, in, d)
 	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
-	err = r.writer.Status(ctx, c, after)
+	err = errors.Join(in.istioErr, r.writer.Status(ctx, c, after))
 	if !p.Refused {
 		err = errors.Join(p.Err, err)
 	}

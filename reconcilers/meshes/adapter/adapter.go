@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -78,6 +80,8 @@ type Adapter struct {
 	mesh    *istio.Mesh
 	seen    seen
 	reports map[Target]Report
+	// missed is when the webhook was last found not to put routes in.
+	missed time.Time
 	// changed are the Targets whose IstioRoutes have to be told.
 	changed map[Target]bool
 	// looked wakes who waits for the next look, and tell who tells IstioRoutes.
@@ -109,9 +113,11 @@ func (*Adapter) NeedLeaderElection() bool { return false }
 // is true.
 func (a *Adapter) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	var running sync.WaitGroup
-	defer running.Wait()
+	defer func() {
+		stop()
+		running.Wait()
+	}()
 	running.Go(func() {
 		_ = a.view.Run(ctx) // It returns when ctx ends.
 	})
@@ -177,13 +183,19 @@ func (a *Adapter) Report(t Target) Report {
 	if r, known := a.reports[t]; known {
 		return r
 	}
-	return Report{Trouble: a.seen.trouble}
+	return Report{Starting: a.mesh == nil, Trouble: a.seen.trouble}
 }
 
-// Settled reports whether nothing has to be written, and no VirtualService has a route for the
-// routing key.
+// Settled reports whether no VirtualService has a route for the routing key, or will have one.
+// Nothing is known of that while they cannot be read.
 func (a *Adapter) Settled(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.mesh != nil && a.seen.settled && !a.seen.keys[key]
+	switch {
+	case a.mesh == nil:
+		return false
+	case a.seen.trouble != nil:
+		return a.seen.trouble.Reason == ReasonNoVirtualServices
+	}
+	return !a.seen.keys[key] && !slices.ContainsFunc(a.seen.behind, func(o *unstructured.Unstructured) bool { return len(istio.RoutesOf(o, key)) > 0 })
 }

@@ -4,6 +4,7 @@
 //	Start       looks whenever something has changed          adapter.go, events.go
 //	look        the table, the Services, the VirtualServices,
 //	            what each is to be, and what there is to say  look.go, wanted.go
+//	bring       all of them, and what came of each so far        bring.go
 //	render      a VirtualService with our marks on it         object.go    pure
 //	write       how it is written                             write.go
 //	givenUp     who looks as if he had written it             owners.go   pure

@@ -2,16 +2,13 @@ package adapter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/routeserver/table"
@@ -32,8 +29,8 @@ type seen struct {
 	// keys are the routing keys of the table, and services the Services that it leads to.
 	keys     map[string]bool
 	services map[types.NamespacedName]bool
-	// settled: every VirtualService is as it should be.
-	settled bool
+	// behind are the VirtualServices that are not as they should be, as they are.
+	behind []*unstructured.Unstructured
 }
 
 // look brings all VirtualServices into line with a table, and notes what came of it. It returns
@@ -63,20 +60,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	a.mesh = mesh // From now on the webhook has it, which is to put in what is written next.
 	a.mu.Unlock()
 	a.looked.Send()
-	renderings, written, ok := a.bring(ctx, mesh, all)
-	now.settled = len(written) == 0 && trouble == nil
-	reports := map[Target]Report{}
-	for _, s := range services {
-		for _, of := range s.Sandboxes {
-			r := Report{Looked: true, Trouble: trouble}
-			if trouble == nil {
-				r = reportOf(mesh.Report(types.NamespacedName{Namespace: s.Namespace, Name: s.Name}, of.Key, renderings), written)
-			}
-			reports[Target{of.Key, s.Namespace, s.Name}] = r
-		}
-	}
-	a.note(now, reports)
-	return ok
+	return a.bring(ctx, &round{mesh: mesh, services: services, seen: now}, all)
 }
 
 // failed logs why there was no look.
@@ -116,39 +100,11 @@ func (a *Adapter) virtualServices(ctx context.Context) ([]*unstructured.Unstruct
 	return out, nil
 }
 
-// bring renders all VirtualServices, and writes those that are not as they should be, where
-// this process may. written has those that are still not, with how far they are.
-func (a *Adapter) bring(ctx context.Context, mesh *istio.Mesh, all []*unstructured.Unstructured) (renderings []istio.Rendering, written map[string]crdv1.VirtualServiceMatch, ok bool) {
-	written, ok = map[string]crdv1.VirtualServiceMatch{}, true
-	for _, have := range all {
-		r := render(mesh, have)
-		renderings = append(renderings, r)
-		if !r.Changed {
-			continue
-		}
-		name := have.GetNamespace() + "/" + have.GetName()
-		if !a.elected() {
-			written[name] = crdv1.VirtualServiceMatch{Status: StatusPending, Message: "The leader writes it."}
-			continue
-		}
-		err := write(ctx, a.config.Client, have, r.Object)
-		switch {
-		case err == nil:
-			a.config.Logger.Info("wrote the routes of a VirtualService", "namespace", have.GetNamespace(), "name", have.GetName())
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):
-			// The cache will hear of it, which leads here again.
-			written[name] = crdv1.VirtualServiceMatch{Status: StatusPending, Message: "It has just been changed."}
-		default:
-			ok = false
-			written[name] = crdv1.VirtualServiceMatch{Status: StatusFailed, Message: fmt.Sprintf("VirtualService %s cannot be written: %v. Retrying.", name, err)}
-			a.config.Logger.Warn("a VirtualService cannot be written; retrying", "namespace", have.GetNamespace(), "name", have.GetName(), "error", err)
-		}
-	}
-	return renderings, written, ok
-}
-
-// note keeps what a look has found, and has those IstioRoutes told that it changes.
-func (a *Adapter) note(now seen, reports map[Target]Report) {
+// note keeps what a look has found so far, and has those IstioRoutes told that it changes.
+func (a *Adapter) note(r *round) {
+	now := r.seen
+	var reports map[Target]Report
+	reports, now.behind = r.reports()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for t, r := range reports {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,10 +21,17 @@ const AnnotationRoutes = "istio.signadot.com/routes"
 // render returns a VirtualService as it should be, with the digest of its routes, and what
 // there is to say of it. Changed reports whether that differs from what was given, or whether we
 // own some of the spec, which a write that failed half way has left.
-func render(m *istio.Mesh, o *unstructured.Unstructured) istio.Rendering {
+//
+// One in which this code fails is left as it is, so that the others get their routes.
+func render(m *istio.Mesh, o *unstructured.Unstructured) (r istio.Rendering) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			r = m.Unrendered(o, fmt.Errorf("an error of the operator: %v", fault))
+		}
+	}()
 	bare := o.DeepCopy()
 	annotate(bare, "")
-	r := m.Render(bare)
+	r = m.Render(bare)
 	if !reflect.DeepEqual(routesOf(r.Object), routesOf(istio.Strip(r.Object))) {
 		annotate(r.Object, digest(r.Object))
 	}

@@ -1,6 +1,8 @@
 package adapter
 
 import (
+	"reflect"
+
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/meshes/istio"
@@ -25,6 +27,8 @@ const (
 
 // Report is what is known of a Target. The zero Report: nothing yet.
 type Report struct {
+	// Starting is true before this process has looked for the first time.
+	Starting bool
 	// Looked is true once all VirtualServices were looked at, with the Target on the log.
 	Looked bool
 	// Trouble is why nothing can be known or done about any VirtualService, such as a right
@@ -38,14 +42,17 @@ type Report struct {
 	Notes []string
 }
 
-// reportOf returns what the renderings come to. written says of a VirtualService that is not
-// as it should be how far it is: its status and a message.
-func reportOf(r istio.Report, written map[string]crdv1.VirtualServiceMatch) Report {
+// reportOf returns what the renderings come to for requests with a key. of are the
+// VirtualServices, by namespace/name: one that is not as it should be says how far it is, where
+// it lacks routes for this key.
+func reportOf(r istio.Report, key string, of map[string]*one) Report {
 	out := Report{Looked: true, Matches: r.Matched}
 	for i := range out.Matches {
 		m := &out.Matches[i]
-		if w, ok := written[m.Namespace+"/"+m.Name]; ok && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) {
-			m.Status, m.Message = w.Status, w.Message
+		o := of[m.Namespace+"/"+m.Name]
+		if o.behind() && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) &&
+			!reflect.DeepEqual(istio.RoutesOf(o.have, key), istio.RoutesOf(o.rendering.Object, key)) {
+			m.Status, m.Message = o.status, o.message
 		}
 	}
 	for _, f := range r.Findings {

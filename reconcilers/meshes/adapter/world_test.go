@@ -69,6 +69,8 @@ type cluster struct {
 	// failAt is after how many of its writes one fails, zero for none; before is called before
 	// each, if not nil.
 	failAt atomic.Int64
+	// fails: all of them fail.
+	fails  atomic.Bool
 	before func(*http.Request)
 	// meddles: the webhook takes routes out.
 	meddles atomic.Bool
@@ -128,7 +130,7 @@ func (c *cluster) run(user string, groups ...string) {
 			if c.before != nil {
 				c.before(q)
 			}
-			if c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
+			if c.fails.Load() || c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
 				return nil, errors.New("the test fails this request")
 			}
 			began := time.Now()

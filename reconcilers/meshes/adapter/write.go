@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,13 +22,22 @@ import (
 // webhook was not asked it writes the routes too, and then gives up that they are its own, which
 // it also does with what a write before has left. A conflict says that somebody else has written
 // meanwhile.
-func write(ctx context.Context, c client.Client, have, want *unstructured.Unstructured) error {
-	got := have.DeepCopy()
-	if err := send(ctx, c, got, func(o *unstructured.Unstructured) { annotate(o, want.GetAnnotations()[AnnotationRoutes]) }); err != nil {
-		return err
+//
+// Where the webhook has just put no routes in it is not counted on for a minute: each request
+// waits for its answer, for 2 s where it hangs.
+func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) error {
+	c, got := a.config.Client, have.DeepCopy()
+	direct := a.direct()
+	if !direct {
+		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { annotate(o, want.GetAnnotations()[AnnotationRoutes]) }); err != nil {
+			return err
+		}
 	}
 	before, whole := got.GetManagedFields(), same(got, want)
 	if !whole {
+		if !direct {
+			a.miss()
+		}
 		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
 			return err
 		}
@@ -42,6 +52,20 @@ func write(ctx context.Context, c client.Client, have, want *unstructured.Unstru
 			"Have the mutating webhooks for VirtualServices leave alone what has a name with %s or istio.signadot.com", got.GetNamespace(), got.GetName(), istio.NamePrefix)
 	}
 	return nil
+}
+
+// direct reports whether the webhook is not counted on.
+func (a *Adapter) direct() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.missed.IsZero() && time.Since(a.missed) < missing
+}
+
+// miss notes that the webhook has put no routes in.
+func (a *Adapter) miss() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.missed = time.Now()
 }
 
 // owners returns managedFields in which we own none of the spec, and nothing at all where no

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/tests/world"
 )
 
@@ -85,6 +86,74 @@ func TestWhoeverTakesOurRoutesOutIsSaid(t *testing.T) {
 	c.Says(c.main.Report(target).Matches[0].Message, "something changes our routes", "mutating webhooks")
 	c.meddles.Store(false)
 	c.has("ours k1", "api", "ours k1", "rest")
+}
+
+// TestOneKeyDoesNotAnswerForAnother has no write succeed after the first sandbox.
+func TestOneKeyDoesNotAnswerForAnother(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.sandbox("k1")
+	c.has("ours k1", "api", "ours k1", "rest")
+	c.heldByOwner()
+	c.fails.Store(true)
+	c.sandbox("k2")
+	status := func(key string) string {
+		if r := c.main.Report(adapter.Target{Key: key, Namespace: c.ns, Service: "customer"}); len(r.Matches) == 1 {
+			return r.Matches[0].Status
+		}
+		return ""
+	}
+	c.Eventually("the new key has no routes", func() error {
+		if s := status("k2"); s != adapter.StatusFailed {
+			return errors.New(s)
+		}
+		return nil
+	})
+	if s := status("k1"); s != istio.StatusApplied {
+		t.Errorf("the old key is %s, whose routes are there", s)
+	}
+	c.withdraw("k2")
+	c.Eventually("the new key is settled, which has no routes", func() error {
+		if !c.main.Settled("k2") {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	c.withdraw("k1")
+	for range 20 {
+		if c.main.Settled("k1") {
+			t.Fatal("the old key is settled, whose routes are there")
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	c.fails.Store(false)
+	c.has("api", "rest")
+}
+
+// TestAWebhookThatIsAwayIsNotAskedForAgain counts the requests for a second sandbox.
+func TestAWebhookThatIsAwayIsNotAskedForAgain(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.hook()
+	c.away.Store(true)
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	c.sandbox("k1")
+	c.has("ours k1", "api", "ours k1", "rest")
+	c.heldByOwner()
+	c.writes.Store(0)
+	c.sandbox("k2")
+	c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
+	c.heldByOwner()
+	if n := c.writes.Load(); n > 2 {
+		t.Errorf("we sent %d requests, not the routes and that they are nobody's", n)
+	}
 }
 
 // bare takes our routes out of a VirtualService.

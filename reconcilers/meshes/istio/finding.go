@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	networking "istio.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -96,6 +97,14 @@ func (r *Rendering) unreadable(m *Mesh, object map[string]any, err error) {
 	for _, s := range m.named(object, r.Name.Namespace) {
 		r.add(ReasonUnreadable, s, true, "VirtualService %s cannot be read, so it gets no routes for Service %s: %v.", r.Name, s.id(), err)
 	}
+}
+
+// Unrendered returns the rendering of a VirtualService for which there was an error: the object
+// as it is, and that its Services get no routes.
+func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) Rendering {
+	r := &Rendering{Name: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, Object: object}
+	r.unreadable(m, object.Object, err)
+	return *r
 }
 
 // named returns the managed Services that an object names as the host of something.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // NamePrefix is how the names of all routes of ours begin. Tools that compare a cluster with
@@ -31,6 +33,20 @@ func ours(entry any) bool {
 	name := nameOf(entry)
 	end := len(name) - checkDigits - 1
 	return strings.HasPrefix(name, NamePrefix) && end > 0 && name[end:] == "-"+check(name[:end])
+}
+
+// RoutesOf returns the routes of ours for a routing key that a VirtualService has, and those for
+// keys that begin with it and a hyphen, which names do not tell apart.
+func RoutesOf(object *unstructured.Unstructured, key string) []any {
+	spec, _ := object.Object["spec"].(map[string]any)
+	list, _ := spec["http"].([]any)
+	var all []any
+	for _, entry := range list {
+		if ours(entry) && strings.HasPrefix(nameOf(entry), NamePrefix+key+"-") {
+			all = append(all, entry)
+		}
+	}
+	return all
 }
 
 func nameOf(entry any) string {

@@ -25,7 +25,7 @@ type virtualService struct {
 	ignored string
 	// gatewaysOnly: its owner says that no workload of the mesh calls what it leads to.
 	gatewaysOnly bool
-	spec    *networking.VirtualService
+	spec         *networking.VirtualService
 	// hosts are full host names.
 	hosts []string
 }
