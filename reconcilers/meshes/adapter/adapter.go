@@ -1,16 +1,17 @@
 package adapter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -19,7 +20,6 @@ import (
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/wake"
-	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/routeserver/view"
 )
 
@@ -29,9 +29,6 @@ var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Vers
 // Definition is the name of the CustomResourceDefinition of VirtualServices.
 const Definition = "virtualservices.networking.istio.io"
 
-// clusterDomain is that of Services.
-const clusterDomain = "cluster.local"
-
 // Kinds knows whether the cluster has a kind, and tells of its objects. *optional.Kinds does.
 type Kinds interface {
 	// Present reports whether the cluster has a kind; the error says why that is not known.
@@ -40,7 +37,8 @@ type Kinds interface {
 	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
 }
 
-// Config is what an Adapter needs. All fields but Again, Own and Logger are required.
+// Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
+// (cluster.local without) and Logger are required.
 type Config struct {
 	Settings Settings
 	// Log is the routing log, to follow.
@@ -56,6 +54,8 @@ type Config struct {
 	Again chan<- event.GenericEvent
 	// Own is the user as whom managers write.
 	Own string
+	// ClusterDomain is that of Services.
+	ClusterDomain string
 	// Logger takes what happens; slog.Default() when it is nil.
 	Logger *slog.Logger
 }
@@ -75,11 +75,14 @@ type Adapter struct {
 	// stirred has something when VirtualServices or Services have changed.
 	stirred chan struct{}
 
+	// queue has the VirtualServices that are to be written.
+	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
 	mu sync.Mutex
-	// mesh is nil before the first look.
-	mesh    *istio.Mesh
-	seen    seen
-	reports map[Target]Report
+	// state is nil before the first look.
+	state *state
+	// written is what became of writes since.
+	written map[types.NamespacedName]written
 	// missed is when the webhook was last found not to put routes in.
 	missed time.Time
 	// changed are the Targets whose IstioRoutes have to be told.
@@ -96,11 +99,15 @@ func New(c Config) (*Adapter, error) {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
 	v, err := view.New(view.Config{Log: c.Log, Logger: c.Logger})
 	if err != nil {
 		return nil, err
 	}
-	return &Adapter{config: c, view: v, stirred: make(chan struct{}, 1), reports: map[Target]Report{}, changed: map[Target]bool{}}, nil
+	return &Adapter{
+		config: c, view: v, stirred: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueue(newPauses[types.NamespacedName]()),
+		written: map[types.NamespacedName]written{}, changed: map[Target]bool{},
+	}, nil
 }
 
 // NeedLeaderElection says that it runs on every replica: each serves the webhook.
@@ -125,16 +132,16 @@ func (a *Adapter) Start(ctx context.Context) error {
 	if err := a.listen(ctx, &running); err != nil {
 		return fmt.Errorf("watch VirtualServices: %w", err)
 	}
-	failures := 0
+	a.work(ctx, &running)
+	pauses := newPauses[bool]()
 	for {
 		t, newer := a.view.Current()
 		var again <-chan time.Time
 		if t.Whole() {
 			if a.look(ctx, t) {
-				failures = 0
+				pauses.Forget(true)
 			} else {
-				failures++
-				again = time.After(pause(failures))
+				again = time.After(pauses.When(true))
 			}
 		}
 		select {
@@ -144,19 +151,16 @@ func (a *Adapter) Start(ctx context.Context) error {
 		case <-a.stirred:
 		case <-again:
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(together):
+		}
 	}
 }
 
-// How long to wait after something went wrong.
-const firstPause, longestPause = 100 * time.Millisecond, 15 * time.Second
-
-// pause returns how long to wait after so many failures.
-func pause(failures int) time.Duration {
-	if failures > 8 {
-		return longestPause
-	}
-	return min(firstPause<<(failures-1), longestPause)
-}
+// together is how long a look waits for other events to come with the first.
+const together = 20 * time.Millisecond
 
 // stir has everything looked at again.
 func (a *Adapter) stir() {
@@ -180,22 +184,18 @@ func (a *Adapter) elected() bool {
 func (a *Adapter) Report(t Target) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r, known := a.reports[t]; known {
+	if a.state == nil {
+		return Report{Starting: true}
+	}
+	if r, known := a.state.reports[t]; known {
 		return r
 	}
-	return Report{Starting: a.mesh == nil, Trouble: a.seen.trouble}
+	return Report{Trouble: a.state.trouble}
 }
 
 // Settled reports whether no VirtualService has a route for the routing key, or will have one.
-// Nothing is known of that while they cannot be read.
 func (a *Adapter) Settled(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.mesh == nil:
-		return false
-	case a.seen.trouble != nil:
-		return a.seen.trouble.Reason == ReasonNoVirtualServices
-	}
-	return !a.seen.keys[key] && !slices.ContainsFunc(a.seen.behind, func(o *unstructured.Unstructured) bool { return len(istio.RoutesOf(o, key)) > 0 })
+	return a.state != nil && a.state.settled(key)
 }

@@ -44,7 +44,10 @@ func (a *Adapter) ServiceChanged(o any) {
 		return
 	}
 	a.mu.Lock()
-	concerned := a.seen.services[client.ObjectKeyFromObject(s)]
+	concerned := false
+	if a.state != nil {
+		_, concerned = a.state.services[client.ObjectKeyFromObject(s)]
+	}
 	a.mu.Unlock()
 	if concerned {
 		a.stir()

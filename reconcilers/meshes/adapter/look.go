@@ -3,7 +3,6 @@ package adapter
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,29 +21,11 @@ const (
 	ReasonUnreadable = "VirtualServicesUnreadable"
 )
 
-// seen is what the last look has found.
-type seen struct {
-	// trouble is why VirtualServices cannot be looked at; nil when they can.
-	trouble *condition.Condition
-	// keys are the routing keys of the table, and services the Services that it leads to.
-	keys     map[string]bool
-	services map[types.NamespacedName]bool
-	// behind are the VirtualServices that are not as they should be, as they are.
-	behind []*unstructured.Unstructured
-}
-
-// look brings all VirtualServices into line with a table, and notes what came of it. It returns
-// false when something has to be tried again.
+// look finds what has changed since the last one, has those VirtualServices written that are not
+// as they should be, where this process may, and has those IstioRoutes told that it changes. It
+// returns false when it has to be tried again.
 func (a *Adapter) look(ctx context.Context, t table.Table) bool {
-	now := seen{keys: map[string]bool{}, services: map[types.NamespacedName]bool{}}
-	wanted := servicesOf(t)
-	for id, s := range wanted {
-		now.services[id] = true
-		for _, of := range s.Sandboxes {
-			now.keys[of.Key] = true
-		}
-	}
-	services, err := withPorts(ctx, a.config.Client, wanted)
+	services, err := withPorts(ctx, a.config.Client, servicesOf(t))
 	if err != nil {
 		return a.failed(ctx, err)
 	}
@@ -52,15 +33,26 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	now.trouble = trouble
-	mesh := istio.New(istio.Settings{
-		ClusterDomain: clusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
-	}, services, all)
 	a.mu.Lock()
-	a.mesh = mesh // From now on the webhook has it, which is to put in what is written next.
+	before, since := a.state, a.written
+	a.written = map[types.NamespacedName]written{}
+	a.mu.Unlock()
+	leads := a.elected()
+	now := before.next(found{trouble: trouble, settings: istio.Settings{
+		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
+	}, services: services, objects: all, written: since, leads: leads})
+	a.mu.Lock()
+	a.state = now // From now on the webhook has it, which is to put in what is written next.
+	for _, t := range now.changed(before) {
+		a.changed[t] = true
+	}
 	a.mu.Unlock()
 	a.looked.Send()
-	return a.bring(ctx, &round{mesh: mesh, services: services, seen: now}, all)
+	a.tell.Send()
+	if leads {
+		a.enqueue(now, since)
+	}
+	return trouble == nil || trouble.Reason == ReasonNoVirtualServices
 }
 
 // failed logs why there was no look.
@@ -91,34 +83,9 @@ func (a *Adapter) virtualServices(ctx context.Context) ([]*unstructured.Unstruct
 	}
 	var out []*unstructured.Unstructured
 	for i := range list.Items {
-		o := &list.Items[i]
-		o.SetGroupVersionKind(VirtualServices)
-		if o.GetDeletionTimestamp() == nil {
+		if o := &list.Items[i]; o.GetDeletionTimestamp() == nil {
 			out = append(out, o)
 		}
 	}
 	return out, nil
-}
-
-// note keeps what a look has found so far, and has those IstioRoutes told that it changes.
-func (a *Adapter) note(r *round) {
-	now := r.seen
-	var reports map[Target]Report
-	reports, now.behind = r.reports()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for t, r := range reports {
-		if before, known := a.reports[t]; !known || !reflect.DeepEqual(before, r) {
-			a.changed[t] = true
-		}
-	}
-	for t := range a.reports {
-		if _, still := reports[t]; !still {
-			a.changed[t] = true
-		}
-	}
-	a.seen, a.reports = now, reports
-	if len(a.changed) > 0 {
-		a.tell.Send()
-	}
 }

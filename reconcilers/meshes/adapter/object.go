@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,25 +17,47 @@ import (
 // To write it is what has the webhook put ours in.
 const AnnotationRoutes = "istio.signadot.com/routes"
 
-// render returns a VirtualService as it should be, with the digest of its routes, and what
-// there is to say of it. Changed reports whether that differs from what was given, or whether we
-// own some of the spec, which a write that failed half way has left.
+// render returns a VirtualService as it should be, and what there is to say of it.
+func render(m *istio.Mesh, o *unstructured.Unstructured) *istio.Rendering {
+	original, fault := read(o, m.ClusterDomain())
+	r, _ := renderAgain(m, o, original, fault, nil)
+	return r
+}
+
+// renderAgain returns a VirtualService as it should be, with the digest of its routes, what there
+// is to say of it, and whether it was made anew: before, which may be nil, may still hold.
+// Changed reports whether that differs from what was given, or whether we own some of the spec,
+// which a write that failed half way has left.
 //
 // One in which this code fails is left as it is, so that the others get their routes.
-func render(m *istio.Mesh, o *unstructured.Unstructured) (r istio.Rendering) {
+func renderAgain(m *istio.Mesh, have *unstructured.Unstructured, original *istio.Original, fault error, before *istio.Rendering) (r *istio.Rendering, made bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			r = m.Unrendered(o, fmt.Errorf("an error of the operator: %v", fault))
+			r, made = m.Unrendered(have, fmt.Errorf("an error of the operator: %v", fault)), true
 		}
 	}()
-	bare := o.DeepCopy()
-	annotate(bare, "")
-	r = m.Render(bare)
-	if !reflect.DeepEqual(routesOf(r.Object), routesOf(istio.Strip(r.Object))) {
+	if fault != nil {
+		return m.Unrendered(have, fault), true
+	}
+	if r, made = m.RenderAgain(original, before); !made {
+		return r, false
+	}
+	if istio.HasRoutes(r.Object) {
 		annotate(r.Object, digest(r.Object))
 	}
-	r.Changed = !same(o, r.Object) || slices.ContainsFunc(o.GetManagedFields(), ownsSpec)
-	return r
+	r.Changed = !same(have, r.Object) || slices.ContainsFunc(have.GetManagedFields(), ownsSpec)
+	return r, true
+}
+
+// withoutDigest returns a VirtualService without AnnotationRoutes.
+func withoutDigest(o *unstructured.Unstructured) *unstructured.Unstructured {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	o = &unstructured.Unstructured{Object: maps.Clone(o.Object)}
+	if metadata != nil {
+		o.Object["metadata"] = maps.Clone(metadata)
+	}
+	annotate(o, "")
+	return o
 }
 
 // annotate sets AnnotationRoutes; an empty digest takes it off.
@@ -80,7 +101,7 @@ func digest(o *unstructured.Unstructured) string {
 // same reports whether two copies of a VirtualService have the same routes, labels and
 // annotations, which is all that we write.
 func same(a, b *unstructured.Unstructured) bool {
-	return reflect.DeepEqual(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+	return istio.Equal(routesOf(a), routesOf(b)) && maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
 // operation is one of a JSON patch.
@@ -97,7 +118,7 @@ func patchOf(have, want *unstructured.Unstructured) (out []operation) {
 		after, has, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
 		at := "/" + path[0] + "/" + path[1]
 		switch {
-		case has && !reflect.DeepEqual(before, after):
+		case has && !istio.Equal(before, after):
 			out = append(out, operation{"add", at, after})
 		case had && !has:
 			out = append(out, operation{Op: "remove", Path: at})

@@ -24,7 +24,7 @@ func TestAnErrorInRenderingIsOfOneObject(t *testing.T) {
 	if r.Changed || r.Object != o {
 		t.Errorf("it is %+v", r)
 	}
-	findings := m.Report(types.NamespacedName{Namespace: "shop", Name: "customer"}, "k1", []istio.Rendering{r}).Findings
+	findings := m.Report(types.NamespacedName{Namespace: "shop", Name: "customer"}, "k1", []istio.Rendering{*r}).Findings
 	if len(findings) == 0 || !findings[0].Lost || !strings.Contains(findings[0].Message+findings[len(findings)-1].Message, "an error of the operator") {
 		t.Errorf("it is told %+v", findings)
 	}

@@ -1,7 +1,9 @@
 package adapter
 
 import (
-	"reflect"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
@@ -42,17 +44,16 @@ type Report struct {
 	Notes []string
 }
 
-// reportOf returns what the renderings come to for requests with a key. of are the
-// VirtualServices, by namespace/name: one that is not as it should be says how far it is, where
-// it lacks routes for this key.
-func reportOf(r istio.Report, key string, of map[string]*one) Report {
+// reportOf returns what is said of requests with a key. One of the VirtualServices that is not as
+// it should be says how far it is, where it lacks routes for this key.
+func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept) Report {
 	out := Report{Looked: true, Matches: r.Matched}
 	for i := range out.Matches {
 		m := &out.Matches[i]
-		o := of[m.Namespace+"/"+m.Name]
-		if o.behind() && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) &&
-			!reflect.DeepEqual(istio.RoutesOf(o.have, key), istio.RoutesOf(o.rendering.Object, key)) {
-			m.Status, m.Message = o.status, o.message
+		k := objects[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]
+		if k.behind() && (m.Status == istio.StatusApplied || m.Status == istio.StatusPartial) &&
+			slices.ContainsFunc(k.differ, func(name string) bool { return istio.NamedFor(name, key) }) {
+			m.Status, m.Message = k.status, k.message
 		}
 	}
 	for _, f := range r.Findings {

@@ -96,5 +96,8 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o *unstructured.Unstru
 func (a *Adapter) current() *istio.Mesh {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.mesh
+	if a.state == nil {
+		return nil
+	}
+	return a.state.mesh
 }

@@ -18,11 +18,17 @@ import (
 	"switchyard.dev/routeserver/table"
 )
 
-// servicesOf returns the Services of baselines for which the table has rules, with the
-// sandboxes that have a Service beside each. Rules that lead nowhere are no part of it: their
-// requests stay with the baseline.
-func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
-	out := map[types.NamespacedName]*istio.Service{}
+// wanted is a Service of a baseline with the sandboxes that have a Service beside it.
+type wanted struct {
+	istio.Service
+	// at is where in it a routing key is.
+	at map[string]int
+}
+
+// servicesOf returns the Services of baselines for which the table has rules. Rules that lead
+// nowhere are no part of it: their requests stay with the baseline.
+func servicesOf(t table.Table) map[types.NamespacedName]*wanted {
+	out := map[types.NamespacedName]*wanted{}
 	for r := range t.All() {
 		if r.Kept() {
 			continue
@@ -34,10 +40,10 @@ func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 				}
 				id := types.NamespacedName{Namespace: r.Baseline.Namespace, Name: d.Service}
 				if out[id] == nil {
-					out[id] = &istio.Service{Namespace: id.Namespace, Name: id.Name}
+					out[id] = &wanted{istio.Service{Namespace: id.Namespace, Name: id.Name}, map[string]int{}}
 				}
 				to, _, _ := strings.Cut(d.Host, ".")
-				lead(out[id], r.RoutingKey, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
+				out[id].lead(r.RoutingKey, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
 			}
 		}
 	}
@@ -46,13 +52,14 @@ func servicesOf(t table.Table) map[types.NamespacedName]*istio.Service {
 
 // lead adds that requests with a key for a port of a Service reach another one. The first one
 // counts, where the Service leads to pods of two baselines that have a sandbox each.
-func lead(s *istio.Service, key string, m crdv1.IstioPortMapping) {
-	i := slices.IndexFunc(s.Sandboxes, func(of istio.Sandbox) bool { return of.Key == key })
-	if i < 0 {
-		i = len(s.Sandboxes)
-		s.Sandboxes = append(s.Sandboxes, istio.Sandbox{Key: key})
+func (w *wanted) lead(key string, m crdv1.IstioPortMapping) {
+	i, has := w.at[key]
+	if !has {
+		i = len(w.Sandboxes)
+		w.at[key] = i
+		w.Sandboxes = append(w.Sandboxes, istio.Sandbox{Key: key})
 	}
-	of := &s.Sandboxes[i]
+	of := &w.Sandboxes[i]
 	if !slices.ContainsFunc(of.Mappings, func(other crdv1.IstioPortMapping) bool { return other.FromPort == m.FromPort }) {
 		of.Mappings = append(of.Mappings, m)
 	}
@@ -60,13 +67,13 @@ func lead(s *istio.Service, key string, m crdv1.IstioPortMapping) {
 
 // withPorts returns the Services, sorted, each with all ports that it has. Of one that is not
 // there those are known that sandboxes stand for.
-func withPorts(ctx context.Context, c client.Reader, services map[types.NamespacedName]*istio.Service) ([]istio.Service, error) {
+func withPorts(ctx context.Context, c client.Reader, services map[types.NamespacedName]*wanted) ([]istio.Service, error) {
 	byName := func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	}
 	var out []istio.Service
 	for _, id := range slices.SortedFunc(maps.Keys(services), byName) {
-		s := *services[id]
+		s := services[id].Service
 		var have corev1.Service
 		if err := c.Get(ctx, id, &have); err != nil && !apierrors.IsNotFound(err) {
 			return nil, fmt.Errorf("read Service %s: %w", id, err)

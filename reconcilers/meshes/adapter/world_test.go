@@ -70,8 +70,11 @@ type cluster struct {
 	// each, if not nil.
 	failAt atomic.Int64
 	// fails: all of them fail.
-	fails  atomic.Bool
-	before func(*http.Request)
+	fails atomic.Bool
+	// refuses reports whether one fails, and answered is called after each, if they are not nil.
+	refuses  func(*http.Request) bool
+	answered func()
+	before   func(*http.Request)
 	// meddles: the webhook takes routes out.
 	meddles atomic.Bool
 }
@@ -98,13 +101,13 @@ func kinds() (*runtime.Scheme, error) {
 }
 
 // start runs an adapter for VirtualServices of a namespace of the test's own.
-func start(t *testing.T, w *world.World, settings adapter.Settings) *cluster {
+func start(t testing.TB, w *world.World, settings adapter.Settings) *cluster {
 	t.Helper()
 	return startAs(t, w, settings, own, "system:masters")
 }
 
 // startAs runs it as a user who is in these groups.
-func startAs(t *testing.T, w *world.World, settings adapter.Settings, user string, groups ...string) *cluster {
+func startAs(t testing.TB, w *world.World, settings adapter.Settings, user string, groups ...string) *cluster {
 	t.Helper()
 	c := &cluster{World: w.In(t), log: memory.New(), settings: settings}
 	c.settings.Enabled = true
@@ -123,19 +126,24 @@ func (c *cluster) run(user string, groups ...string) {
 	access := c.As(user, groups...)
 	access.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return world.RoundTrip(func(q *http.Request) (*http.Response, error) {
-			if q.Method == http.MethodGet {
+			if q.Method == http.MethodGet || !strings.Contains(q.URL.Path, "/"+c.ns+"/") { // Other tests leave routes, too.
 				return next.RoundTrip(q)
 			}
 			c.writes.Add(1)
 			if c.before != nil {
 				c.before(q)
 			}
-			if c.fails.Load() || c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
+			if c.fails.Load() || c.refuses != nil && c.refuses(q) || c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
 				return nil, errors.New("the test fails this request")
 			}
 			began := time.Now()
 			answer, err := next.RoundTrip(q)
-			c.Logf("we wrote %s after %s: %v", q.Header.Get("Content-Type"), time.Since(began), err)
+			if err == nil {
+				c.Logf("we wrote %s within %s: %s", q.Header.Get("Content-Type"), time.Since(began), answer.Status)
+			}
+			if c.answered != nil {
+				c.answered()
+			}
 			return answer, err
 		})
 	})

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/apply"
@@ -20,38 +22,54 @@ import (
 // writes no more than an annotation, and leaves the routes to the webhook: what that puts in is
 // attributed to nobody, so that spec.http stays its owner's (decision record 0041). Where the
 // webhook was not asked it writes the routes too, and then gives up that they are its own, which
-// it also does with what a write before has left. A conflict says that somebody else has written
-// meanwhile.
+// it also does with what a write before has left.
 //
 // Where the webhook has just put no routes in it is not counted on for a minute: each request
 // waits for its answer, for 2 s where it hangs.
-func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) error {
-	c, got := a.config.Client, have.DeepCopy()
+//
+// A request changes the object only while it is what it was: else the error is a conflict.
+func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) (w written, err error) {
+	w.got = have
+	send := func(change *unstructured.Unstructured, how client.Patch) error {
+		if err := a.config.Client.Patch(ctx, change, how, apply.FieldOwner); err != nil {
+			return fmt.Errorf("write VirtualService %s/%s: %w", have.GetNamespace(), have.GetName(), err)
+		}
+		if change.GetResourceVersion() != w.got.GetResourceVersion() {
+			w.past = append(w.past, w.got.GetResourceVersion())
+		}
+		w.got = change
+		return nil
+	}
+	changed := func(change func(*unstructured.Unstructured)) error {
+		o := w.got.DeepCopy()
+		change(o)
+		return send(o, client.MergeFromWithOptions(w.got, client.MergeFromWithOptimisticLock{}))
+	}
 	direct := a.direct()
 	if !direct {
-		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { annotate(o, want.GetAnnotations()[AnnotationRoutes]) }); err != nil {
-			return err
+		if err := send(noted(have, want.GetAnnotations()[AnnotationRoutes])); err != nil {
+			return w, err
 		}
 	}
-	before, whole := got.GetManagedFields(), same(got, want)
+	before, whole := w.got.GetManagedFields(), same(w.got, want)
 	if !whole {
 		if !direct {
 			a.miss()
 		}
-		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
-			return err
+		if err := changed(func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
+			return w, err
 		}
 	}
-	if after := owners(before, got, want, whole); !reflect.DeepEqual(after, got.GetManagedFields()) {
-		if err := send(ctx, c, got, func(o *unstructured.Unstructured) { o.SetManagedFields(after) }); err != nil {
-			return err
+	if after := owners(before, w.got, want, whole); !reflect.DeepEqual(after, w.got.GetManagedFields()) {
+		if err := changed(func(o *unstructured.Unstructured) { o.SetManagedFields(after) }); err != nil {
+			return w, err
 		}
 	}
-	if !holds(got, want) {
-		return fmt.Errorf("VirtualService %s/%s: something changes our routes within the write that puts them in. "+
-			"Have the mutating webhooks for VirtualServices leave alone what has a name with %s or istio.signadot.com", got.GetNamespace(), got.GetName(), istio.NamePrefix)
+	if !holds(w.got, want) {
+		return w, fmt.Errorf("VirtualService %s/%s: something changes our routes within the write that puts them in. "+
+			"Have the mutating webhooks for VirtualServices leave alone what has a name with %s or istio.signadot.com", have.GetNamespace(), have.GetName(), istio.NamePrefix)
 	}
-	return nil
+	return w, nil
 }
 
 // direct reports whether the webhook is not counted on.
@@ -108,17 +126,19 @@ func holds(got, want *unstructured.Unstructured) bool {
 		maps.Copy(both, some)
 		return maps.Equal(all, both)
 	}
-	return reflect.DeepEqual(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+	return istio.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
 }
 
-// send writes a change of an object, which becomes what the API server then has. It does so only
-// while the object is what it was: else the error is a conflict, as of a patch of one that has
-// another resourceVersion.
-func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
-	from := o.DeepCopy()
-	change(o)
-	if err := c.Patch(ctx, o, client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}), apply.FieldOwner); err != nil {
-		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+// noted returns what sets AnnotationRoutes of an object, or takes it off. It is written out, since
+// to work it out from two copies takes as long as all the rest where there are many routes.
+func noted(have *unstructured.Unstructured, digest string) (*unstructured.Unstructured, client.Patch) {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(have.GroupVersionKind())
+	o.SetNamespace(have.GetNamespace())
+	o.SetName(have.GetName())
+	value := []byte("null")
+	if digest != "" {
+		value = strconv.AppendQuote(nil, digest) // Hexadecimal digits.
 	}
-	return nil
+	return o, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%s}}}`, have.GetResourceVersion(), AnnotationRoutes, value))
 }

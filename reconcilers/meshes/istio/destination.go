@@ -116,10 +116,15 @@ func (t target) lead(key string, listener int32) int32 {
 // misread returns a managed Service that a host names in a form which Istio does not know:
 // with its namespace and without the domain.
 func (m *Mesh) misread(host string) *managed {
-	for _, end := range []string{".svc." + m.settings.ClusterDomain, "." + m.settings.ClusterDomain} {
+	for _, end := range misreadEnds(m.settings.ClusterDomain) {
 		if s := m.services[host+end]; s != nil && strings.Contains(host, ".") {
 			return s
 		}
 	}
 	return nil
+}
+
+// misreadEnds are what such a host lacks.
+func misreadEnds(clusterDomain string) []string {
+	return []string{".svc." + clusterDomain, "." + clusterDomain}
 }

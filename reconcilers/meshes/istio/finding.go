@@ -78,9 +78,9 @@ func (r *Rendering) add(reason string, of *managed, lost bool, format string, ar
 	}
 }
 
-// sortFindings sorts the findings: the lost requests first.
-func (r *Rendering) sortFindings() {
-	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
+// sortFindings sorts findings: the lost requests first.
+func sortFindings(all []Finding) {
+	slices.SortStableFunc(all, func(a, b Finding) int {
 		switch {
 		case a.Lost != b.Lost && a.Lost:
 			return -1
@@ -89,6 +89,19 @@ func (r *Rendering) sortFindings() {
 		}
 		return cmp.Compare(a.Reason, b.Reason)
 	})
+}
+
+// conclude sorts the findings, and those of one key by key.
+func (r *Rendering) conclude() {
+	sortFindings(r.Findings)
+	r.keyed = map[string][]Finding{}
+	for _, f := range r.Findings {
+		if f.Key == "" {
+			r.general = append(r.general, f)
+		} else {
+			r.keyed[f.Key] = append(r.keyed[f.Key], f)
+		}
+	}
 }
 
 // unreadable notes that the object cannot be read, for each managed Service whose host stands
@@ -101,30 +114,20 @@ func (r *Rendering) unreadable(m *Mesh, object map[string]any, err error) {
 
 // Unrendered returns the rendering of a VirtualService for which there was an error: the object
 // as it is, and that its Services get no routes.
-func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) Rendering {
+func (m *Mesh) Unrendered(object *unstructured.Unstructured, err error) *Rendering {
 	r := &Rendering{Name: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}, Object: object}
 	r.unreadable(m, object.Object, err)
-	return *r
+	r.conclude()
+	return r
 }
 
 // named returns the managed Services that an object names as the host of something.
-func (m *Mesh) named(value any, namespace string) []*managed {
-	var all []*managed
-	switch v := value.(type) {
-	case []any:
-		for _, one := range v {
-			all = append(all, m.named(one, namespace)...)
-		}
-	case map[string]any:
-		if host, ok := v["host"].(string); ok && m.services[m.resolve(host, namespace)] != nil {
-			all = append(all, m.services[m.resolve(host, namespace)])
-		}
-		for _, one := range v {
-			all = append(all, m.named(one, namespace)...)
-		}
-	}
-	slices.SortFunc(all, func(a, b *managed) int { return strings.Compare(a.host, b.host) })
-	return slices.Compact(all)
+func (m *Mesh) named(object map[string]any, namespace string) []*managed {
+	var all []target
+	hostsIn(object, func(host string) {
+		all = append(all, target{service: m.services[m.resolve(host, namespace)]})
+	})
+	return ledTo(all)
 }
 
 // aboutRoute notes what is odd about an owner's route as a whole: a name like ours, and hosts
@@ -190,12 +193,15 @@ func (r *Rendering) large(bytes int) {
 	r.add(ReasonLarge, nil, false, "VirtualService %s has %d KiB with its routes for sandboxes, and an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, maxBytes>>10)
 }
 
-func (r *Rendering) full(d derived) {
-	for _, s := range d.services {
-		f := Finding{ReasonFull, r.Name, s.id(), d.key, true,
-			fmt.Sprintf("VirtualService %s has no room for routes of the key %s: an object can have %d KiB. Remove sandboxes, or split it by host.", r.Name, d.key, maxBytes>>10)}
-		if !slices.Contains(r.Findings, f) {
-			r.Findings = append(r.Findings, f)
+// full notes that there is no room for the routes of some keys, in an object that has so many
+// bytes with those of others.
+func (r *Rendering) full(bytes int, services []*managed, keys []string) {
+	for _, key := range keys {
+		for _, s := range services {
+			if _, has := s.sandboxes[key]; has {
+				r.Findings = append(r.Findings, Finding{ReasonFull, r.Name, s.id(), key, true, fmt.Sprintf(
+					"VirtualService %s has %d KiB and no room for routes of the key %s: an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, key, maxBytes>>10)})
+			}
 		}
 	}
 }
@@ -219,7 +225,7 @@ func (r *Rendering) aboutObject(m *Mesh, vs *virtualService) {
 		r.aboutDelegate(m, vs)
 		return
 	}
-	r.aboutHosts(m, vs)
+	r.aboutHosts()
 }
 
 func (r *Rendering) aboutDelegate(m *Mesh, vs *virtualService) {
@@ -235,17 +241,9 @@ func (r *Rendering) aboutDelegate(m *Mesh, vs *virtualService) {
 }
 
 // aboutHosts notes the hosts that another VirtualService has in the mesh.
-func (r *Rendering) aboutHosts(m *Mesh, vs *virtualService) {
-	if !vs.inMesh() {
-		return
-	}
-	for _, host := range vs.hosts {
-		for _, other := range m.virtualServices {
-			if other.name != vs.name && other.inMesh() && other.compare(vs) < 0 && other.meets(vs) && slices.Contains(other.hosts, host) {
-				r.add(ReasonShadowed, nil, true, "Host %s of VirtualService %s belongs to %s in the mesh, where Istio uses one of a host. Merge the two.", host, r.Name, other.name)
-				break
-			}
-		}
+func (r *Rendering) aboutHosts() {
+	for _, shadow := range r.from.shadows {
+		r.add(ReasonShadowed, nil, true, "Host %s of VirtualService %s belongs to %s in the mesh, where Istio uses one of a host. Merge the two.", shadow.host, r.Name, shadow.by.name)
 	}
 }
 

@@ -3,6 +3,7 @@ package istio
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -46,6 +47,8 @@ type Mesh struct {
 	services map[string]*managed
 	// virtualServices are in the order in which Istio prefers them.
 	virtualServices []*virtualService
+	// inMesh are those of them that sidecars have, by host.
+	inMesh map[string][]*virtualService
 	// delegating are the routes that lead to a delegate, by the delegate.
 	delegating map[types.NamespacedName][]delegating
 }
@@ -66,20 +69,41 @@ type sandbox struct {
 	to map[int32]string
 }
 
-// New returns the mesh of the VirtualServices, of which none is changed. Services with the
-// same name and namespace are one.
+// New returns the mesh of the VirtualServices, of which none is changed.
 func New(settings Settings, services []Service, virtualServices []*unstructured.Unstructured) *Mesh {
-	m := &Mesh{settings: settings, services: map[string]*managed{}, delegating: map[types.NamespacedName][]delegating{}}
-	for _, s := range services {
-		m.manage(s)
-	}
+	var all []*Original
 	for _, object := range virtualServices {
-		if vs, err := m.read(strip(object.Object)); err == nil {
-			m.virtualServices = append(m.virtualServices, vs)
+		all = append(all, Read(object, settings.ClusterDomain))
+	}
+	return Next(nil, settings, services, all)
+}
+
+// Next returns the mesh that follows another one, or nil: what is the same in both is not made
+// again, so that RenderAgain knows it. Services with the same name and namespace are one.
+func Next(before *Mesh, settings Settings, services []Service, originals []*Original) *Mesh {
+	m := &Mesh{
+		settings: settings, services: map[string]*managed{},
+		inMesh: map[string][]*virtualService{}, delegating: map[types.NamespacedName][]delegating{},
+	}
+	if before == nil || !reflect.DeepEqual(before.settings, settings) {
+		before = &Mesh{}
+	}
+	for _, s := range together(services) {
+		host := m.resolve(s.Name, s.Namespace)
+		m.services[host] = m.manage(s, host, before.services[host])
+	}
+	for _, o := range originals {
+		if o.read != nil {
+			m.virtualServices = append(m.virtualServices, o.read)
 		}
 	}
 	slices.SortFunc(m.virtualServices, (*virtualService).compare)
 	for _, vs := range m.virtualServices {
+		if vs.inMesh() {
+			for _, host := range vs.hosts {
+				m.inMesh[host] = append(m.inMesh[host], vs)
+			}
+		}
 		for _, route := range vs.spec.GetHttp() {
 			if d := route.GetDelegate(); d != nil {
 				to := types.NamespacedName{Namespace: cmp.Or(d.GetNamespace(), vs.name.Namespace), Name: d.GetName()}
@@ -90,24 +114,58 @@ func New(settings Settings, services []Service, virtualServices []*unstructured.
 	return m
 }
 
-func (m *Mesh) manage(s Service) {
-	service := &managed{Service: s, host: m.resolve(s.Name, s.Namespace), sandboxes: map[string]sandbox{}}
-	if before := m.services[service.host]; before != nil {
-		service = before
-	}
-	m.services[service.host] = service
-	for _, of := range s.Sandboxes {
-		matches, err := keymatch.Of(of.Key, m.settings.Headers, keymatch.Istio)
-		if err != nil {
-			service.findings = append(service.findings, Finding{Reason: ReasonKeyNotMatchable, Service: service.id(), Key: of.Key, Lost: true, Message: err.Error()})
+// together makes one of Services with the same name and namespace.
+func together(services []Service) []Service {
+	var all []Service
+	at := map[types.NamespacedName]int{}
+	for _, s := range services {
+		id := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+		if i, has := at[id]; has {
+			all[i].Sandboxes = slices.Concat(all[i].Sandboxes, s.Sandboxes)
 			continue
+		}
+		at[id] = len(all)
+		all = append(all, s)
+	}
+	return all
+}
+
+// manage returns a Service ready to be looked up in: before where that is the same, and else
+// with those sandboxes of before that are. before may be nil.
+func (m *Mesh) manage(s Service, host string, before *managed) *managed {
+	if before == nil {
+		before = &managed{}
+	}
+	if reflect.DeepEqual(before.Service, s) {
+		return before
+	}
+	service := &managed{Service: s, host: host, sandboxes: map[string]sandbox{}}
+	for _, of := range s.Sandboxes {
+		had, has := before.sandboxes[of.Key]
+		if !has {
+			var err error
+			if had.matches, err = keymatch.Of(of.Key, m.settings.Headers, keymatch.Istio); err != nil {
+				service.findings = append(service.findings, Finding{Reason: ReasonKeyNotMatchable, Service: service.id(), Key: of.Key, Lost: true, Message: err.Error()})
+				continue
+			}
 		}
 		to := map[int32]string{}
 		for _, mapping := range of.Mappings {
 			to[mapping.FromPort] = m.resolve(mapping.ToService, s.Namespace)
 		}
-		service.sandboxes[of.Key] = sandbox{matches, to}
+		service.sandboxes[of.Key] = sandbox{had.matches, to}
 	}
+	return service
+}
+
+// ClusterDomain returns that of Services.
+func (m *Mesh) ClusterDomain() string { return m.settings.ClusterDomain }
+
+// Kept reports whether a Service, if it is managed, is what it was in the mesh before, which may
+// be nil.
+func (m *Mesh) Kept(before *Mesh, service types.NamespacedName) bool {
+	host := m.resolve(service.Name, service.Namespace)
+	return before != nil && m.services[host] == before.services[host]
 }
 
 func (s *managed) id() types.NamespacedName {
@@ -126,10 +184,15 @@ func keys(services []*managed) []string {
 }
 
 // resolve returns the full host name that Istio reads a host as in a VirtualService of a
-// namespace: only one without a dot is short.
+// namespace.
 func (m *Mesh) resolve(host, namespace string) string {
+	return resolve(host, namespace, m.settings.ClusterDomain)
+}
+
+// resolve returns the full host name of a host: only one without a dot is short.
+func resolve(host, namespace, clusterDomain string) string {
 	if host == "" || host == "*" || strings.ContainsAny(host, ".:") {
 		return host
 	}
-	return host + "." + namespace + ".svc." + m.settings.ClusterDomain
+	return host + "." + namespace + ".svc." + clusterDomain
 }

@@ -38,7 +38,7 @@ type delegating struct {
 
 // read returns what an object without routes of ours says. An error says that it is not as
 // the schema has it.
-func (m *Mesh) read(object map[string]any) (*virtualService, error) {
+func read(object map[string]any, clusterDomain string) (*virtualService, error) {
 	text, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (m *Mesh) read(object map[string]any) (*virtualService, error) {
 		}
 	}
 	for _, host := range vs.spec.GetHosts() {
-		vs.hosts = append(vs.hosts, m.resolve(strings.ToLower(host), vs.name.Namespace))
+		vs.hosts = append(vs.hosts, resolve(strings.ToLower(host), vs.name.Namespace, clusterDomain))
 	}
 	return vs, nil
 }

@@ -20,7 +20,11 @@ type Rendering struct {
 	// Findings are what the owner, or who made a sandbox, should know, the worst first.
 	Findings []Finding
 
-	ignored bool
+	// original, mesh and from are what it was made of.
+	original *Original
+	mesh     Settings
+	from     inputs
+	ignored  bool
 	// read is the VirtualService; nil for one that cannot be read.
 	read *virtualService
 	// leads are the managed Services that it routes HTTP to, and whether those requests of the
@@ -28,6 +32,26 @@ type Rendering struct {
 	leads map[types.NamespacedName]bool
 	// routes are how many routes there are of a key, by Service.
 	routes map[claim]int
+	// keyed are the findings of one key each, by key; general are the others.
+	keyed   map[string][]Finding
+	general []Finding
+}
+
+// settled reports whether nothing has changed that the rendering follows from.
+func (r *Rendering) settled(m *Mesh, in inputs) bool {
+	return r.from.equal(in) && reflect.DeepEqual(r.mesh, m.settings)
+}
+
+// Concerns reports the Services of which the rendering says anything.
+func (r *Rendering) Concerns() map[types.NamespacedName]bool {
+	all := map[types.NamespacedName]bool{}
+	for s := range r.leads {
+		all[s] = true
+	}
+	for _, f := range r.Findings {
+		all[f.Service] = true
+	}
+	return all
 }
 
 type claim struct {
@@ -42,34 +66,34 @@ type derived struct {
 	entry    map[string]any
 }
 
+// source is a route of the owner's that ours come from.
+type source struct {
+	i        int
+	entry    map[string]any
+	services []*managed
+	// listeners are the ports for which a route of ours is needed each, and bases the matches that
+	// they start from.
+	listeners []int32
+	bases     []base
+	// derived are ours.
+	derived []derived
+}
+
 // Render returns what a VirtualService should be, whether the mesh has seen it or not. All of
 // its owner's is kept as it is: a route of ours is put directly before the one it comes from.
 // It is a pure function of the owner's part, so rendering again changes nothing.
 func (m *Mesh) Render(object *unstructured.Unstructured) Rendering {
-	r := &Rendering{
-		Name:  types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
-		leads: map[types.NamespacedName]bool{}, routes: map[claim]int{},
-	}
-	wanted := strip(object.Object)
-	vs, err := m.read(wanted)
-	if err != nil {
-		r.unreadable(m, wanted, err)
-		r.Object = object.DeepCopy()
-		return *r
-	}
-	r.read, r.ignored = vs, vs.ignored != ""
-	m.render(r, vs, wanted, object.Object)
-	r.Object = &unstructured.Unstructured{Object: wanted}
-	r.Changed = !reflect.DeepEqual(object.Object, wanted)
-	r.sortFindings()
+	r, _ := m.RenderAgain(Read(object, m.settings.ClusterDomain), nil)
+	r.Changed = !reflect.DeepEqual(object.Object, r.Object.Object)
 	return *r
 }
 
-// render puts our routes into an object that has none, where before is the one that had.
-func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[string]any) {
+// render puts our routes into an object that has none.
+func (m *Mesh) render(r *Rendering, wanted map[string]any) {
+	vs := r.read
 	spec, _ := wanted["spec"].(map[string]any)
 	list, _ := spec["http"].([]any)
-	byEntry := make([][]derived, len(list))
+	var sources []source
 	for i, one := range list {
 		entry, _ := one.(map[string]any)
 		targets := m.targets(entry, vs.name.Namespace)
@@ -79,55 +103,54 @@ func (m *Mesh) render(r *Rendering, vs *virtualService, wanted, before map[strin
 			r.leads[s.id()] = r.leads[s.id()] || m.straight(vs, i, s)
 		}
 		if vs.ignored == "" && len(services) > 0 && m.sound(r, vs, i, services) {
-			byEntry[i] = m.derive(r, vs, i, entry)
+			sources = append(sources, source{i: i, entry: entry, services: services, listeners: listeners(targets), bases: bases(entry, r.from.roots)})
 		}
 	}
 	r.aboutObject(m, vs)
-	m.fit(r, wanted, before, byEntry)
+	m.fill(r, sources)
 	var all []any
-	for i, entry := range list {
-		for _, d := range byEntry[i] {
+	rest := 0
+	for _, s := range sources {
+		all = append(all, list[rest:s.i]...)
+		rest = s.i
+		for _, d := range s.derived {
 			all = append(all, d.entry)
-			for _, s := range d.services {
-				r.routes[claim{s.id(), d.key}]++
+			for _, service := range d.services {
+				r.routes[claim{service.id(), d.key}]++
 			}
 		}
-		all = append(all, entry)
 	}
+	all = append(all, list[rest:]...)
 	if len(all) > len(list) {
 		spec["http"] = all
 		m.add(wanted)
 	}
 }
 
-// derive returns the routes of ours before an owner's, by key and port.
-func (m *Mesh) derive(r *Rendering, vs *virtualService, i int, entry map[string]any) []derived {
-	roots := m.rootsOf(vs)
-	targets := m.targets(entry, vs.name.Namespace)
-	services := ledTo(targets)
+// derive returns the routes of ours for a key before an owner's, by port.
+func (m *Mesh) derive(r *Rendering, s source, key string) []derived {
 	owns := func(match map[string]any, header string) bool {
 		if matchesHeader(match, "withoutHeaders", header) {
-			r.leavesOutHeader(vs, i, services, header)
+			r.leavesOutHeader(r.read, s.i, s.services, header)
 		}
 		if !matchesHeader(match, "headers", header) {
 			return false
 		}
-		r.ownHeader(vs, i, services, header)
+		r.ownHeader(r.read, s.i, s.services, header)
 		return true
 	}
+	roots := r.from.roots
+	groups := m.groups(r, r.read, s.services, key, roots)
 	var all []derived
-	for _, key := range keys(services) {
-		groups := m.groups(r, vs, services, key, roots)
-		for _, listener := range listeners(targets) {
-			for g, group := range groups {
-				from := bases(entry, roots)
-				if g > 0 || listener != 0 && onPort(roots) {
-					// Ours may be joined with fewer of the root's matches than the owner's is.
-					from = alone(from)
-				}
-				for _, b := range from {
-					all = append(all, m.deriveOne(vs, entry, key, listener, b.join(group, listener, owns))...)
-				}
+	for _, listener := range s.listeners {
+		for g, group := range groups {
+			from := s.bases
+			if g > 0 || listener != 0 && onPort(roots) {
+				// Ours may be joined with fewer of the root's matches than the owner's is.
+				from = alone(from)
+			}
+			for _, b := range from {
+				all = append(all, m.deriveOne(r.read, s.entry, key, listener, b.join(group, listener, owns))...)
 			}
 		}
 	}

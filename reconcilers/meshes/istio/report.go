@@ -37,8 +37,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 	if s == nil {
 		return Report{}
 	}
-	var all Rendering // of which the findings are gathered and sorted
-	var beside []Finding
+	var all, beside []Finding
 	var report Report
 	ofKey := slices.DeleteFunc(slices.Clone(s.findings), func(f Finding) bool { return f.Key != key })
 	straight, expected, covered := false, true, false
@@ -46,7 +45,7 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		direct, leads := r.leads[service]
 		findings := r.of(service, key, leads)
 		for _, f := range findings {
-			all.Findings = append(all.Findings, f)
+			all = append(all, f)
 			if r.beside(f, service.Namespace) {
 				beside = append(beside, f)
 			}
@@ -60,19 +59,19 @@ func (m *Mesh) Report(service types.NamespacedName, key string, renderings []Ren
 		}
 	}
 	if covered {
-		for i, f := range all.Findings {
-			all.Findings[i].Lost = f.Lost && !slices.Contains(beside, f)
+		for i, f := range all {
+			all[i].Lost = f.Lost && !slices.Contains(beside, f)
 		}
 	}
-	all.Findings = append(all.Findings, ofKey...)
+	all = append(all, ofKey...)
 	switch {
 	case len(report.Matched) == 0:
-		all.Findings = append(all.Findings, s.none())
+		all = append(all, s.none())
 	case !straight && expected:
-		all.Findings = append(all.Findings, s.notRouted())
+		all = append(all, s.notRouted())
 	}
-	all.sortFindings()
-	report.Findings = all.Findings
+	sortFindings(all)
+	report.Findings = all
 	slices.SortFunc(report.Matched, func(a, b crdv1.VirtualServiceMatch) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
@@ -93,9 +92,8 @@ func (r *Rendering) beside(f Finding, namespace string) bool {
 // of returns the findings that concern a Service and a key.
 func (r *Rendering) of(service types.NamespacedName, key string, leads bool) []Finding {
 	var all []Finding
-	for _, f := range r.Findings {
-		forService := f.Service == service || f.Service == types.NamespacedName{} && leads
-		if forService && (f.Key == "" || f.Key == key) {
+	for _, f := range slices.Concat(r.general, r.keyed[key]) {
+		if f.Service == service || f.Service == (types.NamespacedName{}) && leads {
 			all = append(all, f)
 		}
 	}

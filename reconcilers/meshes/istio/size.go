@@ -2,8 +2,8 @@ package istio
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
+	"strings"
 )
 
 // etcd refuses a request of more than 1.5 MiB, and the API server keeps every object in one.
@@ -15,71 +15,62 @@ const (
 	nearBytes = etcdBytes / 5 * 4
 )
 
-// fit takes out the routes of the keys that the object has no room for. Keys that have
-// routes in the object already come first, so that no new one drives them out.
-func (m *Mesh) fit(r *Rendering, wanted, before map[string]any, byEntry [][]derived) {
-	total, cost := size(wanted), map[string]int{}
-	for _, list := range byEntry {
-		for _, d := range list {
-			cost[d.key] += size(d.entry) + 1
-		}
+// fill derives our routes, key by key, until the object has no room for those of the next one.
+// Keys that have routes in the object already come first, so that no new one drives them out.
+func (m *Mesh) fill(r *Rendering, sources []source) {
+	var services []*managed
+	for _, s := range sources {
+		services = append(services, s.services...)
 	}
-	for _, bytes := range cost {
-		total += bytes
-	}
-	if total <= nearBytes {
-		return
-	}
-	if total <= maxBytes {
-		r.large(total)
-		return
-	}
-	room, full := maxBytes-size(wanted), map[string]bool{}
-	for _, key := range byPresence(before, byEntry) {
-		if cost[key] > room {
-			full[key] = true
-			continue
-		}
-		room -= cost[key]
-	}
-	for i := range byEntry {
-		byEntry[i] = slices.DeleteFunc(byEntry[i], func(d derived) bool {
-			if full[d.key] {
-				r.full(d)
+	services = slices.Compact(slices.SortedFunc(slices.Values(services), func(a, b *managed) int { return strings.Compare(a.host, b.host) }))
+	total := size(r.original.bare)
+	all := byPresence(keys(services), services, r.original.ours)
+	for i, key := range all {
+		bytes, ofKey := 0, make([][]derived, len(sources))
+		for at, s := range sources {
+			ofKey[at] = m.derive(r, s, key)
+			for _, d := range ofKey[at] {
+				bytes += size(d.entry) + 1
 			}
-			return full[d.key]
-		})
+		}
+		if total+bytes > maxBytes {
+			r.full(total, services, all[i:])
+			break
+		}
+		total += bytes
+		for at := range sources {
+			sources[at].derived = append(sources[at].derived, ofKey[at]...)
+		}
 	}
-	r.large(maxBytes - room)
+	if total > nearBytes {
+		r.large(total)
+	}
+	for _, s := range sources { // Who was there first does not show.
+		slices.SortStableFunc(s.derived, func(a, b derived) int { return strings.Compare(a.key, b.key) })
+	}
 }
 
-// byPresence returns the keys of routes, those first of which the object has any.
-func byPresence(object map[string]any, byEntry [][]derived) []string {
-	spec, _ := object["spec"].(map[string]any)
-	list, _ := spec["http"].([]any)
-	names := map[string]bool{}
-	for _, entry := range list {
-		if ours(entry) {
-			names[nameOf(entry)] = true
+// byPresence returns sorted keys, those first that have a route of one of these names.
+func byPresence(keys []string, services []*managed, names map[string]bool) []string {
+	if len(names) == 0 {
+		return keys
+	}
+	var there, others []string
+	for _, key := range keys {
+		if slices.ContainsFunc(services, func(s *managed) bool {
+			for port := range s.sandboxes[key].to {
+				if names[routeName(key, s.Name, port)] {
+					return true
+				}
+			}
+			return false
+		}) {
+			there = append(there, key)
+		} else {
+			others = append(others, key)
 		}
 	}
-	present := map[string]bool{}
-	for _, list := range byEntry {
-		for _, d := range list {
-			present[d.key] = present[d.key] || names[nameOf(d.entry)]
-		}
-	}
-	all := slices.Sorted(maps.Keys(present))
-	slices.SortStableFunc(all, func(a, b string) int {
-		switch {
-		case present[a] == present[b]:
-			return 0
-		case present[a]:
-			return -1
-		}
-		return 1
-	})
-	return all
+	return slices.Concat(there, others)
 }
 
 func size(value any) int {

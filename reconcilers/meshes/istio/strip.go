@@ -27,12 +27,15 @@ func Strip(object *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 func strip(object map[string]any) map[string]any {
-	object = runtime.DeepCopyJSON(object)
+	object = maps.Clone(object)
 	if spec, ok := object["spec"].(map[string]any); ok {
-		if routes, ok := spec["http"].([]any); ok {
-			spec["http"] = slices.DeleteFunc(routes, ours)
+		if routes, ok := spec["http"].([]any); ok { // Ours are not even copied: they are many.
+			spec = maps.Clone(spec)
+			spec["http"] = slices.DeleteFunc(slices.Clone(routes), ours)
+			object["spec"] = spec
 		}
 	}
+	object = runtime.DeepCopyJSON(object)
 	removeAdded(object)
 	return object
 }

@@ -1,0 +1,135 @@
+package adapter_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/world"
+)
+
+// TestWhatFailsWaitsAlone fails each write of one VirtualService, while those of another go on.
+func TestWhatFailsWaitsAlone(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	other := strings.NewReplacer("name: customer", "name: other", "hosts: [customer]", "hosts: [other]").Replace(c.file("1s"))
+	if said, err := c.kubectl(other, "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	var tried atomic.Int64
+	c.refuses = func(q *http.Request) bool {
+		if !strings.HasSuffix(q.URL.Path, c.ns+"/virtualservices/other") {
+			return false
+		}
+		tried.Add(1)
+		return true
+	}
+	const sandboxes = 30
+	var want []string
+	for i := range sandboxes {
+		c.sandbox(fmt.Sprintf("k%02d", i))
+		want = append(want, fmt.Sprintf("ours k%02d", i))
+		c.has(slices.Concat(want, []string{"api"}, want, []string{"rest"})...)
+	}
+	if n := tried.Load(); n == 0 || n > sandboxes/2 {
+		t.Errorf("the one that fails was tried %d times in %d changes of another", n, sandboxes)
+	}
+}
+
+// counted counts the looks.
+type counted struct {
+	adapter.Kinds
+	looks *atomic.Int64
+}
+
+func (c counted) Present(ctx context.Context, kind schema.GroupKind) (bool, error) {
+	c.looks.Add(1)
+	return c.Kinds.Present(ctx, kind)
+}
+
+// TestABurstIsFewLooks has sandboxes come all at once.
+func TestABurstIsFewLooks(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.stop()
+	var looks atomic.Int64
+	parts := c.parts
+	parts.Kinds = counted{parts.Kinds, &looks}
+	var err error
+	c.main, err = adapter.New(parts)
+	c.Must(err)
+	background.Run(c, c.main.Start)
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	const sandboxes = 200
+	var keys []string
+	for i := range sandboxes {
+		c.sandbox(fmt.Sprintf("k%03d", i))
+		keys = append(keys, fmt.Sprintf("ours k%03d", i))
+	}
+	c.has(slices.Concat(keys, []string{"api"}, keys, []string{"rest"})...)
+	if n := looks.Load(); n > sandboxes/4 {
+		t.Errorf("%d looks at %d sandboxes", n, sandboxes)
+	}
+}
+
+// BenchmarkFactToWrite measures the time from a fact on the log, of 500 sandboxes of one Service,
+// to the answer of the write that puts their routes into a VirtualService.
+func BenchmarkFactToWrite(b *testing.B) {
+	w := world.Shared(b)
+	define(w)
+	c := start(b, w, adapter.Settings{})
+	c.hook()
+	file := strings.Replace(c.file("1s"), "  - {name: api", "  # - {name: api", 1)
+	if said, err := c.kubectl(file, "create", "-f", "-"); err != nil {
+		b.Fatal(said)
+	}
+	const sandboxes = 500
+	for i := range sandboxes {
+		c.sandbox(fmt.Sprintf("k7q2m9x4v%04d", i))
+	}
+	c.Eventually("all are there", func() error {
+		if n := len(routes(c.virtualService())); n != sandboxes+1 {
+			return fmt.Errorf("it has %d routes", n)
+		}
+		return nil
+	})
+	answered := make(chan time.Time, 100)
+	c.answered = func() { answered <- time.Now() }
+	var all []time.Duration
+	for i := 0; b.Loop(); i++ {
+		for len(answered) > 0 {
+			<-answered
+		}
+		began := time.Now()
+		if key := fmt.Sprintf("k7q2m9x4v%04d", i/2); i%2 == 0 {
+			c.state(event.Fact{Key: event.RoutingKey(key), Data: &factv1.RoutingWithdrawn{RoutingKey: key}})
+		} else {
+			c.sandbox(key)
+		}
+		all = append(all, (<-answered).Sub(began))
+		b.StopTimer()
+		<-time.After(100 * time.Millisecond)
+		b.StartTimer()
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(all[len(all)*99/100].Milliseconds()), "p99-ms")
+}

@@ -1,0 +1,113 @@
+package adapter
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+// shop returns what a look starts from: a Service for each name, with sandboxes for these keys.
+func shop(keys map[string][]string, objects ...*unstructured.Unstructured) found {
+	f := found{settings: istio.Settings{ClusterDomain: "cluster.local"}, objects: objects, leads: true}
+	for name, of := range keys {
+		s := istio.Service{Namespace: "shop", Name: name, Ports: []int32{80}}
+		for _, key := range of {
+			s.Sandboxes = append(s.Sandboxes, istio.Sandbox{Key: key, Mappings: []crdv1.IstioPortMapping{{FromPort: 80, ToService: name + "-" + key}}})
+		}
+		f.services = append(f.services, s)
+	}
+	return f
+}
+
+// routing returns a VirtualService for a host that leads to it.
+func routing(name, host, version string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "networking.istio.io/v1", "kind": "VirtualService",
+		"metadata": map[string]any{"namespace": "shop", "name": name, "uid": name, "resourceVersion": version},
+		"spec": map[string]any{"hosts": []any{host}, "http": []any{
+			map[string]any{"route": []any{map[string]any{"destination": map[string]any{"host": host}}}},
+		}},
+	}}
+}
+
+// news returns the names of the VirtualServices that a look has rendered.
+func news(before, now *state) []string {
+	var all []string
+	for id, k := range now.objects {
+		if had := before.objects[id]; had == nil || had.rendering != k.rendering {
+			all = append(all, id.Name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestOnlyWhatIsConcernedIsRendered looks again after one thing has changed.
+func TestOnlyWhatIsConcernedIsRendered(t *testing.T) {
+	a, b, c := routing("a", "customer", "1"), routing("b", "driver", "1"), routing("c", "elsewhere", "1")
+	keys := map[string][]string{"customer": {"k1"}, "driver": {"k1"}}
+	first := (*state)(nil).next(shop(keys, a, b, c))
+	delegating := routing("d", "gate", "1")
+	delegating.Object["spec"] = map[string]any{"hosts": []any{"gate"}, "http": []any{map[string]any{"delegate": map[string]any{"name": "e"}}}}
+	delegate := routing("e", "customer", "1")
+	delete(delegate.Object["spec"].(map[string]any), "hosts")
+	headers := shop(keys, a, b, c)
+	headers.settings.Headers = []string{"x-team"}
+	for name, tt := range map[string]struct {
+		found found
+		want  []string
+	}{
+		"nothing":             {shop(keys, a, b, c), nil},
+		"a key":               {shop(map[string][]string{"customer": {"k1", "k2"}, "driver": {"k1"}}, a, b, c), []string{"a"}},
+		"a key that ends":     {shop(map[string][]string{"customer": {"k1"}, "driver": nil}, a, b, c), []string{"b"}},
+		"an object":           {shop(keys, a, routing("b", "driver", "2"), c), []string{"b"}},
+		"an older one":        {shop(keys, a, b, c, routing("0", "driver", "1")), []string{"0", "b"}},
+		"one that is gone":    {shop(keys, a, c), nil},
+		"a header":            {headers, []string{"a", "b", "c"}},
+		"a delegate":          {shop(keys, a, b, c, delegate), []string{"e"}},
+		"who delegates to it": {shop(keys, a, b, c, delegating, delegate), []string{"d", "e"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := first.next(tt.found)
+			if got := news(first, now); !slices.Equal(got, tt.want) {
+				t.Errorf("it has rendered %q, not %q", got, tt.want)
+			}
+			anew := (*state)(nil).next(tt.found)
+			for id, k := range now.objects {
+				if !same(k.rendering.Object, anew.objects[id].rendering.Object) {
+					t.Errorf("%s is not what it would be without the look before", id)
+				}
+			}
+			if diff := cmp.Diff(anew.reports, now.reports); diff != "" {
+				t.Errorf("without the look before it reports something else:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestACacheThatLagsIsNotWrittenFrom has the cache show versions that were written over.
+func TestACacheThatLagsIsNotWrittenFrom(t *testing.T) {
+	keys := map[string][]string{"customer": {"k1"}}
+	id := types.NamespacedName{Namespace: "shop", Name: "a"}
+	first := (*state)(nil).next(shop(keys, routing("a", "customer", "1")))
+	got := first.objects[id].rendering.Object.DeepCopy()
+	got.SetResourceVersion("3")
+	after := shop(keys, routing("a", "customer", "1"))
+	after.written = map[types.NamespacedName]written{id: {got: got, past: []string{"1", "2"}}}
+	now := first.next(after)
+	for _, version := range []string{"1", "2"} {
+		if k := now.objects[id]; k.behind() || k.have.GetResourceVersion() != "3" {
+			t.Fatalf("while the cache has %s it is %q at %s", version, k.status, k.have.GetResourceVersion())
+		}
+		now = now.next(shop(keys, routing("a", "customer", version)))
+	}
+	if k := now.next(shop(keys, routing("a", "customer", "4"))).objects[id]; !k.behind() || k.have.GetResourceVersion() != "4" {
+		t.Errorf("what somebody else has written since is %q at %s", k.status, k.have.GetResourceVersion())
+	}
+}

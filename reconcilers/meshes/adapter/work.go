@@ -1,0 +1,96 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+)
+
+const (
+	// atOnce is how many VirtualServices are written at the same time: each write may wait for
+	// webhooks, ours and those of others.
+	atOnce = 8
+	// missing is for how long the webhook is not counted on, once it has put no routes in.
+	missing = time.Minute
+)
+
+// How long to wait after something went wrong: with one VirtualService, or with a look.
+const firstPause, longestPause = 100 * time.Millisecond, 15 * time.Second
+
+// newPauses returns what says how long to wait after each failure in a row.
+func newPauses[T comparable]() workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](firstPause, longestPause)
+}
+
+// enqueue has those VirtualServices written that are not as they should be. One that failed waits
+// for its own time; so does one that is not as it should be though it was just written.
+func (a *Adapter) enqueue(s *state, w map[types.NamespacedName]written) {
+	for id, k := range s.objects {
+		of, tried := w[id]
+		succeeded := tried && of.failed == "" && !of.lost
+		switch {
+		case !k.behind():
+			a.queue.Forget(id)
+		case succeeded && k.have.GetResourceVersion() == of.got.GetResourceVersion():
+			a.queue.AddRateLimited(id)
+		case k.status != StatusFailed:
+			a.queue.Add(id)
+		}
+	}
+}
+
+// work writes VirtualServices until ctx ends.
+func (a *Adapter) work(ctx context.Context, running *sync.WaitGroup) {
+	context.AfterFunc(ctx, a.queue.ShutDown)
+	for range atOnce {
+		running.Go(func() {
+			for {
+				id, end := a.queue.Get()
+				if end {
+					return
+				}
+				a.writeOne(ctx, id)
+				a.queue.Done(id)
+			}
+		})
+	}
+}
+
+// writeOne writes a VirtualService if it is not as it should be, and has the next look see what
+// became of it.
+func (a *Adapter) writeOne(ctx context.Context, id types.NamespacedName) {
+	a.mu.Lock()
+	k := a.state.objects[id]
+	_, unseen := a.written[id]
+	a.mu.Unlock()
+	if unseen {
+		a.queue.AddAfter(id, firstPause) // The next look says what there is to do.
+		return
+	}
+	if k == nil || !k.behind() || !a.elected() {
+		return
+	}
+	w, err := a.write(ctx, k.have, k.rendering.Object)
+	switch {
+	case err == nil:
+		a.config.Logger.Info("wrote the routes of a VirtualService", "namespace", id.Namespace, "name", id.Name)
+	case ctx.Err() != nil:
+		return
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), errors.Is(err, context.Canceled):
+		w.lost = true // The cache will hear of it.
+	default:
+		w.failed = fmt.Sprintf("VirtualService %s cannot be written: %v. Retrying.", id, err)
+		a.config.Logger.Warn("a VirtualService cannot be written; retrying", "namespace", id.Namespace, "name", id.Name, "error", err)
+		a.queue.AddRateLimited(id)
+	}
+	a.mu.Lock()
+	a.written[id] = w
+	a.mu.Unlock()
+	a.stir()
+}
