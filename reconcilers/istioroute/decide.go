@@ -48,7 +48,7 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 		all = every(condition.False(ReasonNoRoutingConfig, fmt.Sprintf(
 			"IstioRoute %s changes nothing, since no RoutingConfig has made it. Make a SignadotSandbox or a RoutingConfig for routing key %q.", o.Name, o.Spec.RoutingKey)))
 	default:
-		after.Status.MatchedVirtualServices = known.Matches
+		after.Status.MatchedVirtualServices = known.Matches[:min(len(known.Matches), mostMatched)]
 		all[crdv1.ConditionAccepted] = condition.True("Accepted", "RoutingConfig "+metav1.GetControllerOfNoCopy(o).Name+" asks for it.")
 		all[crdv1.ConditionVirtualServicesMatched] = matched(o, *known)
 		all[crdv1.ConditionRoutesApplied] = applied(o, *known)
@@ -91,8 +91,12 @@ func matched(o *crdv1.IstioRoute, r adapter.Report) condition.Condition {
 	case len(r.Matches) == 0 && r.Lost != nil:
 		return *r.Lost
 	}
-	return condition.True("VirtualServicesMatched", fmt.Sprintf("VirtualServices that route to Service %s/%s: %s.",
-		o.Spec.Managed.Namespace, o.Spec.Managed.TargetService, names(r.Matches, "")))
+	var beyond string
+	if more := len(r.Matches) - mostMatched; more > 0 {
+		beyond = fmt.Sprintf(" The status lists the first %d and leaves out %d.", mostMatched, more)
+	}
+	return condition.True("VirtualServicesMatched", fmt.Sprintf("VirtualServices that route to Service %s/%s: %s.%s",
+		o.Spec.Managed.Namespace, o.Spec.Managed.TargetService, names(r.Matches, ""), beyond))
 }
 
 // applied reports whether every VirtualService that routes to the Service has the routes, and
@@ -153,6 +157,9 @@ func pending(o *crdv1.IstioRoute) condition.Condition {
 	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf(
 		"The VirtualServices that route to Service %s/%s are getting their routes.", o.Spec.Managed.Namespace, o.Spec.Managed.TargetService))
 }
+
+// mostMatched is how many VirtualServices a status lists. Conditions are about all.
+const mostMatched = 32
 
 // mostNamed is how many VirtualServices a message names.
 const mostNamed = 3

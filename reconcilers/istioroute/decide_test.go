@@ -1,6 +1,7 @@
 package istioroute_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -101,4 +102,25 @@ func TestConclude(t *testing.T) {
 			t.Errorf("while Istio is off its status becomes %+v", after.Status)
 		}
 	})
+}
+
+// TestAStatusHasRoomForSome has more VirtualServices than a status lists, the last of which fails.
+func TestAStatusHasRoomForSome(t *testing.T) {
+	known := &adapter.Report{Looked: true}
+	for i := range 40 {
+		known.Matches = append(known.Matches, match(fmt.Sprintf("v%02d", i), istio.StatusApplied, ""))
+	}
+	known.Matches[39] = match("v39", adapter.StatusFailed, "v39 cannot be written")
+	status := istioroute.Conclude(route(), known, now).Status
+	if n := len(status.MatchedVirtualServices); n != 32 {
+		t.Errorf("it lists %d", n)
+	}
+	for conditionType, says := range map[string]string{
+		crdv1.ConditionVirtualServicesMatched: "shop/v00, shop/v01, shop/v02 and 37 more. The status lists the first 32 and leaves out 8.",
+		crdv1.ConditionRoutesApplied:          "v39 cannot be written",
+	} {
+		if c := crdv1.FindCondition(status.Conditions, conditionType); c == nil || !strings.Contains(c.Message, says) {
+			t.Errorf("%s is %+v, and does not say %q", conditionType, c, says)
+		}
+	}
 }

@@ -17,9 +17,13 @@ import (
 // To write it is what has the webhook put ours in.
 const AnnotationRoutes = "istio.signadot.com/routes"
 
-// render returns a VirtualService as it should be, and what there is to say of it.
-func render(m *istio.Mesh, o *unstructured.Unstructured) *istio.Rendering {
+// render returns a VirtualService as it should be, and what there is to say of it. before is what
+// it was before a write; nil if that does not matter.
+func render(m *istio.Mesh, o, before *unstructured.Unstructured) *istio.Rendering {
 	original, fault := read(o, m.ClusterDomain())
+	if fault == nil && before != nil {
+		original.Keep(before)
+	}
 	r, _ := renderAgain(m, o, original, fault, nil)
 	return r
 }

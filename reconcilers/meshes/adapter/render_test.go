@@ -20,7 +20,7 @@ func TestAnErrorInRenderingIsOfOneObject(t *testing.T) {
 		"metadata": map[string]any{"namespace": "shop", "name": "odd"},
 		"spec":     map[string]any{"http": []any{map[string]any{"retries": 3, "route": []any{map[string]any{"destination": map[string]any{"host": "customer"}}}}}},
 	}}
-	r := render(m, o)
+	r := render(m, o, nil)
 	if r.Changed || r.Object != o {
 		t.Errorf("it is %+v", r)
 	}

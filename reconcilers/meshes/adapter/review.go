@@ -39,7 +39,7 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if o.GetNamespace() == "" {
 		o.SetNamespace(req.Namespace)
 	}
-	want := a.reviewed(ctx, req.UserInfo.Username == a.config.Own, o)
+	want := a.reviewed(ctx, req.UserInfo.Username == a.config.Own, o, beforeWrite(req))
 	if want == nil {
 		return answer
 	}
@@ -60,17 +60,30 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	return answer
 }
 
+// crowded is from how many bytes on it may matter which keys had room in an object.
+const crowded = 1 << 20
+
+// beforeWrite returns the object as it was before a write that is reviewed, if that matters: those
+// keys keep their room that had it. Else it is nil.
+func beforeWrite(req *admissionv1.AdmissionRequest) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{}
+	if len(req.OldObject.Raw) < crowded || o.UnmarshalJSON(req.OldObject.Raw) != nil {
+		return nil
+	}
+	return o
+}
+
 // reviewed returns what a VirtualService is to be; nil to leave it as it is. What the leader
 // writes says by its digest which routes it means, with which this process may not have caught
 // up yet: it waits for that, and leaves the leader's object alone if it does not come. So two
 // managers never write against each other.
-func (a *Adapter) reviewed(ctx context.Context, own bool, o *unstructured.Unstructured) *unstructured.Unstructured {
+func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructured.Unstructured) *unstructured.Unstructured {
 	if !own {
 		mesh := a.current()
 		if mesh == nil {
 			return nil
 		}
-		return render(mesh, o).Object
+		return render(mesh, o, before).Object
 	}
 	meant := o.GetAnnotations()[AnnotationRoutes]
 	if meant != "" && meant == digest(o) {
@@ -84,7 +97,7 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o *unstructured.Unstru
 		if mesh == nil {
 			return false
 		}
-		want = render(mesh, o).Object
+		want = render(mesh, o, before).Object
 		return want.GetAnnotations()[AnnotationRoutes] == meant
 	}) != nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -75,6 +76,12 @@ func TestAnObjectThatFillsUpIsToldOf(t *testing.T) {
 			was = sandboxes
 		} else if out := m.Report(customer, fmt.Sprintf("k7q2m9x4v%04d", 4000-was-1), []istio.Rendering{r}); reasons(out.Findings)[0] != istio.ReasonFull {
 			t.Errorf("%d sandboxes, %d routes: the last one is told %v", sandboxes, now, reasons(out.Findings))
+		} else {
+			for _, part := range []string{"VirtualService app/customer has 14", "KiB and no room", "Remove sandboxes, or split it by host."} {
+				if !strings.Contains(out.Findings[0].Message, part) {
+					t.Errorf("%q does not say %q", out.Findings[0].Message, part)
+				}
+			}
 		}
 		if again := m.Render(r.Object); again.Changed {
 			t.Fatalf("%d sandboxes: rendered again it differs", sandboxes)
