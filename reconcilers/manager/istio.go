@@ -13,6 +13,9 @@ import (
 	"switchyard.dev/reconcilers/publish"
 )
 
+// resolverFile is where the kubelet says how a pod finds Services.
+const resolverFile = "/etc/resolv.conf"
+
 // addIstio adds what keeps the routes of sandboxes in VirtualServices, and returns it; nil
 // while Istio is off. again is where IstioRoutes are told what became of them.
 func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Reports, error) {
@@ -23,6 +26,7 @@ func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Re
 	m.istio, err = adapter.New(adapter.Config{
 		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
 		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
+		ClusterDomain: clusterDomain(resolverFile),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)
