@@ -52,25 +52,24 @@ func news(before, now *state) []string {
 func TestOnlyWhatIsConcernedIsRendered(t *testing.T) {
 	a, b, c := routing("a", "customer", "1"), routing("b", "driver", "1"), routing("c", "elsewhere", "1")
 	keys := map[string][]string{"customer": {"k1"}, "driver": {"k1"}}
-	first := (*state)(nil).next(shop(keys, a, b, c))
 	delegating := routing("d", "gate", "1")
 	delegating.Object["spec"] = map[string]any{"hosts": []any{"gate"}, "http": []any{map[string]any{"delegate": map[string]any{"name": "e"}}}}
 	delegate := routing("e", "customer", "1")
 	delete(delegate.Object["spec"].(map[string]any), "hosts")
-	headers := shop(keys, a, b, c)
+	first := (*state)(nil).next(shop(keys, a, b, c, delegate))
+	headers := shop(keys, a, b, c, delegate)
 	headers.settings.Headers = []string{"x-team"}
 	for name, tt := range map[string]struct {
 		found found
 		want  []string
 	}{
-		"nothing":             {shop(keys, a, b, c), nil},
-		"a key":               {shop(map[string][]string{"customer": {"k1", "k2"}, "driver": {"k1"}}, a, b, c), []string{"a"}},
-		"a key that ends":     {shop(map[string][]string{"customer": {"k1"}, "driver": nil}, a, b, c), []string{"b"}},
-		"an object":           {shop(keys, a, routing("b", "driver", "2"), c), []string{"b"}},
-		"an older one":        {shop(keys, a, b, c, routing("0", "driver", "1")), []string{"0", "b"}},
-		"one that is gone":    {shop(keys, a, c), nil},
-		"a header":            {headers, []string{"a", "b", "c"}},
-		"a delegate":          {shop(keys, a, b, c, delegate), []string{"e"}},
+		"nothing":             {shop(keys, a, b, c, delegate), nil},
+		"a key":               {shop(map[string][]string{"customer": {"k1", "k2"}, "driver": {"k1"}}, a, b, c, delegate), []string{"a", "e"}},
+		"a key that ends":     {shop(map[string][]string{"customer": {"k1"}, "driver": nil}, a, b, c, delegate), []string{"b"}},
+		"an object":           {shop(keys, a, routing("b", "driver", "2"), c, delegate), []string{"b"}},
+		"an older one":        {shop(keys, a, b, c, routing("0", "driver", "1"), delegate), []string{"0", "b"}},
+		"one that is gone":    {shop(keys, a, c, delegate), nil},
+		"a header":            {headers, []string{"a", "b", "c", "e"}},
 		"who delegates to it": {shop(keys, a, b, c, delegating, delegate), []string{"d", "e"}},
 	} {
 		t.Run(name, func(t *testing.T) {
