@@ -2,7 +2,6 @@ package adapter
 
 import (
 	"encoding/json"
-	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,14 +18,7 @@ func ours(e metav1.ManagedFieldsEntry) bool {
 }
 
 // ownsSpec reports whether an entry of managedFields says that some of the spec is ours.
-func ownsSpec(e metav1.ManagedFieldsEntry) bool {
-	var fields map[string]any
-	if !ours(e) || e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
-		return false
-	}
-	_, has := fields["f:spec"]
-	return has
-}
+func ownsSpec(e metav1.ManagedFieldsEntry) bool { return ours(e) && owns(e, "f:spec") }
 
 // givenUp returns managedFields in which everybody has again the fields that they had before we
 // wrote routes, and we have our annotation alone: who owns spec.http by applying it would meet
@@ -48,20 +40,15 @@ const kubectlApply = "kubectl-client-side-apply"
 
 // passable returns managedFields by which the owner may go over from kubectl apply to server-side
 // apply. The API server lets him while spec.http is what he applied last, which it is but for
-// our routes; so kubectl apply does not hold the field meanwhile. It knows its own by the
-// annotation in which it notes all that it applied.
+// our routes; so kubectl apply does not hold the field meanwhile (returned gives it back).
 func passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 	fields := o.GetManagedFields()
-	applied := &unstructured.Unstructured{}
-	if note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]; note == "" || applied.UnmarshalJSON([]byte(note)) != nil {
-		return fields
-	}
-	if bare := istio.Strip(o); reflect.DeepEqual(routesOf(bare), routesOf(o)) || !reflect.DeepEqual(routesOf(bare), routesOf(applied)) {
+	if !istio.HasRoutes(o) || !asApplied(o) {
 		return fields
 	}
 	var out []metav1.ManagedFieldsEntry
 	for _, e := range fields {
-		if e.Manager == kubectlApply && e.Operation == metav1.ManagedFieldsOperationUpdate {
+		if byKubectlApply(e) {
 			var left bool
 			if e, left = without(e, "f:spec", "f:http"); !left {
 				continue
@@ -70,6 +57,54 @@ func passable(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
 		out = append(out, e)
 	}
 	return out
+}
+
+// returned returns managedFields once our routes are gone: we own nothing, and kubectl apply holds
+// spec.http again where passable has taken that from it.
+func returned(o *unstructured.Unstructured) []metav1.ManagedFieldsEntry {
+	fields := slices.DeleteFunc(slices.Clone(o.GetManagedFields()), ours)
+	at := slices.IndexFunc(fields, byKubectlApply)
+	if at < 0 || routesOf(o) == nil || !asApplied(o) || slices.ContainsFunc(fields, func(e metav1.ManagedFieldsEntry) bool { return owns(e, "f:spec", "f:http") }) {
+		return fields
+	}
+	fields[at] = with(fields[at], "f:spec", "f:http")
+	return fields
+}
+
+// asApplied reports whether the routes of a VirtualService, but for ours, are what kubectl apply has
+// applied last. It notes all of that in an annotation.
+func asApplied(o *unstructured.Unstructured) bool {
+	applied := &unstructured.Unstructured{}
+	note := o.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
+	return note != "" && applied.UnmarshalJSON([]byte(note)) == nil && istio.Equal(routesOf(istio.Strip(o)), routesOf(applied))
+}
+
+// byKubectlApply reports whether an entry of managedFields says what kubectl apply holds.
+func byKubectlApply(e metav1.ManagedFieldsEntry) bool {
+	return e.Manager == kubectlApply && e.Operation == metav1.ManagedFieldsOperationUpdate
+}
+
+// owns reports whether an entry has a field.
+func owns(e metav1.ManagedFieldsEntry, path ...string) bool {
+	var fields map[string]any
+	if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil {
+		return false
+	}
+	_, has, _ := unstructured.NestedFieldNoCopy(fields, path...)
+	return has
+}
+
+// with returns an entry with a field.
+func with(e metav1.ManagedFieldsEntry, path ...string) metav1.ManagedFieldsEntry {
+	var fields map[string]any
+	if e.FieldsV1 == nil || json.Unmarshal(e.FieldsV1.Raw, &fields) != nil ||
+		unstructured.SetNestedMap(fields, map[string]any{}, path...) != nil {
+		return e
+	}
+	if text, err := json.Marshal(fields); err == nil {
+		e.FieldsV1 = &metav1.FieldsV1{Raw: text}
+	}
+	return e
 }
 
 // without returns an entry without a field; left is false when it has no other.

@@ -39,12 +39,17 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if o.GetNamespace() == "" {
 		o.SetNamespace(req.Namespace)
 	}
-	want := a.reviewed(ctx, req.UserInfo.Username == a.config.Own, o, beforeWrite(req))
+	own := req.UserInfo.Username == a.config.Own
+	want := a.reviewed(ctx, own, o, beforeWrite(req))
 	if want == nil {
 		return answer
 	}
 	patch := patchOf(o, want)
-	if fields := passable(want); !reflect.DeepEqual(fields, o.GetManagedFields()) {
+	fields := passable(want)
+	if had := o.GetAnnotations()[AnnotationRoutes] != ""; (own || had) && want.GetAnnotations()[AnnotationRoutes] == "" {
+		fields = returned(want)
+	}
+	if !reflect.DeepEqual(fields, o.GetManagedFields()) {
 		patch = append(patch, operation{"add", "/metadata/managedFields", fields})
 	}
 	if len(patch) == 0 {

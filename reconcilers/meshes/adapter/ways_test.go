@@ -130,39 +130,55 @@ func TestAllIsTakenBack(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
 	for _, away := range []bool{false, true} {
-		t.Run(map[bool]string{false: "with the webhook", true: "without"}[away], func(t *testing.T) {
-			c := start(t, w, adapter.Settings{Labels: map[string]string{"in-use": "yes", "of": "us"}, Annotations: map[string]string{"in-use": "yes"}})
-			c.hook()
-			c.away.Store(away)
-			if said, err := c.kubectl(c.file("1s"), "apply", "--server-side", "-f", "-"); err != nil {
-				t.Fatal(said)
-			}
-			before := c.virtualService()
-			c.sandbox("k1")
-			c.sandbox("k2")
-			c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
-			between := c.virtualService()
-			if l := between.GetLabels(); l["in-use"] != "yes" || l["of"] != "owner" || between.GetAnnotations()["in-use"] != "yes" {
-				t.Errorf("its labels are %v, its annotations %v", l, between.GetAnnotations())
-			}
-			c.withdraw("k1")
-			c.has("ours k2", "api", "ours k2", "rest")
-			c.withdraw("k2")
-			c.has("api", "rest")
-			c.heldByOwner()
-			after := c.virtualService()
-			for _, u := range []*unstructured.Unstructured{before, after} {
-				u.SetResourceVersion("")
-				u.SetGeneration(0)
-				fields := u.GetManagedFields()
-				for i := range fields {
-					fields[i].Time = nil
+		for _, way := range []string{"apply", "apply --server-side"} {
+			t.Run(map[bool]string{false: "with the webhook", true: "without"}[away]+", kubectl "+way, func(t *testing.T) {
+				c := start(t, w, adapter.Settings{Labels: map[string]string{"in-use": "yes", "of": "us"}, Annotations: map[string]string{"in-use": "yes"}})
+				c.hook()
+				c.away.Store(away)
+				if said, err := c.kubectl(c.file("1s"), append(strings.Fields(way), "-f", "-")...); err != nil {
+					t.Fatal(said)
 				}
-				u.SetManagedFields(fields)
-			}
-			if diff := cmp.Diff(before.Object, after.Object); diff != "" {
-				t.Error(diff)
-			}
-		})
+				before := c.virtualService()
+				c.sandbox("k1")
+				c.sandbox("k2")
+				c.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
+				between := c.virtualService()
+				if l := between.GetLabels(); l["in-use"] != "yes" || l["of"] != "owner" || between.GetAnnotations()["in-use"] != "yes" {
+					t.Errorf("its labels are %v, its annotations %v", l, between.GetAnnotations())
+				}
+				c.heldByOwner()
+				c.withdraw("k1")
+				c.has("ours k2", "api", "ours k2", "rest")
+				c.heldByOwner()
+				c.writes.Store(0)
+				c.withdraw("k2")
+				c.has("api", "rest")
+				if n := c.writes.Load(); !away && n != 1 {
+					t.Errorf("we wrote %d times to take all back, not once", n)
+				}
+				c.Eventually("it is what it was", func() error {
+					if diff := cmp.Diff(timeless(before), timeless(c.virtualService())); diff != "" {
+						return errors.New(diff)
+					}
+					return nil
+				})
+				if said, err := c.kubectl(c.file("2s"), "apply", "--server-side", "-f", "-"); err != nil {
+					t.Error(said)
+				}
+			})
+		}
 	}
+}
+
+// timeless returns an object without what each write changes.
+func timeless(u *unstructured.Unstructured) map[string]any {
+	u = u.DeepCopy()
+	u.SetResourceVersion("")
+	u.SetGeneration(0)
+	fields := u.GetManagedFields()
+	for i := range fields {
+		fields[i].Time = nil
+	}
+	u.SetManagedFields(fields)
+	return u.Object
 }

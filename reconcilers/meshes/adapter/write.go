@@ -92,12 +92,12 @@ func (a *Adapter) miss() {
 func owners(before []metav1.ManagedFieldsEntry, got, want *unstructured.Unstructured, whole bool) []metav1.ManagedFieldsEntry {
 	after := got.GetManagedFields()
 	if !whole || slices.ContainsFunc(after, ownsSpec) {
-		with := got.DeepCopy()
-		with.SetManagedFields(givenUp(before, after))
-		after = passable(with)
+		got = got.DeepCopy()
+		got.SetManagedFields(givenUp(before, after))
+		after = passable(got)
 	}
 	if want.GetAnnotations()[AnnotationRoutes] == "" {
-		after = slices.DeleteFunc(slices.Clone(after), ours) // Nothing of it is ours any more.
+		after = returned(got)
 	}
 	return after
 }
