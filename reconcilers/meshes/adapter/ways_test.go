@@ -102,11 +102,7 @@ func (c *cluster) heldByOwner() {
 // is asked.
 func (c *cluster) gaps(t *testing.T) func() int {
 	t.Helper()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(adapter.VirtualServices.GroupVersion().WithKind("VirtualServiceList"))
-	seen, err := c.Client.Watch(t.Context(), list, client.InNamespace(c.ns),
-		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: c.virtualService().GetResourceVersion()}})
-	c.Must(err)
+	seen := c.watch(c.virtualService().GetResourceVersion())
 	return func() int {
 		n, last := 0, c.virtualService().GetResourceVersion()
 		for e := range seen.ResultChan() {
@@ -124,6 +120,17 @@ func (c *cluster) gaps(t *testing.T) func() int {
 		seen.Stop()
 		return n
 	}
+}
+
+// watch tells of what is written to VirtualServices of the test after a version.
+func (c *cluster) watch(version string) watch.Interface {
+	c.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(adapter.VirtualServices.GroupVersion().WithKind("VirtualServiceList"))
+	seen, err := c.Client.Watch(c.Context(), list, client.InNamespace(c.ns), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version}})
+	c.Must(err)
+	c.Cleanup(seen.Stop)
+	return seen
 }
 
 func TestAllIsTakenBack(t *testing.T) {

@@ -156,14 +156,11 @@ func TestAWebhookThatIsAwayIsNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// bare takes our routes out of a VirtualService.
-func bare(u *unstructured.Unstructured) []any {
-	list, _, _ := unstructured.NestedSlice(u.Object, "spec", "http")
-	var out []any
-	for i, name := range routes(u) {
-		if len(name) < 5 || name[:5] != "ours " {
-			out = append(out, list[i])
-		}
-	}
-	return out
+// bare returns the routes of a VirtualService that are not ours.
+func bare(u *unstructured.Unstructured) []any { return list(istio.Strip(u)) }
+
+// list returns the routes of a VirtualService.
+func list(u *unstructured.Unstructured) []any {
+	all, _, _ := unstructured.NestedSlice(u.Object, "spec", "http")
+	return all
 }
