@@ -20,8 +20,8 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9371,
 	"protos":      1074,
-	"reconcilers": 19432,
-	"routeserver": 11951,
+	"reconcilers": 21412,
+	"routeserver": 11953,
 	"sidecars":    5977,
 	"tests":       24988,
 	"tools":       5628,

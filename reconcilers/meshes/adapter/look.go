@@ -3,9 +3,9 @@ package adapter
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/reconcilers/condition"
@@ -34,16 +34,19 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 		return false
 	}
 	a.mu.Lock()
-	before, since := a.state, a.written
-	a.written = map[types.NamespacedName]written{}
+	before, since := a.state, maps.Clone(a.written)
 	a.mu.Unlock()
 	leads := a.elected()
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 	}, services: services, objects: all, written: since, leads: leads})
+	changed := now.changed(before)
 	a.mu.Lock()
 	a.state = now // From now on the webhook has it, which is to put in what is written next.
-	for _, t := range now.changed(before) {
+	for id := range since {
+		delete(a.written, id) // Not before: until then nobody may write it again.
+	}
+	for _, t := range changed {
 		a.changed[t] = true
 	}
 	a.mu.Unlock()

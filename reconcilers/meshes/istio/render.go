@@ -42,7 +42,7 @@ func (r *Rendering) settled(m *Mesh, in inputs) bool {
 	return r.from.equal(in) && reflect.DeepEqual(r.mesh, m.settings)
 }
 
-// Concerns reports the Services of which the rendering says anything.
+// Concerns returns the Services of which the rendering says anything.
 func (r *Rendering) Concerns() map[types.NamespacedName]bool {
 	all := map[types.NamespacedName]bool{}
 	for s := range r.leads {
