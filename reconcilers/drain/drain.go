@@ -24,6 +24,10 @@
 // is, since its holder may be at work; then Run ends with an error that names both, so
 // that helm does not go on as if it were gone.
 //
+// IstioRoutes that no other object of ours has made are left as they are, and named: nothing acts
+// on them. Routes of ours in VirtualServices are taken out in the end (routes.go) where the
+// right to is given, as while istio.enabled is true; else it is told where they may stay.
+//
 // It needs the rights to list, delete and patch the kinds of Kinds and to patch their
 // status, to list and delete what members are made of, and to get the ConfigMap of
 // publish.Installation; and no manager.
@@ -102,17 +106,24 @@ func Run(ctx context.Context, c Config) error {
 	if c.Namespace == "" {
 		c.Namespace = "signadot"
 	}
-	d := &draining{Config: c, told: map[string]bool{}}
+	d := &draining{Config: c, told: map[string]bool{}, began: time.Now()}
 	if c.Keep {
 		return d.keep(ctx)
 	}
 	forced, err := d.end(ctx, d.list, d.ask)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case forced:
+	}
+	routed, err := d.takeRoutes(ctx)
+	if err != nil {
+		return err
+	}
+	if stay := append(d.strangers, routed...); len(stay) > 0 {
+		c.Logger.Info("these stay", "objects", say(stay))
+	}
+	if forced {
 		c.Logger.Warn("nothing of the operator is left; finalizers had to be removed by force", "objects", len(d.told))
-	default:
+	} else {
 		c.Logger.Info("nothing of the operator is left")
 	}
 	return nil
@@ -162,6 +173,12 @@ type draining struct {
 	mark string
 	// forcing: nobody is waited for any more.
 	forcing bool
+	// began is when the manager was asked.
+	began time.Time
+	// strangers are the IstioRoutes that no other object of ours has made: they are not touched.
+	strangers []item
+	// marked are the VirtualServices of which IstioRoutes say that they may have routes of ours.
+	marked []item
 }
 
 // lookup finds what is not yet as it is to be in the end, and action does something about

@@ -48,10 +48,15 @@ func (i item) forceable() bool {
 	return i.DeletionTimestamp == nil || i.held() || len(i.Finalizers) == 0
 }
 
-// list returns all that is there of Kinds.
+// list returns all that is there of Kinds, but for strangers.
 func (d *draining) list(ctx context.Context) (out []item, err error) {
+	err = d.noteRoutes(ctx)
 	for _, kind := range Kinds() {
 		more, one := d.listOf(ctx, crdv1.GroupVersion().WithKind(kind))
+		if kind == crdv1.KindIstioRoute {
+			d.strangers = slices.DeleteFunc(slices.Clone(more), item.ofOurs)
+			more = slices.DeleteFunc(more, item.byPeople)
+		}
 		out, err = append(out, more...), errors.Join(err, one)
 	}
 	return out, err

@@ -46,12 +46,20 @@ func (d *draining) keep(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, d.rouse(ctx))
 	}
+	routed, err := d.takeRoutes(ctx)
+	if err != nil {
+		return errors.Join(err, d.rouse(ctx))
+	}
 	stay, err := d.farewell(ctx)
 	if err != nil { // It is the truth that is missing then, and nothing is in anybody's way.
 		d.Logger.Warn("not every object that stays says that the operator is gone", "why", err)
 	}
-	d.Logger.Info("nothing is left of what the operator made. What people made stays, and works again after the next installation",
-		"stays", len(stay), "objects", say(stay), "forced", forced)
+	stay = append(stay, d.strangers...)
+	said := []any{"stays", len(stay), "objects", say(stay), "forced", forced}
+	if len(routed) > 0 {
+		said = append(said, "routes stay in", say(routed))
+	}
+	d.Logger.Info("nothing is left of what the operator made. What people made stays, and works again after the next installation", said...)
 	return nil
 }
 

@@ -21,12 +21,14 @@ const (
 	ReasonNoRoutingConfig = "NoRoutingConfig"
 	// ReasonVirtualServiceFailed: one cannot be written.
 	ReasonVirtualServiceFailed = "VirtualServiceFailed"
+	// ReasonRoutesLeft: the operator changes no VirtualServices any more, and some may have routes.
+	ReasonRoutesLeft = "RoutesLeftBehind"
 	// ReasonNoRoutes: those that lead to the Service have no route for the key.
 	ReasonNoRoutes = "NoRoutes"
 )
 
 // Conclude returns a copy of the IstioRoute with its status. known is nil where nobody writes
-// VirtualServices. It returns the object itself where there is nothing to say: it is being
+// VirtualServices. Those that may have routes, and cannot be looked at any more, stay in it. It returns the object itself where there is nothing to say: it is being
 // deleted, or another program writes its status. now is taken as the time of conditions that
 // changed.
 func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv1.IstioRoute {
@@ -38,9 +40,15 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 	}
 	after := o.DeepCopy()
 	after.Status.ObservedGeneration = o.Generation
+	left := adapter.LeftIn(o.Status.MatchedVirtualServices)
 	after.Status.MatchedVirtualServices = nil
 	all := condition.Set{}
 	switch {
+	case known == nil && len(left) > 0:
+		after.Status.MatchedVirtualServices = left[:min(len(left), mostMatched)]
+		all = every(condition.Unknown(ReasonRoutesLeft, fmt.Sprintf(
+			"istio.enabled is false, so nobody takes routes for routing key %q out of VirtualServices: %s. Set it to true until the sandbox is gone, %s.",
+			o.Spec.RoutingKey, names(left, ""), adapter.ByHand)))
 	case known == nil:
 		all = every(condition.Unknown(ReasonIstioDisabled, fmt.Sprintf(
 			"Nothing acts on IstioRoute %s: istio.enabled is false. Set it to true in the values of the chart, or delete the object.", o.Name)))
@@ -49,6 +57,12 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 			"IstioRoute %s changes nothing, since no RoutingConfig has made it. Make a SignadotSandbox or a RoutingConfig for routing key %q.", o.Name, o.Spec.RoutingKey)))
 	default:
 		after.Status.MatchedVirtualServices = known.Matches[:min(len(known.Matches), mostMatched)]
+		if known.Unreadable() && len(left) > 0 {
+			after.Status.MatchedVirtualServices = left[:min(len(left), mostMatched)]
+			known = new(*known) // The caller's stays as it is.
+			known.Trouble = new(condition.False(known.Trouble.Reason, fmt.Sprintf(
+				"%s Meanwhile nobody takes routes out of VirtualServices: %s.", known.Trouble.Message, names(left, ""))))
+		}
 		all[crdv1.ConditionAccepted] = condition.True("Accepted", "RoutingConfig "+metav1.GetControllerOfNoCopy(o).Name+" asks for it.")
 		all[crdv1.ConditionVirtualServicesMatched] = matched(o, *known)
 		all[crdv1.ConditionRoutesApplied] = applied(o, *known)

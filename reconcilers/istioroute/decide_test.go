@@ -84,6 +84,38 @@ func TestConclude(t *testing.T) {
 			}
 		})
 	}
+	t.Run("routes may be left where nobody changes VirtualServices any more", func(t *testing.T) {
+		unreadable := condition.False(adapter.ReasonUnreadable, "VirtualServices cannot be read: forbidden. Retrying.")
+		absent := condition.False(adapter.ReasonNoVirtualServices, "The cluster has none")
+		for _, tt := range []struct {
+			name         string
+			known        *adapter.Report
+			left         bool
+			reason, says string
+		}{
+			{"Istio is off", nil, true, istioroute.ReasonRoutesLeft,
+				`nobody takes routes for routing key "k" out of VirtualServices: shop/a. Set it to true until the sandbox is gone, or apply each VirtualService again`},
+			{"a right is missing", &adapter.Report{Trouble: &unreadable}, true, adapter.ReasonUnreadable, "Retrying. Meanwhile nobody takes routes out of VirtualServices: shop/a."},
+			{"there are no VirtualServices any more", &adapter.Report{Trouble: &absent}, false, adapter.ReasonNoVirtualServices, "The cluster has none"},
+		} {
+			o := route()
+			o.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, ""), match("b", istio.StatusSkipped, ""), match("c", istio.StatusIgnored, "")}
+			for range 2 { // It stays so.
+				o = istioroute.Conclude(o, tt.known, now)
+				ready := crdv1.FindCondition(o.Status.Conditions, crdv1.ConditionReady)
+				if ready == nil || ready.Reason != tt.reason || !strings.Contains(ready.Message, tt.says) || strings.Count(ready.Message, "Meanwhile") > 1 {
+					t.Errorf("%s: Ready is %+v", tt.name, ready)
+				}
+				m := o.Status.MatchedVirtualServices
+				if left := len(m) == 1 && m[0].Name == "a" && m[0].Status == adapter.StatusLeft; left != tt.left || !left && len(m) > 0 {
+					t.Errorf("%s: it matches %+v", tt.name, m)
+				}
+			}
+		}
+		if unreadable.Message != "VirtualServices cannot be read: forbidden. Retrying." {
+			t.Error("the report was changed")
+		}
+	})
 	t.Run("the process has just been started", func(t *testing.T) {
 		o := route()
 		o.Status.ObservedGeneration = o.Generation

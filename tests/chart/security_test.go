@@ -70,12 +70,14 @@ func TestEndpointsAreWrittenOnlyWhereTheyAreAskedFor(t *testing.T) {
 // What Istio takes is there while istio.enabled says so: rights on VirtualServices and
 // IstioRoutes, and a webhook for VirtualServices beside those for pods or alone.
 func TestVirtualServicesAreWrittenOnlyWhereIstioIsOn(t *testing.T) {
-	type what struct{ virtualServices, istioRoutes, webhook, pods bool }
+	type what struct{ virtualServices, istioRoutes, drain, webhook, pods bool }
 	for values, want := range map[string]what{
 		"":                       {pods: true},
-		"istio: {enabled: true}": {true, true, true, true},
-		"istio: {enabled: true}\ndisableSidecarInjector: true":                             {true, true, true, false},
-		"istio: {enabled: true}\nallowedNamespaces: [shop]":                                {true, true, true, true},
+		"istio: {enabled: true}": {true, true, true, true, true},
+		"istio: {enabled: true}\ndisableSidecarInjector: true":                             {true, true, true, true, false},
+		"istio: {enabled: true}\nallowedNamespaces: [shop]":                                {true, true, true, true, true},
+		"istio: {enabled: true}\nuninstall: {keep: false}":                                 {true, true, true, true, true},
+		"uninstall: {keep: false}":                                                         {pods: true},
 		"istio: {additionalLabels: {a: b}}\nsandboxes: {authors: {ask: false}}":            {pods: true},
 		"linkerd: {enabled: true}\ndisableSidecarInjector: false\nistio: {enabled: false}": {pods: true},
 	} {
@@ -84,12 +86,13 @@ func TestVirtualServicesAreWrittenOnlyWhereIstioIsOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := parse(t, text)
-		may := func(resource, verb string) bool {
+		may := func(who, resource, verb string) bool {
 			return slices.ContainsFunc(all.grants(t), func(g grant) bool {
-				return slices.Contains(g.rule.Resources, resource) && slices.Contains(g.rule.Verbs, verb) && strings.HasPrefix(g.role.GetName(), "signadot-manager")
+				return slices.Contains(g.rule.Resources, resource) && slices.Contains(g.rule.Verbs, verb) && strings.HasPrefix(g.role.GetName(), who)
 			})
 		}
-		got := what{virtualServices: may("virtualservices", "patch"), istioRoutes: may("istioroutes", "create")}
+		got := what{virtualServices: may("signadot-manager", "virtualservices", "patch"), istioRoutes: may("signadot-manager", "istioroutes", "create"),
+			drain: may("signadot-drain", "virtualservices", "patch")}
 		if o := all.find("MutatingWebhookConfiguration", "", webhookConfiguration); o != nil {
 			for _, w := range as[registrationv1.MutatingWebhookConfiguration](t, o).Webhooks {
 				got.webhook = got.webhook || w.Rules[0].Resources[0] == "virtualservices"

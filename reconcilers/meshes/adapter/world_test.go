@@ -27,7 +27,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
 
 	"switchyard.dev/eventbus/event"
@@ -82,12 +81,7 @@ type cluster struct {
 // define makes the API server serve VirtualServices.
 func define(w *world.World) {
 	w.Helper()
-	dir, err := exec.CommandContext(w.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
-	w.Must(err)
-	_, err = envtest.InstallCRDs(w.Config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(strings.TrimSpace(string(dir)), "kubernetes", "customresourcedefinitions.gen.yaml")}, MaxTime: world.Patience,
-	})
-	w.Must(err)
+	w.DefineIstio()
 }
 
 func kinds() (*runtime.Scheme, error) {

@@ -30,24 +30,23 @@ import (
 // A request changes the object only while it is what it was: else the error is a conflict.
 func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) (w written, err error) {
 	w.got = have
-	send := func(change *unstructured.Unstructured, how client.Patch) error {
-		if err := a.config.Client.Patch(ctx, change, how, apply.FieldOwner); err != nil {
-			return fmt.Errorf("write VirtualService %s/%s: %w", have.GetNamespace(), have.GetName(), err)
+	took := func(got *unstructured.Unstructured, err error) error {
+		if err != nil {
+			return err
 		}
-		if change.GetResourceVersion() != w.got.GetResourceVersion() {
+		if got.GetResourceVersion() != w.got.GetResourceVersion() {
 			w.past = append(w.past, w.got.GetResourceVersion())
 		}
-		w.got = change
+		w.got = got
 		return nil
 	}
 	changed := func(change func(*unstructured.Unstructured)) error {
-		o := w.got.DeepCopy()
-		change(o)
-		return send(o, client.MergeFromWithOptions(w.got, client.MergeFromWithOptimisticLock{}))
+		return took(edit(ctx, a.config.Client, w.got, change))
 	}
 	direct := a.direct()
 	if !direct {
-		if err := send(noted(have, want.GetAnnotations()[AnnotationRoutes])); err != nil {
+		o, how := noted(have, want.GetAnnotations()[AnnotationRoutes])
+		if err := took(o, send(ctx, a.config.Client, o, how)); err != nil {
 			return w, err
 		}
 	}
@@ -127,6 +126,22 @@ func holds(got, want *unstructured.Unstructured) bool {
 		return maps.Equal(all, both)
 	}
 	return istio.Equal(routesOf(got), routesOf(want)) && has(got.GetLabels(), want.GetLabels()) && has(got.GetAnnotations(), want.GetAnnotations())
+}
+
+// edit writes a change of a VirtualService, and returns what the API server then has. It does so
+// only while the object is what it was: else the error is a conflict.
+func edit(ctx context.Context, c client.Client, have *unstructured.Unstructured, change func(*unstructured.Unstructured)) (*unstructured.Unstructured, error) {
+	o := have.DeepCopy()
+	change(o)
+	return o, send(ctx, c, o, client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{}))
+}
+
+// send writes a patch of a VirtualService, which becomes what the API server then has.
+func send(ctx context.Context, c client.Client, o *unstructured.Unstructured, how client.Patch) error {
+	if err := c.Patch(ctx, o, how, apply.FieldOwner); err != nil {
+		return fmt.Errorf("write VirtualService %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+	}
+	return nil
 }
 
 // noted returns what sets AnnotationRoutes of an object, or takes it off. It is written out, since

@@ -1,0 +1,125 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/adapter"
+)
+
+// atATime is how many VirtualServices are read in one request: each may have 1 MiB.
+const atATime = 20
+
+// noteRoutes notes the VirtualServices of which IstioRoutes say that they may have routes of
+// ours. IstioRoutes go with their RoutingConfigs.
+func (d *draining) noteRoutes(ctx context.Context) error {
+	var routes crdv1.IstioRouteList
+	if err := d.Client.List(ctx, &routes); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list IstioRoutes: %w", err)
+	}
+	for i := range routes.Items {
+		for _, m := range adapter.LeftIn(routes.Items[i].Status.MatchedVirtualServices) {
+			v := virtualService(client.ObjectKey{Namespace: m.Namespace, Name: m.Name})
+			if !slices.ContainsFunc(d.marked, func(other item) bool { return other.String() == v.String() }) {
+				d.marked = append(d.marked, v)
+			}
+		}
+	}
+	return nil
+}
+
+// virtualService is the item of a VirtualService: its name alone.
+func virtualService(key client.ObjectKey) item {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	o.SetGroupVersionKind(adapter.VirtualServices)
+	return item{adapter.VirtualServices.Kind, o}
+}
+
+// routed finds the VirtualServices that have anything of ours. A cluster that does not serve the
+// kind has none.
+func (d *draining) routed(ctx context.Context) (out []item, err error) {
+	for _, ns := range d.everywhere() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(adapter.VirtualServices.GroupVersion().WithKind(adapter.VirtualServices.Kind + "List"))
+		for next := true; next; next = list.GetContinue() != "" {
+			err := d.Client.List(ctx, list, client.InNamespace(ns), client.Limit(atATime), client.Continue(list.GetContinue()))
+			if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
+				return nil, nil
+			} else if err != nil {
+				return nil, fmt.Errorf("list VirtualServices: %w", err)
+			}
+			for i := range list.Items {
+				if adapter.Marked(&list.Items[i]) {
+					out = append(out, virtualService(client.ObjectKeyFromObject(&list.Items[i])))
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// takeRoutes has everything of ours taken out of VirtualServices: by the manager for as long
+// as Wait is not over, and after that without it. VirtualServices are their owners', so none is ever deleted.
+//
+// Where there is no right to read VirtualServices, as while istio.enabled is false, it returns
+// those that may keep routes of ours, which are told.
+func (d *draining) takeRoutes(ctx context.Context) (stay []item, err error) {
+	if _, err := d.routed(ctx); apierrors.IsForbidden(err) {
+		d.tellRoutes()
+		return d.marked, nil
+	}
+	left, err := d.until(ctx, max(0, time.Until(d.began.Add(d.Wait))), d.routed, func(context.Context, item) error { return nil })
+	if done(ctx, left, err) {
+		return nil, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("drain: %w", err)
+	}
+	d.Logger.Warn("the controller manager has not taken the routes of sandboxes out of VirtualServices: they are taken out WITHOUT IT", "left", say(left), "why", err)
+	left, err = d.until(ctx, d.Force, d.routed, d.takeOut)
+	if done(ctx, left, err) {
+		return nil, nil
+	}
+	return nil, errors.Join(err, ctx.Err(), fmt.Errorf(
+		"drain: these still have routes of sandboxes: %s. Apply each again from its owner's file, and uninstall again; or uninstall with --no-hooks and leave them", say(left)))
+}
+
+// tellRoutes tells which VirtualServices may keep routes of ours, and what to do about them.
+func (d *draining) tellRoutes() {
+	if len(d.marked) > 0 {
+		d.Logger.Warn("routes of sandboxes stay in VirtualServices: nobody here has the right to take them out, as while istio.enabled is false. "+
+			"Apply each again from its owner's file, or take out what the README of the chart shows", "stay in", say(d.marked))
+		return
+	}
+	d.Logger.Info("whether VirtualServices have routes of sandboxes is not known: nobody here has the right to read them, as while istio.enabled is false. " +
+		"If it was true once, look for annotation " + adapter.AnnotationRoutes + ", as the README of the chart shows")
+}
+
+// takeOut takes everything of ours out of a VirtualService.
+func (d *draining) takeOut(ctx context.Context, i item) error {
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(adapter.VirtualServices)
+	if err := d.Client.Get(ctx, client.ObjectKeyFromObject(i), o); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	err := adapter.TakeOut(ctx, d.Client, o)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // What has changed meanwhile is seen in the next round.
+	}
+	if err == nil {
+		d.Logger.Warn("routes of sandboxes were taken out without the controller manager", "object", i.String())
+	}
+	return err
+}
