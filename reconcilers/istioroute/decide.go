@@ -45,7 +45,7 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 	all := condition.Set{}
 	switch {
 	case known == nil && len(left) > 0:
-		after.Status.MatchedVirtualServices = left[:min(len(left), mostMatched)]
+		after.Status.MatchedVirtualServices = left
 		all = every(condition.Unknown(ReasonRoutesLeft, fmt.Sprintf(
 			"istio.enabled is false, so nobody takes routes for routing key %q out of VirtualServices: %s. Set it to true until the sandbox is gone, %s.",
 			o.Spec.RoutingKey, names(left, ""), adapter.ByHand)))
@@ -58,7 +58,7 @@ func Conclude(o *crdv1.IstioRoute, known *adapter.Report, now metav1.Time) *crdv
 	default:
 		after.Status.MatchedVirtualServices = known.Matches[:min(len(known.Matches), mostMatched)]
 		if known.Unreadable() && len(left) > 0 {
-			after.Status.MatchedVirtualServices = left[:min(len(left), mostMatched)]
+			after.Status.MatchedVirtualServices = left
 			known = new(*known) // The caller's stays as it is.
 			known.Trouble = new(condition.False(known.Trouble.Reason, fmt.Sprintf(
 				"%s Meanwhile nobody takes routes out of VirtualServices: %s.", known.Trouble.Message, names(left, ""))))

@@ -29,14 +29,19 @@ matchConditions:
   {{- include "operator.webhookConditions" . | nindent 2 }}
 {{- end }}
 
-{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. Takes In or NotIn. */}}
-{{- define "operator.webhookNamespaces" -}}
+{{/* Namespaces that are never asked about: the cluster's own, ours, and those that opt out. */}}
+{{- define "operator.webhookLeavesOut" -}}
 - key: signadot.com/admission-webhooks
   operator: NotIn
   values: [disabled]
 - key: kubernetes.io/metadata.name
   operator: NotIn
   values: [kube-system, kube-node-lease, signadot]
+{{- end }}
+
+{{/* The same for pods. Takes In or NotIn, for namespaces where pod security is enforced. */}}
+{{- define "operator.webhookNamespaces" -}}
+{{ include "operator.webhookLeavesOut" . }}
 - key: pod-security.kubernetes.io/enforce
   operator: {{ . }}
   values: [baseline, restricted]
@@ -60,13 +65,14 @@ rules:
     operations: [CREATE, UPDATE]
     scope: Namespaced
 {{ include "operator.webhookServed" "/mutate-networking-istio-io-virtualservice" }}
-{{- with include "operator.allowedNamespaces" . | fromJsonArray }}
 namespaceSelector:
   matchExpressions:
+    {{- include "operator.webhookLeavesOut" . | nindent 4 }}
+    {{- with include "operator.allowedNamespaces" . | fromJsonArray }}
     - key: kubernetes.io/metadata.name
       operator: In
       values: {{ toJson . }}
-{{- end }}
+    {{- end }}
 {{- end }}
 
 {{/* How the webhook is called for pods; takes the path. */}}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -74,6 +75,8 @@ type Adapter struct {
 	view   *view.View
 	// stirred has something when VirtualServices or Services have changed.
 	stirred chan struct{}
+	// reviews is as often free as there may be a further review at work.
+	reviews *semaphore.Weighted
 
 	// queue has the VirtualServices that are to be written.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -105,7 +108,8 @@ func New(c Config) (*Adapter, error) {
 		return nil, err
 	}
 	return &Adapter{
-		config: c, view: v, stirred: make(chan struct{}, 1), queue: workqueue.NewTypedRateLimitingQueue(newPauses[types.NamespacedName]()),
+		config: c, view: v, stirred: make(chan struct{}, 1), reviews: semaphore.NewWeighted(mostReviews),
+		queue:   workqueue.NewTypedRateLimitingQueue(newPauses[types.NamespacedName]()),
 		written: map[types.NamespacedName]written{}, changed: map[Target]bool{},
 	}, nil
 }

@@ -20,6 +20,11 @@ const Path = "/mutate-networking-istio-io-virtualservice"
 // writes. The API server waits 2 s for the answer.
 const awaits = time.Second
 
+// mostReviews bounds how many reviews are at work at once. Whoever comes beyond is answered at
+// once, without routes, which the leader then puts in: the webhook never keeps the writes of a
+// whole cluster waiting. The leader itself writes atOnce at a time.
+const mostReviews = 4 * atOnce
+
 // Review puts into a VirtualService what routes of ours it is to have, within the write that
 // would leave them out. It refuses nothing: what it cannot answer is written as it came, and the
 // leader puts in what is missing.
@@ -36,6 +41,10 @@ func (a *Adapter) Review(ctx context.Context, req *admissionv1.AdmissionRequest)
 	if req.Kind.Group != VirtualServices.Group || o.UnmarshalJSON(req.Object.Raw) != nil || o.GetDeletionTimestamp() != nil {
 		return answer
 	}
+	if !a.reviews.TryAcquire(1) {
+		return answer
+	}
+	defer a.reviews.Release(1)
 	if o.GetNamespace() == "" {
 		o.SetNamespace(req.Namespace)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,12 +29,12 @@ func TestAWriteTakesNoKeyItsRoom(t *testing.T) {
 	bare := routing("a", "customer", "1")
 	first := (*state)(nil).next(shop(map[string][]string{"customer": late}, bare))
 	full := first.objects[types.NamespacedName{Namespace: "shop", Name: "a"}].rendering.Object
-	if first.reports[Target{late[0], "shop", "customer"}].Lost != nil || first.reports[Target{late[len(late)-1], "shop", "customer"}].Lost == nil {
+	if first.reports[Target{Key: late[0], Namespace: "shop", Service: "customer"}].Lost != nil || first.reports[Target{Key: late[len(late)-1], Namespace: "shop", Service: "customer"}].Lost == nil {
 		t.Fatal("not the first keys have room, or all have it")
 	}
 	for name, user := range map[string]string{"the owner": "somebody", "the leader": "manager"} {
 		t.Run(name, func(t *testing.T) {
-			a := &Adapter{config: Config{Own: "manager"}, state: (*state)(nil).next(shop(map[string][]string{"customer": all}, full))}
+			a := &Adapter{config: Config{Own: "manager"}, reviews: semaphore.NewWeighted(mostReviews), state: (*state)(nil).next(shop(map[string][]string{"customer": all}, full))}
 			sent := bare.DeepCopy()
 			if user == a.config.Own {
 				annotate(sent, full.GetAnnotations()[AnnotationRoutes])
