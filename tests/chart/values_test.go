@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
 
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/reconcilers/meshes/keymatch"
 	"switchyard.dev/tests/golden"
 	"switchyard.dev/xds/routingkey"
 )
@@ -159,6 +162,25 @@ func TestTheREADMEListsEveryValueWithItsDefaultAndWhy(t *testing.T) {
 		t.Fatalf("%s has no place for the table between %q and %q", file, tableStart, tableEnd)
 	}
 	golden.Compare(t, file, before+tableStart+table.String()+tableEnd+after)
+}
+
+// Each is said where people look, and in one place.
+func TestTheREADMENamesEveryDeviationOfAMesh(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(chartDir, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(readme)), " ")
+	for _, d := range keymatch.Deviations() {
+		if !strings.Contains(text, d.Name+": "+d.Sentence) {
+			t.Errorf("it does not say: %s: %s", d.Name, d.Sentence)
+		}
+	}
+	for _, annotation := range []string{istio.AnnotationIgnore, istio.AnnotationGatewaysOnly, istio.AnnotationAdded, adapter.AnnotationRoutes} {
+		if !strings.Contains(text, annotation) {
+			t.Errorf("it does not name annotation %s", annotation)
+		}
+	}
 }
 
 // described is one value, as the README lists it.
