@@ -1,21 +1,27 @@
 package manager_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
-	"os/exec"
-	"path/filepath"
+	"log/slog"
+	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/drain"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
 	"switchyard.dev/reconcilers/routing"
+	"switchyard.dev/tests/world"
 )
 
 // TestASandboxIsRoutedByIstio goes the whole way, without a sidecar: the cluster has no Istio,
@@ -23,19 +29,17 @@ import (
 func TestASandboxIsRoutedByIstio(t *testing.T) {
 	const ns = "by-istio"
 	c := ownCluster(t, ns)
-	c.manage(manager.Config{Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"in-use": "yes"}}})
+	writes := &door{came: make(chan struct{}), open: make(chan struct{})}
+	access := c.As("")
+	access.Wrap(writes.wrap)
+	c.manage(manager.Config{REST: access, Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"in-use": "yes"}}})
 	c.baseline(ns, "customer", "")
 	s := c.sandbox("by-istio", forkOf("k7", ns, "customer"))
 	_, fork := c.fork(ns)
 	c.Available(fork)
 	c.unroutable(s, "Install Istio")
 
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "istio.io/api").Output()
-	c.Must(err)
-	_, err = envtest.InstallCRDs(c.Config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(strings.TrimSpace(string(dir)), "kubernetes", "customresourcedefinitions.gen.yaml")}, MaxTime: patience,
-	})
-	c.Must(err)
+	c.DefineIstio()
 	c.unroutable(s, "No VirtualService", "kind: VirtualService, metadata: {name: customer, namespace: "+ns+"}")
 
 	v := &unstructured.Unstructured{}
@@ -74,29 +78,53 @@ func TestASandboxIsRoutedByIstio(t *testing.T) {
   spec: {hosts: [customer], http: [{route: [{destination: {host: customer}}]}]}}`)
 	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 
+	ended := c.deleted(&crdv1.ForkedWorkloadList{}, client.InNamespace(ns))
+	writes.shut.Store(true)
 	c.Remove(s)
-	c.Eventually("the routes go before the fork's Service", func() error {
-		err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(v), v)
-		if err == nil && len(routesOf(v)) == 2 {
-			if len(c.forks(ns)) == 0 {
-				t.Fatal("the fork is gone, and the VirtualService still leads to it")
-			}
-			return errors.New("they are there")
-		}
-		return err
-	})
-	c.Gone(s)
-	c.List(&all)
-	if len(all.Items) > 0 || v.GetLabels() != nil || v.GetAnnotations() != nil {
-		t.Errorf("left are %d IstioRoutes, labels %v and annotations %v", len(all.Items), v.GetLabels(), v.GetAnnotations())
+	<-writes.came
+	c.quiet()
+	select {
+	case <-ended:
+		t.Error("the fork is gone, and the VirtualService still leads to it")
+	default:
 	}
+	close(writes.open)
+	<-ended
+	if c.Get(v); len(routesOf(v)) != 1 {
+		t.Errorf("the fork is gone, and the VirtualService has %d routes", len(routesOf(v)))
+	}
+	c.Gone(s)
+	c.untouched(v)
+	c.List(&all)
+	if len(all.Items) > 0 {
+		t.Errorf("left are %d IstioRoutes", len(all.Items))
+	}
+
+	s = c.sandbox("by-istio", forkOf("k7", ns, "customer"))
+	_, fork = c.fork(ns)
+	c.Available(fork)
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
+	var told bytes.Buffer
+	c.Must(drain.Run(t.Context(), drain.Config{Client: c.program(), Wait: patience, Logger: slog.New(slog.NewTextHandler(&told, nil))}))
+	if strings.Contains(told.String(), "level=WARN") {
+		t.Errorf("something was forced:\n%s", &told)
+	}
+	c.untouched(v)
 }
 
 func TestVirtualServicesAreLeftAloneWhileIstioIsOff(t *testing.T) {
-	c := start(t, "istio-off")
+	c := newCluster(t, "istio-off")
+	c.DefineIstio()
+	c.manage(manager.Config{})
 	c.baseline(c.ns, "customer", withSidecar)
+	v := &unstructured.Unstructured{}
+	c.Make(v, `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: customer, namespace: `+c.ns+`},
+  spec: {hosts: [customer], http: [{route: [{destination: {host: customer}}]}]}}`)
 	c.sandbox("istio-off", forkOf("k8", c.ns, "customer"))
 	c.fork(c.ns)
+	config := &crdv1.RoutingConfig{}
+	config.Name = "k8"
+	c.Condition(config, "Published", "True", "Published")
 	c.quiet()
 	var all crdv1.IstioRouteList
 	c.List(&all)
@@ -105,12 +133,61 @@ func TestVirtualServicesAreLeftAloneWhileIstioIsOff(t *testing.T) {
 			t.Errorf("there is IstioRoute %s", r.Name)
 		}
 	}
-	config := &crdv1.RoutingConfig{}
-	config.Name = "k8"
 	c.Get(config)
 	if f := crdv1.FindCondition(config.Status.Conditions, routing.ConditionIstioRoutesReady); f != nil {
 		t.Errorf("the RoutingConfig says %+v", f)
 	}
+	before := v.GetResourceVersion()
+	if c.untouched(v); v.GetResourceVersion() != before {
+		t.Errorf("the VirtualService was written: %v", v.GetManagedFields())
+	}
+}
+
+// door keeps writes of VirtualServices waiting once it is shut, until it is open again. It tells
+// when the first one came.
+type door struct {
+	shut       atomic.Bool
+	came, open chan struct{}
+	once       sync.Once
+}
+
+func (d *door) wrap(next http.RoundTripper) http.RoundTripper {
+	return world.RoundTrip(func(q *http.Request) (*http.Response, error) {
+		if d.shut.Load() && q.Method == http.MethodPatch && strings.Contains(q.URL.Path, "/virtualservices/") {
+			d.once.Do(func() { close(d.came) })
+			<-d.open
+		}
+		return next.RoundTrip(q)
+	})
+}
+
+// untouched reads a VirtualService, and fails unless it has its one route, and nothing of ours.
+func (c *cluster) untouched(v *unstructured.Unstructured) {
+	c.Helper()
+	c.Get(v)
+	if len(routesOf(v)) != 1 || v.GetLabels() != nil || v.GetAnnotations() != nil {
+		c.Errorf("it has %d routes, labels %v and annotations %v", len(routesOf(v)), v.GetLabels(), v.GetAnnotations())
+	}
+}
+
+// deleted returns a channel that is closed once one of the objects of a list is gone.
+func (c *cluster) deleted(of client.ObjectList, options ...client.ListOption) <-chan struct{} {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), patience)
+	w, err := c.Client.Watch(ctx, of, options...)
+	c.Must(err)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		defer cancel()
+		for e := range w.ResultChan() {
+			if e.Type == watch.Deleted {
+				return
+			}
+		}
+		c.Errorf("none of %T has gone", of)
+	}()
+	return gone
 }
 
 // unroutable waits until a sandbox says that its requests do not reach it, with these words.
