@@ -18,6 +18,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/baseline/pods"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
 )
@@ -170,11 +171,13 @@ func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
 func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
+	var routes crdv1.IstioRouteList
 	known, err := m.known(ctx)
 	labelled, held := m.pods.Labelled(ctx)
 	if err := errors.Join(err, held,
 		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy)); err != nil {
+		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -189,9 +192,9 @@ func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error
 			}
 		}
 	}
-	paths := baseline.NewPaths(services.Items, endpoints.Items)
+	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByIstio(routes.Items)
 	return coverage.Reports(known.asks, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
-		return paths.LeadTo(w.Namespace, known.labels[w], pods)
+		return !meshed[w] && paths.LeadTo(w.Namespace, known.labels[w], pods)
 	}), nil
 }
 

@@ -6,7 +6,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/sidecars/inject"
 )
 
 // ConditionIstioRoutesReady is a condition that we add to those of a RoutingConfig while Istio
@@ -35,6 +37,27 @@ func IstioRoutesIn(c *crdv1.RoutingConfig) IstioRoutes {
 		}
 	}
 	return out
+}
+
+// RoutedByIstio returns the workloads that VirtualServices route: every IstioRoute that a
+// RoutingConfig has for their Services is ready. It is by this that Sidecars passes over pods
+// without a sidecar.
+func RoutedByIstio(all []crdv1.IstioRoute) map[inject.Workload]bool {
+	routed := map[inject.Workload]bool{}
+	for i := range all {
+		route := &all[i]
+		maker := metav1.GetControllerOfNoCopy(route)
+		if maker == nil || maker.APIVersion != crdv1.APIVersion || maker.Kind != crdv1.KindRoutingConfig {
+			continue
+		}
+		of := route.Spec.Managed.Baseline.WorkloadRef
+		w := inject.Workload{Kind: baseline.RoutedKind(crdv1.ObjectRef{Kind: of.Kind}), Namespace: of.Namespace, Name: of.Name}
+		ready := crdv1.FindCondition(route.Status.Conditions, crdv1.ConditionReady)
+		is := ready != nil && ready.Status == string(metav1.ConditionTrue) && route.Status.ObservedGeneration >= route.Generation
+		before, known := routed[w]
+		routed[w] = is && (before || !known)
+	}
+	return routed
 }
 
 // WantedIstioRoutes returns the IstioRoutes that the RoutingConfig asks for: one for each

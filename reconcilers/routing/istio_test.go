@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routing/routingtest"
+	"switchyard.dev/sidecars/inject"
 )
 
 // said is what an IstioRoute says of itself.
@@ -116,4 +118,36 @@ func TestAWorkloadWithoutSidecarsIsRoutedByIstio(t *testing.T) {
 			t.Errorf("the IstioRoutes are %+v", got)
 		}
 	})
+}
+
+// TestIstioRoutesAWorkloadOnceAllItsRoutesAreReady asks which workloads need no sidecar.
+func TestIstioRoutesAWorkloadOnceAllItsRoutesAreReady(t *testing.T) {
+	route := func(change func(*crdv1.IstioRoute)) crdv1.IstioRoute {
+		yes := true
+		o := crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Generation: 2, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: crdv1.APIVersion, Kind: crdv1.KindRoutingConfig, Name: "k", Controller: &yes}}}}
+		o.Spec.Managed.Baseline.WorkloadRef = crdv1.WorkloadRef{Kind: "Deployment", Namespace: "shop", Name: "customer"}
+		o.Status = crdv1.IstioRouteStatus{ObservedGeneration: 2, Conditions: []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True"}}}
+		change(&o)
+		return o
+	}
+	ready := route(func(*crdv1.IstioRoute) {})
+	for name, tt := range map[string]struct {
+		all  []crdv1.IstioRoute
+		want bool
+	}{
+		"none":             {},
+		"all are ready":    {[]crdv1.IstioRoute{ready, ready}, true},
+		"one is not ready": {[]crdv1.IstioRoute{route(func(o *crdv1.IstioRoute) { o.Status.Conditions[0].Status = "False" }), ready}, false},
+		"one says nothing": {[]crdv1.IstioRoute{ready, route(func(o *crdv1.IstioRoute) { o.Status = crdv1.IstioRouteStatus{} })}, false},
+		"one has changed":  {[]crdv1.IstioRoute{route(func(o *crdv1.IstioRoute) { o.Generation++ })}, false},
+		"made by hand":     {[]crdv1.IstioRoute{route(func(o *crdv1.IstioRoute) { o.OwnerReferences = nil })}, false},
+		"of another": {[]crdv1.IstioRoute{ready, route(func(o *crdv1.IstioRoute) {
+			o.Spec.Managed.Baseline.WorkloadRef.Name, o.Status = "other", crdv1.IstioRouteStatus{}
+		})}, true},
+	} {
+		if got := routing.RoutedByIstio(tt.all)[inject.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}]; got != tt.want {
+			t.Errorf("%s: it is routed by Istio: %t", name, got)
+		}
+	}
 }

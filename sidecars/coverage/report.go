@@ -27,8 +27,8 @@ type Subject struct {
 	// Ports are the TCP ports of the workload that requests are led to, as far as
 	// that is known.
 	Ports []uint16
-	// Unled is true when no Service leads to the workload: no request comes to its pods,
-	// so none of them needs a sidecar.
+	// Unled is true when no request needs a sidecar in its pods: no Service leads to the
+	// workload, or VirtualServices of Istio route what does.
 	Unled bool
 }
 
@@ -38,7 +38,7 @@ type Report struct {
 	Workload inject.Workload
 	// Asks tells whether it asks for sidecars.
 	Asks bool
-	// Unled is true when no Service leads to it.
+	// Unled is that of the Subject.
 	Unled bool
 	// Pods are the names of its pods in each state, sorted.
 	Pods map[State][]string
@@ -99,8 +99,8 @@ func Of(s Subject, now inject.Settings, connected Connected) Report {
 // Reports returns the Reports of the workloads that are concerned, sorted. known
 // says of workloads that ask for sidecars, and of those that have a fork, whether
 // they ask; pods are all pods, of which only those that count are looked at. led
-// reports whether some Service leads to a workload that has these pods; without it every
-// workload is taken to be led to.
+// reports whether requests to a workload that has these pods need sidecars (not Unled); without
+// it those to every workload do.
 func Reports(known map[inject.Workload]bool, pods iter.Seq[*corev1.Pod], now inject.Settings, connected Connected,
 	led func(w inject.Workload, pods []*corev1.Pod) bool,
 ) []Report {

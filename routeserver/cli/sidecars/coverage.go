@@ -56,7 +56,8 @@ type Workload struct {
 	Behind   []string `json:"behind"`
 	NotReady []string `json:"notReady"`
 	Missing  []string `json:"missing"`
-	// NotNeeded are the pods without a sidecar of a workload that no Service leads to.
+	// NotNeeded are the pods without a sidecar of a workload that no Service leads to, or that
+	// Istio routes.
 	NotNeeded []string `json:"notNeeded"`
 	// Differ says of each outdated pod in which settings it differs from what a new
 	// pod would get.
@@ -83,9 +84,10 @@ many of its pods are
   behind     ready, but connected to no route server, or has not acknowledged its rules
   not ready  the sidecar is not ready
   missing    there is none
-  not needed there is none, and no Service leads to the workload: no request comes to it
-and what to do about those that are not ok. It reads pods, Deployments and
-Services with your kubeconfig, and asks a route server which sidecars are connected. What cannot be read
+  not needed there is none, and no Service leads to the workload: no request comes to it;
+             or VirtualServices of Istio route its requests
+and what to do about those that are not ok. It reads pods, Deployments,
+Services and IstioRoutes with your kubeconfig, and asks a route server which sidecars are connected. What cannot be read
 is said, and shown as ?, and makes no workload uncovered. Exit code 1 when a workload
 is known not to be covered.`,
 		Example: `  switchyard coverage

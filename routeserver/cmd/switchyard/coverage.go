@@ -15,6 +15,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/routeserver/cli/sidecars"
 	"switchyard.dev/sidecars/coverage"
 	"switchyard.dev/sidecars/inject"
@@ -168,7 +169,17 @@ func (s *survey) injected(ctx context.Context) inject.Settings {
 	return config.Settings()
 }
 
-// led returns what reports whether a Service leads to a workload; nil when Services or
+// routedByIstio returns the workloads that VirtualServices route. IstioRoutes have no namespace.
+func (s *survey) routedByIstio(ctx context.Context) map[inject.Workload]bool {
+	var routes []crdv1.IstioRoute
+	if err := pages(ctx, s.reader, "", pageSize, func(l *crdv1.IstioRouteList) { routes = append(routes, l.Items...) }); err != nil {
+		s.unknown = append(s.unknown, "nobody knows here which workloads Istio routes, so that they need no sidecar: "+err.Error())
+	}
+	return routing.RoutedByIstio(routes)
+}
+
+// led returns what reports whether requests to a workload need a sidecar: a Service leads to it,
+// and no VirtualService routes them; nil when Services or
 // EndpointSlices may not be read, so that nobody knows. The template of an Argo Rollout is
 // not read: its pods say whether a Service leads to it, and without pods it counts as led to.
 func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) bool {
@@ -181,8 +192,11 @@ func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) b
 		s.unknown = append(s.unknown, "nobody knows here which workloads no Service leads to, so that they need no sidecar: "+err.Error())
 		return nil
 	}
-	paths := baseline.NewPaths(services, endpoints)
+	paths, meshed := baseline.NewPaths(services, endpoints), s.routedByIstio(ctx)
 	return func(w inject.Workload, pods []*corev1.Pod) bool {
+		if meshed[w] {
+			return false
+		}
 		labels, known := s.labels[w]
 		return !known && len(pods) == 0 || paths.LeadTo(w.Namespace, labels, pods)
 	}

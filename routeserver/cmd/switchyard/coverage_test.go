@@ -108,6 +108,28 @@ Deployment market/cart
 	if code, out, _ = ask(t, args...); code != exit.No || !strings.Contains(out, `it does not ask for sidecars: annotate its pod template`) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
+	// Istio routes it: it needs no sidecar, for as long as all its IstioRoutes are ready.
+	config := &crdv1.RoutingConfig{ObjectMeta: metav1.ObjectMeta{Name: "market"}}
+	c.Create(config)
+	for _, name := range []string{"market-80", "market-81"} {
+		route := &crdv1.IstioRoute{}
+		c.Read(route, `{metadata: {name: `+name+`}, spec: {routingKey: k, managed: {baseline: {workloadID: u, kind: Deployment, namespace: market, name: plain},
+  namespace: market, targetService: plain, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: market, name: f}}}}`)
+		route.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(config, crdv1.GroupVersion().WithKind(crdv1.KindRoutingConfig))}
+		c.Create(route)
+		if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          1        0\n") {
+			t.Errorf("its IstioRoute %s is not ready:\n%s", name, out)
+		}
+		route.Status.ObservedGeneration = route.Generation
+		route.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
+		must(t, c.Client.Status().Update(t.Context(), route))
+		if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          0        1\n") {
+			t.Errorf("VirtualServices route it:\n%s", out)
+		}
+	}
+	for _, name := range []string{"market-80", "market-81"} {
+		c.Remove(&crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	// Without the Service it is a consumer of messages, as it were: it needs no sidecar.
 	c.Remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "plain"}})
 	if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          0        1\n") ||
