@@ -1,0 +1,108 @@
+package main
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/server"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/wait"
+	"switchyard.dev/tests/world"
+	"switchyard.dev/xds/routingkey"
+	"switchyard.dev/xds/xdstest"
+)
+
+// telling runs a route server that knows the facts of a fork, and returns where.
+func telling(t *testing.T, f xdstest.Fork) string {
+	t.Helper()
+	log := memory.New()
+	served.Begin(t, log)
+	observed, declared := f.Facts()
+	for _, fact := range []event.Fact{observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "first"}}} {
+		_, err := log.Append(t.Context(), fact, 0)
+		must(t, err)
+	}
+	m, _ := served.Run(t, server.Config{Log: log, Sidecars: pods(nil), Keys: routingkey.Find})
+	wait.Holds(t, "the route server answers", func() bool {
+		code, _, _ := ask(t, "table", "--server", m.GRPCAddress())
+		return code == exit.OK
+	})
+	return m.GRPCAddress()
+}
+
+// TestExplainSaysWhatTheMeshDecides asks about a workload without sidecars, before it has an
+// IstioRoute, and then.
+func TestExplainSaysWhatTheMeshDecides(t *testing.T) {
+	c := world.Shared(t)
+	address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "meshed", Name: "customer"}, Key: "k5", Sandbox: "sb",
+		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")})
+	explained := func(args ...string) string {
+		_, out, errs := ask(t, append([]string{"explain", "deployment/meshed/customer", "--kubeconfig", as(t, "", ""), "--server", address}, args...)...)
+		_, after, found := strings.Cut(out, "Istio")
+		if !strings.HasPrefix(out, "NO_SIDECAR") || !found {
+			t.Fatalf("it says\n%s%s", out, errs)
+		}
+		return after
+	}
+	if out := explained("--key", "k5"); strings.Contains(out, "VirtualServices of the mesh decide") {
+		t.Errorf("without an IstioRoute it says\n%s", out)
+	}
+	for _, key := range []string{"k5", "other"} {
+		r := &crdv1.IstioRoute{}
+		c.Make(r, `{metadata: {name: `+key+`-meshed}, spec: {routingKey: `+key+`, managed: {baseline: {workloadID: u, kind: Deployment, namespace: meshed, name: customer},
+  namespace: meshed, targetService: customer, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: meshed, name: f}}}}`)
+		r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "HeaderMatched", Message: "Route a matches baggage.", LastTransitionTime: metav1.Now()}}
+		r.Status.MatchedVirtualServices = []crdv1.VirtualServiceMatch{{Namespace: "meshed", Name: "a", Status: "Partial", Message: "Match another header."},
+			{Namespace: "istio-system", Name: "b", Status: "Applied", Message: "Routes for the key: 2."}}
+		must(t, c.Client.Status().Update(t.Context(), r))
+	}
+	const want = ` is on: the VirtualServices of the mesh decide.
+IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched): Route a matches baggage.
+  VirtualService meshed/a is Partial: Match another header.
+  VirtualService istio-system/b is Applied: Routes for the key: 2.
+`
+	if out := explained("--key", "k5"); !strings.HasSuffix(out, want) {
+		t.Errorf("it says\n%s", out)
+	}
+	if out := explained("-H", "baggage: sd-routing-key=k4, sd-routing-key=k5"); !strings.HasSuffix(out, want+keymatch.SeveralMembers.Sentence+
+		" (The README of the chart, Where a mesh tells keys otherwise: several-members.)\n") {
+		t.Errorf("of several members it says\n%s", out)
+	}
+	if _, out, _ := ask(t, "explain", "deployment/meshed/customer", "--key", "k5", "--kubeconfig", as(t, "nobody", ""), "--server", address); !strings.Contains(out, "Whether Istio routes it is not known: the istioroutes of all namespaces may not be listed") {
+		t.Errorf("without the right it says\n%s", out)
+	}
+}
+
+func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {
+	for name, tt := range map[string]struct {
+		headers [][2]string
+		from    string
+		want    []keymatch.Deviation
+	}{
+		"a key alone":         {nil, "", nil},
+		"one member":          {[][2]string{{"Baggage", "a=b, sd-routing-key=k"}}, "baggage", nil},
+		"several members":     {[][2]string{{"baggage", "sd-routing-key=k;p"}, {"Baggage", " sd-routing-key = l"}}, "baggage", []keymatch.Deviation{keymatch.SeveralMembers}},
+		"several headers":     {[][2]string{{"baggage", "sd-routing-key=k"}, {"tracestate", "sd-routing-key=l"}}, "baggage", []keymatch.Deviation{keymatch.SeveralHeaders}},
+		"a configured header": {[][2]string{{"x-team", "k"}, {"tracestate", "a=b"}, {"x-other", "k"}}, "x-team", nil},
+	} {
+		var headers []*routingv1.Header
+		for _, h := range tt.headers {
+			headers = append(headers, &routingv1.Header{Name: h[0], Value: h[1]})
+		}
+		got := deviations(headers, tt.from)
+		if len(got) != len(tt.want) || len(got) > 0 && got[0] != tt.want[0] {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
