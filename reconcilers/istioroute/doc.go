@@ -10,5 +10,6 @@
 // somebody writes by hand changes nothing, whoever that is, and says so.
 //
 // While istio.enabled is false there is no adapter. An IstioRoute that is there says so then,
-// unless another program writes its status.
+// unless another program writes its status. VirtualServices that had routes stay in the status,
+// then and while they cannot be read: nobody takes these out.
 package istioroute
