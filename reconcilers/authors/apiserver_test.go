@@ -82,7 +82,7 @@ func (c *cluster) register() {
 	c.port = int32(l.Addr().(*net.TCPAddr).Port)
 	c.Must(l.Close())
 	config := &registrationv1.ValidatingWebhookConfiguration{}
-	c.Must(apiserver.FromChart("ValidatingWebhookConfiguration", config))
+	c.Must(apiserver.FromChart("default", "ValidatingWebhookConfiguration", config))
 	for i := range config.Webhooks {
 		config.Webhooks[i].ClientConfig.Service.Port = new(c.port)
 	}

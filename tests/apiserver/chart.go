@@ -11,13 +11,14 @@ import (
 	"switchyard.dev/tests/conformance/crd"
 )
 
-// FromChart reads the only object of a kind that the chart renders by default.
-func FromChart(kind string, o any) error {
+// FromChart reads the only object of a kind that the chart renders with the values of one of
+// the golden files in tests/chart, such as "default".
+func FromChart(values, kind string, o any) error {
 	root, err := crd.Root()
 	if err != nil {
 		return err
 	}
-	rendered, err := os.ReadFile(filepath.Join(root, "tests/chart/testdata/default.out.yaml"))
+	rendered, err := os.ReadFile(filepath.Join(root, "tests/chart/testdata", values+".out.yaml"))
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type rig struct {
 func start(ctx context.Context) (r *rig, err error) {
 	ctrllog.SetLogger(logr.Discard())
 	r = &rig{hooks: &registrationv1.MutatingWebhookConfiguration{}}
-	if err := apiserver.FromChart("MutatingWebhookConfiguration", r.hooks); err != nil {
+	if err := apiserver.FromChart("default", "MutatingWebhookConfiguration", r.hooks); err != nil {
 		return nil, err
 	}
 	for _, place := range []*string{&r.webhook, &r.health, &r.metrics} {
