@@ -1,0 +1,116 @@
+package meshes
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/tests/background"
+)
+
+// The routing keys of the two sandboxes.
+const (
+	keyOfCustomer = "k7q2m9x4v1tz8"
+	keyOfFrontend = "f3n8w5c2b6yd1"
+)
+
+// owned is what the owner has in his file: a VirtualService for the mesh, and one for the mesh
+// and a gateway.
+func owned(timeout string) string {
+	return `
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: edge, namespace: shop}
+spec:
+  selector: {istio: edge}
+  servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: [shop.test]}]
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: customer, namespace: shop}
+spec:
+  hosts: [customer]
+  http:
+  - {name: api, match: [{uri: {prefix: /api}}], timeout: ` + timeout + `, route: [{destination: {host: customer}}]}
+  - {name: rest, timeout: ` + timeout + `, route: [{destination: {host: customer}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: frontend, namespace: shop}
+spec:
+  hosts: [shop.test, frontend.shop.svc.cluster.local]
+  gateways: [edge, mesh]
+  http:
+  - {name: all, timeout: ` + timeout + `, route: [{destination: {host: frontend.shop.svc.cluster.local}}]}
+`
+}
+
+// with returns the chains where these baselines are forked for their keys.
+func with(forks ...string) chains {
+	out := chains{}
+	for key, baseline := range map[string]string{"": "", keyOfCustomer: "customer", keyOfFrontend: "frontend"} {
+		chain := "frontend > customer > driver"
+		for _, f := range forks {
+			if f == baseline {
+				chain = strings.Replace(chain, f, "fork of "+f, 1)
+			}
+		}
+		out[key] = chain
+	}
+	return out
+}
+
+// TestNoRequestStrays goes the whole way: sandboxes come and go, and an owner applies his file
+// in all ways, while requests go through a gateway and the mesh.
+func TestNoRequestStrays(t *testing.T) {
+	s := openShop(t, adapter.Settings{Enabled: true})
+	s.kubectl(owned("60s"), "apply", "-f", "-")
+	l := &load{TB: t}
+	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
+		l.probes = append(l.probes,
+			&probe{way: "mesh", key: key, url: serviceURL("frontend"), client: patient(net.IPv4(127, 0, 0, 1))},
+			&probe{way: "gateway", key: key, url: "http://shop.test/", client: patient(edgeIP)})
+	}
+	l.awaits(with())
+	background.Run(t, l.run)
+	none, both := with(), with("customer", "frontend")
+	var ofCustomer, ofFrontend *crdv1.SignadotSandbox
+	one := with("customer")
+	l.during(phase{"a sandbox of customer comes", none, one, keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).none(t)
+	l.during(phase{"a sandbox of frontend comes", one, both, keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).none(t)
+	applied := func(how string, seconds int) (*strays, int) {
+		t.Helper()
+		gaps := s.gaps()
+		what := "kubectl " + how
+		if s.relay.isAway() {
+			what += ", our webhook away"
+		}
+		args := append(strings.Fields(how), "-f", "-")
+		strays := l.during(phase{what: what, before: both, after: both}, func() { s.kubectl(owned(fmt.Sprintf("%ds", seconds)), args...) })
+		return strays, gaps()
+	}
+	const client, force, server = "apply", "apply --server-side --force-conflicts", "apply --server-side"
+	for i, how := range []string{client, client, force, force, server} {
+		strays, gaps := applied(how, 60+i/2)
+		strays.none(t)
+		if gaps > 0 {
+			t.Errorf("kubectl %s: VirtualServices were %d times without our routes", how, gaps)
+		}
+	}
+	s.relay.set(true)
+	for i, how := range []string{client, force, server} {
+		strays, gaps := applied(how, 70+i)
+		t.Logf("%d versions without our routes; requests of one key strayed for %s at most", gaps, strays.longest().Round(time.Millisecond))
+		strays.toBaseline(t, none)
+		if gaps == 0 {
+			t.Error("the webhook was not away")
+		}
+	}
+	s.relay.set(false)
+	l.during(phase{what: "the sandbox of frontend goes", before: both, after: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).none(t)
+	l.during(phase{what: "the sandbox of customer goes", before: one, after: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).none(t)
+}

@@ -1,0 +1,235 @@
+package meshes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
+)
+
+// perSecond is how many requests are sent.
+const perSecond = 200
+
+// probe is one kind of request: where it goes in, and its routing key.
+type probe struct {
+	way, key string
+	url      string
+	client   *http.Client
+}
+
+// reply is what became of a request.
+type reply struct {
+	of       *probe
+	from, to time.Time
+	// chain is who has answered, one after the other.
+	chain string
+	err   error
+}
+
+// load sends requests all the time and keeps what became of them.
+type load struct {
+	testing.TB
+	probes []*probe
+
+	mu      sync.Mutex
+	replies []reply
+}
+
+// run sends the probes in turn until ctx ends. Requests do not wait for each other, and those
+// for which the machine had no time are sent after it.
+func (l *load) run(ctx context.Context) error {
+	began := time.Now()
+	var group errgroup.Group
+	group.SetLimit(256)
+	for i := 0; ; i++ {
+		due := began.Add(time.Duration(i) * time.Second / perSecond)
+		if wait.For(ctx, time.Until(due)) != nil {
+			return group.Wait()
+		}
+		group.Go(func() error {
+			r := l.probes[i%len(l.probes)].send()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.replies = append(l.replies, r)
+			return nil
+		})
+	}
+}
+
+// send sends one request. It does not end with the load: what has been sent is answered.
+func (p *probe) send() reply {
+	r := reply{of: p, from: time.Now()}
+	var headers [][2]string
+	if p.key != "" {
+		headers = append(headers, [2]string{"Baggage", "userId=alice,sd-routing-key=" + p.key})
+	}
+	body, err := traffic.Fetch(context.Background(), p.client, p.url, headers...)
+	r.to, r.chain, r.err = time.Now(), string(body), err
+	return r
+}
+
+// chains are who is to answer requests, by routing key.
+type chains map[string]string
+
+// phase is what happens while requests are sent, and who is to answer before and after it.
+type phase struct {
+	what          string
+	before, after chains
+	// starts is the routing key of a sandbox that comes. Until it is ready its requests fail with
+	// 503, which is as it should be: they are not the baseline's.
+	starts string
+}
+
+// during sends requests before, during and after a change and returns those that were answered
+// by others than before or after. Who is to answer a key changes once: no request that begins
+// after another had the new answer has the old one.
+func (l *load) during(p phase, change func()) *strays {
+	l.Helper()
+	l.awaits(p.before)
+	s := &strays{phase: p, begun: l.rest()}
+	change()
+	s.changed = time.Now()
+	l.rest()
+	l.awaits(p.after)
+	l.rest()
+	l.judge(s)
+	l.Logf("%-60s %s", p.what, s)
+	return s
+}
+
+// rest waits while requests go on, and returns when it began.
+func (l *load) rest() time.Time {
+	began := time.Now()
+	if err := wait.For(l.Context(), time.Second); err != nil {
+		l.Fatal(err)
+	}
+	return began
+}
+
+// awaits waits until all are answered as they are to be.
+func (l *load) awaits(want chains) {
+	l.Helper()
+	wait.Eventually(l, time.Minute, "all are answered as they are to be", func() error {
+		var all []error
+		for _, p := range l.probes {
+			if r := p.send(); r.err != nil || r.chain != want[p.key] {
+				all = append(all, errors.New(r.String()))
+			}
+		}
+		return errors.Join(all...)
+	})
+}
+
+// String returns the reply for people.
+func (r reply) String() string {
+	if r.err != nil {
+		return fmt.Sprintf("at %s, by the %s with the key %q: %v", r.from.Format("15:04:05.000"), r.of.way, r.of.key, r.err)
+	}
+	return fmt.Sprintf("at %s, by the %s with the key %q: %s", r.from.Format("15:04:05.000"), r.of.way, r.of.key, r.chain)
+}
+
+// strays are requests that were answered by others than they should, or by nobody.
+type strays struct {
+	phase
+	begun, changed time.Time
+	sent, starting int
+	over           time.Duration
+	wrong, failed  []reply
+	// whole is when the last request began that was not answered as it is to be in the end.
+	whole time.Time
+}
+
+// longest is for how long the requests of one routing key strayed: from when the first was sent
+// to when the last one was, of the key for which that took longest.
+func (s *strays) longest() (longest time.Duration) {
+	first := map[string]time.Time{}
+	all := slices.Concat(s.wrong, s.failed)
+	slices.SortFunc(all, func(a, b reply) int { return a.from.Compare(b.from) })
+	for _, r := range all {
+		if first[r.of.key].IsZero() {
+			first[r.of.key] = r.from
+		}
+		longest = max(longest, r.from.Sub(first[r.of.key]))
+	}
+	return longest
+}
+
+// String returns the counts.
+func (s *strays) String() string {
+	late := max(0, s.whole.Sub(s.changed)).Round(time.Millisecond)
+	text := fmt.Sprintf("%d requests in %s, %d errors, %d misroutes, whole %s after the change",
+		s.sent, s.over.Round(100*time.Millisecond), len(s.failed), len(s.wrong), late)
+	if s.starting > 0 {
+		text += fmt.Sprintf(", %d answered 503 before the sandbox was ready", s.starting)
+	}
+	return text
+}
+
+// none fails the test if there are any.
+func (s *strays) none(t testing.TB) {
+	t.Helper()
+	if all := slices.Concat(s.failed, s.wrong); len(all) > 0 {
+		t.Errorf("%s, among them\n%s", s, quote(all))
+	}
+}
+
+// toBaseline fails the test unless all were answered by the baselines, and the requests of no key
+// strayed for more than a second.
+func (s *strays) toBaseline(t testing.TB, baselines chains) {
+	t.Helper()
+	elsewhere := slices.DeleteFunc(slices.Clone(s.wrong), func(r reply) bool { return r.chain == baselines[r.of.key] })
+	if d := s.longest(); d > time.Second || len(elsewhere)+len(s.failed) > 0 {
+		t.Errorf("requests strayed for %s: %s\n%s", d, s, quote(slices.Concat(s.failed, elsewhere)))
+	}
+}
+
+// quote returns the first few replies for people.
+func quote(all []reply) string {
+	var b strings.Builder
+	for _, r := range all[:min(len(all), 8)] {
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
+
+// judge fills in what strayed since the phase began.
+func (l *load) judge(s *strays) {
+	l.mu.Lock()
+	all := slices.Clone(l.replies)
+	l.mu.Unlock()
+	all = slices.DeleteFunc(all, func(r reply) bool { return r.from.Before(s.begun) })
+	slices.SortFunc(all, func(a, b reply) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	s.sent, s.over = len(all), time.Since(s.begun)
+	turned := map[*probe]time.Time{} // when the first request with the new answer ended
+	for _, r := range all {
+		was, is := s.before[r.of.key], s.after[r.of.key]
+		if r.err != nil || r.chain != is {
+			s.whole = r.from
+		}
+		turn, has := turned[r.of]
+		late := has && r.from.After(turn)
+		switch {
+		case r.err != nil && r.of.key == s.starts && r.of.key != "" && r.from.Before(s.changed) && !late && strings.Contains(r.err.Error(), "status 503"):
+			s.starting++
+		case r.err != nil:
+			s.failed = append(s.failed, r)
+		case r.chain == is:
+			if !has || r.to.Before(turn) {
+				turned[r.of] = r.to
+			}
+		case r.chain != was || late:
+			s.wrong = append(s.wrong, r)
+		}
+	}
+}
