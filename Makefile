@@ -57,7 +57,7 @@ test-units: ## tests that need neither Kubernetes nor Envoy, and the rules of th
 test-packages: ## tests of every package: with a real API server and etcd and a real Envoy
 	$(call say,tests of every package: with a real API server and etcd and a real Envoy)
 	@# vet has read all of it before, with more checks than go test's own.
-	$(GO) test -vet=off -p 3 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/upgrade')
+	$(GO) test -vet=off -p 3 -timeout 15m $(SLOW) $$(go list ./... | grep -v -e '^switchyard.dev/tests/e2e' -e '^switchyard.dev/tests/meshes' -e '^switchyard.dev/tests/bench/meshes' -e '^switchyard.dev/tests/upgrade')
 
 .PHONY: $(MODULES:%=test-in-%)
 $(MODULES:%=test-in-%): test-in-%: ## test-in-tools/cluster, …: vet and tests of a module of its own
@@ -237,6 +237,11 @@ hostile: preflight ## attack every listener on a real cluster: honest callers, m
 .PHONY: bench-admission
 bench-admission: ## 200 pods at once: what the injecting webhook costs them, working and broken
 	$(GO) run ./tests/bench/admission
+
+.PHONY: bench-meshes
+bench-meshes: ## a new sandbox beside 500 on one Service, from the log to the proxies of a real mesh, beside kubectl (as root, five minutes)
+	@$(GO) test -c -o $(CACHE)/tools/bench-meshes ./tests/bench/meshes
+	@$(CACHE)/tools/bench-meshes
 
 # How many objects there are, and for how long users change some.
 OBJECTS ?= 10000

@@ -1,0 +1,87 @@
+package meshes
+
+import (
+	"maps"
+	"net"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	routing "switchyard.dev/eventbus/event"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/meshes/istio"
+)
+
+// TestASandboxComes measures what the package document says.
+func TestASandboxComes(t *testing.T) {
+	r := start(t)
+	r.Make(&unstructured.Unstructured{}, `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: customer, namespace: app}
+spec:
+  hosts: [customer]
+  http: [{timeout: 5s, retries: {attempts: 2}, route: [{destination: {host: customer}}]}]
+`)
+	alone := size(r)
+	for i := range sandboxes {
+		r.sandbox(i)
+	}
+	r.state(routing.Fact{Key: routing.Log, Data: &factv1.Complete{Reason: "bench"}})
+	r.written(keyOf(sandboxes-1), true)
+	r.led(customer, keyOf(sandboxes-1), forkOf(sandboxes-1))
+	measured.bytes = size(r)
+	measured.ofOne = (measured.bytes - alone) / sandboxes
+	for i := range changes {
+		came := sandboxes + i
+		began := time.Now()
+		r.sandbox(came)
+		written := r.written(keyOf(came), true)
+		measured.written = append(measured.written, written.Sub(began))
+		measured.led = append(measured.led, r.led(customer, keyOf(came), forkOf(came)).Sub(written))
+		r.withdraw(came) // 500 others stay.
+		r.written(keyOf(came), false)
+		r.led(customer, keyOf(came), customer)
+	}
+	byHand(r)
+}
+
+// byHand measures the same with an object of the same size that no adapter writes.
+func byHand(r *rig) {
+	r.Echo(namespace, "byhand", net.IPv4(10, 77, 3, 2))
+	o := r.virtualService()
+	o = &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "spec": o.Object["spec"]}}
+	o.SetNamespace(namespace)
+	o.SetName("byhand")
+	o.SetAnnotations(map[string]string{istio.AnnotationIgnore: "true"})
+	r.Must(unstructured.SetNestedStringSlice(o.Object, []string{"byhand"}, "spec", "hosts"))
+	routes, _, err := unstructured.NestedSlice(o.Object, "spec", "http")
+	r.Must(err)
+	for i := range changes {
+		came := sandboxes + i
+		first := map[string]any{
+			"match": []any{map[string]any{"headers": map[string]any{"baggage": map[string]any{"regex": ".*" + keyOf(came) + ".*"}}}},
+			"route": []any{map[string]any{"destination": map[string]any{"host": forkOf(came)}}},
+		}
+		for _, list := range [][]any{append([]any{maps.Clone(first)}, routes...), routes} {
+			r.Must(unstructured.SetNestedSlice(o.Object, list, "spec", "http"))
+			took, ended := r.kubectl(o)
+			if len(list) == len(routes) {
+				r.led("byhand", keyOf(came), customer)
+				continue
+			}
+			measured.applied = append(measured.applied, took)
+			measured.ledByHand = append(measured.ledByHand, r.led("byhand", keyOf(came), forkOf(came)).Sub(ended))
+		}
+	}
+}
+
+// size is how many bytes the object has, without who manages which field.
+func size(r *rig) int {
+	o := r.virtualService()
+	o.SetManagedFields(nil)
+	text, err := o.MarshalJSON()
+	r.Must(err)
+	return len(text)
+}
