@@ -110,3 +110,35 @@ func TestACacheThatLagsIsNotWrittenFrom(t *testing.T) {
 		t.Errorf("what somebody else has written since is %q at %s", k.status, k.have.GetResourceVersion())
 	}
 }
+
+// TestARouteOutOfItsPlaceIsNotApplied has the owner move a route of his before ours, which then
+// get no request, while our writes fail.
+func TestARouteOutOfItsPlaceIsNotApplied(t *testing.T) {
+	keys := map[string][]string{"customer": {"k1"}}
+	id := types.NamespacedName{Namespace: "shop", Name: "a"}
+	first := (*state)(nil).next(shop(keys, routing("a", "customer", "1")))
+	has := first.objects[id].rendering.Object.DeepCopy()
+	has.SetResourceVersion("2")
+	now := first.next(shop(keys, has))
+	matches := func(s *state) string {
+		all := s.reports[Target{"k1", "shop", "customer"}].Matches
+		if len(all) != 1 {
+			t.Fatalf("the matches are %+v", all)
+		}
+		return all[0].Status
+	}
+	if status := matches(now); status != istio.StatusApplied {
+		t.Fatalf("with its routes it is %s", status)
+	}
+	moved := has.DeepCopy()
+	moved.SetResourceVersion("3")
+	slices.Reverse(moved.Object["spec"].(map[string]any)["http"].([]any))
+	if now = now.next(shop(keys, moved)); matches(now) != StatusPending {
+		t.Errorf("with his route before ours it is %s", matches(now))
+	}
+	refused := shop(keys, moved)
+	refused.written = map[types.NamespacedName]written{id: {got: moved, failed: "refused"}}
+	if now = now.next(refused); matches(now) != StatusFailed {
+		t.Errorf("once our write is refused it is %s", matches(now))
+	}
+}

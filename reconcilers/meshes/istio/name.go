@@ -55,25 +55,41 @@ func RoutesOf(object *unstructured.Unstructured, key string) []any {
 func NamedFor(name, key string) bool { return strings.HasPrefix(name, NamePrefix+key+"-") }
 
 // DifferingRoutes returns the names of those routes of ours that two copies of a VirtualService do
-// not have alike.
+// not have alike, or not among the same routes of the owner's: behind one that takes every request
+// a route of ours gets none.
 func DifferingRoutes(a, b *unstructured.Unstructured) []string {
-	byName := func(o *unstructured.Unstructured) map[string][]any {
-		all := map[string][]any{}
-		for _, entry := range routesIn(o.Object) {
-			if ours(entry) {
-				all[nameOf(entry)] = append(all[nameOf(entry)], entry)
-			}
-		}
-		return all
-	}
-	inA, inB := byName(a), byName(b)
+	inA, inB := placesOf(a), placesOf(b)
 	all := map[string]bool{}
 	for _, name := range slices.AppendSeq(slices.Collect(maps.Keys(inA)), maps.Keys(inB)) {
-		if !slices.EqualFunc(inA[name], inB[name], Equal) {
+		if !slices.EqualFunc(inA[name], inB[name], place.equal) {
 			all[name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(all))
+}
+
+// place is a route of ours, and behind how many of the owner's it stands.
+type place struct {
+	entry  any
+	behind int
+}
+
+func (p place) equal(other place) bool {
+	return p.behind == other.behind && Equal(p.entry, other.entry)
+}
+
+// placesOf returns the routes of ours in a VirtualService, by name.
+func placesOf(o *unstructured.Unstructured) map[string][]place {
+	all := map[string][]place{}
+	theirs := 0
+	for _, entry := range routesIn(o.Object) {
+		if !ours(entry) {
+			theirs++
+			continue
+		}
+		all[nameOf(entry)] = append(all[nameOf(entry)], place{entry, theirs})
+	}
+	return all
 }
 
 // Equal reports whether two values of JSON are the same. reflect.DeepEqual says so too, and takes
