@@ -84,6 +84,8 @@ type Adapter struct {
 	mu sync.Mutex
 	// state is nil before the first look.
 	state *state
+	// services are those that the newest look is about, from before it reads them.
+	services map[types.NamespacedName]*wanted
 	// written is what became of writes since.
 	written map[types.NamespacedName]written
 	// missed is when the webhook was last found not to put routes in.

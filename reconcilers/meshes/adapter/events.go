@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -39,15 +40,15 @@ func (a *Adapter) listen(ctx context.Context, running *sync.WaitGroup) error {
 // ServiceChanged has everything looked at again when a Service has changed that a sandbox has
 // one beside: its ports count.
 func (a *Adapter) ServiceChanged(o any) {
+	if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
+		o = gone.Obj
+	}
 	s, ok := o.(*corev1.Service)
 	if !ok {
 		return
 	}
 	a.mu.Lock()
-	concerned := false
-	if a.state != nil {
-		_, concerned = a.state.services[client.ObjectKeyFromObject(s)]
-	}
+	_, concerned := a.services[client.ObjectKeyFromObject(s)]
 	a.mu.Unlock()
 	if concerned {
 		a.stir()

@@ -25,7 +25,11 @@ const (
 // as they should be, where this process may, and has those IstioRoutes told that it changes. It
 // returns false when it has to be tried again.
 func (a *Adapter) look(ctx context.Context, t table.Table) bool {
-	services, err := withPorts(ctx, a.config.Client, servicesOf(t))
+	concerned := servicesOf(t)
+	a.mu.Lock()
+	a.services = concerned // One that changes from here on is read again.
+	a.mu.Unlock()
+	services, err := withPorts(ctx, a.config.Client, concerned)
 	if err != nil {
 		return a.failed(ctx, err)
 	}
