@@ -60,10 +60,16 @@ func (m *Main) addListeners() error {
 // Addresses are where probes and metrics are served; nil for nowhere.
 func (m *Main) Addresses() (health, metrics net.Addr) { return m.healthAt, m.metricsAt }
 
-// readyz returns why pods cannot be reviewed; nil when they can, or nobody asks for that.
+// readyz returns why pods or VirtualServices cannot be reviewed; nil when they can, or nobody asks
+// for that.
 func (m *Main) readyz(r *http.Request) error {
 	if m.injector == nil {
 		return nil
+	}
+	if m.istio != nil {
+		if err := m.istio.Ready(); err != nil {
+			return err
+		}
 	}
 	return m.injector.Ready(r)
 }

@@ -82,6 +82,8 @@ type Adapter struct {
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu sync.Mutex
+	// began is when Start was called.
+	began time.Time
 	// state is nil before the first look.
 	state *state
 	// services are those that the newest look is about, from before it reads them.
@@ -125,6 +127,9 @@ func (*Adapter) NeedLeaderElection() bool { return false }
 // VirtualServices are read and written where the chart gives the right to, while istio.enabled
 // is true.
 func (a *Adapter) Start(ctx context.Context) error {
+	a.mu.Lock()
+	a.began = time.Now()
+	a.mu.Unlock()
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	defer func() {
@@ -163,6 +168,21 @@ func (a *Adapter) Start(ctx context.Context) error {
 		case <-time.After(together):
 		}
 	}
+}
+
+// firstLook bounds how long a process is not ready for want of a look: a routing log that is away
+// does not keep what else it serves.
+const firstLook = 10 * time.Second
+
+// Ready returns why a VirtualService that is written now would lose its routes; nil when it would
+// not, and from firstLook after Start.
+func (a *Adapter) Ready() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == nil && (a.began.IsZero() || time.Since(a.began) < firstLook) {
+		return errors.New("the VirtualServices have not been looked at yet")
+	}
+	return nil
 }
 
 // together is how long a look waits for other events to come with the first.

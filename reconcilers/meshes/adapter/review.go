@@ -17,7 +17,7 @@ import (
 const Path = "/mutate-networking-istio-io-virtualservice"
 
 // awaits bounds how long a review waits for this process to know as much as the one that
-// writes. The API server waits 2 s for the answer.
+// writes, or anything at all. The API server waits 2 s for the answer.
 const awaits = time.Second
 
 // mostReviews bounds how many reviews are at work at once. Whoever comes beyond is answered at
@@ -92,19 +92,18 @@ func beforeWrite(req *admissionv1.AdmissionRequest) *unstructured.Unstructured {
 // up yet: it waits for that, and leaves the leader's object alone if it does not come. So two
 // managers never write against each other.
 func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructured.Unstructured) *unstructured.Unstructured {
+	ctx, cancel := context.WithTimeout(ctx, awaits)
+	defer cancel()
 	if !own {
-		mesh := a.current()
-		if mesh == nil {
+		if a.looked.Until(ctx, func() bool { return a.current() != nil }) != nil {
 			return nil
 		}
-		return render(mesh, o, before).Object
+		return render(a.current(), o, before).Object
 	}
 	meant := o.GetAnnotations()[AnnotationRoutes]
 	if meant != "" && meant == digest(o) {
 		return nil // It has the routes with it.
 	}
-	ctx, cancel := context.WithTimeout(ctx, awaits)
-	defer cancel()
 	var want *unstructured.Unstructured
 	if a.looked.Until(ctx, func() bool {
 		mesh := a.current()

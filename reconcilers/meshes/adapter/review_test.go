@@ -15,6 +15,49 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// TestAProcessThatStartsWaitsForItsFirstLook has an owner write a VirtualService before the first
+// look, and leaves the next process without one.
+func TestAProcessThatStartsWaitsForItsFirstLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &Adapter{config: Config{Own: "leader", Logger: slog.New(slog.DiscardHandler)}, reviews: semaphore.NewWeighted(mostReviews)}
+		text, err := routing("a", "customer", "1").MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		review := func() *admissionv1.AdmissionResponse {
+			return a.Review(t.Context(), &admissionv1.AdmissionRequest{Kind: metav1.GroupVersionKind(VirtualServices), Object: runtime.RawExtension{Raw: text}})
+		}
+		if a.Ready() == nil {
+			t.Error("it is ready before it has started")
+		}
+		a.began = time.Now()
+		if a.Ready() == nil {
+			t.Error("it is ready before it has looked")
+		}
+		if answer := review(); answer.Patch != nil || time.Since(a.began) != awaits {
+			t.Errorf("without any look it answers %+v after %s", answer, time.Since(a.began))
+		}
+		go func() {
+			time.Sleep(awaits / 2)
+			a.mu.Lock()
+			a.state = (*state)(nil).next(shop(map[string][]string{"customer": {"k1"}}))
+			a.mu.Unlock()
+			a.looked.Send()
+		}()
+		if answer := review(); answer.Patch == nil {
+			t.Error("after the first look it puts no routes in")
+		}
+		if err := a.Ready(); err != nil {
+			t.Error(err)
+		}
+		a.state = nil
+		time.Sleep(firstLook)
+		if err := a.Ready(); err != nil {
+			t.Error("it is never ready without a look")
+		}
+	})
+}
+
 // TestReviewsDoNotPileUp has a replica wait for what the leader knows in as many reviews as may
 // wait, and asks for one more.
 func TestReviewsDoNotPileUp(t *testing.T) {
