@@ -90,8 +90,9 @@ type Adapter struct {
 	services map[types.NamespacedName]*wanted
 	// written is what became of writes since.
 	written map[types.NamespacedName]written
-	// missed is when the webhook was last found not to put routes in.
-	missed time.Time
+	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
+	// asked about.
+	missed map[string]time.Time
 	// changed are the Targets whose IstioRoutes have to be told.
 	changed map[Target]bool
 	// looked wakes who waits for the next look, and tell who tells IstioRoutes.
@@ -114,7 +115,7 @@ func New(c Config) (*Adapter, error) {
 	return &Adapter{
 		config: c, view: v, stirred: make(chan struct{}, 1), reviews: semaphore.NewWeighted(mostReviews),
 		queue:   workqueue.NewTypedRateLimitingQueue(newPauses[types.NamespacedName]()),
-		written: map[types.NamespacedName]written{}, changed: map[Target]bool{},
+		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{}, changed: map[Target]bool{},
 	}, nil
 }
 

@@ -24,8 +24,8 @@ import (
 // webhook was not asked it writes the routes too, and then gives up that they are its own, which
 // it also does with what a write before has left.
 //
-// Where the webhook has just put no routes in it is not counted on for a minute: each request
-// waits for its answer, for 2 s where it hangs.
+// Where the webhook has just put no routes in it is not counted on for a minute, in that
+// namespace: each request waits for its answer, for 2 s where it hangs.
 //
 // A request changes the object only while it is what it was: else the error is a conflict.
 func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructured) (w written, err error) {
@@ -43,7 +43,7 @@ func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructur
 	changed := func(change func(*unstructured.Unstructured)) error {
 		return took(edit(ctx, a.config.Client, w.got, change))
 	}
-	direct := a.direct()
+	direct := a.direct(have.GetNamespace())
 	if !direct {
 		o, how := noted(have, want.GetAnnotations()[AnnotationRoutes])
 		if err := took(o, send(ctx, a.config.Client, o, how)); err != nil {
@@ -53,7 +53,7 @@ func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructur
 	before, whole := w.got.GetManagedFields(), same(w.got, want)
 	if !whole {
 		if !direct {
-			a.miss()
+			a.miss(have.GetNamespace())
 		}
 		if err := changed(func(o *unstructured.Unstructured) { become(o, want) }); err != nil {
 			return w, err
@@ -71,18 +71,19 @@ func (a *Adapter) write(ctx context.Context, have, want *unstructured.Unstructur
 	return w, nil
 }
 
-// direct reports whether the webhook is not counted on.
-func (a *Adapter) direct() bool {
+// direct reports whether the webhook is not counted on in a namespace.
+func (a *Adapter) direct(namespace string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !a.missed.IsZero() && time.Since(a.missed) < missing
+	at, missed := a.missed[namespace]
+	return missed && time.Since(at) < missing
 }
 
-// miss notes that the webhook has put no routes in.
-func (a *Adapter) miss() {
+// miss notes that the webhook has put no routes in, in a namespace.
+func (a *Adapter) miss(namespace string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.missed = time.Now()
+	a.missed[namespace] = time.Now()
 }
 
 // owners returns managedFields in which we own none of the spec, and nothing at all where no

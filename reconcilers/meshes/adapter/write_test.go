@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,6 +154,34 @@ func TestAWebhookThatIsAwayIsNotAskedForAgain(t *testing.T) {
 	c.heldByOwner()
 	if n := c.writes.Load(); n > 2 {
 		t.Errorf("we sent %d requests, not the routes and that they are nobody's", n)
+	}
+}
+
+// TestAWebhookThatIsNotAskedInOneNamespaceIsAskedInOthers has the webhook registered for one of
+// two namespaces.
+func TestAWebhookThatIsNotAskedInOneNamespaceIsAskedInOthers(t *testing.T) {
+	w := world.Shared(t)
+	define(w)
+	c := start(t, w, adapter.Settings{})
+	c.hook()
+	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	apart := &cluster{World: c.World, ns: c.NewNamespace("apart"), log: c.log}
+	if said, err := c.kubectl(strings.Replace(c.file("1s"), "namespace: "+c.ns, "namespace: "+apart.ns, 1), "create", "-f", "-"); err != nil {
+		t.Fatal(said)
+	}
+	for _, key := range []string{"k1", "k2"} {
+		apart.sandbox(key)
+	}
+	apart.has("ours k1", "ours k2", "api", "ours k1", "ours k2", "rest")
+	apart.heldByOwner()
+	c.writes.Store(0)
+	c.sandbox("k3")
+	c.has("ours k3", "api", "ours k3", "rest")
+	c.heldByOwner()
+	if n := c.writes.Load(); n != 1 {
+		t.Errorf("where the webhook answers we sent %d requests, not the annotation alone", n)
 	}
 }
 
