@@ -8,6 +8,8 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/member"
+	"switchyard.dev/routeserver/table"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -61,29 +63,63 @@ func RoutedByIstio(all []crdv1.IstioRoute) map[inject.Workload]bool {
 }
 
 // WantedIstioRoutes returns the IstioRoutes that the RoutingConfig asks for: one for each
-// Service of a baseline that a fork or an external workload stands for. Where two members
-// stand for the baseline, it is the one that holds it.
+// Service of a baseline that a fork or an external workload stands for, of its holder.
 func (r Routing) WantedIstioRoutes() []*crdv1.IstioRoute {
-	lost := map[crdv1.SandboxedWorkloadRef]bool{}
-	for _, c := range r.Conflicts() {
-		c.Loser.SandboxName = ""
-		lost[c.Loser] = true
-	}
-	seen := map[string]bool{}
+	holders := r.istioHolders()
 	var out []*crdv1.IstioRoute
 	for _, m := range r.Named() {
 		have := r.Member(m)
-		if have == nil || lost[crdv1.SandboxedWorkloadRef{Kind: m.Kind, Namespace: m.Namespace, Name: m.Name}] {
+		if have == nil {
 			continue
 		}
+		at, _ := have.BaselineRef()
 		for _, s := range istioServices(have) {
-			if route := r.istioRoute(m, have, s); !seen[route.Name] {
-				seen[route.Name] = true
-				out = append(out, route)
+			if NameIn(holders[inNamespace{at.Namespace, s.From}]) == NameIn(m) {
+				out = append(out, r.istioRoute(m, have, s))
 			}
 		}
 	}
 	return out
+}
+
+// inNamespace names a Service.
+type inNamespace struct{ namespace, service string }
+
+// istioHolders returns the members that get the requests for Services of baselines from
+// VirtualServices. Where two stand for one baseline, it is the one that holds it; where a Service
+// leads to pods of several baselines, it is the one of the first, as package adapter has it, which
+// reads the routing log in that order.
+func (r Routing) istioHolders() map[inNamespace]crdv1.SandboxedWorkload {
+	lost := map[member.Name]bool{}
+	for _, c := range r.Conflicts() {
+		lost[member.Name{Kind: c.Loser.Kind, Namespace: c.Loser.Namespace, Name: c.Loser.Name}] = true
+	}
+	out := map[inNamespace]crdv1.SandboxedWorkload{}
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil || lost[NameIn(m)] {
+			continue
+		}
+		at, _ := have.BaselineRef()
+		for _, s := range istioServices(have) {
+			id := inNamespace{at.Namespace, s.From}
+			if holder, held := out[id]; !held || onLog(at).Compare(onLog(r.baselineOf(holder))) < 0 {
+				out[id] = m
+			}
+		}
+	}
+	return out
+}
+
+// onLog names a baseline as the routing log does.
+func onLog(ref crdv1.ObjectRef) table.Workload {
+	return table.Workload{Kind: baseline.RoutedKind(ref), Namespace: ref.Namespace, Name: ref.Name}
+}
+
+// baselineOf returns the baseline of a member that there is.
+func (r Routing) baselineOf(m crdv1.SandboxedWorkload) crdv1.ObjectRef {
+	ref, _ := r.Member(m).BaselineRef()
+	return ref
 }
 
 // istioServices returns the Services of a member's baseline for which there is to be an
@@ -174,14 +210,13 @@ func (r Routing) IstioServices(m crdv1.Member) (out []crdv1.IstioServiceRouting)
 
 // IstioRoutesReady reports whether every IstioRoute that is asked for is ready.
 func (r Routing) IstioRoutesReady() condition.Condition {
-	n := 0
+	n, holders := 0, r.istioHolders()
 	var waits condition.Condition
 	for _, m := range r.Named() {
-		have := r.Member(m)
-		if have == nil {
+		if r.Member(m) == nil {
 			continue
 		}
-		f, any := r.ledByIstio(have)
+		f, any := r.ledByIstio(m, holders)
 		switch {
 		case !any:
 		case f.IsFalse():
@@ -198,16 +233,21 @@ func (r Routing) IstioRoutesReady() condition.Condition {
 	return condition.True(ConditionIstioRoutesReady, fmt.Sprintf("Workloads that VirtualServices lead to: %d.", n))
 }
 
-// ledByIstio reports whether VirtualServices lead requests with the key to a member, for each
-// Service of its baseline; any is false where there is no such Service.
-func (r Routing) ledByIstio(m crdv1.Member) (f condition.Condition, any bool) {
-	services := istioServices(m)
+// ledByIstio reports whether VirtualServices lead requests with the key to a member that there is,
+// for each Service of its baseline; any is false where there is no such Service.
+func (r Routing) ledByIstio(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.SandboxedWorkload) (f condition.Condition, any bool) {
+	services := istioServices(r.Member(m))
 	if r.Istio == nil || len(services) == 0 {
 		return f, false
 	}
-	at, _ := m.BaselineRef()
+	at := r.baselineOf(m)
 	var waits *condition.Condition
 	for _, s := range services {
+		if holder, held := holders[inNamespace{at.Namespace, s.From}]; held && !baseline.Same(r.baselineOf(holder), at) {
+			return condition.False(ReasonRoutingConflict, fmt.Sprintf(
+				"Service %s/%s leads to pods of two workloads: VirtualServices lead its requests with the key to %s, and none to %s. Make a Service for each, or take one of the two away from this routing key.",
+				at.Namespace, s.From, whose(Ref(r.Member(holder), r.SandboxName(holder))), whose(Ref(r.Member(m), r.SandboxName(m))))), true
+		}
 		status, known := r.Istio[r.istioRouteName(at.Namespace, s.From)]
 		c := crdv1.FindCondition(status.Conditions, crdv1.ConditionReady)
 		switch {

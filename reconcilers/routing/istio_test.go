@@ -9,6 +9,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routing/routingtest"
 	"switchyard.dev/sidecars/inject"
@@ -118,6 +119,31 @@ func TestAWorkloadWithoutSidecarsIsRoutedByIstio(t *testing.T) {
 			t.Errorf("the IstioRoutes are %+v", got)
 		}
 	})
+}
+
+// TestAServiceOfTwoBaselinesLeadsToOneFork has two members stand for two workloads behind one
+// Service, of which neither has sidecars.
+func TestAServiceOfTwoBaselinesLeadsToOneFork(t *testing.T) {
+	c, second := routingtest.Keyed()
+	_, first := routingtest.Keyed()
+	first.Name, first.Spec.Baseline.Name = "g", "a-base"
+	c.Spec.SandboxedWorkloads = append(c.Spec.SandboxedWorkloads, c.Spec.SandboxedWorkloads[0])
+	c.Spec.SandboxedWorkloads[1].Name = "g"
+	for _, w := range []*crdv1.ForkedWorkload{first, second} {
+		w.Status.Conditions[0] = crdv1.StatusCondition{Type: baseline.ConditionSidecarsReady, Status: "False", Reason: baseline.ReasonSidecarAbsent}
+	}
+	r := routing.Of(c, []crdv1.Member{second, first}, nil)
+	all := r.WantedIstioRoutes()
+	if len(all) != 1 || all[0].Spec.Managed.SandboxedWorkload.Name != "g" {
+		t.Fatalf("the IstioRoutes are %+v", all)
+	}
+	r.Istio = routing.IstioRoutes{all[0].Name: said("True", "Ready", "")}
+	const want = `Service ns/base leads to pods of two workloads: VirtualServices lead its requests with the key to ForkedWorkload ns/g of sandbox "sb", and none to ForkedWorkload ns/f of sandbox "sb".`
+	for _, got := range []condition.Condition{r.IstioRoutesReady(), r.Sidecars()} {
+		if !got.IsFalse() || got.Reason != routing.ReasonRoutingConflict || !strings.HasPrefix(got.Message, want) {
+			t.Errorf("it is %+v", got)
+		}
+	}
 }
 
 // TestIstioRoutesAWorkloadOnceAllItsRoutesAreReady asks which workloads need no sidecar.

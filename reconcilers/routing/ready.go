@@ -98,7 +98,7 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 		case passed(c):
 			remarks = append(remarks, "But currently: "+c.Message)
 		case c.Reason == baseline.ReasonSidecarAbsent && r.Istio != nil && len(istioServices(have)) > 0:
-			by, _ := r.ledByIstio(have)
+			by, _ := r.ledByIstio(m, r.istioHolders())
 			if !by.IsTrue() {
 				return by
 			}

@@ -21,8 +21,9 @@ import (
 // wanted is a Service of a baseline with the sandboxes that have a Service beside it.
 type wanted struct {
 	istio.Service
-	// at is where in it a routing key is.
+	// at is where in it a routing key is, and of are the baselines of its Sandboxes.
 	at map[string]int
+	of []table.Workload
 }
 
 // servicesOf returns the Services of baselines for which the table has rules. Rules that lead
@@ -40,24 +41,28 @@ func servicesOf(t table.Table) map[types.NamespacedName]*wanted {
 				}
 				id := types.NamespacedName{Namespace: r.Baseline.Namespace, Name: d.Service}
 				if out[id] == nil {
-					out[id] = &wanted{istio.Service{Namespace: id.Namespace, Name: id.Name}, map[string]int{}}
+					out[id] = &wanted{Service: istio.Service{Namespace: id.Namespace, Name: id.Name}, at: map[string]int{}}
 				}
 				to, _, _ := strings.Cut(d.Host, ".")
-				out[id].lead(r.RoutingKey, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
+				out[id].lead(r.RoutingKey, r.Baseline, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
 			}
 		}
 	}
 	return out
 }
 
-// lead adds that requests with a key for a port of a Service reach another one. The first one
-// counts, where the Service leads to pods of two baselines that have a sandbox each.
-func (w *wanted) lead(key string, m crdv1.IstioPortMapping) {
+// lead adds that requests with a key for a port of a Service reach another one. The first baseline
+// counts, for all ports, where the Service leads to pods of two that have a sandbox each: so does
+// package routing have it, which says so of the other one.
+func (w *wanted) lead(key string, baseline table.Workload, m crdv1.IstioPortMapping) {
 	i, has := w.at[key]
 	if !has {
 		i = len(w.Sandboxes)
 		w.at[key] = i
-		w.Sandboxes = append(w.Sandboxes, istio.Sandbox{Key: key})
+		w.Sandboxes, w.of = append(w.Sandboxes, istio.Sandbox{Key: key}), append(w.of, baseline)
+	}
+	if w.of[i] != baseline {
+		return
 	}
 	of := &w.Sandboxes[i]
 	if !slices.ContainsFunc(of.Mappings, func(other crdv1.IstioPortMapping) bool { return other.FromPort == m.FromPort }) {
