@@ -21,35 +21,41 @@ import (
 	"switchyard.dev/tests/world"
 )
 
-// TestWhatFailsWaitsAlone fails each write of one VirtualService, while those of another go on.
+// TestWhatFailsWaitsAlone fails each write of one VirtualService, or answers that somebody else has
+// written it, of which the watch never hears; those of another go on.
 func TestWhatFailsWaitsAlone(t *testing.T) {
 	w := world.Shared(t)
 	define(w)
-	c := start(t, w, adapter.Settings{})
-	if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
-	other := strings.NewReplacer("name: customer", "name: other", "hosts: [customer]", "hosts: [other]").Replace(c.file("1s"))
-	if said, err := c.kubectl(other, "create", "-f", "-"); err != nil {
-		t.Fatal(said)
-	}
-	var tried atomic.Int64
-	c.refuses = func(q *http.Request) bool {
-		if !strings.HasSuffix(q.URL.Path, c.ns+"/virtualservices/other") {
-			return false
-		}
-		tried.Add(1)
-		return true
-	}
-	const sandboxes = 30
-	var want []string
-	for i := range sandboxes {
-		c.sandbox(fmt.Sprintf("k%02d", i))
-		want = append(want, fmt.Sprintf("ours k%02d", i))
-		c.has(slices.Concat(want, []string{"api"}, want, []string{"rest"})...)
-	}
-	if n := tried.Load(); n == 0 || n > sandboxes/2 {
-		t.Errorf("the one that fails was tried %d times in %d changes of another", n, sandboxes)
+	for name, conflicts := range map[string]bool{"it fails": false, "it is lost": true} {
+		t.Run(name, func(t *testing.T) {
+			c := start(t, w, adapter.Settings{})
+			if said, err := c.kubectl(c.file("1s"), "create", "-f", "-"); err != nil {
+				t.Fatal(said)
+			}
+			other := strings.NewReplacer("name: customer", "name: other", "hosts: [customer]", "hosts: [other]").Replace(c.file("1s"))
+			if said, err := c.kubectl(other, "create", "-f", "-"); err != nil {
+				t.Fatal(said)
+			}
+			var tried atomic.Int64
+			c.conflicts = conflicts
+			c.refuses = func(q *http.Request) bool {
+				if !strings.HasSuffix(q.URL.Path, c.ns+"/virtualservices/other") {
+					return false
+				}
+				tried.Add(1)
+				return true
+			}
+			const sandboxes = 30
+			var want []string
+			for i := range sandboxes {
+				c.sandbox(fmt.Sprintf("k%02d", i))
+				want = append(want, fmt.Sprintf("ours k%02d", i))
+				c.has(slices.Concat(want, []string{"api"}, want, []string{"rest"})...)
+			}
+			if n := tried.Load(); n == 0 || n > sandboxes/2 {
+				t.Errorf("it was tried %d times in %d changes of another", n, sandboxes)
+			}
+		})
 	}
 }
 

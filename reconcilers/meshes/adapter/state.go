@@ -44,6 +44,8 @@ type kept struct {
 	// the status of IstioRoutes, and differ are the names of the routes that are not.
 	status, message string
 	differ          []string
+	// lost: the API server has another version than this one, or says so.
+	lost bool
 }
 
 // behind reports whether it is not as it should be.
@@ -146,8 +148,9 @@ func (k *kept) brought(m *istio.Mesh, before *kept, w written, leads bool) *kept
 		k.status, k.message = StatusFailed, w.failed
 	case before != nil && before.status == StatusFailed && w.got == nil:
 		k.status, k.message = before.status, before.message // It is tried again after a pause.
-	case w.lost:
-		k.status, k.message = StatusPending, "Somebody else has changed it since it was read. It will be read again."
+	case w.lost && w.got.GetResourceVersion() == k.have.GetResourceVersion(),
+		before != nil && before.lost && before.have.GetResourceVersion() == k.have.GetResourceVersion():
+		k.status, k.message, k.lost = StatusPending, "Somebody else has changed it since it was read. It will be read again.", true
 	case leads:
 		k.status, k.message = StatusPending, "Its routes are being written."
 	default:

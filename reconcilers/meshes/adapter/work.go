@@ -29,17 +29,18 @@ func newPauses[T comparable]() workqueue.TypedRateLimiter[T] {
 }
 
 // enqueue has those VirtualServices written that are not as they should be. One that failed waits
-// for its own time; so does one that is not as it should be though it was just written.
+// for its own time; so does one that is not as it should be though it was just written, and one of
+// which the cache has not heard yet who has written it meanwhile.
 func (a *Adapter) enqueue(s *state, w map[types.NamespacedName]written) {
 	for id, k := range s.objects {
 		of, tried := w[id]
-		succeeded := tried && of.failed == "" && !of.lost
+		ended := tried && of.failed == ""
 		switch {
 		case !k.behind():
 			a.queue.Forget(id)
-		case succeeded && k.have.GetResourceVersion() == of.got.GetResourceVersion():
+		case ended && k.have.GetResourceVersion() == of.got.GetResourceVersion():
 			a.queue.AddRateLimited(id)
-		case k.status != StatusFailed:
+		case k.status != StatusFailed && !k.lost:
 			a.queue.Add(id)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -70,10 +71,12 @@ type cluster struct {
 	failAt atomic.Int64
 	// fails: all of them fail.
 	fails atomic.Bool
-	// refuses reports whether one fails, and answered is called after each, if they are not nil.
-	refuses  func(*http.Request) bool
-	answered func()
-	before   func(*http.Request)
+	// refuses reports whether one fails, with a conflict if conflicts is set, and answered is called
+	// after each, if they are not nil.
+	refuses   func(*http.Request) bool
+	conflicts bool
+	answered  func()
+	before    func(*http.Request)
 	// meddles: the webhook takes routes out.
 	meddles atomic.Bool
 }
@@ -127,8 +130,12 @@ func (c *cluster) run(user string, groups ...string) {
 			if c.before != nil {
 				c.before(q)
 			}
-			if c.fails.Load() || c.refuses != nil && c.refuses(q) || c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
+			if c.fails.Load() || c.refuses != nil && !c.conflicts && c.refuses(q) || c.failAt.Load() > 0 && c.failAt.Add(-1) == 0 {
 				return nil, errors.New("the test fails this request")
+			}
+			if c.refuses != nil && c.conflicts && c.refuses(q) {
+				return &http.Response{StatusCode: http.StatusConflict, Header: http.Header{"Content-Type": {"application/json"}}, Request: q,
+					Body: io.NopCloser(strings.NewReader(`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Conflict", "code": 409}`))}, nil
 			}
 			began := time.Now()
 			answer, err := next.RoundTrip(q)
