@@ -2,7 +2,9 @@ package adapter
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -60,21 +62,37 @@ func (a *Adapter) ServiceChanged(o any) {
 func (a *Adapter) tellAll(ctx context.Context) {
 	select {
 	case <-a.config.Elected:
+		a.mu.Lock()
+		if a.state != nil {
+			for t := range a.state.reports {
+				a.changed[t] = true
+			}
+		}
+		a.mu.Unlock()
 		a.stir() // What others were to write is to be written here now.
 	case <-ctx.Done():
 		return
 	}
+	pauses := newPauses[bool]()
 	for {
 		next := a.tell.Next()
+		var again <-chan time.Time
 		a.mu.Lock()
 		changed := a.changed
 		a.changed = map[Target]bool{}
 		a.mu.Unlock()
-		if len(changed) > 0 {
-			a.tellThese(ctx, changed)
+		if err := a.tellThese(ctx, changed); err != nil {
+			a.config.Logger.Error("IstioRoutes are not told what became of them; retrying", "error", err)
+			a.mu.Lock()
+			maps.Copy(a.changed, changed)
+			a.mu.Unlock()
+			next, again = nil, time.After(pauses.When(true))
+		} else {
+			pauses.Forget(true)
 		}
 		select {
 		case <-next:
+		case <-again:
 		case <-ctx.Done():
 			return
 		}
@@ -82,11 +100,13 @@ func (a *Adapter) tellAll(ctx context.Context) {
 }
 
 // tellThese has the IstioRoutes of some Targets looked at.
-func (a *Adapter) tellThese(ctx context.Context, changed map[Target]bool) {
+func (a *Adapter) tellThese(ctx context.Context, changed map[Target]bool) error {
+	if len(changed) == 0 {
+		return nil
+	}
 	var routes crdv1.IstioRouteList
 	if err := a.config.Client.List(ctx, &routes, client.UnsafeDisableDeepCopy); err != nil {
-		a.config.Logger.Error("IstioRoutes are not told what became of them", "error", err)
-		return
+		return err
 	}
 	for i := range routes.Items {
 		if !changed[TargetOf(&routes.Items[i])] {
@@ -95,7 +115,8 @@ func (a *Adapter) tellThese(ctx context.Context, changed map[Target]bool) {
 		select {
 		case a.config.Again <- event.GenericEvent{Object: routes.Items[i].DeepCopy()}:
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
+	return nil
 }

@@ -50,8 +50,10 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	for id := range since {
 		delete(a.written, id) // Not before: until then nobody may write it again.
 	}
-	for _, t := range changed {
-		a.changed[t] = true
+	if a.elected() { // Else tellAll begins with all of them.
+		for _, t := range changed {
+			a.changed[t] = true
+		}
 	}
 	a.mu.Unlock()
 	a.looked.Send()
