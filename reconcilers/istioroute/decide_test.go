@@ -11,6 +11,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/condition"
 	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
@@ -54,13 +55,13 @@ func TestConclude(t *testing.T) {
 	}{
 		{"nothing is known yet", route(), &adapter.Report{}, "False", crdv1.ReasonPending, "shop/customer are getting their routes"},
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
-		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", istioroute.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
+		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"VirtualServices cannot be read", route(), &adapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},
 		{"no VirtualService routes to the Service", route(), &adapter.Report{Looked: true, Lost: &none}, "False", istio.ReasonNoVirtualService, "Add this one"},
 		{"all have the routes", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, ""), match("b", istio.StatusIgnored, "")}}, "True", "Ready", "routed to the sandbox by VirtualServices: shop/a."},
 		{"none has a route", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{
-			match("a", istio.StatusSkipped, "None leads to a port.")}}, "False", istioroute.ReasonNoRoutes, "reach the baseline. VirtualService shop/a: None leads to a port."},
+			match("a", istio.StatusSkipped, "None leads to a port.")}}, "False", meshes.ReasonNoRoutes, "reach the baseline. VirtualService shop/a: None leads to a port."},
 		{"there is more to know", route(), &adapter.Report{Looked: true, Notes: []string{some, "b", "c", "d", "e"}, Matches: []crdv1.VirtualServiceMatch{
 			match("a", istio.StatusApplied, "")}}, "True", "Ready", "by VirtualServices: shop/a. " + some + " b c And 2 more notes."},
 		{"one cannot be written", route(), &adapter.Report{Looked: true, Matches: []crdv1.VirtualServiceMatch{

@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 )
 
@@ -43,7 +44,7 @@ func New(c Config) *Reconciler { return &Reconciler{c} }
 func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.IstioRoute) (time.Duration, error) {
 	var known *adapter.Report
 	if r.config.Reports != nil {
-		report := r.config.Reports.Report(adapter.TargetOf(o))
+		report := r.config.Reports.Report(meshes.TargetOf(o))
 		known = &report
 	}
 	return 0, r.config.Writer().Status(ctx, o, Conclude(o, known, metav1.NewTime(r.config.Now())))

@@ -15,6 +15,7 @@ import (
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/forkedworkload"
+	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/publish"
@@ -48,6 +49,8 @@ type Config struct {
 	ExternalWorkloads externalworkload.Limits
 	// Istio tells what became of IstioRoutes; nil while Istio is off.
 	Istio istioroute.Reports
+	// GatewayAPI tells what became of GatewayAPIRoutes; nil while the Gateway API is off.
+	GatewayAPI gatewayapiroute.Reports
 }
 
 // Controllers returns the controller of each of crdv1.Kinds, by the name of the kind.
@@ -69,9 +72,10 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		})),
 		crdv1.KindVirtualWorkload: controller.Of(c.Client, virtualworkload.New(virtualworkload.Config{Needs: c.Needs})),
 		crdv1.KindRoutingConfig: controller.Of(c.Client, routingconfig.New(routingconfig.Config{
-			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Istio: c.Istio,
+			Access: c.Access, Publisher: c.Publisher, Namespaces: c.Namespaces, Receipts: c.Receipts, KeyHeaders: c.KeyHeaders, Meshes: c.meshes(),
 		})),
-		crdv1.KindIstioRoute: controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
+		crdv1.KindIstioRoute:      controller.Of(c.Client, istioroute.New(istioroute.Config{Access: c.Access, Reports: c.Istio})),
+		crdv1.KindGatewayAPIRoute: controller.Of(c.Client, gatewayapiroute.New(gatewayapiroute.Config{Access: c.Access, Reports: c.GatewayAPI})),
 	}
 	for _, kind := range unsupported.Kinds() {
 		if out[kind.Name] != nil {
@@ -85,6 +89,18 @@ func Controllers(c Config) (map[string]controller.Controller, error) {
 		}
 	}
 	return out, nil
+}
+
+// meshes returns the meshes that are on, by the kind of what they are asked for.
+func (c Config) meshes() map[string]routingconfig.Mesh {
+	out := map[string]routingconfig.Mesh{}
+	if c.Istio != nil {
+		out[crdv1.KindIstioRoute] = c.Istio
+	}
+	if c.GatewayAPI != nil {
+		out[crdv1.KindGatewayAPIRoute] = c.GatewayAPI
+	}
+	return out
 }
 
 // validate returns what is missing.

@@ -14,6 +14,7 @@ import (
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/sidecars/redirect/spec"
 	"switchyard.dev/xds/routingkey"
 )
@@ -37,8 +38,10 @@ type Cluster struct {
 	Limits     authors.Limits
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
-	// Istio says whether requests are routed by VirtualServices.
-	Istio adapter.Settings
+	// Istio says whether requests are routed by VirtualServices, and GatewayAPI whether by
+	// HTTPRoutes and GRPCRoutes.
+	Istio      adapter.Settings
+	GatewayAPI gatewayadapter.Settings
 }
 
 // clusterFile is the part of the file that is read. The rest of the published
@@ -55,6 +58,12 @@ type clusterFile struct {
 			AdditionalLabels      map[string]string `json:"additionalLabels"`
 			AdditionalAnnotations map[string]string `json:"additionalAnnotations"`
 		} `json:"istio"`
+		GatewayAPI struct {
+			Enabled              bool     `json:"enabled"`
+			Implementation       string   `json:"implementation"`
+			PreservedAnnotations []string `json:"preservedAnnotations"`
+			PreservedLabels      []string `json:"preservedLabels"`
+		} `json:"gatewayAPI"`
 	} `json:"routing"`
 	Sandboxes struct {
 		Patches struct {
@@ -121,6 +130,11 @@ func ParseCluster(content []byte) (Cluster, error) {
 	c.Istio = adapter.Settings{Enabled: f.Routing.Istio.Enabled, Labels: f.Routing.Istio.AdditionalLabels, Annotations: f.Routing.Istio.AdditionalAnnotations}
 	if err := c.Istio.Validate(); err != nil {
 		return Cluster{}, fmt.Errorf("routing.istio.%w", err)
+	}
+	if of := f.Routing.GatewayAPI; of.Enabled {
+		c.GatewayAPI = gatewayadapter.Settings{
+			Enabled: true, Istio: of.Implementation == "istio", PreservedLabels: of.PreservedLabels, PreservedAnnotations: of.PreservedAnnotations,
+		}
 	}
 	if len(c.AllowedNamespaces) > 0 && !slices.Contains(c.AllowedNamespaces, operatorNamespace) {
 		c.AllowedNamespaces = append(c.AllowedNamespaces, operatorNamespace)

@@ -171,13 +171,15 @@ func (m *coverageMetrics) known(ctx context.Context) (concerned, error) {
 func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error) {
 	var services corev1.ServiceList
 	var endpoints discoveryv1.EndpointSliceList
-	var routes crdv1.IstioRouteList
+	var istio crdv1.IstioRouteList
+	var gatewayAPI crdv1.GatewayAPIRouteList
 	known, err := m.known(ctx)
 	labelled, held := m.pods.Labelled(ctx)
 	if err := errors.Join(err, held,
 		m.reader.List(ctx, &services, client.UnsafeDisableDeepCopy),
 		m.reader.List(ctx, &endpoints, client.UnsafeDisableDeepCopy),
-		m.reader.List(ctx, &routes, client.UnsafeDisableDeepCopy)); err != nil {
+		m.reader.List(ctx, &istio, client.UnsafeDisableDeepCopy),
+		m.reader.List(ctx, &gatewayAPI, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
@@ -192,7 +194,14 @@ func (m *coverageMetrics) reports(ctx context.Context) ([]coverage.Report, error
 			}
 		}
 	}
-	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByIstio(routes.Items)
+	var routes []crdv1.MeshRoute
+	for i := range istio.Items {
+		routes = append(routes, &istio.Items[i])
+	}
+	for i := range gatewayAPI.Items {
+		routes = append(routes, &gatewayAPI.Items[i])
+	}
+	paths, meshed := baseline.NewPaths(services.Items, endpoints.Items), routing.RoutedByMesh(routes)
 	return coverage.Reports(known.asks, each, m.now, nil, func(w inject.Workload, pods []*corev1.Pod) bool {
 		return !meshed[w] && paths.LeadTo(w.Namespace, known.labels[w], pods)
 	}), nil

@@ -133,6 +133,13 @@ func TestVirtualServicesAreLeftAloneWhileIstioIsOff(t *testing.T) {
 			t.Errorf("there is IstioRoute %s", r.Name)
 		}
 	}
+	var gatewayAPI crdv1.GatewayAPIRouteList
+	c.List(&gatewayAPI)
+	for _, r := range gatewayAPI.Items {
+		if r.Spec.RoutingKey == "k8" {
+			t.Errorf("there is GatewayAPIRoute %s", r.Name)
+		}
+	}
 	c.Get(config)
 	if f := crdv1.FindCondition(config.Status.Conditions, routing.ConditionIstioRoutesReady); f != nil {
 		t.Errorf("the RoutingConfig says %+v", f)

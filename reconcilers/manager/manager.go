@@ -31,6 +31,7 @@ import (
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
 	"switchyard.dev/reconcilers/publish"
 	"switchyard.dev/reconcilers/receipt"
@@ -91,8 +92,10 @@ type Config struct {
 	KeyHeaders []string
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
-	// Istio says whether requests are routed by VirtualServices.
-	Istio adapter.Settings
+	// Istio says whether requests are routed by VirtualServices, and GatewayAPI whether by
+	// HTTPRoutes and GRPCRoutes.
+	Istio      adapter.Settings
+	GatewayAPI gatewayadapter.Settings
 	// WebhookAddress is host:port; ":9443" when it is empty.
 	WebhookAddress string
 	// History says how much history the routing log keeps.
@@ -326,12 +329,8 @@ func (m *Main) addControllers(ctx context.Context) error {
 		PatchPowers: m.config.PatchPowers, AuthorsAsked: m.config.AskAuthors,
 		ExternalWorkloads: m.config.ExternalWorkloads, KeyHeaders: publish.KeyHeaders(m.config.KeyHeaders, m.config.Namespace),
 	}
-	istioRoutes := make(publish.Again)
-	if c.Istio, err = m.addIstio(ctx, istioRoutes); err != nil {
+	if err := m.addMeshes(ctx, &c, objects.Again); err != nil {
 		return err
-	}
-	if c.Istio != nil {
-		objects.Again[crdv1.KindIstioRoute] = istioRoutes
 	}
 	if c.Receipts, err = m.addReceipts(objects.Again[crdv1.KindRoutingConfig]); err != nil {
 		return err

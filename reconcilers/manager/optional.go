@@ -7,6 +7,7 @@ import (
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/reconcilers/optional"
 )
 
@@ -20,6 +21,11 @@ func (m *Main) optionalKinds() (*optional.Kinds, error) {
 	}}
 	if m.config.Istio.Enabled { // The chart gives the right to read them then.
 		all = append(all, optional.Kind{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition})
+	}
+	if m.config.GatewayAPI.Enabled {
+		for kind, definition := range gatewayadapter.Definitions {
+			all = append(all, optional.Kind{GroupVersionKind: kind, Definition: definition})
+		}
 	}
 	return optional.New(optional.Config{
 		REST: m.config.REST, Namespaces: inNamespaces(m.config.Namespaces), Logger: m.config.Logger, Kinds: all,

@@ -21,6 +21,7 @@ import (
 	"switchyard.dev/reconcilers/externalworkload"
 	"switchyard.dev/reconcilers/fork/power"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 )
 
 // environment is what the chart sets.
@@ -166,6 +167,10 @@ trafficManager: {enabled: true}
 		{"a bound for tunnels that no tunnel could keep", `{sandboxes: {externalWorkloads: {tunnelFresh: 1ms}}}`, Cluster{}, true},
 		{"Istio, and what is added to VirtualServices", `{routing: {istio: {enabled: true, enableHostRouting: false, additionalLabels: {a: b}, additionalAnnotations: {c: d}}}}`,
 			Cluster{IptablesMode: "auto", Istio: adapter.Settings{Enabled: true, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"}}}, false},
+		{"the Gateway API of Istio, and what is preserved", `{routing: {gatewayAPI: {enabled: true, implementation: istio, preservedLabels: ["a*"], preservedAnnotations: ["b*"]}}}`,
+			Cluster{IptablesMode: "auto", GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true, PreservedLabels: []string{"a*"}, PreservedAnnotations: []string{"b*"}}}, false},
+		{"the Gateway API of another mesh", `{routing: {gatewayAPI: {enabled: true, implementation: linkerd}}}`,
+			Cluster{IptablesMode: "auto", GatewayAPI: gatewayadapter.Settings{Enabled: true}}, false},
 		{"a way to match VirtualServices that is gone", `{routing: {istio: {enabled: true, enableHostRouting: true}}}`, Cluster{}, true},
 		{"a label that no object can have", `{routing: {istio: {enabled: true, additionalLabels: {"a b": c}}}}`, Cluster{}, true},
 		{"an annotation that the operator writes itself", `{routing: {istio: {enabled: true, additionalAnnotations: {istio.signadot.com/ignore: "true"}}}}`, Cluster{}, true},

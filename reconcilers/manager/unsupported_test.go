@@ -11,6 +11,7 @@ import (
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/gatewayapiroute"
 	"switchyard.dev/reconcilers/istioroute"
 	"switchyard.dev/tests/world"
 )
@@ -65,6 +66,14 @@ func TestAKindThatNothingActsOnSaysSo(t *testing.T) {
   sandboxedWorkload: {kind: ForkedWorkload, namespace: shop, name: fork}}}`,
 			change:   func(o crdv1.Conditioned) { o.(*crdv1.IstioRoute).Spec.RoutingKey = "other" },
 			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.IstioRoute).Status.ObservedGeneration },
+		},
+		{
+			object: &crdv1.GatewayAPIRoute{}, at: "metadata: {name: customer}", says: "Nothing acts on GatewayAPIRoute customer: neither istio.gatewayAPI.enabled nor",
+			reason: gatewayapiroute.ReasonGatewayAPIDisabled,
+			spec: `{routingKey: k, managed: {namespace: shop, targetService: customer, mappings: [], baseline: {kind: Deployment, namespace: shop, name: customer, workloadID: u},
+  sandboxedWorkload: {kind: ForkedWorkload, namespace: shop, name: fork}}}`,
+			change:   func(o crdv1.Conditioned) { o.(*crdv1.GatewayAPIRoute).Spec.RoutingKey = "other" },
+			observed: func(o crdv1.Conditioned) int64 { return o.(*crdv1.GatewayAPIRoute).Status.ObservedGeneration },
 		},
 	} {
 		t.Run(fmt.Sprintf("%T", tt.object), func(t *testing.T) {

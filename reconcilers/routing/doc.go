@@ -11,7 +11,7 @@
 //	Acknowledged  whether proxies have what is there now            current.go
 //	Ready         whether requests go where it says                 ready.go
 //	Middlewares   what is asked for before a workload               middlewares.go
-//	IstioRoutes   one for each Service, and whether they are ready  istio.go
+//	MeshRoutes    what meshes are asked for, and what they say      mesh.go
 //
 // # Current
 //
@@ -22,11 +22,13 @@
 // the members and their Services, and when a fork becomes able to serve or unable. Neither
 // pods that come later nor a route server that is away take it back.
 //
-// # DevMesh and Istio
+// # DevMesh and meshes
 //
 // A workload whose pods have DevMesh sidecars, or ask for them, is routed by these. Any other
-// is routed by Istio while that is on: then it counts for Ready that VirtualServices lead to
-// each of its Services, and that they have the routes.
+// is routed by the meshes that are on: then it counts for Ready that for each of its Services
+// there are VirtualServices that have the routes, or HTTPRoutes and GRPCRoutes beside which
+// those for the key stand. A VirtualService goes before: beside routes to a Service that one
+// governs nothing is derived.
 //
 // # Ready lasts
 //

@@ -67,7 +67,7 @@ func (r Routing) SidecarsReady(proxies condition.Condition) condition.Condition 
 }
 
 // Sidecars reports whether requests for every member's baseline meet a ready sidecar in
-// every pod, or VirtualServices while Istio is on.
+// every pod, or a mesh that is on.
 func (r Routing) Sidecars() condition.Condition {
 	return r.overMembers(func(*crdv1.StatusCondition) bool { return false })
 }
@@ -97,8 +97,8 @@ func (r Routing) overMembers(passed func(*crdv1.StatusCondition) bool) condition
 			}
 		case passed(c):
 			remarks = append(remarks, "But currently: "+c.Message)
-		case c.Reason == baseline.ReasonSidecarAbsent && r.Istio != nil && len(istioServices(have)) > 0:
-			by, _ := r.ledByIstio(m, r.istioHolders())
+		case c.Reason == baseline.ReasonSidecarAbsent && len(r.Mesh) > 0 && len(meshServices(have)) > 0:
+			by, _ := r.ledByMesh(m, r.holders())
 			if !by.IsTrue() {
 				return by
 			}

@@ -16,14 +16,14 @@ type Routing struct {
 	Members map[member.Name]crdv1.Member
 	// KeyHeaders are the custom headers that carry routing keys.
 	KeyHeaders []string
-	// Istio are the IstioRoutes that there are; nil while Istio is off.
-	Istio IstioRoutes
+	// Mesh is what meshes say that are on.
+	Mesh MeshRoutes
 }
 
 // Of returns the Routing of a RoutingConfig, which may be nil, with these members, and with
-// the IstioRoutes that its status tells of. nil among the members is passed over.
+// what its status tells of meshes. nil among the members is passed over.
 func Of(c *crdv1.RoutingConfig, members []crdv1.Member, keyHeaders []string) Routing {
-	r := Routing{Config: c, Members: map[member.Name]crdv1.Member{}, KeyHeaders: keyHeaders, Istio: IstioRoutesIn(c)}
+	r := Routing{Config: c, Members: map[member.Name]crdv1.Member{}, KeyHeaders: keyHeaders, Mesh: MeshRoutesIn(c)}
 	for _, m := range members {
 		if m != nil {
 			r.Members[member.NameOf(m)] = m

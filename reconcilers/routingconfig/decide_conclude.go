@@ -43,10 +43,12 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 		crdv1.ConditionPublished:        published(in, d, p),
 		routing.ConditionProxiesCurrent: proxies(in, d, p, r),
 	}
-	if in.Istio != nil {
-		conditions[routing.ConditionIstioRoutesReady] = istioRoutesReady(in)
-	} else {
-		condition.Drop(c, routing.ConditionIstioRoutesReady)
+	for _, kind := range crdv1.MeshKinds() {
+		if t := routing.MeshCondition(kind.Name); in.Mesh.Has(kind.Name) {
+			conditions[t] = meshRoutesReady(in, kind.Name)
+		} else {
+			condition.Drop(c, t)
+		}
 	}
 	for t, f := range d.Conditions {
 		conditions[t] = f
@@ -61,12 +63,12 @@ func Conclude(in Input, d Decision, p Published, r Receipt, now metav1.Time) *cr
 	return c
 }
 
-// istioRoutesReady reports whether the IstioRoutes that are asked for are written and ready.
-func istioRoutesReady(in Input) condition.Condition {
-	if in.istioErr != nil {
-		return condition.False(ReasonIstioRoutesUnwritten, fmt.Sprintf("IstioRoutes of RoutingConfig %s cannot be written: %v. Retrying.", in.Config.Name, in.istioErr))
+// meshRoutesReady reports whether what a mesh is asked for is written and ready.
+func meshRoutesReady(in Input, kind string) condition.Condition {
+	if err := in.meshErrs[kind]; err != nil {
+		return condition.False(ReasonMeshRoutesUnwritten(kind), fmt.Sprintf("%ss of RoutingConfig %s cannot be written: %v. Retrying.", kind, in.Config.Name, err))
 	}
-	return in.IstioRoutesReady()
+	return in.MeshRoutesReady(kind)
 }
 
 // listed is how many entries a list in the status has at most. An object may have about
@@ -153,7 +155,7 @@ func processed(in Input) []crdv1.ProcessedWorkload {
 			Workload:    ref(in, m),
 		}
 		if info := have.RoutingInfo(); info != nil {
-			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}, Istio: in.IstioOf(have)}
+			p.Routes = &crdv1.ProcessedRoutes{DevMesh: &crdv1.DevMeshRouting{Enabled: info.DevMeshSidecarPresent}, Istio: in.IstioOf(have), GatewayAPI: in.GatewayAPIOf(have)}
 		}
 		out = append(out, p)
 	}

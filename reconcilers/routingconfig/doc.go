@@ -4,7 +4,7 @@
 //	Decide    the declaration, or why there is none                   decide.go  pure
 //	Put       RoutingDeclared, before anything else is written
 //	receipt   who has acknowledged it                                 receipt.go
-//	istio     the IstioRoutes, which tell what Istio does of it       istio.go
+//	meshes    what meshes are asked for, who tell what they do of it  mesh.go
 //	Conclude  the status                                              decide_conclude.go  pure
 //
 // A RoutingConfig is what traffic waits for, so the way from its appearance to

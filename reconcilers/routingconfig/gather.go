@@ -34,6 +34,6 @@ func (r *Reconciler) gather(ctx context.Context, config *crdv1.RoutingConfig) (I
 			in.Members[member.NameOf(found)] = found
 		}
 	}
-	in.IstioRoutes, in.Istio, err = r.istioRoutes(ctx, config)
+	in.MeshRoutes, in.Mesh, err = r.meshRoutes(ctx, config)
 	return in, err
 }

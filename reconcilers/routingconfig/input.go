@@ -22,10 +22,10 @@ type Input struct {
 	// FormerKey are all RoutingConfigs with the key that it declared before, when
 	// that is another one.
 	FormerKey []crdv1.RoutingConfig
-	// IstioRoutes are those that this RoutingConfig made.
-	IstioRoutes []crdv1.IstioRoute
-	// istioErr is why those that are asked for are not written; nil when they are.
-	istioErr error
+	// MeshRoutes are what this RoutingConfig has asked meshes for, by kind.
+	MeshRoutes map[string][]crdv1.MeshRoute
+	// meshErrs are why what is asked for is not written, by kind.
+	meshErrs map[string]error
 	// Namespaces are those in which the operator may work; empty means all.
 	Namespaces []string
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,15 +34,9 @@ type Config struct {
 	// on the log before any declaration, and proxies acknowledge it with the rules of
 	// each key. The zero Fact: it is not known here, and not stated.
 	KeyHeaders event.Fact
-	// Istio keeps the VirtualServices; nil while it is off. While it is on there is an
-	// IstioRoute for each Service that a member stands for.
-	Istio VirtualServices
-}
-
-// VirtualServices are those that the adapter writes. An *adapter.Adapter does.
-type VirtualServices interface {
-	// Settled reports whether no VirtualService has a route for a routing key.
-	Settled(key string) bool
+	// Meshes are those that are on, by the kind of what they are asked for: there is one such
+	// object for each Service that a member stands for.
+	Meshes map[string]Mesh
 }
 
 // Receipts asks who has acknowledged. A *receipt.Receipts does.
@@ -86,9 +82,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, c *crdv1.RoutingConfig) (tim
 	if err != nil {
 		return 0, errors.Join(p.Err, err)
 	}
-	in.istioErr = r.istio(ctx, in, d)
+	in.meshErrs = r.askMeshes(ctx, in, d)
 	after := Conclude(in, d, p, acknowledged, metav1.NewTime(r.config.Now()))
-	err = errors.Join(in.istioErr, r.writer.Status(ctx, c, after))
+	err = errors.Join(errors.Join(slices.Collect(maps.Values(in.meshErrs))...), r.writer.Status(ctx, c, after))
 	if !p.Refused {
 		err = errors.Join(p.Err, err)
 	}
@@ -152,7 +148,7 @@ func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error
 			return 0, err
 		}
 	}
-	if after, err := r.endIstio(ctx, in); err != nil || after > 0 {
+	if after, err := r.endMeshes(ctx, in); err != nil || after > 0 {
 		return after, err
 	}
 	return 0, r.writer.RemoveFinalizer(ctx, in.Config)

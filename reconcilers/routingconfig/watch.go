@@ -24,7 +24,9 @@ func (r *Reconciler) Watch(b *builder.Builder, _ ctrl.Manager) error {
 	for _, kind := range crdv1.MemberKinds() {
 		b.Watches(kind.New(), controller.Enqueue(r.ofMember))
 	}
-	b.Owns(&crdv1.IstioRoute{})
+	for _, kind := range crdv1.MeshKinds() {
+		b.Owns(kind.New())
+	}
 	return nil
 }
 

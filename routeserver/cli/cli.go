@@ -33,9 +33,9 @@ type Config struct {
 	// Unfit says in a sentence in which headers no request can carry a routing key, and
 	// why; empty when every header can carry it. Without it explain does not say so.
 	Unfit func(key string) string
-	// Istio looks in the cluster what VirtualServices do with a request that a route server has
+	// Mesh looks in the cluster what the meshes do with a request that a route server has
 	// explained, in lines; empty when nothing. Without it explain does not say so.
-	Istio func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error)
+	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error)
 }
 
 // Main runs the program with its arguments, without its name, and returns its exit
@@ -112,16 +112,16 @@ func caveats(s *session.Session, cfg Config) routes.Caveats {
 	if cfg.Coverage != nil {
 		c.Outdated = func(ctx context.Context, pod string) string { return sidecars.Outdated(ctx, s, cfg.Coverage, pod) }
 	}
-	if cfg.Istio != nil {
-		c.Istio = func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
-			return byIstio(ctx, s, cfg, asked, got)
+	if cfg.Mesh != nil {
+		c.Mesh = func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
+			return byMesh(ctx, s, cfg, asked, got)
 		}
 	}
 	return c
 }
 
-// byIstio returns what the cluster says of a request that no sidecar routes.
-func byIstio(ctx context.Context, s *session.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
+// byMesh returns what the cluster says of a request that no sidecar routes.
+func byMesh(ctx context.Context, s *session.Session, cfg Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string {
 	if s.Archive != "" {
 		return "" // An archive has nothing of it.
 	}
@@ -130,10 +130,10 @@ func byIstio(ctx context.Context, s *session.Session, cfg Config, asked *routing
 	access, err := s.Cluster.Rest()
 	var says string
 	if err == nil {
-		says, err = cfg.Istio(ctx, access, asked, got)
+		says, err = cfg.Mesh(ctx, access, asked, got)
 	}
 	if err != nil {
-		return "Whether Istio routes it is not known: " + show.Plain(err.Error()) + "\n"
+		return "Whether a mesh routes it is not known: " + show.Plain(err.Error()) + "\n"
 	}
 	return says
 }

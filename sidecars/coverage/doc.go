@@ -8,8 +8,8 @@
 // A pod is in one State:
 //
 //	not_needed it has no sidecar, and no Service leads to its workload: no request
-//	           comes to it, as with consumers of queues; or VirtualServices of Istio
-//	           route its requests
+//	           comes to it, as with consumers of queues; or a mesh routes its
+//	           requests: VirtualServices of Istio, or routes of the Gateway API
 //	missing    it has no sidecar and needs one: it is older than the wish for one, or was refused
 //	           one, which its annotation sidecar.signadot.com/processed then explains
 //	not_ready  its sidecar is not ready

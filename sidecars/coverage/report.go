@@ -28,7 +28,7 @@ type Subject struct {
 	// that is known.
 	Ports []uint16
 	// Unled is true when no request needs a sidecar in its pods: no Service leads to the
-	// workload, or VirtualServices of Istio route what does.
+	// workload, or a mesh routes what does.
 	Unled bool
 }
 

@@ -19,11 +19,11 @@ const maxPackageLines = 1500
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
 	"eventbus":    9371,
-	"protos":      1074,
-	"reconcilers": 21412,
-	"routeserver": 11953,
+	"protos":      1135,
+	"reconcilers": 23094,
+	"routeserver": 12125,
 	"sidecars":    5977,
-	"tests":       25004,
+	"tests":       25014,
 	"tools":       5628,
 	"xds":         4074,
 }

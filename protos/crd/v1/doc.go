@@ -8,7 +8,7 @@
 //	ForkedWorkload, SignadotExternalWorkload,
 //	VirtualWorkload                                         the members of a sandbox
 //	RoutingConfig                                           what one routing key reaches
-//	IstioRoute                                              one service under one key, with Istio
+//	IstioRoute, GatewayAPIRoute                             one service under one key, in a mesh
 //	Resource, SignadotObjectLifecycleMethods                what is made for a sandbox, and how
 //	JobRunnerGroup, Job                                     tests that run in a sandbox's context
 //

@@ -123,3 +123,9 @@ func (r *IstioRoute) StatusConditions() *[]StatusCondition { return &r.Status.Co
 func (*IstioRoute) ConditionTypes() []string {
 	return []string{ConditionReady, ConditionAccepted, ConditionVirtualServicesMatched, ConditionRoutesApplied}
 }
+
+// Asked returns what is asked for.
+func (r *IstioRoute) Asked() *IstioRouteSpec { return &r.Spec }
+
+// Observed returns the generation that the status speaks of.
+func (r *IstioRoute) Observed() int64 { return r.Status.ObservedGeneration }

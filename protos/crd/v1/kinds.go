@@ -17,6 +17,7 @@ const (
 	KindVirtualWorkload  = "VirtualWorkload"
 	KindRoutingConfig    = "RoutingConfig"
 	KindIstioRoute       = "IstioRoute"
+	KindGatewayAPIRoute  = "GatewayAPIRoute"
 	KindResource         = "Resource"
 	KindLifecycleMethods = "SignadotObjectLifecycleMethods"
 	KindJobRunnerGroup   = "JobRunnerGroup"
@@ -29,6 +30,18 @@ const (
 type Object interface {
 	Conditioned
 	runtime.Object
+}
+
+// MeshRoute is what a RoutingConfig asks a mesh for, one for each Service of a baseline: an
+// IstioRoute or a GatewayAPIRoute.
+//
+// +kubebuilder:object:generate=false
+type MeshRoute interface {
+	Object
+	// Asked returns what is asked for.
+	Asked() *IstioRouteSpec
+	// Observed returns the generation that the status speaks of.
+	Observed() int64
 }
 
 // ObjectList is a list of custom resources of one kind.
@@ -78,6 +91,7 @@ func Kinds() []Kind {
 		kind[JobRunnerGroup, JobRunnerGroupList](KindJobRunnerGroup, 0, "sdjrg"),
 		kind[SignadotObjectLifecycleMethods, SignadotObjectLifecycleMethodsList](KindLifecycleMethods, 0, "solm"),
 		kind[IstioRoute, IstioRouteList](KindIstioRoute, made, "sdir"),
+		kind[GatewayAPIRoute, GatewayAPIRouteList](KindGatewayAPIRoute, made, "sdgar"),
 	}
 }
 
@@ -108,6 +122,12 @@ func MadeKinds() []Kind {
 // MemberKinds returns the kinds of sandboxed workloads, whose objects are Members.
 func MemberKinds() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { _, is := k.New().(Member); return !is })
+}
+
+// MeshKinds returns the kinds of what RoutingConfigs ask meshes for, whose objects are
+// MeshRoutes.
+func MeshKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { _, is := k.New().(MeshRoute); return !is })
 }
 
 // Names returns the names of kinds.

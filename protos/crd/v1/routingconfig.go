@@ -111,6 +111,20 @@ type ProcessedRoutes struct {
 	// The IstioRoute objects that were made.
 	// +optional
 	Istio []ProcessedIstioRoute `json:"istio,omitempty"`
+
+	// The GatewayAPIRoute objects that were made.
+	// +optional
+	GatewayAPI []ProcessedGatewayAPIRoute `json:"gatewayAPI,omitempty"`
+}
+
+// ProcessedGatewayAPIRoute is a GatewayAPIRoute that was made, with a copy of its status.
+type ProcessedGatewayAPIRoute struct {
+	// Name of the GatewayAPIRoute.
+	Name string `json:"name"`
+
+	// Its status.
+	// +optional
+	Status *GatewayAPIRouteStatus `json:"status,omitempty"`
 }
 
 // ProcessedIstioRoute is an IstioRoute that was made, with a copy of its status.

@@ -4,24 +4,25 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/semaphore"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus"
 	"switchyard.dev/eventbus/wake"
-	"switchyard.dev/routeserver/view"
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/routeserver/table"
 )
 
 // VirtualServices is the kind, in the version that all requests are converted to.
@@ -29,14 +30,6 @@ var VirtualServices = schema.GroupVersionKind{Group: "networking.istio.io", Vers
 
 // Definition is the name of the CustomResourceDefinition of VirtualServices.
 const Definition = "virtualservices.networking.istio.io"
-
-// Kinds knows whether the cluster has a kind, and tells of its objects. *optional.Kinds does.
-type Kinds interface {
-	// Present reports whether the cluster has a kind; the error says why that is not known.
-	Present(ctx context.Context, kind schema.GroupKind) (bool, error)
-	// Source tells a queue of the objects of a kind.
-	Source(kind schema.GroupKind, h handler.EventHandler, predicates ...predicate.Predicate) source.Source
-}
 
 // Config is what an Adapter needs. All fields but Again, Own, ClusterDomain
 // (cluster.local without) and Logger are required.
@@ -47,7 +40,7 @@ type Config struct {
 	// Client reads from caches, VirtualServices too while there are such, and writes.
 	Client client.Client
 	// Kinds tells whether there are VirtualServices.
-	Kinds Kinds
+	Kinds meshes.Kinds
 	// Elected is closed once this process may write VirtualServices.
 	Elected <-chan struct{}
 	// Again takes each IstioRoute whose Report has changed, once Elected. Somebody has to read
@@ -71,13 +64,12 @@ func (c Config) Validate() error {
 
 // Adapter keeps the routes of sandboxes in VirtualServices. Make one with New, and run Start.
 type Adapter struct {
+	*meshes.Follower
 	config Config
-	view   *view.View
-	// stirred has something when VirtualServices or Services have changed.
-	stirred chan struct{}
 	// reviews is as often free as there may be a further review at work.
 	reviews *semaphore.Weighted
-
+	// pauses say how long to wait after a look failed.
+	pauses workqueue.TypedRateLimiter[bool]
 	// queue has the VirtualServices that are to be written.
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
@@ -87,16 +79,14 @@ type Adapter struct {
 	// state is nil before the first look.
 	state *state
 	// services are those that the newest look is about, from before it reads them.
-	services map[types.NamespacedName]*wanted
+	services map[types.NamespacedName]*istio.Service
 	// written is what became of writes since.
 	written map[types.NamespacedName]written
 	// missed is when the webhook was last found not to put routes in, by namespace: some it is not
 	// asked about.
 	missed map[string]time.Time
-	// changed are the Targets whose IstioRoutes have to be told.
-	changed map[Target]bool
-	// looked wakes who waits for the next look, and tell who tells IstioRoutes.
-	looked, tell wake.Signal
+	// looked wakes who waits for the next look.
+	looked wake.Signal
 }
 
 // New returns an Adapter that knows nothing before it is started, or says what is wrong.
@@ -108,22 +98,22 @@ func New(c Config) (*Adapter, error) {
 		c.Logger = slog.Default()
 	}
 	c.ClusterDomain = cmp.Or(c.ClusterDomain, "cluster.local")
-	v, err := view.New(view.Config{Log: c.Log, Logger: c.Logger})
-	if err != nil {
-		return nil, err
+	a := &Adapter{
+		config: c, pauses: meshes.NewPauses[bool](), reviews: semaphore.NewWeighted(mostReviews),
+		queue:   workqueue.NewTypedRateLimitingQueue(meshes.NewPauses[types.NamespacedName]()),
+		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{},
 	}
-	return &Adapter{
-		config: c, view: v, stirred: make(chan struct{}, 1), reviews: semaphore.NewWeighted(mostReviews),
-		queue:   workqueue.NewTypedRateLimitingQueue(newPauses[types.NamespacedName]()),
-		written: map[types.NamespacedName]written{}, missed: map[string]time.Time{}, changed: map[Target]bool{},
-	}, nil
+	var err error
+	a.Follower, err = meshes.NewFollower(meshes.Config{
+		Log: c.Log, Client: c.Client, Kinds: c.Kinds, Watched: []schema.GroupKind{VirtualServices.GroupKind()},
+		Asked: crdv1.KindIstioRoute, Elected: c.Elected, Again: c.Again, Logger: c.Logger,
+	}, a.lookOrWait)
+	return a, err
 }
 
-// NeedLeaderElection says that it runs on every replica: each serves the webhook.
-func (*Adapter) NeedLeaderElection() bool { return false }
-
 // Start keeps looking until ctx ends: at a change of the routing table, of a VirtualService,
-// of a Service, and some time after something went wrong.
+// of a Service, and some time after something went wrong. It runs on every replica: each serves
+// the webhook.
 //
 // VirtualServices are read and written where the chart gives the right to, while istio.enabled
 // is true.
@@ -132,43 +122,13 @@ func (a *Adapter) Start(ctx context.Context) error {
 	a.began = time.Now()
 	a.mu.Unlock()
 	ctx, stop := context.WithCancel(ctx)
-	var running sync.WaitGroup
+	var writing sync.WaitGroup
 	defer func() {
 		stop()
-		running.Wait()
+		writing.Wait()
 	}()
-	running.Go(func() {
-		_ = a.view.Run(ctx) // It returns when ctx ends.
-	})
-	running.Go(func() { a.tellAll(ctx) })
-	if err := a.listen(ctx, &running); err != nil {
-		return fmt.Errorf("watch VirtualServices: %w", err)
-	}
-	a.work(ctx, &running)
-	pauses := newPauses[bool]()
-	for {
-		t, newer := a.view.Current()
-		var again <-chan time.Time
-		if t.Whole() {
-			if a.look(ctx, t) {
-				pauses.Forget(true)
-			} else {
-				again = time.After(pauses.When(true))
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-newer:
-		case <-a.stirred:
-		case <-again:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(together):
-		}
-	}
+	a.work(ctx, &writing)
+	return a.Follower.Start(ctx)
 }
 
 // firstLook bounds how long a process is not ready for want of a look: a routing log that is away
@@ -186,25 +146,13 @@ func (a *Adapter) Ready() error {
 	return nil
 }
 
-// together is how long a look waits for other events to come with the first.
-const together = 20 * time.Millisecond
-
-// stir has everything looked at again.
-func (a *Adapter) stir() {
-	select {
-	case a.stirred <- struct{}{}:
-	default: // It will be.
+// lookOrWait looks, and returns after what time to try again.
+func (a *Adapter) lookOrWait(ctx context.Context, t table.Table) time.Duration {
+	if a.look(ctx, t) {
+		a.pauses.Forget(true)
+		return 0
 	}
-}
-
-// elected reports whether this process may write.
-func (a *Adapter) elected() bool {
-	select {
-	case <-a.config.Elected:
-		return true
-	default:
-		return false
-	}
+	return a.pauses.When(true)
 }
 
 // Report returns what is known of a Target.
@@ -225,4 +173,22 @@ func (a *Adapter) Settled(key string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state != nil && a.state.settled(key)
+}
+
+// ServiceChanged has everything looked at again when a Service has changed that a sandbox has
+// one beside: its ports count.
+func (a *Adapter) ServiceChanged(o any) {
+	if gone, is := o.(toolscache.DeletedFinalStateUnknown); is {
+		o = gone.Obj
+	}
+	s, ok := o.(*corev1.Service)
+	if !ok {
+		return
+	}
+	a.mu.Lock()
+	_, concerned := a.services[client.ObjectKeyFromObject(s)]
+	a.mu.Unlock()
+	if concerned {
+		a.Stir()
+	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/world"
@@ -61,7 +62,7 @@ func TestWhatFailsWaitsAlone(t *testing.T) {
 
 // counted counts the looks.
 type counted struct {
-	adapter.Kinds
+	meshes.Kinds
 	looks *atomic.Int64
 }
 

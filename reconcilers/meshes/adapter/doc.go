@@ -1,7 +1,7 @@
 // Package adapter keeps the routes of sandboxes in the VirtualServices of Istio. What they are
 // package istio says; here is what reads and writes.
 //
-//	Start        looks whenever something has changed         adapter.go, events.go
+//	Start        looks whenever something has changed         adapter.go
 //	look         reads the table, the Services and the
 //	             VirtualServices                              look.go, wanted.go
 //	state.next   what follows: how each is to be, and what
@@ -16,7 +16,8 @@
 //
 // # A reader of the log
 //
-// It follows the routing log with a view, as route servers do, so it knows what sidecars know,
+// Package meshes has the Follower, which has it look, and tells IstioRoutes what came of it. It
+// follows the routing log with a view, as route servers do, so it knows what sidecars know,
 // and catches up from the table after a restart. What is to be written follows from the table,
 // the Services and the VirtualServices as they are, and from nothing that was done before.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,36 +13,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	ctrlevent "sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"switchyard.dev/eventbus/event"
+	"switchyard.dev/eventbus/memory"
 	crdv1 "switchyard.dev/protos/crd/v1"
+	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/xds/xdstest"
 )
 
 // noIstio are Kinds of a cluster without VirtualServices.
-type noIstio struct{ Kinds }
+type noIstio struct{}
 
 func (noIstio) Present(context.Context, schema.GroupKind) (bool, error) { return false, nil }
 
-// looking returns an adapter that reads objects in memory, through what a test puts between.
-func looking(t *testing.T, elected chan struct{}, between interceptor.Funcs, objects ...client.Object) *Adapter {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
-		t.Fatal(err)
-	}
-	return &Adapter{
-		config: Config{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(between).Build(),
-			Kinds: noIstio{}, Elected: elected, Logger: slog.New(slog.DiscardHandler)},
-		stirred: make(chan struct{}, 1), written: map[types.NamespacedName]written{}, changed: map[Target]bool{},
-	}
+func (noIstio) Source(schema.GroupKind, handler.EventHandler, ...predicate.Predicate) source.Source {
+	return source.Func(func(context.Context, workqueue.TypedRateLimitingInterface[reconcile.Request]) error { return nil })
 }
 
 // told returns the table of these facts.
@@ -52,22 +49,6 @@ func told(facts ...event.Fact) (t table.Table) {
 	return t
 }
 
-// routedTo returns a table in which a fork stands for Service shop/customer.
-func routedTo(key string) table.Table {
-	observed, declared := xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}, Key: key, Sandbox: "sb",
-		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:80")}.Facts()
-	return told(observed, declared)
-}
-
-func (a *Adapter) stirs() bool {
-	select {
-	case <-a.stirred:
-		return true
-	default:
-		return false
-	}
-}
-
 // TestAServiceThatChangesWhileItIsReadIsReadAgain has a Service change, and go, once the first look
 // at it has read it.
 func TestAServiceThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
@@ -76,46 +57,43 @@ func TestAServiceThatChangesWhileItIsReadIsReadAgain(t *testing.T) {
 		"changed": customer, "gone": toolscache.DeletedFinalStateUnknown{Key: "shop/customer", Obj: customer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var a *Adapter
-			a = looking(t, nil, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, how ...client.GetOption) error {
-				err := c.Get(ctx, key, o, how...)
-				a.ServiceChanged(tells)
-				return err
-			}}, customer.DeepCopy())
-			if a.look(t.Context(), routedTo("k1")); !a.stirs() {
-				t.Error("nobody looks again")
+			scheme, log := runtime.NewScheme(), memory.New()
+			_, err := log.Begin(t.Context(), event.Mark{})
+			observed, declared := xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "shop", Name: "customer"}, Key: "k1",
+				Sandbox: "sb", Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:80")}.Facts()
+			for _, f := range []event.Fact{observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "test"}}} {
+				newest, _, failed := log.Newest(t.Context(), f.Key)
+				f.Time = time.Unix(1, 0)
+				_, refused := log.Append(t.Context(), f, newest.Pos.Seq)
+				err = errors.Join(err, failed, refused)
 			}
-			if a.ServiceChanged(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other"}}); a.stirs() {
+			if err := errors.Join(err, corev1.AddToScheme(scheme), crdv1.AddToScheme(scheme)); err != nil {
+				t.Fatal(err)
+			}
+			var reads atomic.Int32
+			var a *Adapter
+			between := interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, how ...client.GetOption) error {
+				err := c.Get(ctx, key, o, how...)
+				if reads.Add(1) == 1 {
+					a.ServiceChanged(tells)
+				}
+				return err
+			}}
+			a, err = New(Config{Log: log, Kinds: noIstio{}, Elected: make(chan struct{}), Own: "me", Logger: slog.New(slog.DiscardHandler),
+				Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(customer.DeepCopy()).WithInterceptorFuncs(between).Build()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			background.Run(t, a.Start)
+			for end := time.Now().Add(10 * time.Second); reads.Load() < 2; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("nobody looks again")
+				}
+			}
+			a.ServiceChanged(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "other"}})
+			if time.Sleep(100 * time.Millisecond); reads.Load() > 2 {
 				t.Error("a Service that no sandbox has one beside is looked at")
 			}
 		})
-	}
-}
-
-// TestNoIstioRouteIsForgotten has reports change before the process is elected, and the first two
-// readings of IstioRoutes fail after that.
-func TestNoIstioRouteIsForgotten(t *testing.T) {
-	elected, again, failures := make(chan struct{}), make(chan ctrlevent.GenericEvent), 2
-	asks := &crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Spec: crdv1.IstioRouteSpec{
-		RoutingKey: "k1", Managed: crdv1.ManagedIstioRoute{Namespace: "shop", TargetService: "customer"}}}
-	a := looking(t, elected, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, all client.ObjectList, how ...client.ListOption) error {
-		if failures--; failures >= 0 {
-			return errors.New("the test fails this reading")
-		}
-		return c.List(ctx, all, how...)
-	}}, asks)
-	a.config.Again = again
-	if a.look(t.Context(), routedTo("k1")); len(a.changed) > 0 {
-		t.Errorf("before it is elected it keeps %v", a.changed)
-	}
-	close(elected)
-	go a.tellAll(t.Context())
-	select {
-	case e := <-again:
-		if e.Object.GetName() != "asks" {
-			t.Errorf("it tells %s", e.Object.GetName())
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("nobody is told")
 	}
 }

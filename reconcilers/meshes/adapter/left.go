@@ -21,7 +21,7 @@ const StatusLeft = "Left"
 const ByHand = "or apply each VirtualService again from its owner's file"
 
 // Unreadable reports whether nothing is known of VirtualServices that are there.
-func (r Report) Unreadable() bool { return r.Trouble != nil && r.Trouble.Reason == ReasonUnreadable }
+func Unreadable(r Report) bool { return r.Trouble != nil && r.Trouble.Reason == ReasonUnreadable }
 
 // LeftIn returns those VirtualServices of an IstioRoute's status that may have routes of ours,
 // where nobody knows any more or may change them.

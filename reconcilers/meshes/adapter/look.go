@@ -40,7 +40,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	a.mu.Lock()
 	before, since := a.state, maps.Clone(a.written)
 	a.mu.Unlock()
-	leads := a.elected()
+	leads := a.Elected()
 	now := before.next(found{trouble: trouble, settings: istio.Settings{
 		ClusterDomain: a.config.ClusterDomain, Headers: t.KeyHeaders(), Labels: a.config.Settings.Labels, Annotations: a.config.Settings.Annotations,
 	}, services: services, objects: all, written: since, leads: leads})
@@ -50,14 +50,9 @@ func (a *Adapter) look(ctx context.Context, t table.Table) bool {
 	for id := range since {
 		delete(a.written, id) // Not before: until then nobody may write it again.
 	}
-	if a.elected() { // Else tellAll begins with all of them.
-		for _, t := range changed {
-			a.changed[t] = true
-		}
-	}
 	a.mu.Unlock()
 	a.looked.Send()
-	a.tell.Send()
+	a.Tell(changed)
 	if leads {
 		a.enqueue(now, since)
 	}

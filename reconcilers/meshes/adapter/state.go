@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes"
 	"switchyard.dev/reconcilers/meshes/istio"
 )
 
@@ -172,7 +173,7 @@ func (s *state) report(before *state) {
 			}
 		}
 		for _, sandbox := range service.Sandboxes {
-			t := Target{sandbox.Key, id.Namespace, id.Name}
+			t := Target{Key: sandbox.Key, Namespace: id.Namespace, Service: id.Name}
 			if said, has := before.reports[t]; same && has {
 				s.reports[t] = said
 				continue
@@ -191,18 +192,7 @@ func (s *state) changed(before *state) []Target {
 	if before == nil {
 		before = &state{}
 	}
-	var all []Target
-	for t, r := range s.reports {
-		if said, known := before.reports[t]; !known || !reflect.DeepEqual(said, r) {
-			all = append(all, t)
-		}
-	}
-	for t := range before.reports {
-		if _, still := s.reports[t]; !still {
-			all = append(all, t)
-		}
-	}
-	return all
+	return meshes.Changed(before.reports, s.reports)
 }
 
 // settled reports whether no VirtualService has a route for the routing key, or will have one.

@@ -121,7 +121,7 @@ func TestARouteOutOfItsPlaceIsNotApplied(t *testing.T) {
 	has.SetResourceVersion("2")
 	now := first.next(shop(keys, has))
 	matches := func(s *state) string {
-		all := s.reports[Target{"k1", "shop", "customer"}].Matches
+		all := s.reports[Target{Key: "k1", Namespace: "shop", Service: "customer"}].Matches
 		if len(all) != 1 {
 			t.Fatalf("the matches are %+v", all)
 		}

@@ -9,7 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
+
+	"switchyard.dev/reconcilers/meshes"
 )
 
 const (
@@ -19,14 +20,6 @@ const (
 	// missing is for how long the webhook is not counted on, once it has put no routes in.
 	missing = time.Minute
 )
-
-// How long to wait after something went wrong: with one VirtualService, or with a look.
-const firstPause, longestPause = 100 * time.Millisecond, 15 * time.Second
-
-// newPauses returns what says how long to wait after each failure in a row.
-func newPauses[T comparable]() workqueue.TypedRateLimiter[T] {
-	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](firstPause, longestPause)
-}
 
 // enqueue has those VirtualServices written that are not as they should be. One that failed waits
 // for its own time; so does one that is not as it should be though it was just written, and one of
@@ -71,10 +64,10 @@ func (a *Adapter) writeOne(ctx context.Context, id types.NamespacedName) {
 	_, unseen := a.written[id]
 	a.mu.Unlock()
 	if unseen {
-		a.queue.AddAfter(id, firstPause) // The next look says what there is to do.
+		a.queue.AddAfter(id, meshes.FirstPause) // The next look says what there is to do.
 		return
 	}
-	if k == nil || !k.behind() || !a.elected() {
+	if k == nil || !k.behind() || !a.Elected() {
 		return
 	}
 	w, err := a.write(ctx, k.have, k.rendering.Object)
@@ -93,5 +86,5 @@ func (a *Adapter) writeOne(ctx context.Context, id types.NamespacedName) {
 	a.mu.Lock()
 	a.written[id] = w
 	a.mu.Unlock()
-	a.stir()
+	a.Stir()
 }

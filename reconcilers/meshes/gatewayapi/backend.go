@@ -183,3 +183,27 @@ spec:
     name: %s
 `, gatewayv1.GroupVersion, service.Name, service.Namespace, gatewayv1.GroupName, baseline.Kind, baseline.Namespace, kindService, service.Name)
 }
+
+// ServicesNamed returns the Services that backends of routes are, whether they exist or not, each
+// with the ports that backends name.
+func ServicesNamed(routes Routes) map[types.NamespacedName][]int32 {
+	out := map[types.NamespacedName][]int32{}
+	for _, r := range routes.HTTP {
+		addNamed(out, &httpRoutes, r)
+	}
+	for _, r := range routes.GRPC {
+		addNamed(out, &grpcRoutes, r)
+	}
+	return out
+}
+
+func addNamed[Route, Rule, Match any](to map[types.NamespacedName][]int32, k *kind[Route, Rule, Match], r *Route) {
+	rules := k.rules(r)
+	for i := range rules {
+		for _, b := range k.backends(&rules[i]) {
+			if service, is := serviceOf(b, k.meta(r).Namespace); is {
+				to[service] = append(to[service], int32(ptr.Deref(b.Port, 0)))
+			}
+		}
+	}
+}

@@ -34,6 +34,7 @@ func Derive(in Input) Result {
 		for _, r := range in.Routes.GRPC {
 			out.Routes.GRPC = append(out.Routes.GRPC, deriveRoute(g, &grpcRoutes, r)...)
 		}
+		out.Refused = append(out.Refused, g.refused...)
 		g.contest()
 		report.add(g)
 	}
@@ -81,7 +82,7 @@ func newWorld(in *Input) *world {
 // enter tells the routes that are ours from those that are not.
 func enter[Route, Rule, Match any](w *world, k *kind[Route, Rule, Match], routes []*Route) {
 	for _, r := range routes {
-		name := Object{k.name, k.meta(r).Namespace, k.meta(r).Name}
+		name := Object{Kind: k.name, Namespace: k.meta(r).Namespace, Name: k.meta(r).Name}
 		if IsDerived(k.meta(r)) {
 			w.existing[name] = k.meta(r).CreationTimestamp
 			continue
@@ -99,6 +100,7 @@ type group struct {
 	keys     []keymatch.Match
 	derived  []derivedRoute
 	findings []Finding
+	refused  []Object
 }
 
 // groups returns what is managed by routing key, in the order of the first of each.
@@ -134,7 +136,7 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	if IsDerived(meta) || meta.DeletionTimestamp != nil {
 		return nil
 	}
-	baseline := Object{k.name, meta.Namespace, meta.Name}
+	baseline := Object{Kind: k.name, Namespace: meta.Namespace, Name: meta.Name}
 	rules := k.rules(r)
 	leads, asking := make([]bool, len(rules)), []*Managed(nil)
 	for i := range rules {
@@ -151,7 +153,7 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 	made := keyedRules(g, k, r, baseline, leads, asking)
 	var out []*Route
 	for i, part := range pack(k, made) {
-		object := Object{k.name, meta.Namespace, nameOf(meta.Name, g.key, i)}
+		object := Object{Kind: k.name, Namespace: meta.Namespace, Name: nameOf(meta.Name, g.key, i)}
 		if !g.claim(object, baseline, asking) {
 			break // a part without those before it would have others' places
 		}
@@ -172,14 +174,21 @@ func (g *group) standingOf(ordered precedence.Route, object, baseline Object, re
 // claim takes the name of a derived route, unless another object has it.
 func (g *group) claim(object, baseline Object, asking []*Managed) bool {
 	owner, taken := g.owner[object]
-	if !taken || owner == baseline {
+	other, elsewhere := g.in.Taken[object]
+	if !elsewhere && (!taken || owner == baseline) {
 		g.owner[object] = baseline
 		return true
 	}
+	if elsewhere {
+		g.refused = append(g.refused, object)
+	}
 	for _, m := range asking {
-		if owner == object {
+		switch {
+		case elsewhere:
+			g.note(m, baseline, ReasonNameTaken, true, "Routes of routing keys %q and %q, this one derived from %s, would both have the name %s. Use another key for one of the two.", other, g.key, baseline, object.Name)
+		case owner == object:
 			g.note(m, baseline, ReasonNameTaken, true, "%s has the name of a route that would be derived from %s, and is not ours. Rename it.", object, baseline)
-		} else {
+		default:
 			g.note(m, baseline, ReasonNameTaken, true, "Routes derived from %s and from %s would both have the name %s. Rename one of the two.", owner, baseline, object.Name)
 		}
 	}

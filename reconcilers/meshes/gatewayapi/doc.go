@@ -57,5 +57,5 @@
 //
 // # Ours
 //
-// A route is ours when its labels say so (IsDerived). Plan touches no other.
+// A route is ours when its labels or its owners say so (IsDerived). Plan touches no other.
 package gatewayapi

@@ -53,6 +53,8 @@ type Input struct {
 	// VirtualServices names the VirtualService that governs a Service, for each that has one. Its
 	// routing is then no business of HTTPRoutes.
 	VirtualServices map[types.NamespacedName]string
+	// Taken are names of derived routes that another routing key has, and which that is.
+	Taken map[Object]string
 	// CustomHeaders are the configured headers that carry a key.
 	CustomHeaders []string
 	// PreservedLabels and PreservedAnnotations are globs of what a derived route has of its
@@ -66,6 +68,8 @@ type Input struct {
 type Result struct {
 	// Routes are all derived routes.
 	Routes Routes
+	// Refused are those of Input.Taken that there would be.
+	Refused []Object
 	// Findings are what people should know, by Managed, in the order of those, and for each the
 	// routes in theirs.
 	Findings []Finding
@@ -74,14 +78,7 @@ type Result struct {
 }
 
 // Object identifies a route.
-type Object struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-}
-
-// String returns the object as people write it.
-func (o Object) String() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
+type Object = crdv1.RouteObject
 
 // Finding is something that people should know about what was derived, or was not.
 type Finding struct {
@@ -133,14 +130,6 @@ const (
 // StatusDerived is the status of a route beside which stands a derived one as it should.
 const StatusDerived = "Derived"
 
-// MatchedObject is a route that refers to the Service, in the status of a GatewayAPIRoute.
-type MatchedObject struct {
-	// Baseline is the route.
-	Baseline Object `json:"baseline"`
-	// Derived is what stands beside it, absent when nothing does.
-	Derived *Object `json:"derived,omitempty"`
-	// Status is StatusDerived, or the reason of the first problem.
-	Status string `json:"status"`
-	// Message is for people.
-	Message string `json:"message,omitempty"`
-}
+// MatchedObject is a route that refers to the Service, in the status of a GatewayAPIRoute. Its
+// status is StatusDerived, or the reason of the first problem.
+type MatchedObject = crdv1.MatchedObject

@@ -22,13 +22,16 @@ const (
 	AnnotationDerivedFrom = "signadot.com/derived-from"
 )
 
-// kindGatewayAPIRoute is the kind of what a derived route is made for.
-const kindGatewayAPIRoute = "GatewayAPIRoute"
-
-// IsDerived reports whether a route is one of ours. All others belong to people.
+// IsDerived reports whether a route is one of ours: its labels say so or, where somebody has
+// changed these, its owners. All others belong to people.
 func IsDerived(meta *metav1.ObjectMeta) bool {
 	_, keyed := meta.Labels[LabelRoutingKey]
-	return keyed && meta.Labels[LabelManagedBy] == crdv1.FieldManager
+	return keyed && meta.Labels[LabelManagedBy] == crdv1.FieldManager || slices.ContainsFunc(meta.OwnerReferences, owns)
+}
+
+// owns reports whether an owner is a GatewayAPIRoute.
+func owns(o metav1.OwnerReference) bool {
+	return o.APIVersion == crdv1.APIVersion && o.Kind == crdv1.KindGatewayAPIRoute
 }
 
 // neverPreserved are annotations by which programs know what they manage: a copy of them
@@ -57,7 +60,7 @@ func (g *group) metadata(of *metav1.ObjectMeta, kind string, asking []*Managed) 
 	for _, m := range asking {
 		if m.UID != "" {
 			out.OwnerReferences = append(out.OwnerReferences, metav1.OwnerReference{
-				APIVersion: crdv1.APIVersion, Kind: kindGatewayAPIRoute, Name: m.Name, UID: m.UID,
+				APIVersion: crdv1.APIVersion, Kind: crdv1.KindGatewayAPIRoute, Name: m.Name, UID: m.UID,
 			})
 		}
 	}

@@ -69,7 +69,7 @@ func Plan(current, desired Routes) Changes {
 // none stays that it is not to have; a preserved label that its original has no more does.
 func merge(have, want *metav1.ObjectMeta) {
 	have.Labels, have.Annotations = merged(have.Labels, want.Labels), merged(have.Annotations, want.Annotations)
-	owners := slices.DeleteFunc(slices.Clone(have.OwnerReferences), func(o metav1.OwnerReference) bool { return o.Kind == kindGatewayAPIRoute })
+	owners := slices.DeleteFunc(slices.Clone(have.OwnerReferences), owns)
 	have.OwnerReferences = append(owners, want.OwnerReferences...)
 }
 
@@ -120,5 +120,5 @@ func plan[R any, P object[R]](current, desired []P, with func(have, want P) (P, 
 }
 
 func derivedObject(o metav1.Object) bool {
-	return IsDerived(&metav1.ObjectMeta{Labels: o.GetLabels()})
+	return IsDerived(&metav1.ObjectMeta{Labels: o.GetLabels(), OwnerReferences: o.GetOwnerReferences()})
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
 // note adds a finding, once.
@@ -46,7 +49,8 @@ func (r *report) add(g *group) {
 			r.matched[m.Name] = append(r.matched[m.Name], g.rows(m, b)...)
 		}
 		if len(baselines) == 0 && g.keys != nil {
-			g.note(m, Object{}, ReasonNoRoute, true, "No HTTPRoute or GRPCRoute refers to Service %s, so nothing leads its requests to sandbox %s. Add one, or route the workload with DevMesh.", m.service(), m.Sandbox)
+			g.note(m, Object{}, ReasonNoRoute, true, "No HTTPRoute or GRPCRoute refers to Service %s, so nothing leads its requests to sandbox %s. Add %s, or route the workload with DevMesh.",
+				m.service(), m.Sandbox, exampleFor(m))
 		}
 	}
 	r.findings = append(r.findings, g.findings...)
@@ -70,7 +74,7 @@ func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 	var out []MatchedObject
 	for _, d := range g.derived {
 		if d.baseline == baseline && slices.Contains(d.asking, m) {
-			out = append(out, MatchedObject{Baseline: baseline, Derived: new(d.object), Status: StatusDerived})
+			out = append(out, MatchedObject{Baseline: baseline, Derived: new(d.object), ParentKinds: kindsOf(d.refs), Status: StatusDerived})
 		}
 	}
 	if out == nil {
@@ -84,6 +88,26 @@ func (g *group) rows(m *Managed, baseline Object) []MatchedObject {
 		out[0].Status = first.Status
 	}
 	return out
+}
+
+// kindsOf returns the kinds of parents, sorted.
+func kindsOf(parents refs) []string {
+	var out []string
+	for _, p := range parents {
+		out = append(out, string(ptr.Deref(p.Kind, "Gateway")))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// exampleFor returns a route that leads requests for a managed Service to it.
+func exampleFor(m *Managed) string {
+	port := ""
+	if len(m.Mappings) > 0 {
+		port = fmt.Sprintf(", port: %d", m.Mappings[0].FromPort)
+	}
+	return fmt.Sprintf(`{apiVersion: %s, kind: HTTPRoute, metadata: {name: %s, namespace: %s}, spec: {parentRefs: [{group: "", kind: Service, name: %s%s}], rules: [{backendRefs: [{name: %s%s}]}]}}`,
+		gatewayv1.GroupVersion, m.TargetService, m.Namespace, m.TargetService, port, m.TargetService, port)
 }
 
 // finish returns the findings in the order of the managed, and what each one's status says.

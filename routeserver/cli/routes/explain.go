@@ -21,8 +21,8 @@ type Caveats struct {
 	// Outdated returns a line about the sidecar of a pod, namespace/name, when it is outdated
 	// or nobody knows.
 	Outdated func(ctx context.Context, pod string) string
-	// Istio returns lines about what VirtualServices do with a request that no sidecar routes.
-	Istio func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string
+	// Mesh returns lines about what meshes do with a request that no sidecar routes.
+	Mesh func(ctx context.Context, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) string
 }
 
 // Explain returns the command that says where a request goes, and why.
@@ -40,11 +40,12 @@ a sidecar does; or name the key itself.
 
 With --pod the text also says whether that pod's sidecar is outdated, which the cluster
 tells; -o json has the route server's answer alone (coverage -o json has the other).
-Of a workload without sidecars the text also says whether the VirtualServices of Istio
-route it, and which, as its IstioRoutes in the cluster say.
+Of a workload without sidecars the text also says whether a mesh routes it: which
+VirtualServices of Istio, as its IstioRoutes in the cluster say, or which routes of the
+Gateway API, as its GatewayAPIRoutes do.
 
 Exit code 0 when the request is routed to the sandbox of its key, or stays at the
-baseline because that sandbox wants it so; 1 when not, or when only Istio may route it.`,
+baseline because that sandbox wants it so; 1 when not, or when only a mesh may route it.`,
 		Example: `  switchyard explain customer.shop:8081 --key k7q2m9x4v1tz8
   switchyard explain customer.shop:8081 -H 'baggage: sd-routing-key=k7q2m9x4v1tz8'
   switchyard explain deployment/shop/customer --key k7q2m9x4v1tz8 --at 14:03
@@ -100,8 +101,8 @@ func explain(ctx context.Context, s *session.Session, req *routingv1.ExplainRequ
 		if pod := req.GetPod(); pod != "" && req.GetAt().GetVersion() == nil && caveats.Outdated != nil {
 			out += caveats.Outdated(ctx, pod)
 		}
-		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Istio != nil {
-			out += caveats.Istio(ctx, req, e)
+		if e.GetVerdict() == routingv1.Verdict_NO_SIDECAR && req.GetAt().GetVersion() == nil && caveats.Mesh != nil {
+			out += caveats.Mesh(ctx, req, e)
 		}
 		return out
 	}

@@ -57,7 +57,7 @@ type Workload struct {
 	NotReady []string `json:"notReady"`
 	Missing  []string `json:"missing"`
 	// NotNeeded are the pods without a sidecar of a workload that no Service leads to, or that
-	// Istio routes.
+	// a mesh routes.
 	NotNeeded []string `json:"notNeeded"`
 	// Differ says of each outdated pod in which settings it differs from what a new
 	// pod would get.
@@ -85,11 +85,11 @@ many of its pods are
   not ready  the sidecar is not ready
   missing    there is none
   not needed there is none, and no Service leads to the workload: no request comes to it;
-             or VirtualServices of Istio route its requests
+             or a mesh routes its requests
 and what to do about those that are not ok. It reads pods, Deployments,
-Services and IstioRoutes with your kubeconfig, and asks a route server which sidecars are connected. What cannot be read
-is said, and shown as ?, and makes no workload uncovered. Exit code 1 when a workload
-is known not to be covered.`,
+Services, IstioRoutes and GatewayAPIRoutes with your kubeconfig, and asks a route
+server which sidecars are connected. What cannot be read is said, and shown as ?, and
+makes no workload uncovered. Exit code 1 when a workload is known not to be covered.`,
 		Example: `  switchyard coverage
   switchyard coverage -n shop -o json`,
 		Args: cobra.NoArgs,

@@ -169,17 +169,17 @@ func (s *survey) injected(ctx context.Context) inject.Settings {
 	return config.Settings()
 }
 
-// routedByIstio returns the workloads that VirtualServices route. IstioRoutes have no namespace.
-func (s *survey) routedByIstio(ctx context.Context) map[inject.Workload]bool {
-	var routes []crdv1.IstioRoute
-	if err := pages(ctx, s.reader, "", pageSize, func(l *crdv1.IstioRouteList) { routes = append(routes, l.Items...) }); err != nil {
-		s.unknown = append(s.unknown, "nobody knows here which workloads Istio routes, so that they need no sidecar: "+err.Error())
+// routedByMesh returns the workloads that meshes route.
+func (s *survey) routedByMesh(ctx context.Context) map[inject.Workload]bool {
+	var all []crdv1.MeshRoute
+	if err := meshRoutes(ctx, s.reader, func(r crdv1.MeshRoute) { all = append(all, r) }); err != nil {
+		s.unknown = append(s.unknown, "nobody knows here which workloads a mesh routes, so that they need no sidecar: "+err.Error())
 	}
-	return routing.RoutedByIstio(routes)
+	return routing.RoutedByMesh(all)
 }
 
 // led returns what reports whether requests to a workload need a sidecar: a Service leads to it,
-// and no VirtualService routes them; nil when Services or
+// and no mesh routes them; nil when Services or
 // EndpointSlices may not be read, so that nobody knows. The template of an Argo Rollout is
 // not read: its pods say whether a Service leads to it, and without pods it counts as led to.
 func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) bool {
@@ -192,7 +192,7 @@ func (s *survey) led(ctx context.Context) func(inject.Workload, []*corev1.Pod) b
 		s.unknown = append(s.unknown, "nobody knows here which workloads no Service leads to, so that they need no sidecar: "+err.Error())
 		return nil
 	}
-	paths, meshed := baseline.NewPaths(services, endpoints), s.routedByIstio(ctx)
+	paths, meshed := baseline.NewPaths(services, endpoints), s.routedByMesh(ctx)
 	return func(w inject.Workload, pods []*corev1.Pod) bool {
 		if meshed[w] {
 			return false

@@ -114,7 +114,7 @@ Deployment market/cart
 	for _, name := range []string{"market-80", "market-81"} {
 		route := &crdv1.IstioRoute{}
 		c.Read(route, `{metadata: {name: `+name+`}, spec: {routingKey: k, managed: {baseline: {workloadID: u, kind: Deployment, namespace: market, name: plain},
-  namespace: market, targetService: plain, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: market, name: f}}}}`)
+  namespace: market, targetService: `+name+`, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: market, name: f}}}}`)
 		route.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(config, crdv1.GroupVersion().WithKind(crdv1.KindRoutingConfig))}
 		c.Create(route)
 		if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          1        0\n") {
@@ -130,6 +130,23 @@ Deployment market/cart
 	for _, name := range []string{"market-80", "market-81"} {
 		c.Remove(&crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
+	// So it is with routes of the Gateway API, if one of their parents is a Service.
+	route := &crdv1.GatewayAPIRoute{}
+	c.Read(route, `{metadata: {name: market}, spec: {routingKey: k, managed: {baseline: {workloadID: u, kind: Deployment, namespace: market, name: plain},
+  namespace: market, targetService: plain, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: market, name: f}}}}`)
+	route.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(config, crdv1.GroupVersion().WithKind(crdv1.KindRoutingConfig))}
+	c.Create(route)
+	for parent, counts := range map[string]string{"Gateway": "1        0", "Service": "0        1"} {
+		route.Status.ObservedGeneration = route.Generation
+		route.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "True", Reason: "Ready", LastTransitionTime: metav1.Now()}}
+		route.Status.MatchedObjects = []crdv1.MatchedObject{{Baseline: crdv1.RouteObject{Kind: "HTTPRoute", Namespace: "market", Name: "r"},
+			Derived: &crdv1.RouteObject{Kind: "HTTPRoute", Namespace: "market", Name: "r-k"}, Status: "Derived", ParentKinds: []string{parent}}}
+		must(t, c.Client.Status().Update(t.Context(), route))
+		if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          "+counts+"\n") {
+			t.Errorf("HTTPRoutes of a %s route it:\n%s", parent, out)
+		}
+	}
+	c.Remove(route)
 	// Without the Service it is a consumer of messages, as it were: it needs no sidecar.
 	c.Remove(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "market", Name: "plain"}})
 	if _, out, _ = ask(t, args...); !strings.Contains(out, "\nDeployment market/plain  1     0   0         0       0          0        1\n") ||

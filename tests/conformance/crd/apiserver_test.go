@@ -235,6 +235,7 @@ func (s *server) tablesTellTheState(t *testing.T) {
 		"ForkedWorkload":     {"Baseline": "customer", "Sandbox": "customer-Feature-1", "Routing-Key": "ltj9s8scupb86", "Fork": "sb1-customer-0a1b2c3d"},
 		"RoutingConfig":      {"Routing-Key": "ltj9s8scupb86", "Workload": "sb1-customer-0a1b2c3d", "From": "customer.shop.svc", "To": "sb1-customer-ffc3f8f0.shop.svc"},
 		"IstioRoute":         {"Routing-Key": "ltj9s8scupb86", "Service": "customer", "To": "sb1-customer-ffc3f8f0", "Virtual-Service": "customer"},
+		"GatewayAPIRoute":    {"Routing-Key": "ltj9s8scupb86", "Service": "customer", "To": "sb1-customer-ffc3f8f0", "Route": "shop"},
 		"Resource":           {"Resource": "db", "Plugin": "postgres", "Phase": "Created"},
 		"Job":                {"Group": "runners", "Runner": "runner-0"},
 	}

@@ -79,8 +79,42 @@ IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched)
 		" (The README of the chart, Where a mesh tells keys otherwise: several-members.)\n") {
 		t.Errorf("of several members it says\n%s", out)
 	}
-	if _, out, _ := ask(t, "explain", "deployment/meshed/customer", "--key", "k5", "--kubeconfig", as(t, "nobody", ""), "--server", address); !strings.Contains(out, "Whether Istio routes it is not known: the istioroutes of all namespaces may not be listed") {
+	if _, out, _ := ask(t, "explain", "deployment/meshed/customer", "--key", "k5", "--kubeconfig", as(t, "nobody", ""), "--server", address); !strings.Contains(out, "Whether a mesh routes it is not known: the istioroutes of all namespaces may not be listed") {
 		t.Errorf("without the right it says\n%s", out)
+	}
+}
+
+// TestExplainSaysWhatTheGatewayAPIDecides asks about a workload without sidecars, beside whose
+// routes stand derived ones, in a cluster that has IstioRoutes of it too or not.
+func TestExplainSaysWhatTheGatewayAPIDecides(t *testing.T) {
+	c := world.Shared(t)
+	address := telling(t, xdstest.Fork{Baseline: table.Workload{Kind: "Deployment", Namespace: "gated", Name: "customer"}, Key: "k6", Sandbox: "sb",
+		Port: 8080, Destination: netip.MustParseAddrPort("10.0.0.9:8081")})
+	const asked = `, spec: {routingKey: k6, managed: {baseline: {workloadID: u, kind: Deployment, namespace: gated, name: customer},
+  namespace: gated, targetService: customer, mappings: [], sandboxedWorkload: {kind: ForkedWorkload, namespace: gated, name: f}}}}`
+	r := &crdv1.GatewayAPIRoute{}
+	c.Make(r, `{metadata: {name: k6-gated}`+asked)
+	r.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: "False", Reason: "RequestsLost", Message: "Requests such as GET / are lost.", LastTransitionTime: metav1.Now()}}
+	route := func(name string) crdv1.RouteObject {
+		return crdv1.RouteObject{Kind: "HTTPRoute", Namespace: "gated", Name: name}
+	}
+	r.Status.MatchedObjects = []crdv1.MatchedObject{{Baseline: route("a"), Status: "Ignored", Message: "It has the annotation."}, {Baseline: route("b"), Derived: new(route("b-k6")), Status: "Derived"}}
+	must(t, c.Client.Status().Update(t.Context(), r))
+	const want = `The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService leads to the Service.
+GatewayAPIRoute k6-gated, of Service gated/customer: Ready is False (RequestsLost): Requests such as GET / are lost.
+  beside HTTPRoute gated/a stands nothing (Ignored): It has the annotation.
+  beside HTTPRoute gated/b stands HTTPRoute gated/b-k6, which is Derived
+`
+	explained := func() string {
+		_, out, _ := ask(t, "explain", "deployment/gated/customer", "--key", "k6", "--kubeconfig", as(t, "", ""), "--server", address)
+		return out
+	}
+	if out := explained(); !strings.HasSuffix(out, "\n"+want) || strings.Contains(out, "Istio is on") {
+		t.Errorf("it says\n%s", out)
+	}
+	c.Make(&crdv1.IstioRoute{}, `{metadata: {name: k6-gated}`+asked)
+	if out := explained(); !strings.HasSuffix(out, "\nIstio is on: the VirtualServices of the mesh decide.\nIstioRoute k6-gated, of Service gated/customer: nothing is known of it yet\n"+want) {
+		t.Errorf("with both it says\n%s", out)
 	}
 }
 

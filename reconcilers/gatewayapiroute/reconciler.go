@@ -1,0 +1,57 @@
+package gatewayapiroute
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+)
+
+// Reports tells what became of GatewayAPIRoutes, and leads to each again whose report changes. A
+// *gatewayadapter.Adapter does.
+type Reports interface {
+	// Report returns what is known of a Target.
+	Report(t meshes.Target) gatewayadapter.Report
+	// Settled reports whether nothing is derived for a routing key.
+	Settled(key string) bool
+}
+
+// Config is what a Reconciler needs.
+type Config struct {
+	apply.Access
+	// Reports is nil while the Gateway API is off.
+	Reports Reports
+}
+
+// Reconciler writes the status of GatewayAPIRoutes. Make one with New.
+type Reconciler struct{ config Config }
+
+// New returns a Reconciler.
+func New(c Config) *Reconciler { return &Reconciler{c} }
+
+// Reconcile writes the status of one GatewayAPIRoute.
+//
+// +kubebuilder:rbac:groups=signadot.com,resources=gatewayapiroutes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=signadot.com,resources=gatewayapiroutes/status,verbs=patch
+func (r *Reconciler) Reconcile(ctx context.Context, o *crdv1.GatewayAPIRoute) (time.Duration, error) {
+	var known *gatewayadapter.Report
+	if r.config.Reports != nil {
+		report := r.config.Reports.Report(meshes.TargetOf(o))
+		known = &report
+	}
+	return 0, r.config.Writer().Status(ctx, o, Conclude(o, known, metav1.NewTime(r.config.Now())))
+}
+
+// Gone ends nothing: the routes are those of the routing log, and go with its facts.
+func (*Reconciler) Gone(context.Context, types.NamespacedName) error { return nil }
+
+// Watch adds nothing: whose report changes is looked at again.
+func (*Reconciler) Watch(*builder.Builder, ctrl.Manager) error { return nil }

@@ -1,0 +1,114 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/gatewayapiroute"
+	"switchyard.dev/reconcilers/istioroute"
+	"switchyard.dev/reconcilers/kinds"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
+	"switchyard.dev/reconcilers/publish"
+)
+
+// resolverFile is where the kubelet says how a pod finds Services.
+const resolverFile = "/etc/resolv.conf"
+
+// addMeshes adds the adapters of meshes that are on. again is where their MeshRoutes are told
+// what became of them, by kind.
+func (m *Main) addMeshes(ctx context.Context, c *kinds.Config, again map[string]publish.Again) (err error) {
+	istio, gatewayAPI := make(publish.Again), make(publish.Again)
+	if c.Istio, err = m.addIstio(ctx, istio); err != nil {
+		return err
+	}
+	if c.GatewayAPI, err = m.addGatewayAPI(ctx, gatewayAPI); err != nil {
+		return err
+	}
+	if c.Istio != nil {
+		again[crdv1.KindIstioRoute] = istio
+	}
+	if c.GatewayAPI != nil {
+		again[crdv1.KindGatewayAPIRoute] = gatewayAPI
+	}
+	return nil
+}
+
+// addIstio adds what keeps the routes of sandboxes in VirtualServices, and returns it; nil
+// while Istio is off. again is where IstioRoutes are told what became of them.
+func (m *Main) addIstio(ctx context.Context, again publish.Again) (istioroute.Reports, error) {
+	if !m.config.Istio.Enabled {
+		return nil, nil
+	}
+	var err error
+	m.istio, err = adapter.New(adapter.Config{
+		Settings: m.config.Istio, Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional,
+		Elected: m.manager.Elected(), Again: again, Own: m.ownUser(), Logger: m.config.Logger,
+		ClusterDomain: clusterDomain(resolverFile),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make what writes VirtualServices: %w", err)
+	}
+	if err := m.tell(ctx, m.istio.ServiceChanged, &corev1.Service{}); err != nil {
+		return nil, fmt.Errorf("for VirtualServices: %w", err)
+	}
+	if err := m.manager.Add(m.istio); err != nil {
+		return nil, fmt.Errorf("add what writes VirtualServices: %w", err)
+	}
+	return m.istio, nil
+}
+
+// addGatewayAPI adds what keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes, and
+// returns it; nil while the Gateway API is off. again is where GatewayAPIRoutes are told what
+// became of them.
+//
+// Those routes, and ReferenceGrants, are read and written where the chart gives the right to,
+// while istio.gatewayAPI.enabled or linkerd.gatewayAPI.enabled is true.
+func (m *Main) addGatewayAPI(ctx context.Context, again publish.Again) (gatewayapiroute.Reports, error) {
+	if !m.config.GatewayAPI.Enabled {
+		return nil, nil
+	}
+	adapter, err := gatewayadapter.New(gatewayadapter.Config{
+		Config: meshes.Config{
+			Log: m.config.Log, Client: m.manager.GetClient(), Kinds: m.optional, Elected: m.manager.Elected(), Again: again, Logger: m.config.Logger,
+		},
+		Settings: m.config.GatewayAPI, VirtualServices: m.config.Istio.Enabled, Namespaces: m.config.Namespaces,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make what derives routes of the Gateway API: %w", err)
+	}
+	counts := []client.Object{&corev1.Service{}, &crdv1.GatewayAPIRoute{}}
+	if m.config.Istio.Enabled {
+		counts = append(counts, &crdv1.IstioRoute{})
+	}
+	if err := m.tell(ctx, adapter.Changed, counts...); err != nil {
+		return nil, fmt.Errorf("for the Gateway API: %w", err)
+	}
+	if err := m.manager.Add(adapter); err != nil {
+		return nil, fmt.Errorf("add what derives routes of the Gateway API: %w", err)
+	}
+	return adapter, nil
+}
+
+// tell tells somebody of objects of some kinds that come, change or go.
+func (m *Main) tell(ctx context.Context, changed func(o any), kinds ...client.Object) error {
+	for _, kind := range kinds {
+		informer, err := m.manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc: changed, UpdateFunc: func(_, o any) { changed(o) }, DeleteFunc: changed,
+			})
+		}
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package meshes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/routeserver/table"
+)
+
+// Asked is what a table asks meshes for of one Target.
+type Asked struct {
+	Target
+	// Sandbox is the destination as its users know it.
+	Sandbox string
+	// Mappings say which Service stands for which port.
+	Mappings []crdv1.IstioPortMapping
+	// baseline is the workload that the sandbox has one beside.
+	baseline table.Workload
+}
+
+// AskedOf returns what a table asks for, by routing key, sorted by Service. Rules that lead
+// nowhere are no part of it: their requests stay with the baseline.
+func AskedOf(t table.Table) map[string][]Asked {
+	out := map[string][]Asked{}
+	for r := range t.All() {
+		if r.Kept() {
+			continue
+		}
+		for _, m := range r.Mappings {
+			for _, d := range m.Destinations {
+				if d.Service == "" {
+					continue
+				}
+				to, _, _ := strings.Cut(d.Host, ".")
+				at := Asked{Target: Target{r.RoutingKey, r.Baseline.Namespace, d.Service}, Sandbox: r.Sandbox, baseline: r.Baseline}
+				out[at.Key] = lead(out[at.Key], at, crdv1.IstioPortMapping{FromPort: int32(d.Port), ToService: to, WorkloadPort: int32(m.WorkloadPort)})
+			}
+		}
+	}
+	for _, all := range out {
+		slices.SortFunc(all, func(a, b Asked) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Service, b.Service))
+		})
+		for _, a := range all {
+			slices.SortFunc(a.Mappings, func(a, b crdv1.IstioPortMapping) int { return cmp.Compare(a.FromPort, b.FromPort) })
+		}
+	}
+	return out
+}
+
+// lead adds that requests for a port of a Target's Service reach another one. The first baseline
+// counts, for all ports, where the Service leads to pods of two that have a sandbox each: so does
+// package routing have it, which says so of the other one.
+func lead(all []Asked, at Asked, m crdv1.IstioPortMapping) []Asked {
+	i := slices.IndexFunc(all, func(a Asked) bool { return a.Target == at.Target })
+	if i < 0 {
+		i, all = len(all), append(all, at)
+	}
+	if all[i].baseline != at.baseline {
+		return all
+	}
+	if !slices.ContainsFunc(all[i].Mappings, func(other crdv1.IstioPortMapping) bool { return other.FromPort == m.FromPort }) {
+		all[i].Mappings = append(all[i].Mappings, m)
+	}
+	return all
+}

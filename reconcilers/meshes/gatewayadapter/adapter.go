@@ -1,0 +1,322 @@
+package gatewayadapter
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
+	"switchyard.dev/routeserver/table"
+)
+
+// Config is what an Adapter needs.
+type Config struct {
+	// Config is that of the Follower; Watched and Asked are set.
+	meshes.Config
+	Settings Settings
+	// VirtualServices: the operator routes by these as well, and where IstioRoutes have matched
+	// one nothing is derived.
+	VirtualServices bool
+	// Namespaces are those in which the operator may work; empty means all.
+	Namespaces []string
+}
+
+// Adapter keeps the routes of sandboxes beside HTTPRoutes and GRPCRoutes. Make one with New, and
+// run Start.
+type Adapter struct {
+	*meshes.Follower
+	config Config
+	logger *slog.Logger
+	// cluster and keys are those of the last look. Only looks use them.
+	cluster cluster
+	keys    map[string]*keyed
+	// wanted are the keys that have the names of routes, as far as the look before this one knows.
+	wanted map[gatewayapi.Object]string
+
+	mu sync.Mutex
+	// reports is nil before the first look.
+	reports map[meshes.Target]Report
+	// unsettled are the routing keys for which something is derived or asked for; nil before the
+	// first look.
+	unsettled map[string]bool
+	// trouble is true while the cluster cannot be read; absent when it has no Gateway API.
+	trouble, absent bool
+}
+
+// New returns an Adapter that knows nothing before it is started, or says what is wrong.
+func New(c Config) (*Adapter, error) {
+	c.Asked = crdv1.KindGatewayAPIRoute
+	c.Watched = []schema.GroupKind{HTTPRoutes.GroupKind(), GRPCRoutes.GroupKind(), ReferenceGrants.GroupKind()}
+	a := &Adapter{config: c, logger: c.Logger, keys: map[string]*keyed{}, cluster: cluster{namespaces: c.Namespaces}}
+	if a.logger == nil {
+		a.logger = slog.Default()
+	}
+	var err error
+	if a.Follower, err = meshes.NewFollower(c.Config, a.look); err != nil {
+		return nil, fmt.Errorf("gatewayadapter: %w", err)
+	}
+	return a, nil
+}
+
+// Report returns what is known of a Target.
+func (a *Adapter) Report(t meshes.Target) Report {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.reports[t]
+	r.Starting = a.reports == nil
+	return r
+}
+
+// Settled reports whether nothing is derived for a routing key, nor will be. Nothing is known of
+// that while the cluster cannot be read.
+func (a *Adapter) Settled(key string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.trouble {
+		return a.absent
+	}
+	return a.unsettled != nil && !a.unsettled[key]
+}
+
+// Changed has everything looked at again. It is to be called when an object has changed that
+// counts: a Service, an IstioRoute or a GatewayAPIRoute.
+func (a *Adapter) Changed(any) { a.Stir() }
+
+const (
+	// atOnce is how many keys are brought into line at the same time.
+	atOnce = 8
+	// notedEach is how often GatewayAPIRoutes are told while a look still writes.
+	notedEach = 500 * time.Millisecond
+)
+
+// look brings all keys into line with a table that need it.
+func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
+	asked := meshes.AskedOf(t)
+	routes, governed, err := a.made(ctx)
+	if err == nil {
+		err = a.cluster.read(ctx, a.config.Client, a.config.Kinds)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			a.logger.Error("routes of the Gateway API could not be looked at; retrying", "error", err)
+		}
+		return longestPause
+	}
+	if a.cluster.trouble != nil {
+		a.troubled(asked)
+		return longestPause
+	}
+	at, headers, elected := time.Now(), t.KeyHeaders(), a.Elected()
+	a.wanted = a.names()
+	var due []string
+	states := map[string]inputs{}
+	for _, key := range a.cluster.keysOf(asked) {
+		now, waiting, err := a.inputsOf(ctx, key, asked[key], routes, governed)
+		if err != nil {
+			a.logger.Error("a routing key could not be looked at; retrying", "key", key, "error", err)
+			return firstPause
+		}
+		now.headers, now.elected = headers, elected
+		if a.keys[key] == nil {
+			a.keys[key] = &keyed{wrote: map[gatewayapi.Object]types.UID{}}
+		}
+		a.keys[key].waiting = waiting
+		now.taken = a.takenFrom(key)
+		if a.keys[key].due(now, at) {
+			due, states[key] = append(due, key), now
+		}
+	}
+	a.bringAll(ctx, due, states)
+	return a.finish(asked)
+}
+
+// names returns which key has which name. Of two that ask for one, whose hashes are equal, the
+// first has it.
+func (a *Adapter) names() map[gatewayapi.Object]string {
+	all := map[gatewayapi.Object]string{}
+	for _, key := range slices.Sorted(maps.Keys(a.keys)) {
+		for object := range a.keys[key].asks {
+			if _, taken := all[object]; !taken {
+				all[object] = key
+			}
+		}
+	}
+	return all
+}
+
+// takenFrom returns those names that a key asks for and another has, by the other.
+func (a *Adapter) takenFrom(key string) map[gatewayapi.Object]string {
+	var taken map[gatewayapi.Object]string
+	for object := range a.keys[key].asks {
+		if by := a.wanted[object]; by != key {
+			if taken == nil {
+				taken = map[gatewayapi.Object]string{}
+			}
+			taken[object] = by
+		}
+	}
+	return taken
+}
+
+// bringAll brings keys into line, and from time to time tells what has become of all so far.
+func (a *Adapter) bringAll(ctx context.Context, due []string, states map[string]inputs) {
+	var bringing errgroup.Group
+	bringing.SetLimit(atOnce)
+	for i, part := range slices.Collect(slices.Chunk(due, 8*atOnce)) {
+		began := time.Now()
+		for _, key := range part {
+			k, now := a.keys[key], states[key]
+			bringing.Go(func() error {
+				a.bring(ctx, &a.cluster, key, k, now)
+				return nil
+			})
+		}
+		_ = bringing.Wait() // None returns an error.
+		if i > 0 || time.Since(began) > notedEach {
+			a.note()
+		}
+	}
+}
+
+// finish forgets keys of which nothing is left, tells what became of all, and returns after what
+// time to try again what failed.
+func (a *Adapter) finish(asked map[string][]meshes.Asked) time.Duration {
+	unsettled := map[string]bool{}
+	var next time.Duration
+	for key, k := range a.keys {
+		if len(asked[key]) == 0 && len(a.cluster.derived[key]) == 0 && len(k.wrote) == 0 {
+			delete(a.keys, key)
+			continue
+		}
+		unsettled[key] = true
+		if !k.again.IsZero() {
+			if after := max(time.Until(k.again), time.Millisecond); next == 0 || after < next {
+				next = after
+			}
+		}
+	}
+	a.mu.Lock()
+	a.unsettled, a.trouble, a.absent = unsettled, false, false
+	a.mu.Unlock()
+	a.note()
+	return next
+}
+
+// note tells what is known of all Targets.
+func (a *Adapter) note() {
+	reports := map[meshes.Target]Report{}
+	for key, k := range a.keys {
+		for i := range k.from.managed {
+			m := &k.from.managed[i]
+			reports[meshes.Target{Key: key, Namespace: m.Namespace, Service: m.TargetService}] = k.report(&a.cluster, m)
+		}
+		for _, t := range k.waiting {
+			reports[t] = Report{}
+		}
+	}
+	a.say(reports)
+}
+
+// say keeps what is known of all Targets, and has those GatewayAPIRoutes told that it changes.
+func (a *Adapter) say(reports map[meshes.Target]Report) {
+	a.mu.Lock()
+	changed := meshes.Changed(a.reports, reports)
+	a.reports = reports
+	a.mu.Unlock()
+	a.Tell(changed)
+}
+
+// troubled tells all Targets that nothing is known.
+func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
+	reports := map[meshes.Target]Report{}
+	for _, all := range asked {
+		for _, of := range all {
+			reports[of.Target] = Report{Looked: true, Trouble: a.cluster.trouble}
+		}
+	}
+	for _, k := range a.keys {
+		k.from = inputs{} // Everything is looked at anew after it.
+	}
+	a.mu.Lock()
+	a.trouble, a.absent = true, a.cluster.trouble.Reason == ReasonNotInstalled
+	a.mu.Unlock()
+	a.say(reports)
+}
+
+// made returns the GatewayAPIRoutes that RoutingConfigs have made, by Target, and the
+// VirtualService that governs each Target's Service, empty for none; a Target of which that is
+// not known is not in it.
+func (a *Adapter) made(ctx context.Context) (map[meshes.Target]*crdv1.GatewayAPIRoute, map[meshes.Target]string, error) {
+	routes, governed := map[meshes.Target]*crdv1.GatewayAPIRoute{}, map[meshes.Target]string{}
+	var all crdv1.GatewayAPIRouteList
+	if err := a.config.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list GatewayAPIRoutes: %w", err)
+	}
+	for i := range all.Items {
+		if r := &all.Items[i]; r.DeletionTimestamp == nil && meshes.MadeByRoutingConfig(r) {
+			routes[meshes.TargetOf(r)] = r
+		}
+	}
+	if !a.config.VirtualServices {
+		return routes, governed, nil
+	}
+	var istio crdv1.IstioRouteList
+	if err := a.config.Client.List(ctx, &istio, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, nil, fmt.Errorf("list IstioRoutes: %w", err)
+	}
+	for i := range istio.Items {
+		r := &istio.Items[i]
+		if r.Observed() < r.Generation || !meshes.MadeByRoutingConfig(r) {
+			continue
+		}
+		governed[meshes.TargetOf(r)] = ""
+		if m := r.Status.MatchedVirtualServices; len(m) > 0 {
+			governed[meshes.TargetOf(r)] = m[0].Namespace + "/" + m[0].Name
+		}
+	}
+	return routes, governed, nil
+}
+
+// inputsOf returns what the routes of a key follow from, and for which Targets nothing can be
+// derived yet: the object is not there that would own it, or it is not known whether a
+// VirtualService governs the Service.
+func (a *Adapter) inputsOf(ctx context.Context, key string, asked []meshes.Asked, routes map[meshes.Target]*crdv1.GatewayAPIRoute, governed map[meshes.Target]string) (inputs, []meshes.Target, error) {
+	now := inputs{revision: a.cluster.revision, derived: versions(a.cluster.derived[key]), ports: map[types.NamespacedName][]int32{}, governed: map[types.NamespacedName]string{}}
+	var waiting []meshes.Target
+	for _, of := range asked {
+		route := routes[of.Target]
+		by, known := governed[of.Target]
+		if route == nil || a.config.VirtualServices && !known {
+			waiting = append(waiting, of.Target)
+			continue
+		}
+		m := gatewayapi.Managed{
+			Name: route.Name, UID: route.UID, RoutingKey: of.Key, Sandbox: of.Sandbox,
+			Namespace: of.Namespace, TargetService: of.Service, Mappings: of.Mappings,
+		}
+		if by != "" {
+			now.governed[types.NamespacedName{Namespace: of.Namespace, Name: of.Service}] = by
+		}
+		for _, to := range of.Mappings {
+			name := types.NamespacedName{Namespace: of.Namespace, Name: to.ToService}
+			ports, err := a.cluster.portsOf(ctx, a.config.Client, name)
+			if err != nil {
+				return now, nil, err
+			}
+			now.ports[name] = ports
+		}
+		now.managed = append(now.managed, m)
+	}
+	return now, waiting, nil
+}

@@ -1,0 +1,289 @@
+package gatewayadapter
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
+)
+
+// Kinds that are read, in the versions that all requests are converted to, with the names of
+// their CustomResourceDefinitions. A cluster without the last two has none of their objects.
+var (
+	HTTPRoutes      = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
+	GRPCRoutes      = gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute")
+	ReferenceGrants = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1beta1", Kind: "ReferenceGrant"}
+
+	Definitions = map[schema.GroupVersionKind]string{
+		HTTPRoutes: "httproutes.gateway.networking.k8s.io", GRPCRoutes: "grpcroutes.gateway.networking.k8s.io",
+		ReferenceGrants: "referencegrants.gateway.networking.k8s.io",
+	}
+)
+
+// Reasons of conditions about the Gateway API as a whole.
+const (
+	// ReasonNotInstalled: the cluster has no HTTPRoutes.
+	ReasonNotInstalled = "GatewayAPINotInstalled"
+	// ReasonUnreadable: its objects cannot be read.
+	ReasonUnreadable = "RoutesUnreadable"
+)
+
+// route is an HTTPRoute or a GRPCRoute, of which one is not nil.
+type route struct {
+	object   gatewayapi.Object
+	meta     *metav1.ObjectMeta
+	statuses []gatewayv1.RouteParentStatus
+	http     *gatewayv1.HTTPRoute
+	grpc     *gatewayv1.GRPCRoute
+}
+
+// cluster is what the cluster has of the Gateway API, from one look to the next.
+type cluster struct {
+	// parsed are all objects by UID, so that each is parsed once for each of its versions.
+	parsed map[types.UID]parsed
+	// trouble is why nothing is known; nil when it is.
+	trouble *condition.Condition
+	// baselines are the routes of owners, derived are ours by routing key.
+	baselines gatewayapi.Routes
+	derived   map[string][]*route
+	// all are both, by name.
+	all    map[gatewayapi.Object]*route
+	grants []*gatewayv1.ReferenceGrant
+	// unreadable are routes that are not as the schema that we know has them.
+	unreadable []unreadable
+	// namespaces are those that may be read; empty means all.
+	namespaces []string
+	// revision counts the changes of what every key depends on: the baselines but for their
+	// status, the grants, and the ports of the Services that baselines name.
+	revision int
+	salient  salient
+}
+
+// parsed is an object in its type.
+type parsed struct {
+	version string
+	object  any
+}
+
+// unreadable is a route that cannot be parsed, and why.
+type unreadable struct {
+	object  gatewayapi.Object
+	content map[string]any
+	err     error
+}
+
+// mentions reports whether something in it has the name.
+func mentions(value any, name string) bool {
+	switch v := value.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(one any) bool { return mentions(one, name) })
+	case map[string]any:
+		if v["name"] == name {
+			return true
+		}
+		for _, one := range v {
+			if mentions(one, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// salient is what every key depends on.
+type salient struct {
+	routes map[types.UID]int64
+	meta   map[types.UID][3]map[string]string
+	grants map[types.UID]int64
+	ports  map[types.NamespacedName][]int32
+}
+
+// read reads everything of the Gateway API.
+func (c *cluster) read(ctx context.Context, from client.Reader, kinds meshes.Kinds) error {
+	c.trouble, c.unreadable = nil, nil
+	after := map[types.UID]parsed{}
+	http, err := objects[gatewayv1.HTTPRoute](ctx, c, after, from, kinds, HTTPRoutes)
+	if err != nil || c.trouble != nil {
+		return err
+	}
+	grpc, err := objects[gatewayv1.GRPCRoute](ctx, c, after, from, kinds, GRPCRoutes)
+	if err != nil || c.trouble != nil {
+		return err
+	}
+	if c.grants, err = objects[gatewayv1.ReferenceGrant](ctx, c, after, from, kinds, ReferenceGrants); err != nil || c.trouble != nil {
+		return err
+	}
+	c.parsed = after
+	c.baselines, c.derived, c.all = gatewayapi.Routes{}, map[string][]*route{}, map[gatewayapi.Object]*route{}
+	for _, r := range http {
+		if c.add(&route{object: gatewayapi.Object{Kind: HTTPRoutes.Kind, Namespace: r.Namespace, Name: r.Name}, meta: &r.ObjectMeta, statuses: r.Status.Parents, http: r}) {
+			c.baselines.HTTP = append(c.baselines.HTTP, r)
+		}
+	}
+	for _, r := range grpc {
+		if c.add(&route{object: gatewayapi.Object{Kind: GRPCRoutes.Kind, Namespace: r.Namespace, Name: r.Name}, meta: &r.ObjectMeta, statuses: r.Status.Parents, grpc: r}) {
+			c.baselines.GRPC = append(c.baselines.GRPC, r)
+		}
+	}
+	return c.weigh(ctx, from)
+}
+
+// add adds a route, and reports whether it is an owner's.
+func (c *cluster) add(r *route) bool {
+	c.all[r.object] = r
+	if !gatewayapi.IsDerived(r.meta) {
+		return true
+	}
+	key := r.meta.Annotations[crdv1.AnnotationRoutingKey]
+	c.derived[key] = append(c.derived[key], r)
+	return false
+}
+
+// weigh counts a revision when something has changed that every key depends on.
+func (c *cluster) weigh(ctx context.Context, from client.Reader) error {
+	now := salient{routes: map[types.UID]int64{}, meta: map[types.UID][3]map[string]string{}, grants: map[types.UID]int64{}, ports: map[types.NamespacedName][]int32{}}
+	for _, r := range c.all {
+		if gatewayapi.IsDerived(r.meta) {
+			continue
+		}
+		now.routes[r.meta.UID] = r.meta.Generation
+		now.meta[r.meta.UID] = [3]map[string]string{r.meta.Labels, r.meta.Annotations, {"deleted": fmt.Sprint(r.meta.DeletionTimestamp != nil)}}
+	}
+	for _, g := range c.grants {
+		now.grants[g.UID] = g.Generation
+	}
+	for name, asNamed := range gatewayapi.ServicesNamed(c.baselines) {
+		ports, err := c.portsOf(ctx, from, name)
+		if err != nil {
+			return err
+		}
+		if !c.mayRead(name.Namespace) {
+			ports = asNamed // Nobody can say that it lacks one.
+		}
+		now.ports[name] = ports
+	}
+	if !reflect.DeepEqual(now, c.salient) {
+		c.salient, c.revision = now, c.revision+1
+	}
+	return nil
+}
+
+// mayRead reports whether a namespace may be read.
+func (c *cluster) mayRead(namespace string) bool {
+	return len(c.namespaces) == 0 || slices.Contains(c.namespaces, namespace)
+}
+
+// portsOf returns the ports of a Service, nil when there is no such Service.
+func (c *cluster) portsOf(ctx context.Context, from client.Reader, name types.NamespacedName) ([]int32, error) {
+	if !c.mayRead(name.Namespace) {
+		return nil, nil
+	}
+	var s corev1.Service
+	if err := from.Get(ctx, name, &s); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read Service %s: %w", name, err)
+	}
+	out := []int32{}
+	for _, p := range s.Spec.Ports {
+		out = append(out, p.Port)
+	}
+	return out, nil
+}
+
+// services returns the Services of which the ports are given, as far as they are there.
+func services(ports map[types.NamespacedName][]int32) []*corev1.Service {
+	var out []*corev1.Service
+	for name, of := range ports {
+		if of == nil {
+			continue
+		}
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		for _, p := range of {
+			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Port: p})
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// objects returns the objects of a kind in their type, none where the cluster lacks the kind. It
+// notes the trouble when HTTPRoutes are not there, or something cannot be read.
+func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed, from client.Reader, kinds meshes.Kinds, kind schema.GroupVersionKind) ([]*T, error) {
+	present, err := kinds.Present(ctx, kind.GroupKind())
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err == nil && present {
+		err = from.List(ctx, list, client.UnsafeDisableDeepCopy)
+	}
+	var why condition.Condition
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		why = condition.False(ReasonUnreadable, fmt.Sprintf("%ss cannot be read, so no routes are derived: %v. Retrying.", kind.Kind, err))
+		c.trouble = &why
+		return nil, nil
+	case !present && kind == HTTPRoutes:
+		why = condition.False(ReasonNotInstalled,
+			"The cluster has no HTTPRoutes (gateway.networking.k8s.io/v1), and gatewayAPI.enabled is true. Install the Gateway API, or set the value to false.")
+		c.trouble = &why
+		return nil, nil
+	}
+	var out []*T
+	for i := range list.Items {
+		u := &list.Items[i]
+		p, known := c.parsed[u.GetUID()]
+		if !known || p.version != u.GetResourceVersion() {
+			o := new(T)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+				c.unreadable = append(c.unreadable, unreadable{gatewayapi.Object{Kind: kind.Kind, Namespace: u.GetNamespace(), Name: u.GetName()}, u.Object, err})
+				continue
+			}
+			p = parsed{u.GetResourceVersion(), o}
+		}
+		after[u.GetUID()] = p
+		if o, is := p.object.(*T); is {
+			out = append(out, o)
+		}
+	}
+	return out, nil
+}
+
+// versions tells the state of what is derived for a key from others.
+func versions(derived []*route) []string {
+	out := make([]string, 0, len(derived))
+	for _, r := range derived {
+		out = append(out, string(r.meta.UID)+" "+r.meta.ResourceVersion)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// keysOf returns the routing keys of some of what is asked for, and of what is derived, sorted.
+func (c *cluster) keysOf(asked map[string][]meshes.Asked) []string {
+	all := map[string]bool{}
+	for key := range asked {
+		all[key] = true
+	}
+	for key := range c.derived {
+		all[key] = true
+	}
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,327 @@
+package gatewayadapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes"
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
+)
+
+// How long to wait after something went wrong with a key, and for the cache to show what was made:
+// somebody may have deleted it before.
+const (
+	firstPause, longestPause = 200 * time.Millisecond, 15 * time.Second
+	shownWithin              = time.Second
+)
+
+// inputs are what the routes of a key follow from.
+type inputs struct {
+	managed  []gatewayapi.Managed
+	governed map[types.NamespacedName]string
+	headers  []string
+	// ports are those of the Services that stand for others.
+	ports    map[types.NamespacedName][]int32
+	revision int
+	derived  []string
+	// taken are names that the key asks for and another has.
+	taken   map[gatewayapi.Object]string
+	elected bool
+}
+
+// keyed is a routing key.
+type keyed struct {
+	from inputs
+	// waiting are the Targets for which nothing is derived yet.
+	waiting []meshes.Target
+	result  gatewayapi.Result
+	// asks are the names of routes that it asks for, those that another key has among them.
+	asks map[gatewayapi.Object]bool
+	// behind are the routes that are not as they should be, by what is to be said of each.
+	behind map[gatewayapi.Object]behind
+	// wrote are those that this process made and the cache has not shown, by UID.
+	wrote map[gatewayapi.Object]types.UID
+	// failures are those in a row. again is when to try again; zero for not at all.
+	failures int
+	again    time.Time
+	// repairs is how often in a row something was written though only what is derived had changed,
+	// the last time at repaired.
+	repairs  int
+	repaired time.Time
+}
+
+// behind is how far a route is that is not as it should be.
+type behind struct{ status, message string }
+
+// mostRepairs is how often in a row a key is repaired at once, with at most longestPause twice
+// between. Something that changes each write of ours, such as a policy of the cluster or another
+// controller, would have us write as fast as we can.
+const mostRepairs = 8
+
+// due reports whether the key has to be brought into line, with what there is now.
+func (k *keyed) due(now inputs, at time.Time) bool {
+	if !k.again.IsZero() && !at.Before(k.again) {
+		return true
+	}
+	if k.repairs > mostRepairs {
+		now.derived = k.from.derived
+	}
+	return !reflect.DeepEqual(k.from, now)
+}
+
+// repairing reports whether nothing but what is derived has changed.
+func (k *keyed) repairing(now inputs) bool {
+	before := k.from
+	before.derived = now.derived
+	return reflect.DeepEqual(before, now) && !slices.Equal(k.from.derived, now.derived)
+}
+
+// bring derives what is to be for a key, and writes what is not so where this process may. It
+// changes nothing of what other keys have.
+func (a *Adapter) bring(ctx context.Context, c *cluster, key string, k *keyed, now inputs) {
+	repairing := k.repairing(now) || k.repairs > mostRepairs
+	k.from, k.again = now, time.Time{}
+	current := gatewayapi.Routes{}
+	for _, r := range c.derived[key] {
+		delete(k.wrote, r.object)
+		current.HTTP, current.GRPC = r.appended(current.HTTP, current.GRPC)
+	}
+	k.result = gatewayapi.Derive(a.input(c, k, now, current))
+	changes := gatewayapi.Plan(current, k.result.Routes)
+	k.behind, k.asks = map[gatewayapi.Object]behind{}, map[gatewayapi.Object]bool{}
+	say := behind{meshes.StatusPending, "It is being written."}
+	if !now.elected {
+		say.message = "The replica that leads writes it."
+	}
+	for _, o := range together(k.result.Routes) {
+		k.asks[objectOf(o)] = true
+	}
+	for _, o := range slices.Concat(together(changes.Create), together(changes.Update)) {
+		k.behind[objectOf(o)] = say
+	}
+	if now.elected {
+		repaired := slices.Collect(maps.Keys(k.behind))
+		k.settle(a.logger, key, a.writeAll(ctx, c, key, k, changes.Delete))
+		k.count(repairing, repaired)
+	}
+	for _, object := range k.result.Refused {
+		k.asks[object] = true
+	}
+}
+
+// writeAll writes what is behind, and deletes what is not to be.
+func (a *Adapter) writeAll(ctx context.Context, c *cluster, key string, k *keyed, remove gatewayapi.Routes) error {
+	var errs []error
+	for _, o := range together(k.result.Routes) {
+		if _, is := k.behind[objectOf(o)]; is {
+			errs = append(errs, a.write(ctx, c, k, o))
+		}
+	}
+	for _, o := range together(remove) {
+		if by, wanted := a.wanted[objectOf(o)]; wanted && by != key {
+			continue // Somebody has made it look like this key's, and it is repaired.
+		}
+		errs = append(errs, a.delete(ctx, objectOf(o), o.GetUID()))
+	}
+	for object, uid := range k.wrote { // What was made and the cache does not show yet goes as well.
+		if !k.asks[object] {
+			errs = append(errs, a.delete(ctx, object, uid))
+			delete(k.wrote, object)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// settle notes what became of the writes of a key.
+func (k *keyed) settle(logger *slog.Logger, key string, err error) {
+	if err == nil {
+		k.failures = 0
+		if len(k.wrote) > 0 {
+			k.again = time.Now().Add(shownWithin)
+		}
+		return
+	}
+	k.failures++
+	pause := pauseAfter(k.failures)
+	k.again = time.Now().Add(pause)
+	logger.Warn("routes of a routing key cannot be written; retrying", "key", key, "error", err, "in", pause)
+}
+
+// count counts a repair of some routes, if it was one. After too many in a row the next has to
+// wait, and that is said of them.
+func (k *keyed) count(repairing bool, repaired []gatewayapi.Object) {
+	switch {
+	case !repairing, len(repaired) == 0 && k.repairs > mostRepairs, len(repaired) > 0 && time.Since(k.repaired) > 2*longestPause:
+		k.repairs = 0
+	}
+	if !repairing || len(repaired) == 0 {
+		return
+	}
+	k.repairs, k.repaired = k.repairs+1, time.Now()
+	if k.repairs <= mostRepairs {
+		return
+	}
+	k.again = time.Now().Add(pauseAfter(k.repairs - mostRepairs))
+	for _, object := range repaired {
+		if _, failed := k.behind[object]; !failed {
+			k.behind[object] = behind{meshes.StatusFailed, fmt.Sprintf(
+				"Something changes %s as often as it is written. Find in its metadata.managedFields, or among the admission policies of the cluster, what does, and have that leave it alone.", object)}
+		}
+	}
+}
+
+// pauseAfter is how long to wait after so many failures in a row.
+func pauseAfter(failures int) time.Duration {
+	if failures >= 8 {
+		return longestPause
+	}
+	return min(firstPause<<(failures-1), longestPause)
+}
+
+// input is what is derived from.
+func (a *Adapter) input(c *cluster, k *keyed, now inputs, current gatewayapi.Routes) gatewayapi.Input {
+	in := gatewayapi.Input{
+		Managed: now.managed, Grants: c.grants, VirtualServices: now.governed, Taken: now.taken, CustomHeaders: now.headers,
+		PreservedLabels: a.config.Settings.PreservedLabels, PreservedAnnotations: a.config.Settings.PreservedAnnotations, Order: a.config.Settings.order(),
+		Services: append(services(c.salient.ports), services(now.ports)...),
+	}
+	in.Routes.HTTP = append(append(in.Routes.HTTP, c.baselines.HTTP...), current.HTTP...)
+	in.Routes.GRPC = append(append(in.Routes.GRPC, c.baselines.GRPC...), current.GRPC...)
+	return in
+}
+
+// write writes one derived route, and notes what came of it.
+func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.Object) error {
+	object := objectOf(want)
+	have := k.wrote[object]
+	if r := c.all[object]; r != nil {
+		have = r.meta.UID
+	}
+	uid, err := put(ctx, a.config.Client, want, have)
+	switch {
+	case err == nil:
+		delete(k.behind, object)
+		if c.all[object] == nil {
+			k.wrote[object] = uid
+		}
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		// The cache will hear of what has changed, which leads here again.
+		delete(k.wrote, object)
+		k.behind[object] = behind{meshes.StatusPending, "Somebody else has changed or made it meanwhile. It will be read again."}
+		return err
+	}
+	k.behind[object] = behind{meshes.StatusFailed, fmt.Sprintf("%s cannot be written: %v. Retrying.", object, err)}
+	return err
+}
+
+// report returns what there is to say of a Target.
+func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
+	out := Report{Looked: true}
+	for _, f := range k.result.Findings {
+		if f.Managed != m.Name {
+			continue
+		}
+		switch {
+		case !f.Problem:
+			out.Notes = append(out.Notes, f.Message)
+		case out.Lost == nil:
+			lost := condition.False(f.Reason, f.Message)
+			out.Lost = &lost
+		}
+	}
+	for _, u := range c.unreadable {
+		if out.Lost == nil && mentions(u.content, m.TargetService) {
+			lost := condition.False(ReasonRouteUnreadable, fmt.Sprintf("%s cannot be read, so nothing is derived from it: %v. Write it in the form of %s.", u.object, u.err, gatewayv1.GroupVersion))
+			out.Lost = &lost
+		}
+	}
+	derived, within := false, false
+	for _, match := range k.result.Matched[m.Name] {
+		derived, within = derived || match.Derived != nil, within || match.WithinMesh()
+		if match.Derived != nil && match.Status == gatewayapi.StatusDerived {
+			k.follow(c, &match)
+			if match.Status == ReasonNotAccepted && out.Lost == nil {
+				lost := condition.False(match.Status, match.Message)
+				out.Lost = &lost
+			}
+		}
+		out.Matches = append(out.Matches, match)
+	}
+	if derived && !within {
+		out.Notes = append(out.Notes, fmt.Sprintf("Requests from within the mesh reach the baseline: no route that refers to Service %s/%s has a Service as its parent.", m.Namespace, m.TargetService))
+	}
+	return out
+}
+
+// ReasonRouteUnreadable: a route is not as the schema that we know has it.
+const ReasonRouteUnreadable = "RouteUnreadable"
+
+// follow says of a match how far its derived route is.
+func (k *keyed) follow(c *cluster, match *crdv1.MatchedObject) {
+	say := func(status, message string) {
+		match.Status = status
+		if message != "" && match.Message != "" {
+			message = match.Message + "\n" + message
+		}
+		if message != "" {
+			match.Message = message
+		}
+	}
+	if b, is := k.behind[*match.Derived]; is {
+		say(b.status, b.message)
+		return
+	}
+	baseline, derived := c.all[match.Baseline], c.all[*match.Derived]
+	switch {
+	case baseline == nil: // It has just gone, and the next look knows.
+	case derived == nil && len(baseline.statuses) > 0:
+		say(meshes.StatusPending, "")
+	case derived != nil:
+		if status, message := accepted(baseline, derived); status != "" {
+			say(status, message)
+		}
+	}
+}
+
+// together returns routes of both kinds.
+func together(r gatewayapi.Routes) []client.Object {
+	var out []client.Object
+	for _, o := range r.HTTP {
+		out = append(out, o)
+	}
+	for _, o := range r.GRPC {
+		out = append(out, o)
+	}
+	return out
+}
+
+// appended returns lists of routes with this one in that of its kind.
+func (r *route) appended(http []*gatewayv1.HTTPRoute, grpc []*gatewayv1.GRPCRoute) ([]*gatewayv1.HTTPRoute, []*gatewayv1.GRPCRoute) {
+	if r.http != nil {
+		return append(http, r.http), grpc
+	}
+	return http, append(grpc, r.grpc)
+}
+
+// objectOf identifies a route.
+func objectOf(o client.Object) gatewayapi.Object {
+	kind := HTTPRoutes.Kind
+	if _, is := o.(*gatewayv1.GRPCRoute); is {
+		kind = GRPCRoutes.Kind
+	}
+	return gatewayapi.Object{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+}

@@ -1,0 +1,51 @@
+package gatewayadapter
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"switchyard.dev/reconcilers/apply"
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
+)
+
+// put brings a derived route into the cluster, and returns its UID. uid is that of the one that
+// is there, which is changed or nothing is; empty where there is none. Then it is made without
+// force: where another has a route of the name the error is a conflict, since that one has
+// other rules.
+func put(ctx context.Context, c client.Client, want client.Object, uid types.UID) (types.UID, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return "", fmt.Errorf("write %s: %w", apply.Describe(want), err)
+	}
+	doc := &unstructured.Unstructured{Object: fields}
+	unstructured.RemoveNestedField(doc.Object, "status")
+	unstructured.RemoveNestedField(doc.Object, "metadata", "creationTimestamp")
+	options := []client.ApplyOption{apply.FieldOwner}
+	if uid != "" {
+		doc.SetUID(uid)
+		options = append(options, client.ForceOwnership)
+	}
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(doc), options...); err != nil {
+		return "", fmt.Errorf("write %s: %w", apply.Describe(want), err)
+	}
+	return doc.GetUID(), nil
+}
+
+// delete deletes a derived route, that very one. It is no error when it is gone.
+func (a *Adapter) delete(ctx context.Context, object gatewayapi.Object, uid types.UID) error {
+	o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
+	o.SetGroupVersionKind(gatewayv1.SchemeGroupVersion.WithKind(object.Kind))
+	err := a.config.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %s: %w", object, err)
+	}
+	return nil
+}

@@ -1,0 +1,363 @@
+package routing
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/sidecars/inject"
+)
+
+// Conditions that we add to those of a RoutingConfig while a mesh is on: everything that it
+// asks the mesh for is ready. They do not count for Ready by themselves, since a workload with
+// DevMesh sidecars needs no mesh.
+const (
+	ConditionIstioRoutesReady      = "IstioRoutesReady"
+	ConditionGatewayAPIRoutesReady = "GatewayAPIRoutesReady"
+)
+
+// mesh is a way of routing beside DevMesh.
+type mesh struct {
+	// kind is that of what is asked for, one for each Service of a baseline.
+	kind string
+	// ready is the condition of a RoutingConfig about it.
+	ready string
+	// by is what leads requests then, for people.
+	by string
+}
+
+// meshes are all; where two have matched a Service the first counts.
+var meshes = []mesh{
+	{crdv1.KindIstioRoute, ConditionIstioRoutesReady, "VirtualServices"},
+	{crdv1.KindGatewayAPIRoute, ConditionGatewayAPIRoutesReady, "HTTPRoutes and GRPCRoutes"},
+}
+
+// MeshRoutes are what a RoutingConfig asks meshes for, by kind and name, as far as they speak of
+// what is asked for now. The kind of a mesh that is on is there, though it may have none.
+type MeshRoutes map[string]map[string]crdv1.MeshRoute
+
+// Has reports whether a mesh is on, by its kind.
+func (m MeshRoutes) Has(kind string) bool { return m[kind] != nil }
+
+// Begin notes that a mesh is on.
+func (m MeshRoutes) Begin(kind string) { m[kind] = map[string]crdv1.MeshRoute{} }
+
+// MeshRoutesIn returns what the status of a RoutingConfig tells of.
+func MeshRoutesIn(c *crdv1.RoutingConfig) MeshRoutes {
+	out := MeshRoutes{}
+	if c == nil {
+		return out
+	}
+	for _, m := range meshes {
+		if crdv1.FindCondition(c.Status.Conditions, m.ready) != nil {
+			out.Begin(m.kind)
+		}
+	}
+	for _, w := range c.Status.ProcessedWorkloads {
+		if w.Routes == nil {
+			continue
+		}
+		for _, r := range w.Routes.Istio {
+			if r.Status != nil && out.Has(crdv1.KindIstioRoute) {
+				out[crdv1.KindIstioRoute][r.Name] = &crdv1.IstioRoute{Status: *r.Status}
+			}
+		}
+		for _, r := range w.Routes.GatewayAPI {
+			if r.Status != nil && out.Has(crdv1.KindGatewayAPIRoute) {
+				out[crdv1.KindGatewayAPIRoute][r.Name] = &crdv1.GatewayAPIRoute{Status: *r.Status}
+			}
+		}
+	}
+	return out
+}
+
+// WantedMeshRoutes returns what the RoutingConfig asks a mesh for, by its kind: one for each
+// Service of a baseline that a fork or an external workload stands for, of its holder.
+func (r Routing) WantedMeshRoutes(kind crdv1.Kind) []crdv1.MeshRoute {
+	holders := r.holders()
+	var out []crdv1.MeshRoute
+	for _, m := range r.Named() {
+		have := r.Member(m)
+		if have == nil {
+			continue
+		}
+		at, _ := have.BaselineRef()
+		for _, s := range meshServices(have) {
+			if NameIn(holders[inNamespace{at.Namespace, s.From}]) != NameIn(m) {
+				continue
+			}
+			if route := r.meshRoute(kind, m, have, s); route != nil {
+				out = append(out, route)
+			}
+		}
+	}
+	return out
+}
+
+// meshServices returns the Services of a member's baseline of which meshes are to lead requests
+// to it. The requests of a virtual workload stay with the baseline.
+func meshServices(m crdv1.Member) (out []crdv1.ServiceMapping) {
+	if m.MemberKind() == crdv1.KindVirtualWorkload || m.RoutingInfo() == nil || m.ObservedBaseline() == nil || !TakesRequests(m) {
+		return nil
+	}
+	for _, s := range m.RoutingInfo().Services {
+		if s.From != "" && s.To != "" && len(s.Ports) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// meshRouteName returns the name of what is asked for a Service of a baseline.
+func (r Routing) meshRouteName(namespace, service string) string {
+	return crdv1.ObjectName(crdv1.MaxObjectName, r.Config.Name, namespace, service)
+}
+
+// meshRoute returns what is asked for one Service, which the RoutingConfig owns.
+func (r Routing) meshRoute(kind crdv1.Kind, m crdv1.SandboxedWorkload, have crdv1.Member, s crdv1.ServiceMapping) crdv1.MeshRoute {
+	route, is := kind.New().(crdv1.MeshRoute)
+	if !is {
+		return nil
+	}
+	at, _ := have.BaselineRef()
+	ref := m.SandboxedWorkloadRef
+	ref.SandboxName = r.SandboxName(m)
+	route.GetObjectKind().SetGroupVersionKind(crdv1.GroupVersion().WithKind(kind.Name))
+	route.SetName(r.meshRouteName(at.Namespace, s.From))
+	route.SetLabels(labelsOf(r.Config))
+	route.SetAnnotations(map[string]string{crdv1.AnnotationRoutingKey: r.Config.RoutingKey()})
+	route.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(r.Config, crdv1.GroupVersion().WithKind(crdv1.KindRoutingConfig))})
+	asked := route.Asked()
+	*asked = crdv1.IstioRouteSpec{RoutingKey: r.Config.RoutingKey(), Managed: crdv1.ManagedIstioRoute{
+		Baseline: crdv1.IstioRouteBaseline{
+			WorkloadBaseline: *have.ObservedBaseline(),
+			WorkloadRef:      crdv1.WorkloadRef{Kind: at.Kind, Namespace: at.Namespace, Name: at.Name},
+		},
+		Middlewares: m.Middlewares, Namespace: at.Namespace, SandboxedWorkload: ref, TargetService: s.From,
+	}}
+	for _, p := range s.Ports {
+		asked.Managed.Mappings = append(asked.Managed.Mappings, crdv1.IstioPortMapping{FromPort: p.Port, ToService: s.To, WorkloadPort: p.TargetPort})
+	}
+	return route
+}
+
+// labelsOf returns the labels by which what is made for a RoutingConfig is found again.
+func labelsOf(c *crdv1.RoutingConfig) map[string]string {
+	out := map[string]string{}
+	for _, l := range []string{crdv1.LabelSandbox, crdv1.LabelRouteGroup} {
+		if v := c.Labels[l]; v != "" {
+			out[l] = v
+		}
+	}
+	return out
+}
+
+// askedOf returns what is asked a mesh for a member's Services: the name of each, and what it
+// says, nil where it says nothing of what is asked for now.
+func (r Routing) askedOf(kind string, m crdv1.Member) (names []string, said []crdv1.MeshRoute) {
+	if !r.Mesh.Has(kind) {
+		return nil, nil
+	}
+	for _, s := range meshServices(m) {
+		at, _ := m.BaselineRef()
+		name := r.meshRouteName(at.Namespace, s.From)
+		names, said = append(names, name), append(said, r.Mesh[kind][name])
+	}
+	return names, said
+}
+
+// IstioOf returns the IstioRoutes of a member's Services, with what they say.
+func (r Routing) IstioOf(m crdv1.Member) (out []crdv1.ProcessedIstioRoute) {
+	names, said := r.askedOf(crdv1.KindIstioRoute, m)
+	for i, name := range names {
+		p := crdv1.ProcessedIstioRoute{Name: name}
+		if route, known := said[i].(*crdv1.IstioRoute); known {
+			p.Status = route.Status.DeepCopy()
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// GatewayAPIOf returns the GatewayAPIRoutes of a member's Services, with what they say.
+func (r Routing) GatewayAPIOf(m crdv1.Member) (out []crdv1.ProcessedGatewayAPIRoute) {
+	names, said := r.askedOf(crdv1.KindGatewayAPIRoute, m)
+	for i, name := range names {
+		p := crdv1.ProcessedGatewayAPIRoute{Name: name}
+		if route, known := said[i].(*crdv1.GatewayAPIRoute); known {
+			p.Status = route.Status.DeepCopy()
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// IstioServices returns which VirtualServices route to the Services of a member's baseline.
+func (r Routing) IstioServices(m crdv1.Member) (out []crdv1.IstioServiceRouting) {
+	_, said := r.askedOf(crdv1.KindIstioRoute, m)
+	for i, s := range meshServices(m)[:len(said)] {
+		routing := crdv1.IstioServiceRouting{BaselineService: s.From}
+		if route, known := said[i].(*crdv1.IstioRoute); known {
+			routing.MatchedVirtualServices = route.Status.MatchedVirtualServices
+		}
+		out = append(out, routing)
+	}
+	return out
+}
+
+// MeshCondition returns the condition of a RoutingConfig about a mesh, by its kind.
+func MeshCondition(kind string) string { return meshOf(kind).ready }
+
+func meshOf(kind string) mesh {
+	return meshes[slices.IndexFunc(meshes, func(m mesh) bool { return m.kind == kind })]
+}
+
+// MeshRoutesReady reports whether everything that a mesh is asked for is ready.
+func (r Routing) MeshRoutesReady(kind string) condition.Condition {
+	of, n, holders := meshOf(kind), 0, r.holders()
+	var waits condition.Condition
+	for _, m := range r.Named() {
+		if r.Member(m) == nil {
+			continue
+		}
+		f, any := r.ledBy(m, holders, of)
+		switch {
+		case !any:
+		case f.IsFalse():
+			return f
+		case !f.IsTrue():
+			waits = f
+		default:
+			n++
+		}
+	}
+	if waits.Status != "" {
+		return waits
+	}
+	return condition.True(of.ready, fmt.Sprintf("Workloads that %s lead to: %d.", of.by, n))
+}
+
+// ledByMesh reports whether the meshes that are on lead requests with the key to a member that
+// there is, for each Service of its baseline one of them; any is false where there is no such
+// Service.
+func (r Routing) ledByMesh(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.SandboxedWorkload) (f condition.Condition, any bool) {
+	on := slices.DeleteFunc(slices.Clone(meshes), func(m mesh) bool { return !r.Mesh.Has(m.kind) })
+	return r.ledBy(m, holders, on...)
+}
+
+// ledBy does so for some meshes.
+func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.SandboxedWorkload, by ...mesh) (f condition.Condition, any bool) {
+	services := meshServices(r.Member(m))
+	if len(by) == 0 || len(services) == 0 {
+		return f, false
+	}
+	at := r.baselineOf(m)
+	var waits *condition.Condition
+	var leading []string
+	for _, s := range services {
+		if holder, held := holders[inNamespace{at.Namespace, s.From}]; held && !baseline.Same(r.baselineOf(holder), at) {
+			return condition.False(ReasonRoutingConflict, fmt.Sprintf(
+				"Service %s/%s leads to pods of two workloads: its requests with the key reach %s, and none reaches %s. Make a Service for each, or take one of the two away from this routing key.",
+				at.Namespace, s.From, whose(Ref(r.Member(holder), r.SandboxName(holder))), whose(Ref(r.Member(m), r.SandboxName(m))))), true
+		}
+		f, leads := r.serviceLed(at.Namespace, s.From, by)
+		switch {
+		case f.IsTrue():
+			if !slices.Contains(leading, leads.by) {
+				leading = append(leading, leads.by)
+			}
+		case f.Reason == crdv1.ReasonPending:
+			waits = &f
+		default:
+			return f, true
+		}
+	}
+	if waits != nil {
+		return *waits, true
+	}
+	return condition.True(by[0].ready, fmt.Sprintf("%s lead requests for %s %s/%s to the sandbox.", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name)), true
+}
+
+// serviceLed reports whether one of some meshes leads requests for a Service, and which. Where
+// none does, the first counts that has matched the Service, or the first of all: what it waits
+// for, or what it lacks.
+func (r Routing) serviceLed(namespace, service string, by []mesh) (f condition.Condition, leads mesh) {
+	best := -1
+	for i, m := range by {
+		said := r.Mesh[m.kind][r.meshRouteName(namespace, service)]
+		var c *crdv1.StatusCondition
+		if said != nil {
+			c = crdv1.FindCondition(*said.StatusConditions(), crdv1.ConditionReady)
+		}
+		var now condition.Condition
+		rank := 0
+		switch {
+		case c == nil || c.Reason == crdv1.ReasonPending:
+			now = condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The %s that route to Service %s/%s are getting their routes.", m.by, namespace, service))
+			rank = 2
+		case c.Status == string(metav1.ConditionTrue):
+			return condition.True(c.Reason, c.Message), by[i]
+		default:
+			now = condition.Condition{Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message}
+			if matched(said) {
+				rank = 1
+			}
+		}
+		if rank > best {
+			f, leads, best = now, m, rank
+		}
+	}
+	return f, leads
+}
+
+// matched reports whether a mesh has found something of the owner's that leads to the Service.
+func matched(route crdv1.MeshRoute) bool {
+	switch o := route.(type) {
+	case *crdv1.IstioRoute:
+		return len(o.Status.MatchedVirtualServices) > 0
+	case *crdv1.GatewayAPIRoute:
+		return len(o.Status.MatchedObjects) > 0
+	}
+	return false
+}
+
+// RoutedByMesh returns the workloads that need no sidecar, since meshes route their requests: for
+// each of their Services something that a RoutingConfig asks for is ready, and leads requests
+// within the mesh. VirtualServices do; HTTPRoutes and GRPCRoutes where a Service is a parent of
+// one, since those of Gateways have nothing of what workloads ask each other.
+func RoutedByMesh(all []crdv1.MeshRoute) map[inject.Workload]bool {
+	type service struct {
+		of                      inject.Workload
+		key, namespace, service string
+	}
+	led := map[service]bool{}
+	for _, route := range all {
+		maker := metav1.GetControllerOfNoCopy(route)
+		if maker == nil || maker.APIVersion != crdv1.APIVersion || maker.Kind != crdv1.KindRoutingConfig {
+			continue
+		}
+		asked := route.Asked()
+		of := asked.Managed.Baseline.WorkloadRef
+		w := inject.Workload{Kind: baseline.RoutedKind(crdv1.ObjectRef{Kind: of.Kind}), Namespace: of.Namespace, Name: of.Name}
+		s := service{w, asked.RoutingKey, asked.Managed.Namespace, asked.Managed.TargetService}
+		ready := crdv1.FindCondition(*route.StatusConditions(), crdv1.ConditionReady)
+		led[s] = led[s] || ready != nil && ready.Status == string(metav1.ConditionTrue) && route.Observed() >= route.GetGeneration() && withinMesh(route)
+	}
+	routed := map[inject.Workload]bool{}
+	for s, is := range led {
+		before, known := routed[s.of]
+		routed[s.of] = is && (before || !known)
+	}
+	return routed
+}
+
+// withinMesh reports whether a route that is ready leads requests within the mesh.
+func withinMesh(route crdv1.MeshRoute) bool {
+	o, is := route.(*crdv1.GatewayAPIRoute)
+	return !is || slices.ContainsFunc(o.Status.MatchedObjects, crdv1.MatchedObject.WithinMesh)
+}

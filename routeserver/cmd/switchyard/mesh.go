@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	routingv1 "switchyard.dev/protos/gen/routing/v1"
+	"switchyard.dev/reconcilers/baseline"
+	"switchyard.dev/reconcilers/dryrun"
+	"switchyard.dev/reconcilers/meshes/keymatch"
+	"switchyard.dev/routeserver/cli/show"
+	"switchyard.dev/xds/routingkey"
+)
+
+// routedByMesh returns lines about what the meshes that are on do with a request that a route
+// server has explained, as its IstioRoutes and GatewayAPIRoutes say; none where it has neither.
+func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error) {
+	scheme, err := dryrun.Scheme()
+	if err != nil {
+		return "", err
+	}
+	reader, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return "", fmt.Errorf("reach the cluster: %w", err)
+	}
+	var istio, gatewayAPI []string
+	if err := meshRoutes(ctx, reader, func(r crdv1.MeshRoute) {
+		if r.Asked().RoutingKey != got.GetRoutingKey() || !of(r, got.GetBaseline()) {
+			return
+		}
+		switch r := r.(type) {
+		case *crdv1.IstioRoute:
+			istio = append(istio, decided(r, crdv1.KindIstioRoute)...)
+			for _, m := range r.Status.MatchedVirtualServices {
+				istio = append(istio, "  "+show.Plain(fmt.Sprintf("VirtualService %s/%s is %s: %s", m.Namespace, m.Name, m.Status, m.Message)))
+			}
+		case *crdv1.GatewayAPIRoute:
+			gatewayAPI = append(gatewayAPI, decided(r, crdv1.KindGatewayAPIRoute)...)
+			for _, m := range r.Status.MatchedObjects {
+				gatewayAPI = append(gatewayAPI, beside(m))
+			}
+		}
+	}); err != nil {
+		return "", err
+	}
+	var lines []string
+	if istio != nil {
+		lines = append(append(lines, show.Plain("Istio is on: the VirtualServices of the mesh decide.")), istio...)
+	}
+	if gatewayAPI != nil {
+		lines = append(append(lines, show.Plain("The Gateway API is on: HTTPRoutes and GRPCRoutes decide where no VirtualService leads to the Service.")), gatewayAPI...)
+	}
+	if lines == nil {
+		return "", nil
+	}
+	for _, d := range deviations(asked.GetHeaders(), got.GetKeyFrom()) {
+		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}
+
+// meshRoutes reads everything that RoutingConfigs ask meshes for, which has no namespace. A
+// cluster with an earlier operator has no GatewayAPIRoutes.
+func meshRoutes(ctx context.Context, reader client.Reader, each func(crdv1.MeshRoute)) error {
+	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.IstioRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil {
+		return mayNot("istioroutes", "", err)
+	}
+	if err := pages(ctx, reader, "", pageSize, func(l *crdv1.GatewayAPIRouteList) {
+		for i := range l.Items {
+			each(&l.Items[i])
+		}
+	}); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return mayNot("gatewayapiroutes", "", err)
+	}
+	return nil
+}
+
+// of reports whether something is asked about a workload.
+func of(r crdv1.MeshRoute, w *routingv1.Workload) bool {
+	at := r.Asked().Managed.Baseline.WorkloadRef
+	return baseline.RoutedKind(crdv1.ObjectRef{Kind: at.Kind}) == w.GetKind() && at.Namespace == w.GetNamespace() && at.Name == w.GetName()
+}
+
+// decided returns what an object of a kind says of itself.
+func decided(r crdv1.MeshRoute, kind string) []string {
+	says := "nothing is known of it yet"
+	if ready := crdv1.FindCondition(*r.StatusConditions(), crdv1.ConditionReady); ready != nil {
+		says = fmt.Sprintf("Ready is %s (%s): %s", ready.Status, ready.Reason, ready.Message)
+	}
+	return []string{show.Plain(fmt.Sprintf("%s %s, of Service %s/%s: %s", kind, r.GetName(), r.Asked().Managed.Namespace, r.Asked().Managed.TargetService, says))}
+}
+
+// beside returns what stands beside a route, and what became of it.
+func beside(m crdv1.MatchedObject) string {
+	line := fmt.Sprintf("beside %s stands nothing (%s)", m.Baseline, m.Status)
+	if m.Derived != nil {
+		line = fmt.Sprintf("beside %s stands %s, which is %s", m.Baseline, m.Derived, m.Status)
+	}
+	if m.Message != "" {
+		line += ": " + m.Message
+	}
+	return "  " + show.Plain(line)
+}
+
+// deviations returns where a mesh may tell the key of a request otherwise: the request says
+// several things. from is the header that holds the key, as sidecars tell it.
+func deviations(headers []*routingv1.Header, from string) []keymatch.Deviation {
+	members, holding := map[string]int{}, map[string]bool{}
+	for _, h := range headers {
+		name := strings.ToLower(h.GetName())
+		if name != routingkey.Baggage && name != routingkey.Tracestate {
+			holding[name] = strings.EqualFold(name, from)
+			continue
+		}
+		for member := range strings.SplitSeq(h.GetValue(), ",") {
+			if key, _, _ := strings.Cut(member, "="); strings.TrimSpace(key) == routingkey.Member {
+				members[name]++
+				holding[name] = true
+			}
+		}
+	}
+	var out []keymatch.Deviation
+	if members[routingkey.Baggage] > 1 || members[routingkey.Tracestate] > 1 {
+		out = append(out, keymatch.SeveralMembers)
+	}
+	several := 0
+	for _, holds := range holding {
+		if holds {
+			several++
+		}
+	}
+	if several > 1 {
+		out = append(out, keymatch.SeveralHeaders)
+	}
+	return out
+}
