@@ -73,7 +73,7 @@ func (s apiServer) takesThePublishedInstallCommand(t *testing.T) {
 		{"both names, one token", []string{"agent.clusterToken=" + token, "controlPlane.clusterToken=" + token}, "cluster-token", ""},
 		{"a Secret of another name", []string{"agent.clusterToken=" + token, "controlPlane.tokenSecret=mine"}, "mine", ""},
 		{"the Gateway API", []string{"agent.clusterToken=" + token, "istio.enabled=true", "istio.gatewayAPI.enabled=true"},
-			"cluster-token", "istio.gatewayAPI.enabled"},
+			"cluster-token", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -214,12 +214,8 @@ previewServer.resources.limits.memory=1Gi
 previewServer.logLevel=debug
 previewServer.nodeAffinity.x=y
 previewServer.tolerations[0].key=k
-istio.gatewayAPI.enabled=true
-istio.gatewayAPI.preservedAnnotations={a*}
 istio.gatewayAPI.preservedLabels={a*}
-linkerd.gatewayAPI.enabled=true
 linkerd.gatewayAPI.preservedAnnotations={a*}
-linkerd.gatewayAPI.preservedLabels={a*}
 controlPlane.podLogAccess.enabled=false
 `
 
@@ -292,6 +288,9 @@ func effects() [][]effect {
 		{"routing.customHeaders={x-key}", "ConfigMap cluster-config", "- x-key"},
 		{"controlPlane.tokenSecret=mine", "Deployment signadot-controller-manager", `"secret":{"items":[{"key":"token","path":"token"}],"name":"mine"`},
 		{"istio.enabled=true", "ClusterRole signadot-manager-namespaced", `"virtualservices"`},
+		{"istio.gatewayAPI.enabled=true", "ClusterRole signadot-manager-namespaced", `"httproutes"`},
+		{"istio.gatewayAPI.preservedLabels={pl*}", "ConfigMap cluster-config", "pl*"},
+		{"istio.gatewayAPI.preservedAnnotations={pa*}", "ConfigMap cluster-config", "pa*"},
 		{"istio.additionalLabels.il=b-c", "ConfigMap cluster-config", "il: b-c"},
 		{"istio.additionalAnnotations.ia=b-c", "ConfigMap cluster-config", "ia: b-c"},
 	}, {
@@ -382,6 +381,7 @@ func (s apiServer) refusesWhatIsRefused(t *testing.T) {
 		says   string
 	}{
 		{[]string{"istio.enabled=true", "linkerd.enabled=true"}, "istio.enabled and linkerd.enabled are both true"},
+		{[]string{"istio.gatewayAPI.enabled=true", "linkerd.gatewayAPI.enabled=true"}, "istio.gatewayAPI.enabled and linkerd.gatewayAPI.enabled are both true"},
 		{[]string{"istio.enableDeprecatedHostRouting=false"}, "istio.enableDeprecatedHostRouting is gone"},
 		{[]string{"linkerd.enabled=true", "devMesh.enabled=false"}, "linkerd.gatewayAPI.enabled is not true"},
 		{[]string{"previewServer.enabled=false", "previewServer.customDomain=a.example"}, "previewServer.customDomain is set"},

@@ -69,6 +69,41 @@ func TestEndpointsAreWrittenOnlyWhereTheyAreAskedFor(t *testing.T) {
 	}
 }
 
+// What the Gateway API takes is there while one of its values says so: rights on its routes and
+// on GatewayAPIRoutes, and the configuration.
+func TestRoutesAreWrittenOnlyWhereTheGatewayAPIIsOn(t *testing.T) {
+	for values, want := range map[string]string{
+		"": "",
+		"istio: {enabled: true, gatewayAPI: {preservedLabels: [a]}}":      "",
+		"istio: {enabled: true, gatewayAPI: {enabled: true}}":             "istio",
+		"istio: {gatewayAPI: {enabled: true}}\nallowedNamespaces: [shop]": "istio",
+		"linkerd: {enabled: true, gatewayAPI: {enabled: true}}":           "linkerd",
+		"linkerd: {enabled: true, gatewayAPI: {enabled: false}}":          "",
+	} {
+		text, err := render(t, values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, text)
+		for resource, verb := range map[string]string{"httproutes": "delete", "grpcroutes": "create", "referencegrants": "list", "gatewayapiroutes": "create"} {
+			may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
+				return slices.Contains(g.rule.Resources, resource) && slices.Contains(g.rule.Verbs, verb) && strings.HasPrefix(g.role.GetName(), "signadot-manager")
+			})
+			if may != (want != "") {
+				t.Errorf("with %q the manager may %s %s: %t", values, verb, resource, may)
+			}
+		}
+		if may := slices.ContainsFunc(all.grants(t), func(g grant) bool {
+			return slices.Contains(g.rule.Resources, "httproutes") && slices.Contains(g.rule.Verbs, "delete") && strings.HasPrefix(g.role.GetName(), "signadot-drain")
+		}); may != (want != "") {
+			t.Errorf("with %q what runs before an uninstallation may delete routes: %t", values, may)
+		}
+		if has := strings.Contains(text, "implementation: "+want+"\n"); has != (want != "") {
+			t.Errorf("with %q the configuration says that %s implements it: %t", values, want, has)
+		}
+	}
+}
+
 // What Istio takes is there while istio.enabled says so: rights on VirtualServices and
 // IstioRoutes, and a webhook for VirtualServices beside those for pods or alone.
 func TestVirtualServicesAreWrittenOnlyWhereIstioIsOn(t *testing.T) {

@@ -70,6 +70,20 @@ them; an empty list means all.
 {{- toJson $list }}
 {{- end }}
 
+{{/*
+How requests are routed by the Gateway API, as JSON: enabled, implementation and what is
+preserved; empty where they are not.
+*/}}
+{{- define "operator.gatewayAPI" -}}
+{{- range $mesh := list "istio" "linkerd" }}
+{{- with (get $.Values $mesh).gatewayAPI }}
+{{- if .enabled }}
+{{- merge (dict "implementation" $mesh) . | toJson }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The cluster token, under its present or its former name; empty when none is given. */}}
 {{- define "operator.clusterToken" -}}
 {{- .Values.controlPlane.clusterToken | default (get (.Values.agent | default dict) "clusterToken") }}

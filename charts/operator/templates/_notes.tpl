@@ -7,8 +7,15 @@ The names of all values that are set and have no effect, one on each line. What 
 in values.yaml anyway does not count as set; "defaults" repeats it, as JSON.
 */}}
 {{- define "operator.idleValues" -}}
-{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "ioContextServer" "ioInit" "ioSidecar" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "linkerd" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
+{{- $all := pick .Values "allowOrphanedResources" "disableAgent" "ioContextServer" "ioInit" "ioSidecar" "jobExecutor" "jobExecutorInit" "jobExecutorProxy" "previewServer" "trafficCapture" "trafficManager" "tunnel" }}
 {{- $_ := set $all "istio" (ternary (pick .Values.istio "operator" "gatewayAPI") .Values.istio .Values.istio.enabled) }}
+{{- $_ := set $all "linkerd" (deepCopy .Values.linkerd) }}
+{{- range $mesh := list "istio" "linkerd" }}
+{{- $gatewayAPI := (get $.Values $mesh).gatewayAPI | default dict }}
+{{- if $gatewayAPI.enabled }}
+{{- $_ := set $all $mesh (omit (get $all $mesh) "gatewayAPI") }}
+{{- end }}
+{{- end }}
 {{- $_ := set $all "agent" (omit (.Values.agent | default dict) "clusterToken") }}
 {{- $_ := set $all "controlPlane" (omit .Values.controlPlane "clusterToken" "tokenSecret") }}
 {{- $_ := set $all "routeServer" (pick .Values.routeServer "legacyRoutesAPI" "logLevel") }}
