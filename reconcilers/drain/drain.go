@@ -24,9 +24,11 @@
 // is, since its holder may be at work; then Run ends with an error that names both, so
 // that helm does not go on as if it were gone.
 //
-// IstioRoutes that no other object of ours has made are left as they are, and named: nothing acts
-// on them. Routes of ours in VirtualServices are taken out in the end (routes.go) where the
-// right to is given, as while istio.enabled is true; else it is told where they may stay.
+// IstioRoutes and GatewayAPIRoutes that no other object of ours has made are left as they are, and
+// named: nothing acts on them. Routes of ours in VirtualServices are taken out in the end
+// (routes.go) where the right to is given, as while istio.enabled is true; else it is told where
+// they may stay. What is derived from routes of the Gateway API goes then too (derived.go), by
+// the garbage collection of the cluster where the right to is not given.
 //
 // It needs the rights to list, delete and patch the kinds of Kinds and to patch their
 // status, to list and delete what members are made of, and to get the ConfigMap of
@@ -114,7 +116,7 @@ func Run(ctx context.Context, c Config) error {
 	if err != nil {
 		return err
 	}
-	routed, err := d.takeRoutes(ctx)
+	routed, err := d.endMeshes(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,7 +177,7 @@ type draining struct {
 	forcing bool
 	// began is when the manager was asked.
 	began time.Time
-	// strangers are the IstioRoutes that no other object of ours has made: they are not touched.
+	// strangers are the IstioRoutes and GatewayAPIRoutes that no other object of ours has made: they are not touched.
 	strangers []item
 	// marked are the VirtualServices of which IstioRoutes say that they may have routes of ours.
 	marked []item

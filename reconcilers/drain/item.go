@@ -51,10 +51,11 @@ func (i item) forceable() bool {
 // list returns all that is there of Kinds, but for strangers.
 func (d *draining) list(ctx context.Context) (out []item, err error) {
 	err = d.noteRoutes(ctx)
+	d.strangers = nil
 	for _, kind := range Kinds() {
 		more, one := d.listOf(ctx, crdv1.GroupVersion().WithKind(kind))
-		if kind == crdv1.KindIstioRoute {
-			d.strangers = slices.DeleteFunc(slices.Clone(more), item.ofOurs)
+		if slices.Contains(crdv1.Names(crdv1.MeshKinds()), kind) {
+			d.strangers = append(d.strangers, slices.DeleteFunc(slices.Clone(more), item.ofOurs)...)
 			more = slices.DeleteFunc(more, item.byPeople)
 		}
 		out, err = append(out, more...), errors.Join(err, one)

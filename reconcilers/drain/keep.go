@@ -46,7 +46,7 @@ func (d *draining) keep(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, d.rouse(ctx))
 	}
-	routed, err := d.takeRoutes(ctx)
+	routed, err := d.endMeshes(ctx)
 	if err != nil {
 		return errors.Join(err, d.rouse(ctx))
 	}

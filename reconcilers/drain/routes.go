@@ -20,6 +20,15 @@ import (
 // atATime is how many VirtualServices are read in one request: each may have 1 MiB.
 const atATime = 20
 
+// endMeshes has nothing of ours left in any mesh, and returns the VirtualServices that may keep
+// routes of ours all the same.
+func (d *draining) endMeshes(ctx context.Context) (stay []item, err error) {
+	if err := d.removeDerived(ctx); err != nil {
+		return nil, err
+	}
+	return d.takeRoutes(ctx)
+}
+
 // noteRoutes notes the VirtualServices of which IstioRoutes say that they may have routes of
 // ours. IstioRoutes go with their RoutingConfigs.
 func (d *draining) noteRoutes(ctx context.Context) error {
@@ -80,20 +89,27 @@ func (d *draining) takeRoutes(ctx context.Context) (stay []item, err error) {
 		d.tellRoutes()
 		return d.marked, nil
 	}
-	left, err := d.until(ctx, max(0, time.Until(d.began.Add(d.Wait))), d.routed, func(context.Context, item) error { return nil })
+	left, err := d.without(ctx, d.routed, d.takeOut, "the controller manager has not taken the routes of sandboxes out of VirtualServices: they are taken out WITHOUT IT")
+	if len(left) > 0 || err != nil {
+		return nil, errors.Join(err, fmt.Errorf(
+			"drain: these still have routes of sandboxes: %s. Apply each again from its owner's file, and uninstall again; or uninstall with --no-hooks and leave them", say(left)))
+	}
+	return nil, nil
+}
+
+// without has it come to an end that look finds anything: by the manager for as long as Wait is
+// not over, and after that by act. It returns what is left.
+func (d *draining) without(ctx context.Context, look lookup, act action, warning string) (left []item, err error) {
+	left, err = d.until(ctx, max(0, time.Until(d.began.Add(d.Wait))), look, func(context.Context, item) error { return nil })
 	if done(ctx, left, err) {
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("drain: %w", err)
+		return left, fmt.Errorf("drain: %w", err)
 	}
-	d.Logger.Warn("the controller manager has not taken the routes of sandboxes out of VirtualServices: they are taken out WITHOUT IT", "left", say(left), "why", err)
-	left, err = d.until(ctx, d.Force, d.routed, d.takeOut)
-	if done(ctx, left, err) {
-		return nil, nil
-	}
-	return nil, errors.Join(err, ctx.Err(), fmt.Errorf(
-		"drain: these still have routes of sandboxes: %s. Apply each again from its owner's file, and uninstall again; or uninstall with --no-hooks and leave them", say(left)))
+	d.Logger.Warn(warning, "left", say(left), "why", err)
+	left, err = d.until(ctx, d.Force, look, act)
+	return left, errors.Join(err, ctx.Err())
 }
 
 // tellRoutes tells which VirtualServices may keep routes of ours, and what to do about them.

@@ -149,6 +149,40 @@ func TestRoutesThatStayAreTold(t *testing.T) {
 	})
 }
 
+// TestDerivedRoutesGo drains a cluster whose manager is gone, and which collects no garbage.
+func TestDerivedRoutesGo(t *testing.T) {
+	w := world.Shared(t)
+	w.DefineGatewayAPI()
+	on := drainer(w, "drain-derived", rbacv1.PolicyRule{APIGroups: []string{"gateway.networking.k8s.io"}, Resources: []string{"httproutes", "grpcroutes"}, Verbs: []string{"list", "delete"}})
+	off := drainer(w, "drain-underived")
+	for _, kind := range []string{"HTTPRoute", "GRPCRoute"} {
+		for _, keep := range []bool{true, false} {
+			ns := w.NewNamespace("derived")
+			makes := func(metadata string) *unstructured.Unstructured {
+				r := &unstructured.Unstructured{}
+				w.Make(r, `{apiVersion: gateway.networking.k8s.io/v1, kind: `+kind+`, metadata: {namespace: `+ns+`, `+metadata+`},
+  spec: {parentRefs: [{name: edge}], rules: [{backendRefs: [{name: customer, port: 80}]}]}}`)
+				return r
+			}
+			owners := makes(`name: customer, labels: {app.kubernetes.io/managed-by: switchyard}`)
+			ours := makes(`name: customer-k1, labels: {app.kubernetes.io/managed-by: switchyard, signadot.com/routing-key: k1}`)
+			tampered := makes(`name: customer-k2, ownerReferences: [{apiVersion: signadot.com/v1, kind: GatewayAPIRoute, name: r, uid: u}]`)
+			var told bytes.Buffer
+			settings := drain.Config{Client: off, Wait: time.Millisecond, Keep: keep, Logger: slog.New(slog.NewTextHandler(&told, nil))}
+			w.Must(drain.Run(t.Context(), settings))
+			w.Get(ours) // Without the right it is left to the garbage collection.
+			settings.Client = on
+			if err := drain.Run(t.Context(), settings); err != nil {
+				t.Fatalf("%v\n%s", err, &told)
+			}
+			w.Gone(ours)
+			w.Gone(tampered)
+			w.Get(owners)
+			w.Says(told.String(), "deleted WITHOUT THEM", kind+" "+ns+"/customer-k1")
+		}
+	}
+}
+
 // TestIstioRoutesOfPeopleStay drains a cluster that has an IstioRoute which nobody of ours made.
 func TestIstioRoutesOfPeopleStay(t *testing.T) {
 	w := world.Shared(t)
