@@ -8,7 +8,9 @@ import (
 	"time"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/tests/background"
 )
 
@@ -67,7 +69,7 @@ func with(forks ...string) chains {
 // TestNoRequestStrays goes the whole way: sandboxes come and go, and an owner applies his file
 // in all ways, while requests go through a gateway and the mesh.
 func TestNoRequestStrays(t *testing.T) {
-	s := openShop(t, adapter.Settings{Enabled: true})
+	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
 	s.kubectl(owned("60s"), "apply", "-f", "-")
 	l := &load{TB: t}
 	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
@@ -111,6 +113,47 @@ func TestNoRequestStrays(t *testing.T) {
 		}
 	}
 	s.relay.set(false)
+	l.during(phase{what: "the sandbox of frontend goes", before: both, after: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).none(t)
+	l.during(phase{what: "the sandbox of customer goes", before: one, after: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).none(t)
+}
+
+// ownedRoutes is what the owner has in his file where he routes by the Gateway API.
+func ownedRoutes(timeout string) string {
+	var out strings.Builder
+	for _, service := range []string{"customer", "frontend"} {
+		fmt.Fprintf(&out, `
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: %[1]s, namespace: shop}
+spec:
+  parentRefs: [{group: "", kind: Service, name: %[1]s, port: %[2]d}]
+  rules:
+  - {matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: %[3]s}, backendRefs: [{name: %[1]s, port: %[2]d}]}
+  - {timeouts: {request: %[3]s}, backendRefs: [{name: %[1]s, port: %[2]d}]}
+`, service, Port, timeout)
+	}
+	return out.String()
+}
+
+// TestNoRequestStraysBesideDerivedRoutes goes the whole way with routes of the Gateway API:
+// sandboxes come and go, and an owner changes his, while requests go through the mesh.
+func TestNoRequestStraysBesideDerivedRoutes(t *testing.T) {
+	s := openShop(t, manager.Config{GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
+	s.kubectl(ownedRoutes("60s"), "apply", "-f", "-")
+	l := &load{TB: t}
+	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
+		l.probes = append(l.probes, &probe{way: "mesh", key: key, url: serviceURL("frontend"), client: patient(net.IPv4(127, 0, 0, 1))})
+	}
+	l.awaits(with())
+	background.Run(t, l.run)
+	none, one, both := with(), with("customer"), with("customer", "frontend")
+	var ofCustomer, ofFrontend *crdv1.SignadotSandbox
+	l.during(phase{"a sandbox of customer comes", none, one, keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).none(t)
+	l.during(phase{"a sandbox of frontend comes", one, both, keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).none(t)
+	for _, timeout := range []string{"61s", "62s"} {
+		l.during(phase{what: "the owner changes his routes", before: both, after: both}, func() { s.kubectl(ownedRoutes(timeout), "apply", "-f", "-") }).none(t)
+	}
 	l.during(phase{what: "the sandbox of frontend goes", before: both, after: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).none(t)
 	l.during(phase{what: "the sandbox of customer goes", before: one, after: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).none(t)
 }

@@ -51,7 +51,7 @@ const podStarts = time.Second
 var edgeIP = net.IPv4(10, 77, 3, 1)
 
 // shop is a chain of Services in a real mesh, frontend -> customer -> driver, and a manager that
-// routes by Istio. Deployments have no pods: a server at an address of its own stands for each.
+// routes by it. Deployments have no pods: a server at an address of its own stands for each.
 type shop struct {
 	*Mesh
 	relay *relay
@@ -61,12 +61,12 @@ type shop struct {
 	ips byte
 }
 
-func openShop(t *testing.T, settings adapter.Settings) *shop {
+func openShop(t *testing.T, meshes manager.Config) *shop {
 	w := world.New(t)
 	Install(w)
 	s := &shop{Mesh: Start(w), next: map[string]string{"frontend": "customer", "customer": "driver"}}
 	s.Namespaces(shopName, operator)
-	s.manage(settings)
+	s.manage(meshes)
 	for _, name := range []string{"frontend", "customer", "driver"} {
 		s.baseline(name)
 	}
@@ -75,12 +75,13 @@ func openShop(t *testing.T, settings adapter.Settings) *shop {
 	return s
 }
 
-// manage runs a manager with the chart's webhook for VirtualServices, until the test ends.
-func (s *shop) manage(settings adapter.Settings) {
+// manage runs a manager with the chart's webhook for VirtualServices, until the test ends. meshes
+// says by which it routes.
+func (s *shop) manage(meshes manager.Config) {
 	s.Helper()
 	s.Make(&corev1.Secret{}, `{metadata: {name: webhook-server-cert, namespace: `+operator+`}}`)
 	main, err := manager.New(s.Context(), manager.Config{
-		REST: s.As("system:serviceaccount:"+operator+":signadot-controller-manager", "system:masters"), Log: memory.New(), Istio: settings,
+		REST: s.As("system:serviceaccount:"+operator+":signadot-controller-manager", "system:masters"), Log: memory.New(), Istio: meshes.Istio, GatewayAPI: meshes.GatewayAPI,
 		Inject:         inject.Config{Sidecar: inject.Container{Image: "sidecar"}, Redirect: inject.Container{Image: "redirect"}}.WithDefaults(),
 		WebhookAddress: "127.0.0.1:0", MetricsAddress: "0", HealthAddress: "0", SeveralInProcess: true, Logger: world.Quiet,
 	})
