@@ -29,6 +29,8 @@ type Module struct {
 	Folder string
 	// Cache is the folder of the cache in which its programs are kept.
 	Cache string
+	// Tools are those that are compiled, by import path; empty means all.
+	Tools []string
 	// Tags are the build tags, joined by commas, and Stamp what the linker writes into
 	// variables, each as package.name=value.
 	Tags  string
@@ -43,7 +45,7 @@ func (m Module) Programs(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return cache.Folder(filepath.Join(m.Cache, name), func(half string) error {
-		if err := m.build(ctx, "-ldflags="+m.link(), "-o", half+string(filepath.Separator), "tool"); err != nil {
+		if err := m.build(ctx, "-ldflags="+m.link(), "-o", half+string(filepath.Separator)); err != nil {
 			return fmt.Errorf("compile %s: %w", m.Name, err)
 		}
 		return nil
@@ -64,6 +66,14 @@ func (m Module) Source(ctx context.Context, module string) (string, error) {
 	return source, nil
 }
 
+// tools returns what go build is to compile.
+func (m Module) tools() []string {
+	if len(m.Tools) == 0 {
+		return []string{"tool"}
+	}
+	return m.Tools
+}
+
 // link returns what the linker is told: no tables for debuggers, and what it stamps.
 func (m Module) link() string {
 	args := "-s -w"
@@ -79,6 +89,9 @@ func (m Module) hash() (string, error) {
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	if len(m.Tags) > 0 || len(m.Stamp) > 0 {
 		fmt.Fprintln(h, m.Tags, m.Stamp)
+	}
+	if len(m.Tools) > 0 {
+		fmt.Fprintln(h, m.Tools)
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(m.Folder, name))

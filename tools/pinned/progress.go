@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,14 +13,14 @@ import (
 // heartbeat is how often a build says on standard error how far it is.
 const heartbeat = 20 * time.Second
 
-// build runs `go build` and says how many packages are left.
+// build compiles the tools with `go build` and says how many packages are left.
 func (m Module) build(ctx context.Context, args ...string) error {
-	lacking, err := m.command(ctx, "list", "-deps", "-trimpath", "-tags="+m.Tags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", "tool")
+	lacking, err := m.command(ctx, append([]string{"list", "-deps", "-trimpath", "-tags=" + m.Tags, "-f", "{{if .Stale}}{{.ImportPath}}{{end}}"}, m.tools()...)...)
 	if err != nil {
 		return err
 	}
 	total := len(strings.Fields(lacking))
-	c := m.goes(ctx, append([]string{"build", "-v", "-trimpath", "-tags=" + m.Tags}, args...)...)
+	c := m.goes(ctx, slices.Concat([]string{"build", "-v", "-trimpath", "-tags=" + m.Tags}, args, m.tools())...)
 	lines, err := c.StderrPipe()
 	if err != nil {
 		return err

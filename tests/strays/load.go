@@ -1,0 +1,238 @@
+// Package strays sends requests all the time, before, during and after a change, and finds those
+// that were answered by others than they should.
+package strays
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"switchyard.dev/tests/traffic"
+	"switchyard.dev/tests/wait"
+)
+
+// perSecond is how many requests are sent.
+const perSecond = 200
+
+// Probe is one kind of request: by which way it goes in, to which URL, and its routing key. An
+// answer's body is a chain: who has answered, one after the other.
+type Probe struct {
+	Way, Key string
+	URL      string
+	Client   *http.Client
+}
+
+// reply is what became of a request.
+type reply struct {
+	of       *Probe
+	from, to time.Time
+	// chain is who has answered, one after the other.
+	chain string
+	err   error
+}
+
+// Load sends requests all the time and keeps what became of them.
+type Load struct {
+	testing.TB
+	Probes []*Probe
+
+	mu      sync.Mutex
+	replies []reply
+}
+
+// Run sends the probes in turn until ctx ends. Requests do not wait for each other, and those
+// for which the machine had no time are sent after it.
+func (l *Load) Run(ctx context.Context) error {
+	began := time.Now()
+	var group errgroup.Group
+	group.SetLimit(256)
+	for i := 0; ; i++ {
+		due := began.Add(time.Duration(i) * time.Second / perSecond)
+		if wait.For(ctx, time.Until(due)) != nil {
+			return group.Wait()
+		}
+		group.Go(func() error {
+			r := l.Probes[i%len(l.Probes)].send()
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.replies = append(l.replies, r)
+			return nil
+		})
+	}
+}
+
+// send sends one request. It does not end with the load: what has been sent is answered.
+func (p *Probe) send() reply {
+	r := reply{of: p, from: time.Now()}
+	var headers [][2]string
+	if p.Key != "" {
+		headers = append(headers, [2]string{"Baggage", "userId=alice,sd-routing-key=" + p.Key})
+	}
+	body, err := traffic.Fetch(context.Background(), p.Client, p.URL, headers...)
+	r.to, r.chain, r.err = time.Now(), string(body), err
+	return r
+}
+
+// Chains are who is to answer requests, by routing key.
+type Chains map[string]string
+
+// Phase is what happens while requests are sent, and who is to answer before and after it.
+type Phase struct {
+	What          string
+	Before, After Chains
+	// Starts is the routing key of a sandbox that comes. Until it is ready its requests fail with
+	// 503, which is as it should be: they are not the baseline's.
+	Starts string
+}
+
+// During sends requests before, during and after a change and returns those that were answered
+// by others than before or after. Who is to answer a key changes once: no request that begins
+// after another had the new answer has the old one.
+func (l *Load) During(p Phase, change func()) *Found {
+	l.Helper()
+	l.Awaits(p.Before)
+	s := &Found{Phase: p, begun: l.rest()}
+	change()
+	s.changed = time.Now()
+	l.rest()
+	l.Awaits(p.After)
+	l.rest()
+	l.judge(s)
+	l.Logf("%-60s %s", p.What, s)
+	return s
+}
+
+// rest waits while requests go on, and returns when it began.
+func (l *Load) rest() time.Time {
+	began := time.Now()
+	if err := wait.For(l.Context(), time.Second); err != nil {
+		l.Fatal(err)
+	}
+	return began
+}
+
+// Awaits waits until all are answered as they are to be.
+func (l *Load) Awaits(want Chains) {
+	l.Helper()
+	wait.Eventually(l, time.Minute, "all are answered as they are to be", func() error {
+		var all []error
+		for _, p := range l.Probes {
+			if r := p.send(); r.err != nil || r.chain != want[p.Key] {
+				all = append(all, errors.New(r.String()))
+			}
+		}
+		return errors.Join(all...)
+	})
+}
+
+// String returns the reply for people.
+func (r reply) String() string {
+	if r.err != nil {
+		return fmt.Sprintf("at %s, by the %s with the key %q: %v", r.from.Format("15:04:05.000"), r.of.Way, r.of.Key, r.err)
+	}
+	return fmt.Sprintf("at %s, by the %s with the key %q: %s", r.from.Format("15:04:05.000"), r.of.Way, r.of.Key, r.chain)
+}
+
+// Found are requests that were answered by others than they should, or by nobody.
+type Found struct {
+	Phase
+	begun, changed time.Time
+	sent, starting int
+	over           time.Duration
+	wrong, failed  []reply
+	// whole is when the last request began that was not answered as it is to be in the end.
+	whole time.Time
+}
+
+// Longest returns for how long the requests of one routing key strayed: from when the first was
+// sent to when the last one was, of the key for which that took longest.
+func (s *Found) Longest() (longest time.Duration) {
+	first := map[string]time.Time{}
+	all := slices.Concat(s.wrong, s.failed)
+	slices.SortFunc(all, func(a, b reply) int { return a.from.Compare(b.from) })
+	for _, r := range all {
+		if first[r.of.Key].IsZero() {
+			first[r.of.Key] = r.from
+		}
+		longest = max(longest, r.from.Sub(first[r.of.Key]))
+	}
+	return longest
+}
+
+// String returns the counts.
+func (s *Found) String() string {
+	late := max(0, s.whole.Sub(s.changed)).Round(time.Millisecond)
+	text := fmt.Sprintf("%d requests in %s, %d errors, %d misroutes, whole %s after the change",
+		s.sent, s.over.Round(100*time.Millisecond), len(s.failed), len(s.wrong), late)
+	if s.starting > 0 {
+		text += fmt.Sprintf(", %d answered 503 before the sandbox was ready", s.starting)
+	}
+	return text
+}
+
+// None fails the test if there are any.
+func (s *Found) None(t testing.TB) {
+	t.Helper()
+	if all := slices.Concat(s.failed, s.wrong); len(all) > 0 {
+		t.Errorf("%s, among them\n%s", s, quote(all))
+	}
+}
+
+// ToBaseline fails the test unless all were answered by the baselines, and the requests of no key
+// strayed for more than a second.
+func (s *Found) ToBaseline(t testing.TB, baselines Chains) {
+	t.Helper()
+	elsewhere := slices.DeleteFunc(slices.Clone(s.wrong), func(r reply) bool { return r.chain == baselines[r.of.Key] })
+	if d := s.Longest(); d > time.Second || len(elsewhere)+len(s.failed) > 0 {
+		t.Errorf("requests strayed for %s: %s\n%s", d, s, quote(slices.Concat(s.failed, elsewhere)))
+	}
+}
+
+// quote returns the first few replies for people.
+func quote(all []reply) string {
+	var b strings.Builder
+	for _, r := range all[:min(len(all), 8)] {
+		fmt.Fprintln(&b, r)
+	}
+	return b.String()
+}
+
+// judge fills in what strayed since the phase began.
+func (l *Load) judge(s *Found) {
+	l.mu.Lock()
+	all := slices.Clone(l.replies)
+	l.mu.Unlock()
+	all = slices.DeleteFunc(all, func(r reply) bool { return r.from.Before(s.begun) })
+	slices.SortFunc(all, func(a, b reply) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+	s.sent, s.over = len(all), time.Since(s.begun)
+	turned := map[*Probe]time.Time{} // when the first request with the new answer ended
+	for _, r := range all {
+		was, is := s.Before[r.of.Key], s.After[r.of.Key]
+		if r.err != nil || r.chain != is {
+			s.whole = r.from
+		}
+		turn, has := turned[r.of]
+		late := has && r.from.After(turn)
+		switch {
+		case r.err != nil && r.of.Key == s.Starts && r.of.Key != "" && r.from.Before(s.changed) && !late && strings.Contains(r.err.Error(), "status 503"):
+			s.starting++
+		case r.err != nil:
+			s.failed = append(s.failed, r)
+		case r.chain == is:
+			if !has || r.to.Before(turn) {
+				turned[r.of] = r.to
+			}
+		case r.chain != was || late:
+			s.wrong = append(s.wrong, r)
+		}
+	}
+}
