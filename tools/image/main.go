@@ -3,6 +3,7 @@
 // image.
 //
 //	go run -C tools/image . --out /FOLDER [--only name,...] [--tests] [--tag dev]
+//	go run -C tools/image . --out /FOLDER --listed /FILE     files of this machine, of which a test makes images
 //
 // Programs are static Go binaries; the sidecar's image holds Envoy and the few
 // files of the C library it needs, taken from this machine. Two runs on the same
@@ -32,18 +33,24 @@ func main() {
 	tests := flag.Bool("tests", false, "pack those of tests too")
 	tag := flag.String("tag", "dev", "tag of the images")
 	registry := flag.String("registry", "switchyard.dev", "registry in the images' names")
+	listed := flag.String("listed", "", "file with a JSON list of images to pack in place of ours (build.Listed)")
 	flag.Parse()
 	config := build.Config{Out: *out, Tag: *tag, Registry: *registry, Tests: *tests, Progress: os.Stderr}
 	if *only != "" {
 		config.Only = strings.Split(*only, ",")
 	}
-	if err := run(config); err != nil {
+	if err := run(config, *listed); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(config build.Config) error {
+func run(config build.Config, listed string) (err error) {
+	if listed != "" {
+		if config.Listed, err = build.ReadListed(listed); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return build.Run(ctx, config)

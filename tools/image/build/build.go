@@ -29,6 +29,8 @@ type Config struct {
 	Only []string
 	// Tests packs those of tests too.
 	Tests bool
+	// Listed are packed in place of those of the catalog.
+	Listed []Listed
 	// Registry and Tag make the images' names: REGISTRY/NAME:TAG. Required.
 	Registry, Tag string
 	// Root is the root of the repository. Default: found from the working folder.
@@ -77,23 +79,43 @@ func Run(ctx context.Context, c Config) error {
 			return err
 		}
 	}
-	images := slices.DeleteFunc(catalog.Images(), func(i catalog.Image) bool {
-		if len(c.Only) > 0 {
-			return !slices.Contains(c.Only, i.Name)
-		}
-		return i.Tests && !c.Tests
-	})
+	images := c.images()
 	for n, image := range images {
 		began := time.Now()
-		fmt.Fprintf(c.Progress, "image %d of %d: %-18s ", n+1, len(images), image.Name)
+		fmt.Fprintf(c.Progress, "image %d of %d: %-18s ", n+1, len(images), image.name)
 		outcome, err := c.one(ctx, image)
 		if err != nil {
 			fmt.Fprintln(c.Progress, "failed")
-			return fmt.Errorf("image %s: %w", image.Name, err)
+			return fmt.Errorf("image %s: %w", image.name, err)
 		}
 		fmt.Fprintf(c.Progress, "%s (%.1f s)\n", outcome, time.Since(began).Seconds())
 	}
 	return nil
+}
+
+// image is one to pack.
+type image struct {
+	// name is that of its archive, reference its own.
+	name, reference string
+	spec            func(context.Context) (pack.Spec, error)
+}
+
+// images returns what to pack.
+func (c Config) images() []image {
+	var out []image
+	for _, l := range c.Listed {
+		out = append(out, image{l.Name, l.Reference, l.spec})
+	}
+	if len(out) > 0 {
+		return out
+	}
+	for _, i := range catalog.Images() {
+		if len(c.Only) > 0 && !slices.Contains(c.Only, i.Name) || len(c.Only) == 0 && i.Tests && !c.Tests {
+			continue
+		}
+		out = append(out, image{i.Name, c.Registry + "/" + i.Name + ":" + c.Tag, func(ctx context.Context) (pack.Spec, error) { return c.spec(ctx, i) }})
+	}
+	return out
 }
 
 func (c *Config) setDefaults() error {
@@ -137,14 +159,13 @@ func findRoot() (string, error) {
 }
 
 // one builds and packs one image, if it has changed.
-func (c Config) one(ctx context.Context, image catalog.Image) (outcome string, err error) {
-	spec, err := c.spec(ctx, image)
+func (c Config) one(ctx context.Context, image image) (outcome string, err error) {
+	spec, err := image.spec(ctx)
 	if err != nil {
 		return "", err
 	}
-	reference := c.Registry + "/" + image.Name + ":" + c.Tag
-	archive := filepath.Join(c.Out, image.Name+".tar")
-	mark, err := spec.Mark(reference)
+	archive := filepath.Join(c.Out, image.name+".tar")
+	mark, err := spec.Mark(image.reference)
 	if err != nil {
 		return "", err
 	}
@@ -163,7 +184,7 @@ func (c Config) one(ctx context.Context, image catalog.Image) (outcome string, e
 	if err := os.Remove(markFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := pack.Write(archive, reference, built); err != nil {
+	if err := pack.Write(archive, image.reference, built); err != nil {
 		return "", err
 	}
 	info, err := os.Stat(archive)

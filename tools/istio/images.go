@@ -1,0 +1,60 @@
+package istio
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"switchyard.dev/tools/cache"
+)
+
+// Image is an image of files of this machine, as tools/image reads it.
+type Image struct {
+	// Name is that of its archive, Reference its own.
+	Name, Reference string
+	// Files are what is in it, with the libraries of programs.
+	Files []File
+	// Entrypoint and User are what is run, and as whom.
+	Entrypoint []string
+	User       string
+}
+
+// File is a file of an image: where it is on this machine and in the image.
+type File struct{ Host, Path string }
+
+// Pack makes images, those that have changed, and returns their archives, which are kept in the
+// cache. root is the folder of this repository.
+func Pack(ctx context.Context, root string, images []Image) (archives []string, err error) {
+	folder := filepath.Join(cache.Dir(), "images", "istio")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal(images)
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.CreateTemp("", "switchyard-images-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(list.Name())) }()
+	if _, err := list.Write(content); err != nil {
+		return nil, errors.Join(err, list.Close())
+	}
+	if err := list.Close(); err != nil {
+		return nil, err
+	}
+	pack := exec.CommandContext(ctx, "go", "run", "-C", filepath.Join(root, "tools", "image"), ".", "--out", folder, "--listed", list.Name())
+	pack.Stdout, pack.Stderr = os.Stdout, os.Stderr
+	if err := pack.Run(); err != nil {
+		return nil, fmt.Errorf("pack images of Istio: %w", err)
+	}
+	for _, i := range images {
+		archives = append(archives, filepath.Join(folder, i.Name+".tar"))
+	}
+	return archives, nil
+}
