@@ -12,6 +12,7 @@ import (
 	"switchyard.dev/reconcilers/meshes/adapter"
 	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/strays"
 )
 
 // The routing keys of the two sandboxes.
@@ -52,8 +53,8 @@ spec:
 }
 
 // with returns the chains where these baselines are forked for their keys.
-func with(forks ...string) chains {
-	out := chains{}
+func with(forks ...string) strays.Chains {
+	out := strays.Chains{}
 	for key, baseline := range map[string]string{"": "", keyOfCustomer: "customer", keyOfFrontend: "frontend"} {
 		chain := "frontend > customer > driver"
 		for _, f := range forks {
@@ -71,20 +72,20 @@ func with(forks ...string) chains {
 func TestNoRequestStrays(t *testing.T) {
 	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
 	s.kubectl(owned("60s"), "apply", "-f", "-")
-	l := &load{TB: t}
+	l := &strays.Load{TB: t}
 	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
-		l.probes = append(l.probes,
-			&probe{way: "mesh", key: key, url: serviceURL("frontend"), client: patient(net.IPv4(127, 0, 0, 1))},
-			&probe{way: "gateway", key: key, url: "http://shop.test/", client: patient(edgeIP)})
+		l.Probes = append(l.Probes,
+			&strays.Probe{Way: "mesh", Key: key, URL: serviceURL("frontend"), Client: patient(net.IPv4(127, 0, 0, 1))},
+			&strays.Probe{Way: "gateway", Key: key, URL: "http://shop.test/", Client: patient(edgeIP)})
 	}
-	l.awaits(with())
-	background.Run(t, l.run)
+	l.Awaits(with())
+	background.Run(t, l.Run)
 	none, both := with(), with("customer", "frontend")
 	var ofCustomer, ofFrontend *crdv1.SignadotSandbox
 	one := with("customer")
-	l.during(phase{"a sandbox of customer comes", none, one, keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).none(t)
-	l.during(phase{"a sandbox of frontend comes", one, both, keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).none(t)
-	applied := func(how string, seconds int) (*strays, int) {
+	l.During(strays.Phase{What: "a sandbox of customer comes", Before: none, After: one, Starts: keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).None(t)
+	l.During(strays.Phase{What: "a sandbox of frontend comes", Before: one, After: both, Starts: keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).None(t)
+	applied := func(how string, seconds int) (*strays.Found, int) {
 		t.Helper()
 		gaps := s.gaps()
 		what := "kubectl " + how
@@ -92,29 +93,29 @@ func TestNoRequestStrays(t *testing.T) {
 			what += ", our webhook away"
 		}
 		args := append(strings.Fields(how), "-f", "-")
-		strays := l.during(phase{what: what, before: both, after: both}, func() { s.kubectl(owned(fmt.Sprintf("%ds", seconds)), args...) })
-		return strays, gaps()
+		found := l.During(strays.Phase{What: what, Before: both, After: both}, func() { s.kubectl(owned(fmt.Sprintf("%ds", seconds)), args...) })
+		return found, gaps()
 	}
 	const client, force, server = "apply", "apply --server-side --force-conflicts", "apply --server-side"
 	for i, how := range []string{client, client, force, force, server} {
-		strays, gaps := applied(how, 60+i/2)
-		strays.none(t)
+		found, gaps := applied(how, 60+i/2)
+		found.None(t)
 		if gaps > 0 {
 			t.Errorf("kubectl %s: VirtualServices were %d times without our routes", how, gaps)
 		}
 	}
 	s.relay.set(true)
 	for i, how := range []string{client, force, server} {
-		strays, gaps := applied(how, 70+i)
-		t.Logf("%d versions without our routes; requests of one key strayed for %s at most", gaps, strays.longest().Round(time.Millisecond))
-		strays.toBaseline(t, none)
+		found, gaps := applied(how, 70+i)
+		t.Logf("%d versions without our routes; requests of one key strayed for %s at most", gaps, found.Longest().Round(time.Millisecond))
+		found.ToBaseline(t, none)
 		if gaps == 0 {
 			t.Error("the webhook was not away")
 		}
 	}
 	s.relay.set(false)
-	l.during(phase{what: "the sandbox of frontend goes", before: both, after: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).none(t)
-	l.during(phase{what: "the sandbox of customer goes", before: one, after: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).none(t)
+	l.During(strays.Phase{What: "the sandbox of frontend goes", Before: both, After: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).None(t)
+	l.During(strays.Phase{What: "the sandbox of customer goes", Before: one, After: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).None(t)
 }
 
 // ownedRoutes is what the owner has in his file where he routes by the Gateway API.
@@ -141,19 +142,19 @@ spec:
 func TestNoRequestStraysBesideDerivedRoutes(t *testing.T) {
 	s := openShop(t, manager.Config{GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
 	s.kubectl(ownedRoutes("60s"), "apply", "-f", "-")
-	l := &load{TB: t}
+	l := &strays.Load{TB: t}
 	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
-		l.probes = append(l.probes, &probe{way: "mesh", key: key, url: serviceURL("frontend"), client: patient(net.IPv4(127, 0, 0, 1))})
+		l.Probes = append(l.Probes, &strays.Probe{Way: "mesh", Key: key, URL: serviceURL("frontend"), Client: patient(net.IPv4(127, 0, 0, 1))})
 	}
-	l.awaits(with())
-	background.Run(t, l.run)
+	l.Awaits(with())
+	background.Run(t, l.Run)
 	none, one, both := with(), with("customer"), with("customer", "frontend")
 	var ofCustomer, ofFrontend *crdv1.SignadotSandbox
-	l.during(phase{"a sandbox of customer comes", none, one, keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).none(t)
-	l.during(phase{"a sandbox of frontend comes", one, both, keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).none(t)
+	l.During(strays.Phase{What: "a sandbox of customer comes", Before: none, After: one, Starts: keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).None(t)
+	l.During(strays.Phase{What: "a sandbox of frontend comes", Before: one, After: both, Starts: keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).None(t)
 	for _, timeout := range []string{"61s", "62s"} {
-		l.during(phase{what: "the owner changes his routes", before: both, after: both}, func() { s.kubectl(ownedRoutes(timeout), "apply", "-f", "-") }).none(t)
+		l.During(strays.Phase{What: "the owner changes his routes", Before: both, After: both}, func() { s.kubectl(ownedRoutes(timeout), "apply", "-f", "-") }).None(t)
 	}
-	l.during(phase{what: "the sandbox of frontend goes", before: both, after: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).none(t)
-	l.during(phase{what: "the sandbox of customer goes", before: one, after: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).none(t)
+	l.During(strays.Phase{What: "the sandbox of frontend goes", Before: both, After: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).None(t)
+	l.During(strays.Phase{What: "the sandbox of customer goes", Before: one, After: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).None(t)
 }
