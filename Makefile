@@ -25,7 +25,7 @@ say = @printf '\n== %s\n' "$(1)"
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Docker and kind)
@@ -79,6 +79,21 @@ test-upgrade: ## an older release is upgraded under load, rolled back and upgrad
 test-meshes: ## a real istiod and stock Envoys beside a real API server (as root)
 	$(call say,a real mesh: istiod is compiled from a pinned module the first time (about ten minutes))
 	$(GO) test -count=1 -v -timeout 30m ./tests/meshes
+
+.PHONY: e2e-meshes
+e2e-meshes: preflight ## the operator beside Istio on a real cluster, with sidecars in pods, a gateway and owners who apply (as root)
+	$(call say,Istio on a real cluster: it is compiled from a pinned module the first time (about a quarter of an hour))
+	$(GO) test -count=1 -v -timeout 60m ./tests/meshes/node
+
+# SUITE: flags of the suite's test, such as -test.run=TestMesh -run-test=MeshPorts.
+SUITE ?=
+
+.PHONY: conformance-meshes
+conformance-meshes: preflight ## the Gateway API's conformance suite while the operator derives routes (as root, 15 minutes; SUITE= for less)
+	$(call say,the Gateway API and its conformance suite on a real cluster (compiled the first time: about 20 minutes))
+	$(GO) test -C tests/meshes/conformance -c -o $(CACHE)/tools/conformance.test .
+	@$(GO) build -o $(CACHE)/tools/conformance ./tests/meshes/node/cmd/conformance
+	@$(CACHE)/tools/conformance $(CACHE)/tools/conformance.test -test.v -test.timeout=60m $(SUITE)
 
 .PHONY: check
 check: ## the inner loop: formatting, vet, the rules of the house and unit tests
