@@ -89,7 +89,7 @@ e2e-meshes: preflight ## the operator beside Istio on a real cluster, with sidec
 SUITE ?=
 
 .PHONY: conformance-meshes
-conformance-meshes: preflight ## the Gateway API's conformance suite while the operator derives routes (as root, 15 minutes; SUITE= for less)
+conformance-meshes: preflight ## the Gateway API's conformance suite while the operator derives routes (as root, eight minutes; SUITE= for less)
 	$(call say,the Gateway API and its conformance suite on a real cluster (compiled the first time: about 20 minutes))
 	$(GO) test -C tests/meshes/conformance -c -o $(CACHE)/tools/conformance.test .
 	@$(GO) build -o $(CACHE)/tools/conformance ./tests/meshes/node/cmd/conformance
