@@ -114,15 +114,20 @@ const (
 	// settledAgain is for when nothing that was asked for tells of the end: what does leads here
 	// again.
 	settledAgain = time.Second
+	// takenWithin is how long it waits at least where it asked for something: no mesh tells when
+	// its proxies have taken what was written, and pods that end before it take requests with
+	// them. The API server's mark leaves out the part of a second.
+	takenWithin = 3 * time.Second
 )
 
 // endMeshes ends what meshes do for a RoutingConfig that goes, whose facts are off the log, and
 // deletes what it asked for. It returns after what time to look again, zero when that is done.
 func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, error) {
 	var errs []error
+	goes := r.config.Now().Sub(in.Config.DeletionTimestamp.Time)
 	for _, kind := range r.meshKinds() {
-		if in.holds() && in.heir() == nil && !r.config.Meshes[kind.Name].Settled(in.Config.RoutingKey()) &&
-			r.config.Now().Sub(in.Config.DeletionTimestamp.Time) < settledWithin {
+		settled := r.config.Meshes[kind.Name].Settled(in.Config.RoutingKey())
+		if in.holds() && in.heir() == nil && (!settled && goes < settledWithin || len(in.MeshRoutes[kind.Name]) > 0 && goes < takenWithin) {
 			return settledAgain, nil
 		}
 	}
