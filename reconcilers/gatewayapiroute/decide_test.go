@@ -49,7 +49,7 @@ func TestConclude(t *testing.T) {
 		ready, reason, says string
 	}{
 		{"the Gateway API is off", route(), nil, "Unknown", gatewayapiroute.ReasonGatewayAPIDisabled, "neither istio.gatewayAPI.enabled nor linkerd.gatewayAPI.enabled is true"},
-		{"nothing is known yet", route(), &gatewayadapter.Report{}, "False", crdv1.ReasonPending, "The HTTPRoutes and GRPCRoutes that route to Service shop/customer are getting their routes"},
+		{"nothing is known yet", route(), &gatewayadapter.Report{}, "False", crdv1.ReasonPending, "Where requests for Service shop/customer go is not on the routing log yet"},
 		{"somebody wrote it by hand", byHand, &gatewayadapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"routes cannot be read", route(), &gatewayadapter.Report{Looked: true, Trouble: &trouble}, "False", gatewayadapter.ReasonUnreadable, "cannot be read"},
 		{"no route refers to the Service", route(), &gatewayadapter.Report{Looked: true, Lost: &none}, "False", gatewayapi.ReasonNoRoute, "Add one"},

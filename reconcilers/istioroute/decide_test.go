@@ -40,6 +40,13 @@ func match(name, status, message string) crdv1.VirtualServiceMatch {
 	return crdv1.VirtualServiceMatch{Namespace: "shop", Name: name, Status: status, Message: message}
 }
 
+// leadingTo returns an IstioRoute that asks for a Service of a fork.
+func leadingTo(service string) *crdv1.IstioRoute {
+	r := route()
+	r.Spec.Managed.Mappings = []crdv1.IstioPortMapping{{FromPort: 80, ToService: service, WorkloadPort: 8080}}
+	return r
+}
+
 func TestConclude(t *testing.T) {
 	forbidden := condition.False("Forbidden", "VirtualServices cannot be read")
 	none := condition.False(istio.ReasonNoVirtualService, "Add this one")
@@ -53,7 +60,9 @@ func TestConclude(t *testing.T) {
 		ready        metav1.ConditionStatus
 		reason, says string
 	}{
-		{"nothing is known yet", route(), &adapter.Report{}, "False", crdv1.ReasonPending, "shop/customer are getting their routes"},
+		{"nothing is known yet", route(), &adapter.Report{}, "False", crdv1.ReasonPending, "shop/customer go is not on the routing log yet"},
+		{"another fork was on the log", leadingTo("new"), &adapter.Report{Looked: true, Mappings: leadingTo("old").Spec.Managed.Mappings,
+			Matches: []crdv1.VirtualServiceMatch{match("a", istio.StatusApplied, "")}}, "False", crdv1.ReasonPending, "not on the routing log yet"},
 		{"Istio is off", route(), nil, "Unknown", istioroute.ReasonIstioDisabled, "istio.enabled is false"},
 		{"somebody wrote it by hand", byHand(route()), &adapter.Report{Looked: true}, "False", meshes.ReasonNoRoutingConfig, "no RoutingConfig has made it"},
 		{"VirtualServices cannot be read", route(), &adapter.Report{Trouble: &forbidden, Looked: true}, "False", "Forbidden", "cannot be read"},

@@ -32,6 +32,8 @@ type Report[M any] struct {
 	Starting bool
 	// Looked is true once all that counts was looked at, with the Target on the log.
 	Looked bool
+	// Mappings are what the log had then, sorted by port: where requests for the Service go.
+	Mappings []crdv1.IstioPortMapping
 	// Trouble is why nothing can be known or done about the mesh at all, such as a right that
 	// is missing; nil when there is no such reason.
 	Trouble *condition.Condition

@@ -2,6 +2,7 @@ package meshes
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,7 +60,7 @@ func Conditions[M any](w Words, o crdv1.MeshRoute, known *Report[M], of func(M) 
 		return Every(o, condition.False(ReasonNoRoutingConfig, fmt.Sprintf(
 			"%s %s changes nothing, since no RoutingConfig has made it. Make a SignadotSandbox or a RoutingConfig for routing key %q.", w.Kind, o.GetName(), o.Asked().RoutingKey))), false
 	}
-	r := Report[Match]{Looked: known.Looked, Trouble: known.Trouble, Lost: known.Lost, Notes: known.Notes}
+	r := Report[Match]{Looked: known.Looked && leadsAsAsked(known.Mappings, o), Trouble: known.Trouble, Lost: known.Lost, Notes: known.Notes}
 	for _, m := range known.Matches {
 		r.Matches = append(r.Matches, of(m))
 	}
@@ -99,13 +100,29 @@ func service(o crdv1.MeshRoute) string {
 	return o.Asked().Managed.Namespace + "/" + o.Asked().Managed.TargetService
 }
 
+// leadsAsAsked reports whether what was found is about what is asked for now: the log may have
+// other mappings for a moment. It has none without a port of the workload, on which nothing
+// listens.
+func leadsAsAsked(found []crdv1.IstioPortMapping, o crdv1.MeshRoute) bool {
+	leads := func(all []crdv1.IstioPortMapping) map[int32]string {
+		out := map[int32]string{}
+		for _, m := range all {
+			if m.WorkloadPort > 0 {
+				out[m.FromPort] = m.ToService
+			}
+		}
+		return out
+	}
+	return maps.Equal(leads(found), leads(o.Asked().Managed.Mappings))
+}
+
 // matched reports whether something leads to the Service.
 func (w Words) matched(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	switch {
 	case r.Trouble != nil:
 		return *r.Trouble
 	case !r.Looked:
-		return w.pending(o)
+		return notOnLog(o)
 	case len(r.Matches) == 0 && r.Lost != nil:
 		return *r.Lost
 	}
@@ -123,7 +140,7 @@ func (w Words) applied(o crdv1.MeshRoute, r Report[Match]) condition.Condition {
 	case r.Trouble != nil:
 		return *r.Trouble
 	case !r.Looked:
-		return w.pending(o)
+		return notOnLog(o)
 	case failed != nil:
 		return condition.False(w.Failed, failed.Message)
 	case r.Lost != nil:
@@ -168,7 +185,12 @@ func first(matches []Match, status string) *Match {
 	return &matches[i]
 }
 
-// pending returns the condition that what leads to the Service is being looked at.
+// notOnLog returns the condition that what is asked for now was not found on the routing log yet.
+func notOnLog(o crdv1.MeshRoute) condition.Condition {
+	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("Where requests for Service %s go is not on the routing log yet.", service(o)))
+}
+
+// pending returns the condition that what leads to the Service is getting its routes.
 func (w Words) pending(o crdv1.MeshRoute) condition.Condition {
 	return condition.Unknown(crdv1.ReasonPending, fmt.Sprintf("The %s that route to Service %s are getting their routes.", w.All, service(o)))
 }

@@ -27,7 +27,7 @@ type Report = meshes.Report[crdv1.VirtualServiceMatch]
 // reportOf returns what is said of requests with a key. One of the VirtualServices that is not as
 // it should be says how far it is, where it lacks routes for this key.
 func reportOf(r istio.Report, key string, objects map[types.NamespacedName]*kept) Report {
-	out := Report{Looked: true, Matches: r.Matched}
+	out := Report{Matches: r.Matched}
 	for i := range out.Matches {
 		m := &out.Matches[i]
 		k := objects[types.NamespacedName{Namespace: m.Namespace, Name: m.Name}]

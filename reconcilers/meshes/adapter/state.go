@@ -178,10 +178,11 @@ func (s *state) report(before *state) {
 				s.reports[t] = said
 				continue
 			}
-			report := Report{Looked: true, Trouble: s.trouble}
+			report := Report{Trouble: s.trouble}
 			if s.trouble == nil {
 				report = reportOf(s.mesh.Report(id, sandbox.Key, renderings), sandbox.Key, s.objects)
 			}
+			report.Looked, report.Mappings = true, sandbox.Mappings
 			s.reports[t] = report
 		}
 	}

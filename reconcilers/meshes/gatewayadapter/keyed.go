@@ -230,7 +230,7 @@ func (a *Adapter) write(ctx context.Context, c *cluster, k *keyed, want client.O
 
 // report returns what there is to say of a Target.
 func (k *keyed) report(c *cluster, m *gatewayapi.Managed) Report {
-	out := Report{Looked: true}
+	out := Report{Looked: true, Mappings: m.Mappings}
 	for _, f := range k.result.Findings {
 		if f.Managed != m.Name {
 			continue
