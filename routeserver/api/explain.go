@@ -224,7 +224,7 @@ func (s *Server) explained(e explain.Evidence, keyFrom string, version *routingv
 	out := &routingv1.ExplainResponse{
 		Version: version, Verdict: a.Verdict, Summary: a.Summary, Hint: a.Hint,
 		RoutingKey: e.Key, KeyFrom: keyFrom, Rule: messages.Rule(a.Rule),
-		Because: messages.Events(a.Because), Lagging: a.Lagging,
+		Because: messages.Events(a.Because), Lagging: a.Lagging, KeyHeaders: e.Table.KeyHeaders(),
 	}
 	if a.Target.Baseline != (table.Workload{}) {
 		out.Baseline, out.WorkloadPort = messages.Workload(a.Target.Baseline), a.Target.WorkloadPort

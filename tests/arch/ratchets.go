@@ -21,7 +21,7 @@ var roomLines = map[string]int{
 	"eventbus":    9371,
 	"protos":      1135,
 	"reconcilers": 23194,
-	"routeserver": 12125,
+	"routeserver": 12141,
 	"sidecars":    5977,
 	"tests":       25423,
 	"tools":       5808,

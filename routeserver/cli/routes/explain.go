@@ -81,7 +81,7 @@ func headersOf(lines []string) ([]*routingv1.Header, error) {
 		if !ok || strings.TrimSpace(name) == "" {
 			return nil, exit.Usage.Errorf("--header is 'name: value', not %q", l)
 		}
-		out = append(out, &routingv1.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+		out = append(out, &routingv1.Header{Name: strings.TrimSpace(name), Value: strings.TrimPrefix(value, " ")})
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,7 +61,7 @@ func routedByMesh(ctx context.Context, access *rest.Config, asked *routingv1.Exp
 	if lines == nil {
 		return "", nil
 	}
-	for _, d := range deviations(asked.GetHeaders(), got.GetKeyFrom()) {
+	for _, d := range deviations(asked.GetHeaders(), got.GetKeyHeaders()) {
 		lines = append(lines, d.Sentence+" (The README of the chart, Where a mesh tells keys otherwise: "+d.Name+".)")
 	}
 	return strings.Join(lines, "\n") + "\n", nil
@@ -114,34 +115,51 @@ func beside(m crdv1.MatchedObject) string {
 }
 
 // deviations returns where a mesh may tell the key of a request otherwise: the request says
-// several things. from is the header that holds the key, as sidecars tell it.
-func deviations(headers []*routingv1.Header, from string) []keymatch.Deviation {
-	members, holding := map[string]int{}, map[string]bool{}
-	for _, h := range headers {
-		name := strings.ToLower(h.GetName())
-		if name != routingkey.Baggage && name != routingkey.Tracestate {
-			holding[name] = strings.EqualFold(name, from)
-			continue
-		}
-		for member := range strings.SplitSeq(h.GetValue(), ",") {
-			if key, _, _ := strings.Cut(member, "="); strings.TrimSpace(key) == routingkey.Member {
-				members[name]++
-				holding[name] = true
+// several things. custom are the headers that carry a key as their whole value.
+func deviations(headers []*routingv1.Header, custom []string) (out []keymatch.Deviation) {
+	keys, members, spaced := map[string]bool{}, 0, false
+	for _, name := range append([]string{routingkey.Baggage, routingkey.Tracestate}, custom...) {
+		var lines []string
+		for _, h := range headers {
+			if strings.EqualFold(h.GetName(), name) {
+				lines = append(lines, h.GetValue())
 			}
 		}
+		alone := func(asked string) []string {
+			if asked == name {
+				return lines
+			}
+			return nil
+		}
+		key, _ := routingkey.Find(alone, custom)
+		if key == "" {
+			continue
+		}
+		keys[key] = true
+		if slices.Contains(custom, name) {
+			spaced = spaced || lines[0] != key
+			continue
+		}
+		members = max(members, membersIn(lines))
 	}
-	var out []keymatch.Deviation
-	if members[routingkey.Baggage] > 1 || members[routingkey.Tracestate] > 1 {
+	if members > 1 {
 		out = append(out, keymatch.SeveralMembers)
 	}
-	several := 0
-	for _, holds := range holding {
-		if holds {
-			several++
-		}
-	}
-	if several > 1 {
+	if len(keys) > 1 {
 		out = append(out, keymatch.SeveralHeaders)
 	}
+	if spaced {
+		out = append(out, keymatch.WhiteSpace)
+	}
 	return out
+}
+
+// membersIn returns how many members of a list have a routing key.
+func membersIn(lines []string) (n int) {
+	for member := range strings.SplitSeq(strings.Join(lines, ","), ",") {
+		if name, value, _ := strings.Cut(member, "="); strings.TrimSpace(name) == routingkey.Member && strings.TrimSpace(value) != "" {
+			n++
+		}
+	}
+	return n
 }

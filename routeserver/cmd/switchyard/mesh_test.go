@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,8 @@ func telling(t *testing.T, f xdstest.Fork) string {
 	log := memory.New()
 	served.Begin(t, log)
 	observed, declared := f.Facts()
-	for _, fact := range []event.Fact{observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "first"}}} {
+	headers := event.Fact{Key: event.KeyHeaders, Data: &factv1.KeyHeadersDeclared{Names: []string{"x-team"}}}
+	for _, fact := range []event.Fact{headers, observed, declared, {Key: event.Log, Data: &factv1.Complete{Reason: "first"}}} {
 		_, err := log.Append(t.Context(), fact, 0)
 		must(t, err)
 	}
@@ -79,6 +81,9 @@ IstioRoute k5-meshed, of Service meshed/customer: Ready is False (HeaderMatched)
 		" (The README of the chart, Where a mesh tells keys otherwise: several-members.)\n") {
 		t.Errorf("of several members it says\n%s", out)
 	}
+	if out := explained("-H", "baggage: sd-routing-key=k5", "-H", "X-Team: k4"); !strings.Contains(out, keymatch.SeveralHeaders.Sentence) {
+		t.Errorf("of a configured header beside it it says\n%s", out)
+	}
 	if _, out, _ := ask(t, "explain", "deployment/meshed/customer", "--key", "k5", "--kubeconfig", as(t, "nobody", ""), "--server", address); !strings.Contains(out, "Whether a mesh routes it is not known: the istioroutes of all namespaces may not be listed") {
 		t.Errorf("without the right it says\n%s", out)
 	}
@@ -119,23 +124,28 @@ GatewayAPIRoute k6-gated, of Service gated/customer: Ready is False (RequestsLos
 }
 
 func TestWhereAMeshTellsKeysOtherwise(t *testing.T) {
+	custom := []string{"x-team", "x-other"}
 	for name, tt := range map[string]struct {
 		headers [][2]string
-		from    string
 		want    []keymatch.Deviation
 	}{
-		"a key alone":         {nil, "", nil},
-		"one member":          {[][2]string{{"Baggage", "a=b, sd-routing-key=k"}}, "baggage", nil},
-		"several members":     {[][2]string{{"baggage", "sd-routing-key=k;p"}, {"Baggage", " sd-routing-key = l"}}, "baggage", []keymatch.Deviation{keymatch.SeveralMembers}},
-		"several headers":     {[][2]string{{"baggage", "sd-routing-key=k"}, {"tracestate", "sd-routing-key=l"}}, "baggage", []keymatch.Deviation{keymatch.SeveralHeaders}},
-		"a configured header": {[][2]string{{"x-team", "k"}, {"tracestate", "a=b"}, {"x-other", "k"}}, "x-team", nil},
+		"a key alone":                      {nil, nil},
+		"one member":                       {[][2]string{{"Baggage", "a=b, sd-routing-key=k"}}, nil},
+		"several members":                  {[][2]string{{"baggage", "sd-routing-key=k;p"}, {"Baggage", " sd-routing-key = l"}}, []keymatch.Deviation{keymatch.SeveralMembers}},
+		"several headers":                  {[][2]string{{"baggage", "sd-routing-key=k"}, {"tracestate", "sd-routing-key=l"}}, []keymatch.Deviation{keymatch.SeveralHeaders}},
+		"several headers with one key":     {[][2]string{{"baggage", "sd-routing-key=k"}, {"tracestate", "sd-routing-key=k"}, {"X-Team", "k"}}, nil},
+		"a configured header":              {[][2]string{{"x-team", "k"}, {"tracestate", "a=b"}, {"x-else", "l"}}, nil},
+		"a configured header after a list": {[][2]string{{"X-Team", "l"}, {"baggage", "sd-routing-key=k"}}, []keymatch.Deviation{keymatch.SeveralHeaders}},
+		"two configured headers":           {[][2]string{{"x-team", "k"}, {"x-other", "l"}}, []keymatch.Deviation{keymatch.SeveralHeaders}},
+		"white space":                      {[][2]string{{"x-team", "k "}}, []keymatch.Deviation{keymatch.WhiteSpace}},
+		"white space in a list":            {[][2]string{{"baggage", " sd-routing-key = k "}}, nil},
+		"no key, since it has a comma":     {[][2]string{{"x-team", "k,l"}, {"x-other", "k"}}, nil},
 	} {
 		var headers []*routingv1.Header
 		for _, h := range tt.headers {
 			headers = append(headers, &routingv1.Header{Name: h[0], Value: h[1]})
 		}
-		got := deviations(headers, tt.from)
-		if len(got) != len(tt.want) || len(got) > 0 && got[0] != tt.want[0] {
+		if got := deviations(headers, custom); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

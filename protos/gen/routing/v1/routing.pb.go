@@ -1493,7 +1493,9 @@ type ExplainResponse struct {
 	// Sidecars of the baseline that have not acknowledged the rule.
 	Lagging []*Sidecar `protobuf:"bytes,12,rep,name=lagging,proto3" json:"lagging,omitempty"`
 	// What to do about it, when something can be done.
-	Hint          string `protobuf:"bytes,13,opt,name=hint,proto3" json:"hint,omitempty"`
+	Hint string `protobuf:"bytes,13,opt,name=hint,proto3" json:"hint,omitempty"`
+	// The custom headers that carry routing keys, by precedence.
+	KeyHeaders    []string `protobuf:"bytes,14,rep,name=key_headers,json=keyHeaders,proto3" json:"key_headers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1617,6 +1619,13 @@ func (x *ExplainResponse) GetHint() string {
 		return x.Hint
 	}
 	return ""
+}
+
+func (x *ExplainResponse) GetKeyHeaders() []string {
+	if x != nil {
+		return x.KeyHeaders
+	}
+	return nil
 }
 
 type GetTableRequest struct {
@@ -3199,7 +3208,7 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	"\x06target\"2\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value\"\xd2\x04\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xf3\x04\n" +
 	"\x0fExplainResponse\x128\n" +
 	"\aversion\x18\x01 \x01(\v2\x1e.switchyard.routing.v1.VersionR\aversion\x128\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x1e.switchyard.routing.v1.VerdictR\averdict\x12\x18\n" +
@@ -3215,7 +3224,9 @@ const file_routing_v1_routing_proto_rawDesc = "" +
 	" \x01(\v2\x1d.switchyard.routing.v1.MemberR\x06holder\x12%\n" +
 	"\x0eholder_sandbox\x18\v \x01(\tR\rholderSandbox\x128\n" +
 	"\alagging\x18\f \x03(\v2\x1e.switchyard.routing.v1.SidecarR\alagging\x12\x12\n" +
-	"\x04hint\x18\r \x01(\tR\x04hint\"\xaf\x01\n" +
+	"\x04hint\x18\r \x01(\tR\x04hint\x12\x1f\n" +
+	"\vkey_headers\x18\x0e \x03(\tR\n" +
+	"keyHeaders\"\xaf\x01\n" +
 	"\x0fGetTableRequest\x12)\n" +
 	"\x02at\x18\x01 \x01(\v2\x19.switchyard.routing.v1.AtR\x02at\x125\n" +
 	"\x06filter\x18\x02 \x01(\v2\x1d.switchyard.routing.v1.FilterR\x06filter\x12\x1b\n" +
