@@ -37,7 +37,7 @@ demo: preflight ## one request, forked, on a real cluster (CLUSTER=kind uses Doc
 SLOW := ./reconcilers/manager ./tests/sweep ./tests/badobjects ./sidecars/devmesh/keeper ./tests/chart
 
 # What make test runs, in this order: what needs no minutes of preparation first.
-TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-cluster
+TEST_GROUPS := build vet gen-check test-units parts test-packages $(MODULES:%=test-in-%) test-meshes test-cluster
 
 .PHONY: test
 test: preflight ## everything: what continuous integration runs; goes on after a group that failed
