@@ -94,7 +94,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Run drains the cluster. It ends within Wait and twice Force. The error names what is left.
+// Run drains the cluster. It ends within Wait and Force, and one more Force for each mesh. The error names what is left.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err

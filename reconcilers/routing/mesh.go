@@ -258,7 +258,7 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	}
 	at := r.baselineOf(m)
 	var waits *condition.Condition
-	var leading []string
+	var leading, edges []string
 	for _, s := range services {
 		if holder, held := holders[inNamespace{at.Namespace, s.From}]; held && !baseline.Same(r.baselineOf(holder), at) {
 			return condition.False(ReasonRoutingConflict, fmt.Sprintf(
@@ -271,6 +271,9 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 			if !slices.Contains(leading, leads.by) {
 				leading = append(leading, leads.by)
 			}
+			if !withinMesh(r.Mesh[leads.kind][r.meshRouteName(at.Namespace, s.From)]) {
+				edges = append(edges, s.From)
+			}
 		case f.Reason == crdv1.ReasonPending:
 			waits = &f
 		default:
@@ -280,7 +283,11 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	if waits != nil {
 		return *waits, true
 	}
-	return condition.True(by[0].ready, fmt.Sprintf("%s lead requests for %s %s/%s to the sandbox.", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name)), true
+	var but string
+	if len(edges) > 0 {
+		but = fmt.Sprintf(" But only routes of Gateways lead to Service %s: requests from within the mesh reach the baseline.", strings.Join(edges, ", "))
+	}
+	return condition.True(by[0].ready, fmt.Sprintf("%s lead requests for %s %s/%s to the sandbox.%s", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name, but)), true
 }
 
 // serviceLed reports whether one of some meshes leads requests for a Service, and which. Where

@@ -111,8 +111,8 @@ func (r *Reconciler) applyMeshRoute(ctx context.Context, want, have crdv1.MeshRo
 // server marked the RoutingConfig.
 const (
 	settledWithin = 10 * time.Second
-	// settledAgain is for when nothing that was asked for tells of the end: what does leads here
-	// again.
+	// settledAgain is after what time to look again. A change of what was asked for leads here
+	// sooner.
 	settledAgain = time.Second
 	// takenWithin is how long it waits at least where it asked for something: no mesh tells when
 	// its proxies have taken what was written, and pods that end before it take requests with

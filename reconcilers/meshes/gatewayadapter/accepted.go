@@ -16,8 +16,8 @@ const ReasonNotAccepted = "NotAccepted"
 
 // accepted returns the status of a derived route, and what there is to say of it, from what
 // implementations say: meshes.StatusPending while one has not said of it what it says of the
-// original, ReasonNotAccepted when it says otherwise, empty when all do. What they have against
-// the original they have against both, and where they say nothing of the original nobody waits.
+// original, ReasonNotAccepted when it says otherwise, empty when all do. Linkerd states no
+// generation. What implementations have against the original they have against both, and where they say nothing of the original nobody waits.
 func accepted(baseline, derived *route) (status, message string) {
 	for _, said := range baseline.statuses {
 		for _, t := range []string{string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteConditionResolvedRefs)} {
@@ -26,7 +26,7 @@ func accepted(baseline, derived *route) (status, message string) {
 			}
 			c := conditionOf(derived, said, t)
 			switch {
-			case c == nil || c.ObservedGeneration < derived.meta.Generation || c.Status == metav1.ConditionUnknown:
+			case c == nil || c.ObservedGeneration != 0 && c.ObservedGeneration < derived.meta.Generation || c.Status == metav1.ConditionUnknown:
 				status = meshes.StatusPending
 			case c.Status == metav1.ConditionFalse:
 				return ReasonNotAccepted, fmt.Sprintf("%s says that %s is not %s, though %s is: %s (%s). Requests with the key fail or reach the baseline.",

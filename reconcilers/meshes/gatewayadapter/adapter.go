@@ -45,8 +45,9 @@ type Adapter struct {
 	wanted map[gatewayapi.Object]string
 
 	mu sync.Mutex
-	// reports is nil before the first look.
 	reports map[meshes.Target]Report
+	// whole is true once a look has brought every key into line, or found that it cannot.
+	whole bool
 	// unsettled are the routing keys for which something is derived or asked for; nil before the
 	// first look.
 	unsettled map[string]bool
@@ -73,8 +74,8 @@ func New(c Config) (*Adapter, error) {
 func (a *Adapter) Report(t meshes.Target) Report {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.reports[t]
-	r.Starting = a.reports == nil
+	r, known := a.reports[t]
+	r.Starting = !known && !a.whole
 	return r
 }
 
@@ -121,7 +122,7 @@ func (a *Adapter) look(ctx context.Context, t table.Table) time.Duration {
 	a.wanted = a.names()
 	var due []string
 	states := map[string]inputs{}
-	for _, key := range a.cluster.keysOf(asked) {
+	for _, key := range a.keysOf(asked) {
 		now, waiting, err := a.inputsOf(ctx, key, asked[key], routes, governed)
 		if err != nil {
 			a.logger.Error("a routing key could not be looked at; retrying", "key", key, "error", err)
@@ -169,6 +170,24 @@ func (a *Adapter) takenFrom(key string) map[gatewayapi.Object]string {
 	return taken
 }
 
+// keysOf returns the routing keys of what is asked for, of what is derived and of what was written
+// and is not in the cache yet, sorted.
+func (a *Adapter) keysOf(asked map[string][]meshes.Asked) []string {
+	all := map[string]bool{}
+	for key := range asked {
+		all[key] = true
+	}
+	for key := range a.cluster.derived {
+		all[key] = true
+	}
+	for key, k := range a.keys {
+		if len(k.wrote) > 0 {
+			all[key] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
 // bringAll brings keys into line, and from time to time tells what has become of all so far.
 func (a *Adapter) bringAll(ctx context.Context, due []string, states map[string]inputs) {
 	var bringing errgroup.Group
@@ -207,7 +226,7 @@ func (a *Adapter) finish(asked map[string][]meshes.Asked) time.Duration {
 		}
 	}
 	a.mu.Lock()
-	a.unsettled, a.trouble, a.absent = unsettled, false, false
+	a.unsettled, a.trouble, a.absent, a.whole = unsettled, false, false, true
 	a.mu.Unlock()
 	a.note()
 	return next
@@ -249,7 +268,7 @@ func (a *Adapter) troubled(asked map[string][]meshes.Asked) {
 		k.from = inputs{} // Everything is looked at anew after it.
 	}
 	a.mu.Lock()
-	a.trouble, a.absent = true, a.cluster.trouble.Reason == ReasonNotInstalled
+	a.trouble, a.whole, a.absent = true, true, a.cluster.trouble.Reason == ReasonNotInstalled
 	a.mu.Unlock()
 	a.say(reports)
 }
@@ -277,8 +296,8 @@ func (a *Adapter) made(ctx context.Context) (map[meshes.Target]*crdv1.GatewayAPI
 	}
 	for i := range istio.Items {
 		r := &istio.Items[i]
-		if r.Observed() < r.Generation || !meshes.MadeByRoutingConfig(r) {
-			continue
+		if r.Observed() == 0 || !meshes.MadeByRoutingConfig(r) {
+			continue // What was said of an earlier generation counts until the next is looked at.
 		}
 		governed[meshes.TargetOf(r)] = ""
 		if m := r.Status.MatchedVirtualServices; len(m) > 0 {

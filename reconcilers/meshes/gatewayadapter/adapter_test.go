@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"net/http"
 	"strings"
 	"testing"
@@ -248,11 +249,16 @@ func TestWhatImplementationsSayCounts(t *testing.T) {
 	w.DefineGatewayAPI()
 	c := start(t, w, gatewayadapter.Settings{})
 	shop := c.httpRoute("shop", "customer")
+	stated := true // whether the implementation says of which generation it speaks
 	say := func(r *gatewayv1.HTTPRoute, accepted metav1.ConditionStatus) {
 		t.Helper()
+		generation := r.Generation
+		if !stated {
+			generation = 0
+		}
 		r.Status.Parents = []gatewayv1.RouteParentStatus{{ParentRef: r.Spec.ParentRefs[0], ControllerName: "test/implementation", Conditions: []metav1.Condition{{
 			Type: string(gatewayv1.RouteConditionAccepted), Status: accepted, Reason: "Tested", Message: "as the test wants",
-			ObservedGeneration: r.Generation, LastTransitionTime: metav1.Now(),
+			ObservedGeneration: generation, LastTransitionTime: metav1.Now(),
 		}}}}
 		c.Must(c.routes.Status().Update(t.Context(), r))
 	}
@@ -265,6 +271,11 @@ func TestWhatImplementationsSayCounts(t *testing.T) {
 	c.says("k1", "that it is not accepted", func(r gatewayadapter.Report) bool {
 		return r.Lost != nil && r.Lost.Reason == gatewayadapter.ReasonNotAccepted && strings.Contains(r.Lost.Message, "as the test wants")
 	})
+	say(c.derives("k1", "it is there", nil), metav1.ConditionTrue)
+	c.says("k1", "that it is derived", isDerived)
+	stated = false
+	say(c.derives("k1", "it is there", nil), metav1.ConditionFalse)
+	c.says("k1", "that it is not accepted", func(r gatewayadapter.Report) bool { return r.Lost != nil })
 	say(c.derives("k1", "it is there", nil), metav1.ConditionTrue)
 	c.says("k1", "that it is derived", isDerived)
 }
@@ -315,7 +326,7 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	c.stop()
 	c.virtualServices = true
 	c.run("admin", "system:masters")
-	c.httpRoute("shop", "customer")
+	shop := c.httpRoute("shop", "customer")
 	asked := c.ask("k1", c.fork("k1"))
 	c.says("k1", "that nobody knows yet", func(r gatewayadapter.Report) bool { return !r.Starting && !r.Looked })
 	o := &crdv1.IstioRoute{ObjectMeta: metav1.ObjectMeta{Name: asked.Name, OwnerReferences: asked.OwnerReferences}, Spec: asked.Spec}
@@ -331,7 +342,13 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 		return r.Lost != nil && r.Lost.Reason == gatewayapi.ReasonVirtualService && strings.Contains(r.Lost.Message, c.ns+"/v") && len(c.derivedOf("k1")) == 0
 	})
 	say()
-	c.derives("k1", "none does any more", nil)
+	stays := c.derives("k1", "none does any more", nil)
+	o.Spec.Managed.Baseline.Name = "of another generation" // What was said counts until somebody says something else.
+	c.Must(c.Client.Update(t.Context(), o))
+	c.main.Changed(o)
+	shop.Spec.Hostnames = append(shop.Spec.Hostnames, "follows.test")
+	c.Must(c.routes.Update(t.Context(), shop))
+	c.derives("k1", "it is still the same", func(r *gatewayv1.HTTPRoute) bool { return r.UID == stays.UID && slices.Contains(r.Spec.Hostnames, "follows.test") })
 }
 
 // TestARouteOfAnotherFormIsSaid has HTTPRoutes in which everything may stand.

@@ -3,7 +3,6 @@ package gatewayadapter
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
@@ -274,16 +273,4 @@ func versions(derived []*route) []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// keysOf returns the routing keys of some of what is asked for, and of what is derived, sorted.
-func (c *cluster) keysOf(asked map[string][]meshes.Asked) []string {
-	all := map[string]bool{}
-	for key := range asked {
-		all[key] = true
-	}
-	for key := range c.derived {
-		all[key] = true
-	}
-	return slices.Sorted(maps.Keys(all))
 }

@@ -7,8 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
-
-	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // Changes is what makes of the routes that there are those that are to be.
@@ -23,29 +21,10 @@ func (c Changes) Empty() bool {
 
 func (r Routes) empty() bool { return len(r.HTTP) == 0 && len(r.GRPC) == 0 }
 
-// OfKey returns those of the routes that are derived for a routing key.
-func (r Routes) OfKey(key string) Routes {
-	of := func(o metav1.Object) bool {
-		return derivedObject(o) && o.GetAnnotations()[crdv1.AnnotationRoutingKey] == key
-	}
-	var out Routes
-	for _, o := range r.HTTP {
-		if of(o) {
-			out.HTTP = append(out.HTTP, o)
-		}
-	}
-	for _, o := range r.GRPC {
-		if of(o) {
-			out.GRPC = append(out.GRPC, o)
-		}
-	}
-	return out
-}
-
 // Plan returns what makes of current, all routes of the cluster, what is desired. What is not
 // ours is neither updated nor deleted, and where it has the name of one that is desired, that
 // one is not created. Where only some keys were derived for, both are the derived routes of
-// those keys (OfKey). An object to update is the one that is there with what is desired in
+// those keys. An object to update is the one that is there with what is desired in
 // it: labels, annotations and owners that others gave it stay. One to delete is whole, so that
 // its UID can be asked for.
 func Plan(current, desired Routes) Changes {

@@ -58,15 +58,6 @@ func TestOwnersThatAskNoMoreAreTakenOff(t *testing.T) {
 	}
 }
 
-func TestRoutesOfAKey(t *testing.T) {
-	in := goldenInputs(t)["two-sandboxes"]
-	all := gatewayapi.Derive(in).Routes
-	all.HTTP = append(all.HTTP, in.Routes.HTTP...)
-	if diff := cmp.Diff([]string{"cart-key-b-90e9a42c-00"}, namesOf(all.OfKey("key-b"))); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func namesOf(r gatewayapi.Routes) []string {
 	var out []string
 	for _, o := range together(r) {
