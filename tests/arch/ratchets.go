@@ -24,7 +24,7 @@ var roomLines = map[string]int{
 	"routeserver": 12141,
 	"sidecars":    5977,
 	"tests":       25423,
-	"tools":       5808,
+	"tools":       5831,
 	"xds":         4074,
 }
 
