@@ -30,17 +30,18 @@
 //
 //   - RegexFirst: where the API leaves it open, a regular expression as path goes before every
 //     prefix (Contour) rather than after (istiod).
-//   - KindsJoined: HTTPRoutes and GRPCRoutes of one parent stand in one list (istiod). A service
+//   - KindsJoined: HTTPRoutes and GRPCRoutes of one parent stand in one list (both). A service
 //     is a prefix there, service and method are an exact path, a method alone is a regular
 //     expression; a match without either comes after those, and a rule without matches last.
+//   - CallsAtRoot: in that list the last two are the prefix / as an HTTPRoute has it (Contour).
 //   - HostsApart: a request is answered by the routes of the most specific host name alone, or by
 //     none (Envoy's virtual hosts), also where only a less specific one has a rule for it.
 //   - NamespaceFirst: of two routes as old the one in the first namespace goes first, then the one
 //     whose name with a ~ behind it is first (istiod). That is not the order of "{namespace}/{name}"
 //     where one namespace or name is the beginning of the other.
 //
-// Istiod does three more things otherwise, which no Order says since hardly anybody writes such
-// routes. A test in tests/meshes compares random routes with a real istiod and knows these:
+// What else they do otherwise no Order says. Tests in tests/meshes compare random routes with a
+// real istiod and a real Contour, and know these. Hardly anybody writes such routes for istiod:
 //
 //   - Where a match names a header in large and in small letters, the first counts by the API.
 //     Istiod asks for both.
@@ -48,6 +49,18 @@
 //     and of the GRPCRoute only the host names from the place on where the other has no more.
 //   - Where routes name the port of a Service, a GRPCRoute's rule without matches does not come
 //     after those whose match is empty: the older route goes first, then the earlier rule.
+//
+// With Contour some are common, so that its Order is right only about routes without them:
+//
+//   - Of two routes that rank equally the older does not go first, but the one whose rule is the
+//     earlier in its route, then the one whose conditions sort first as text.
+//   - Of two rules with a same match the younger is left out, with all other matches of it.
+//   - A slash at the end of a prefix makes it longer.
+//   - Of two regular expressions as long, the later in the alphabet goes first, whatever else
+//     is asked for.
+//   - A match of a GRPCRoute that has a service or a method alone, or an expression for one, is
+//     left out.
+//   - A rule that has no backends and does not redirect is left out.
 //
 // # How requests are found
 //

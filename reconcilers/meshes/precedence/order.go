@@ -9,7 +9,7 @@ import (
 // Order is the order of precedence: the Gateway API's, but for what an implementation does
 // otherwise. The package comment says what each field means.
 type Order struct {
-	RegexFirst, KindsJoined, HostsApart, NamespaceFirst bool
+	RegexFirst, KindsJoined, CallsAtRoot, HostsApart, NamespaceFirst bool
 }
 
 // What is known of implementations.
@@ -19,7 +19,7 @@ var (
 	// Istiod is that of Istio's proxies.
 	Istiod = Order{KindsJoined: true, HostsApart: true, NamespaceFirst: true}
 	// Contour is that of Contour's.
-	Contour = Order{RegexFirst: true, HostsApart: true}
+	Contour = Order{RegexFirst: true, KindsJoined: true, CallsAtRoot: true, HostsApart: true}
 )
 
 // At is the place of a rule: the index of its route among those given, and its own in it.
@@ -147,15 +147,20 @@ func (o Order) http(a, b *Match) int {
 
 // class returns how specific a path is, apart from its length.
 func (o Order) class(m *Match) pathClass {
+	class := m.path.class
 	switch {
+	case class == anyPath && o.CallsAtRoot:
+		class = prefixPath
 	case m.all:
 		return anyPath - 1
-	case o.RegexFirst && m.path.class == regexPath:
+	}
+	switch {
+	case o.RegexFirst && class == regexPath:
 		return prefixPath
-	case o.RegexFirst && m.path.class == prefixPath:
+	case o.RegexFirst && class == prefixPath:
 		return regexPath
 	}
-	return m.path.class
+	return class
 }
 
 func grpc(a, b *Match) int {

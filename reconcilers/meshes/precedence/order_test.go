@@ -125,6 +125,10 @@ func TestWhoAnswersARequest(t *testing.T) {
 			grpcRoute(t, "a", "grpc", 1, `{rules: [{matches: [{headers: [{name: X, value: "1"}]}]}]}`),
 			httpRoute(t, "a", "http", 2, `{rules: [{}]}`),
 		}, get("", "/shop.Cart/Pay", x), "http"},
+		{"a call of any service at the root", precedence.Contour, []precedence.Route{
+			grpcRoute(t, "a", "grpc", 2, `{rules: [{matches: [{headers: [{name: X, value: "1"}]}]}]}`),
+			httpRoute(t, "a", "http", 1, `{rules: [{}]}`),
+		}, get("", "/shop.Cart/Pay", x), "grpc"},
 		{"a route that is not there yet is the youngest", precedence.API, []precedence.Route{
 			httpRoute(t, "z", "older", 8, `{rules: [{matches: [{path: {type: Exact, value: /x}}]}]}`),
 			notCreated(httpRoute(t, "b", "new", 0, `{rules: [{}]}`)),

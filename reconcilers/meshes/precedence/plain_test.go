@@ -297,6 +297,8 @@ func plainGRPC(o precedence.Order, m gatewayv1.GRPCRouteMatch, none bool, q prec
 	}
 	specific := []int{2, 0, 0, len(m.Headers), 0}
 	switch {
+	case o.CallsAtRoot && service == "" && method == "":
+		specific[0], specific[1] = 5, len("/")
 	case none:
 		specific[0] = 1
 	case service != "" && method != "":
@@ -305,6 +307,9 @@ func plainGRPC(o precedence.Order, m gatewayv1.GRPCRouteMatch, none bool, q prec
 		specific[0], specific[1] = 5, len("/"+service+"/")
 	case method != "":
 		specific[0], specific[1] = 3, len("/[^/]+/"+method)
+		if o.RegexFirst {
+			specific[0] = 7
+		}
 	}
 	return specific, fits
 }

@@ -104,7 +104,7 @@ func OfGRPC(r *gatewayv1.GRPCRoute) Route {
 			of = append(of, ofGRPCMatch(&rule.Matches[i]))
 		}
 		if of == nil {
-			of = []Match{{all: true}}
+			of = []Match{{all: true, path: anyCall}}
 		}
 		out.Rules = append(out.Rules, of)
 	}
@@ -148,7 +148,7 @@ func httpPath(class gatewayv1.PathMatchType, text string) path {
 }
 
 func ofGRPCMatch(m *gatewayv1.GRPCRouteMatch) Match {
-	var out Match
+	out := Match{path: anyCall}
 	if m.Method != nil {
 		service, rpc := or(m.Method.Service, ""), or(m.Method.Method, "")
 		out.service, out.rpc = len(service), len(rpc)
@@ -160,12 +160,16 @@ func ofGRPCMatch(m *gatewayv1.GRPCRouteMatch) Match {
 	return out
 }
 
+// anyCall is the path where a GRPCRoute names neither service nor method, as long as that of
+// all paths.
+var anyCall = path{class: anyPath, length: len("/")}
+
 // grpcPath returns what a service and a method are as a path: /service/method.
 func grpcPath(regex bool, service, rpc string) path {
 	anyService := ""
 	switch {
 	case service == "" && rpc == "":
-		return path{}
+		return anyCall
 	case !regex && rpc == "":
 		return path{class: prefixPath, text: "/" + service, length: len(service) + 2}
 	case !regex && service != "":
