@@ -80,6 +80,11 @@ test-meshes: ## a real istiod and stock Envoys beside a real API server (as root
 	$(call say,a real mesh: istiod is compiled from a pinned module the first time (about ten minutes))
 	$(GO) test -count=1 -v -timeout 30m ./tests/meshes
 
+.PHONY: opinion-contour
+opinion-contour: ## which of several routes wins, by Contour too (as root)
+	$(call say,a second opinion on precedence: Contour is compiled from a pinned module the first time (about five minutes))
+	$(GO) test -count=1 -v -timeout 30m ./tests/meshes -run TestPrecedenceIsThatOfContour -contour
+
 .PHONY: e2e-meshes
 e2e-meshes: preflight ## the operator beside Istio on a real cluster, with sidecars in pods, a gateway and owners who apply (as root)
 	$(call say,Istio on a real cluster: it is compiled from a pinned module the first time (about a quarter of an hour))

@@ -46,29 +46,37 @@ func listenerName(number int) gatewayv1.SectionName {
 
 func gatewayName(n int) string { return fmt.Sprintf("gw%d", n) }
 
-// gateways returns Gateways with this many ports, each with the Service that istiod wants and
-// the Service's address.
-func gateways(ports int) []client.Object {
-	var out []client.Object
+// gateways returns Gateways of a class with this many ports.
+func gateways(class gatewayv1.ObjectName, ports int) []*gatewayv1.Gateway {
+	var out []*gatewayv1.Gateway
 	for first := 0; first < ports; first += perGateway {
-		meta := metav1.ObjectMeta{Namespace: routeNamespaces[0], Name: gatewayName(first / perGateway)}
-		address := gatewayv1.GatewaySpecAddress{Type: new(gatewayv1.HostnameAddressType), Value: meta.Name + "." + meta.Namespace + ".svc.cluster.local"}
-		service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: gatewayLabels}}
-		gateway := &gatewayv1.Gateway{ObjectMeta: meta, Spec: gatewayv1.GatewaySpec{GatewayClassName: "istio", Addresses: []gatewayv1.GatewaySpecAddress{address}}}
-		slice := endpoints(meta.Namespace, meta.Name, gatewayIP)
-		slice.Ports = nil
+		g := &gatewayv1.Gateway{Spec: gatewayv1.GatewaySpec{GatewayClassName: class}}
+		g.Namespace, g.Name = routeNamespaces[0], gatewayName(first/perGateway)
 		for i := first; i < min(first+perGateway, ports); i++ {
-			name, port := listenerName(i), int32(firstPort+i)
-			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: string(name), Port: port, TargetPort: intstr.FromInt32(port)})
-			slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: new(string(name)), Port: &port})
-			gateway.Spec.Listeners = append(gateway.Spec.Listeners, gatewayv1.Listener{
-				Name: name, Port: port, Protocol: gatewayv1.HTTPProtocolType,
+			g.Spec.Listeners = append(g.Spec.Listeners, gatewayv1.Listener{
+				Name: listenerName(i), Port: gatewayv1.PortNumber(firstPort + i), Protocol: gatewayv1.HTTPProtocolType,
 				AllowedRoutes: &gatewayv1.AllowedRoutes{Namespaces: &gatewayv1.RouteNamespaces{From: new(gatewayv1.NamespacesFromAll)}},
 			})
 		}
-		out = append(out, service, slice, gateway)
+		out = append(out, g)
 	}
 	return out
+}
+
+// addressed returns what istiod wants beside a Gateway: its Service, and the Service's address.
+func addressed(g *gatewayv1.Gateway) []client.Object {
+	address := gatewayv1.GatewaySpecAddress{Type: new(gatewayv1.HostnameAddressType), Value: g.Name + "." + g.Namespace + ".svc.cluster.local"}
+	g.Spec.Addresses = []gatewayv1.GatewaySpecAddress{address}
+	meta := metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name}
+	service := &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: gatewayLabels}}
+	slice := endpoints(g.Namespace, g.Name, gatewayIP)
+	slice.Ports = nil
+	for _, l := range g.Spec.Listeners {
+		name, port := string(l.Name), int32(l.Port)
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: name, Port: port, TargetPort: intstr.FromInt32(port)})
+		slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{Name: &name, Port: &port})
+	}
+	return []client.Object{service, slice}
 }
 
 // servicePort returns the parent reference of a Service, with its port or without.

@@ -7,5 +7,8 @@
 //	Proxy    a stock Envoy that istiod configures               proxy.go, bootstrap.go
 //	Echo     a Service whose answers say which one it is        echo.go
 //
+// A test with -contour runs Contour and its Envoy in their place, for a second opinion on which
+// of several routes wins.
+//
 // Stock Envoy has none of Istio's own filters; istiod is told to send none of them.
 package meshes

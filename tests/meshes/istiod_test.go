@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"flag"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,7 +14,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := Isolate(); err != nil {
+	flag.Parse()
+	err := findContour()
+	if err == nil {
+		err = Isolate()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

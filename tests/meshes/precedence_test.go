@@ -22,42 +22,72 @@ import (
 
 var seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "`number` that random routes follow from")
 
-// How many sets of routes there are at Gateways and of Services, and how many random requests
-// are sent to each.
-const (
-	setsOfGateways = 800
-	setsOfServices = 200
-	randomRequests = 30
-)
+// randomRequests is how many random requests are sent to each set of routes.
+const randomRequests = 30
 
-// TestPrecedenceIsThatOfIstiod compares which rule answers a request by the package precedence
-// with the one that answers where istiod and a stock Envoy decide. The requests are random ones
-// and all that the package finds itself as lost.
+// implementation decides who answers a request, beside a stock Envoy.
+type implementation struct {
+	order    precedence.Order
+	oddities []oddity
+	// gateways and services are how many sets of routes there are at Gateways and of Services.
+	gateways, services int
+	// shift is what its proxy adds to the port of a Gateway.
+	shift int
+	// oddity returns what is odd about a set, "" for most. suit, unless nil, makes the routes of a
+	// set such that nothing else is, and reports whether any are left.
+	oddity func(dice, *routeSet) oddity
+	suit   func(*routeSet) bool
+	// define gives a cluster what is to stand there before the routes.
+	define func(*world.World)
+	// serve starts it and has it asked for all sets.
+	serve func(w *world.World, sets []*routeSet, ask func(*world.World, asker, []*routeSet))
+}
+
+// TestPrecedenceIsThatOfIstiod compares the package precedence with istiod.
 func TestPrecedenceIsThatOfIstiod(t *testing.T) {
+	implementation{
+		order: precedence.Istiod, oddities: istiodOddities, gateways: 800, services: 200, oddity: dice.istiodOddity,
+		define: func(w *world.World) {
+			for _, g := range gateways("istio", 800) {
+				w.Create(addressed(g)...)
+				w.Must(gatewayClient(w).Create(w.Context(), g))
+			}
+		},
+		serve: func(w *world.World, sets []*routeSet, ask func(*world.World, asker, []*routeSet)) {
+			m := Start(w)
+			m.Run(Proxy{Kind: Gateway, Name: "gateway", Namespace: routeNamespaces[0], IP: gatewayIP, Labels: gatewayLabels})
+			m.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: "istio-system", IP: net.IPv4(10, 77, 2, 1)})
+			m.Synced()
+			ask(w, asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}, sets)
+		},
+	}.agrees(t)
+}
+
+// agrees compares which rule answers a request by the package precedence with the one that
+// answers where the implementation and a stock Envoy decide. The requests are random ones and
+// all that the package finds itself as lost.
+func (i implementation) agrees(t *testing.T) {
 	w := world.Bare(t, "service-cluster-ip-range=10.96.0.0/16")
 	Install(w)
 	w.Namespaces(routeNamespaces...)
+	i.define(w)
 	began := time.Now()
 	took := func(format string, of ...any) {
 		t.Logf("%s in %s", fmt.Sprintf(format, of...), time.Since(began).Round(100*time.Millisecond))
 		began = time.Now()
 	}
 	rng := rand.New(rand.NewPCG(*seed, 1))
-	sets := drawSets(dice{Rand: rng})
+	sets := i.draw(dice{Rand: rng})
+	// Beside routes that are there already an implementation reckons once, and not after each.
 	createSets(w, rng, sets)
 	took("-seed=%d: %d sets of %d routes made", *seed, len(sets), len(objects(sets)))
-	// Beside routes that are there already istiod reckons once, and not after each of them.
-	m := Start(w)
-	m.Run(Proxy{Kind: Gateway, Name: "gateway", Namespace: routeNamespaces[0], IP: gatewayIP, Labels: gatewayLabels})
-	m.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: "istio-system", IP: net.IPv4(10, 77, 2, 1)})
-	m.Synced()
-	took("istiod and two proxies started")
-	seen := compare(m, sets)
+	seen := &answers{excused: map[oddity]int{}}
+	i.serve(w, sets, seen.compare)
 	took("%d requests compared, %d of them lost by a rule; %d answered otherwise", seen.asked, seen.lost, seen.wrong)
-	for _, o := range oddities {
-		t.Logf("%d answered otherwise where istiod is known to: %s", seen.excused[o], o)
+	for _, o := range i.oddities {
+		t.Logf("%d answered otherwise where that is known: %s", seen.excused[o], o)
 		if seen.excused[o] == 0 {
-			t.Errorf("istiod no longer answers otherwise because of %s: let all sets have it", o)
+			t.Errorf("nothing is answered otherwise any more because of %s: let all sets have it", o)
 		}
 	}
 	if seen.wrong > 0 {
@@ -65,16 +95,23 @@ func TestPrecedenceIsThatOfIstiod(t *testing.T) {
 	}
 }
 
-// drawSets returns all sets, whose routes have not been created yet.
-func drawSets(d dice) []*routeSet {
+// draw returns all sets, whose routes have not been created yet.
+func (i implementation) draw(d dice) []*routeSet {
 	var sets []*routeSet
-	for i := range setsOfGateways + setsOfServices {
-		s := &routeSet{parent: gatewayPort(i), port: firstPort + i}
-		if i >= setsOfGateways {
-			name := fmt.Sprintf("s%d", i)
-			s = &routeSet{parent: servicePort(name, d.oneIn(2)), host: name + "." + routeNamespaces[0], port: Port}
+	for n := range i.gateways + i.services {
+		s := &routeSet{number: n, order: i.order, parent: gatewayPort(n), port: firstPort + i.shift + n}
+		if n >= i.gateways {
+			name := fmt.Sprintf("s%d", n)
+			s = &routeSet{number: n, order: i.order, parent: servicePort(name, d.oneIn(2)), host: name + "." + routeNamespaces[0], port: Port}
 		}
-		d.routes(i, s)
+		s.oddity = i.oddity(d, s)
+		d.routes(s)
+		for i.suit != nil && !i.suit(s) {
+			d.routes(s)
+		}
+		for _, o := range s.objects {
+			sign(o)
+		}
 		sets = append(sets, s)
 	}
 	return sets
@@ -88,14 +125,19 @@ func objects(sets []*routeSet) []client.Object {
 	return out
 }
 
+// gatewayClient returns a client that knows the kinds of the Gateway API.
+func gatewayClient(w *world.World) client.Client {
+	return w.ClientWith(w.Config, func() (*runtime.Scheme, error) {
+		s := runtime.NewScheme()
+		return s, gatewayv1.Install(s)
+	})
+}
+
 // createSets creates the routes of all sets: of every other set directly after one another, so
 // that most are of one second, of the others at any time.
 func createSets(w *world.World, rng *rand.Rand, sets []*routeSet) {
 	w.Helper()
-	kinds := w.ClientWith(w.Config, func() (*runtime.Scheme, error) {
-		s := runtime.NewScheme()
-		return s, gatewayv1.Install(s)
-	})
+	kinds := gatewayClient(w)
 	var near, far []*routeSet
 	for i, s := range sets {
 		if i%2 == 0 {
@@ -106,13 +148,6 @@ func createSets(w *world.World, rng *rand.Rand, sets []*routeSet) {
 		if s.ofService() {
 			w.Create(echoService(routeNamespaces[0], string(s.parent.Name)))
 		}
-	}
-	for _, o := range gateways(setsOfGateways) {
-		if g, is := o.(*gatewayv1.Gateway); is {
-			w.Must(kinds.Create(w.Context(), g))
-			continue
-		}
-		w.Create(o)
 	}
 	all := objects(far)
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -153,35 +188,32 @@ type answers struct {
 	excused map[oddity]int
 }
 
-// compare compares the answers to requests of all sets.
-func compare(m *Mesh, sets []*routeSet) *answers {
-	from := asker{gateway: Client(gatewayIP), sidecar: Client(net.IPv4(127, 0, 0, 1))}
-	m.Eventually("all parents answer", func() error {
+// compare compares the answers to requests of these sets.
+func (a *answers) compare(w *world.World, from asker, sets []*routeSet) {
+	w.Eventually("all parents answer", func() error {
 		for _, s := range sets {
-			if _, err := from.ask(m.Context(), s, precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
+			if _, err := from.ask(w.Context(), s, precedence.Request{Method: http.MethodGet, Path: "/"}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	seen := &answers{excused: map[oddity]int{}}
-	group, ctx := errgroup.WithContext(m.Context())
+	group, ctx := errgroup.WithContext(w.Context())
 	group.SetLimit(4)
-	for i, s := range sets {
+	for _, s := range sets {
 		group.Go(func() error {
 			lost := s.lost()
-			for j, q := range slices.Concat(lost, s.random(i)) {
+			for j, q := range slices.Concat(lost, s.random()) {
 				got, err := from.ask(ctx, s, q)
 				if err != nil {
 					return err
 				}
-				seen.add(m, s, q, got, j < len(lost))
+				a.add(w, s, q, got, j < len(lost))
 			}
 			return nil
 		})
 	}
-	m.Must(group.Wait())
-	return seen
+	w.Must(group.Wait())
 }
 
 // add counts an answer, and fails the test when it is a wrong one and no oddity explains it.
@@ -207,7 +239,7 @@ func (a *answers) add(t testing.TB, s *routeSet, q precedence.Request, got strin
 
 // winner returns which rule answers a request by the calculator, "" when none does.
 func (s *routeSet) winner(q precedence.Request) string {
-	at, found := precedence.Istiod.Winner(s.routes, q)
+	at, found := s.order.Winner(s.routes, q)
 	if !found {
 		return ""
 	}
@@ -219,7 +251,7 @@ func (s *routeSet) lost() []precedence.Request {
 	var out []precedence.Request
 	for i := range s.routes {
 		for j := range s.routes[i].Rules {
-			for _, l := range precedence.Istiod.Losses(s.routes, precedence.At{Route: i, Rule: j}) {
+			for _, l := range s.order.Losses(s.routes, precedence.At{Route: i, Rule: j}) {
 				out = append(out, l.Request)
 			}
 		}
@@ -228,8 +260,8 @@ func (s *routeSet) lost() []precedence.Request {
 }
 
 // random returns random requests.
-func (s *routeSet) random(number int) []precedence.Request {
-	d := dice{Rand: rand.New(rand.NewPCG(*seed, uint64(number)+2))}
+func (s *routeSet) random() []precedence.Request {
+	d := dice{Rand: rand.New(rand.NewPCG(*seed, uint64(s.number)+2))}
 	var out []precedence.Request
 	for range randomRequests {
 		out = append(out, d.request())

@@ -32,21 +32,25 @@ var (
 
 // routeSet is the routes of one parent, which no others have.
 type routeSet struct {
+	number int
+	order  precedence.Order
 	parent gatewayv1.ParentReference
 	// host is that of all requests, which the routes do not look at; "" at a Gateway.
 	host string
+	// port is where the parent's proxy listens.
 	port int
 	// objects are the routes; routes are the same as the calculator sees them.
 	objects []client.Object
 	routes  []precedence.Route
-	// oddity is what istiod does otherwise in this set, if anything.
+	// oddity is what the implementation does otherwise in this set, if anything.
 	oddity oddity
 }
 
-// oddity is something that istiod does otherwise than any Order says. Only sets that have it
-// have what it is about.
+// oddity is something that an implementation does otherwise than its Order says. Only sets that
+// have it have what it is about.
 type oddity string
 
+// Those of istiod.
 const (
 	// The API lets the first count where a match names a header in large and in small letters;
 	// istiod asks for both.
@@ -59,7 +63,7 @@ const (
 	nothingAskedAtPort oddity = "a rule without matches beside an empty match, at the port of a Service"
 )
 
-var oddities = []oddity{repeatedHeader, oneNameOfBothKinds, nothingAskedAtPort}
+var istiodOddities = []oddity{repeatedHeader, oneNameOfBothKinds, nothingAskedAtPort}
 
 // String returns the routes as YAML.
 func (s *routeSet) String() string {
@@ -102,20 +106,26 @@ func few[T any](d dice, least, most int, draw func() T) []T {
 	return out
 }
 
-// routes returns between one and six routes of a parent: of a Gateway from all namespaces, of a
-// Service from its own, since istiod joins no others.
-func (d dice) routes(number int, s *routeSet) {
-	d.atPort = s.ofService() && s.parent.Port != nil
+// istiodOddity returns one of istiod's for a few sets.
+func (d dice) istiodOddity(s *routeSet) oddity {
+	atPort := s.ofService() && s.parent.Port != nil
 	switch {
-	case d.atPort && d.oneIn(3):
-		s.oddity = nothingAskedAtPort
-	case !d.atPort && d.oneIn(10):
-		s.oddity = pick(d, []oddity{repeatedHeader, oneNameOfBothKinds})
+	case atPort && d.oneIn(3):
+		return nothingAskedAtPort
+	case !atPort && d.oneIn(10):
+		return pick(d, []oddity{repeatedHeader, oneNameOfBothKinds})
 	}
-	d.oddity = s.oddity
+	return ""
+}
+
+// routes draws between one and six routes of a parent: of a Gateway from all namespaces, of a
+// Service from its own, since istiod joins no others.
+func (d dice) routes(s *routeSet) {
+	d.atPort, d.oddity = s.ofService() && s.parent.Port != nil, s.oddity
+	s.objects = nil
 	names := map[string]bool{}
 	for range 1 + d.IntN(6) {
-		meta := metadata{pick(d, routeNamespaces), fmt.Sprintf("r%04d%s", number, pick(d, nameEnds))}
+		meta := metadata{pick(d, routeNamespaces), fmt.Sprintf("r%04d%s", s.number, pick(d, nameEnds))}
 		if s.ofService() || s.oddity == oneNameOfBothKinds {
 			meta.namespace = routeNamespaces[0]
 		}
@@ -136,13 +146,9 @@ func (d dice) routes(number int, s *routeSet) {
 
 type metadata struct{ namespace, name string }
 
-// route returns a route whose rules answer with 500 and say which one it was.
+// route returns a route whose rules do not say yet which one it was.
 func (d dice) route(kind string, meta metadata, parent gatewayv1.ParentReference) client.Object {
 	common := gatewayv1.CommonRouteSpec{ParentRefs: []gatewayv1.ParentReference{parent}}
-	name := precedence.Name{Kind: kind, Namespace: meta.namespace, Name: meta.name}
-	says := func(rule int) *gatewayv1.HTTPHeaderFilter {
-		return &gatewayv1.HTTPHeaderFilter{Set: []gatewayv1.HTTPHeader{{Name: ServedBy, Value: ruleName(name, rule)}}}
-	}
 	var names []gatewayv1.Hostname
 	for _, i := range d.Perm(len(hostnames))[:d.IntN(3)] {
 		names = append(names, hostnames[i])
@@ -150,19 +156,35 @@ func (d dice) route(kind string, meta metadata, parent gatewayv1.ParentReference
 	if kind == precedence.GRPCRoute {
 		r := &gatewayv1.GRPCRoute{Spec: gatewayv1.GRPCRouteSpec{CommonRouteSpec: common, Hostnames: names}}
 		r.Namespace, r.Name = meta.namespace, meta.name
-		for i := range 1 + d.IntN(2) {
-			r.Spec.Rules = append(r.Spec.Rules, gatewayv1.GRPCRouteRule{Matches: few(d, 0, 2, d.grpcMatch),
-				Filters: []gatewayv1.GRPCRouteFilter{{Type: gatewayv1.GRPCRouteFilterResponseHeaderModifier, ResponseHeaderModifier: says(i)}}})
+		for range 1 + d.IntN(2) {
+			r.Spec.Rules = append(r.Spec.Rules, gatewayv1.GRPCRouteRule{Matches: few(d, 0, 2, d.grpcMatch)})
 		}
 		return r
 	}
 	r := &gatewayv1.HTTPRoute{Spec: gatewayv1.HTTPRouteSpec{CommonRouteSpec: common, Hostnames: names}}
 	r.Namespace, r.Name = meta.namespace, meta.name
-	for i := range 1 + d.IntN(2) {
-		r.Spec.Rules = append(r.Spec.Rules, gatewayv1.HTTPRouteRule{Matches: few(d, 0, 3, d.httpMatch),
-			Filters: []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterResponseHeaderModifier, ResponseHeaderModifier: says(i)}}})
+	for range 1 + d.IntN(2) {
+		r.Spec.Rules = append(r.Spec.Rules, gatewayv1.HTTPRouteRule{Matches: few(d, 0, 3, d.httpMatch)})
 	}
 	return r
+}
+
+// sign has each rule of a route say in its answers which one it was.
+func sign(o client.Object) {
+	says := func(kind string, rule int) *gatewayv1.HTTPHeaderFilter {
+		name := precedence.Name{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}
+		return &gatewayv1.HTTPHeaderFilter{Set: []gatewayv1.HTTPHeader{{Name: ServedBy, Value: ruleName(name, rule)}}}
+	}
+	switch o := o.(type) {
+	case *gatewayv1.HTTPRoute:
+		for i := range o.Spec.Rules {
+			o.Spec.Rules[i].Filters = []gatewayv1.HTTPRouteFilter{{Type: gatewayv1.HTTPRouteFilterResponseHeaderModifier, ResponseHeaderModifier: says(precedence.HTTPRoute, i)}}
+		}
+	case *gatewayv1.GRPCRoute:
+		for i := range o.Spec.Rules {
+			o.Spec.Rules[i].Filters = []gatewayv1.GRPCRouteFilter{{Type: gatewayv1.GRPCRouteFilterResponseHeaderModifier, ResponseHeaderModifier: says(precedence.GRPCRoute, i)}}
+		}
+	}
 }
 
 // ruleName is how a rule says which one it is.
@@ -172,6 +194,9 @@ func (d dice) httpMatch() gatewayv1.HTTPRouteMatch {
 	class, value := pick(d, []gatewayv1.PathMatchType{"Exact", "PathPrefix", "PathPrefix", "RegularExpression"}), pick(d, paths)
 	if class == gatewayv1.PathMatchRegularExpression {
 		value = pick(d, pathRegexes)
+	}
+	if often, has := oftenInContour[d.oddity]; has {
+		class, value = often.class, pick(d, often.paths)
 	}
 	m := gatewayv1.HTTPRouteMatch{}
 	if !d.oneIn(8) { // else that of all paths
