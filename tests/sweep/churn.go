@@ -129,9 +129,11 @@ func (c Churn) play(ctx context.Context, w *World, all []change) error {
 }
 
 // bring brings a sandbox into a form, or away, over an API server that may fail. It
-// does not wait until one that goes is gone, unless another of its name comes.
+// does not wait until one that goes is gone, unless another of its name comes. That takes
+// several steps, before each of which a cache whose watches ended early may wait for a
+// minute.
 func (w *World) bring(ctx context.Context, one change) error {
-	return wait.Until(ctx, patience, fmt.Sprintf("bring %s into form %d", one.sandbox, one.form), func() error {
+	return wait.Until(ctx, 4*patience, fmt.Sprintf("bring %s into form %d", one.sandbox, one.form), func() error {
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(strings.TrimSpace(formOf(one))), &o.Object); err != nil {
 			return err
