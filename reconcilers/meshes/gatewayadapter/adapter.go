@@ -44,7 +44,7 @@ type Adapter struct {
 	// wanted are the keys that have the names of routes, as far as the look before this one knows.
 	wanted map[gatewayapi.Object]string
 
-	mu sync.Mutex
+	mu      sync.Mutex
 	reports map[meshes.Target]Report
 	// whole is true once a look has brought every key into line, or found that it cannot.
 	whole bool

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -348,7 +348,9 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	c.main.Changed(o)
 	shop.Spec.Hostnames = append(shop.Spec.Hostnames, "follows.test")
 	c.Must(c.routes.Update(t.Context(), shop))
-	c.derives("k1", "it is still the same", func(r *gatewayv1.HTTPRoute) bool { return r.UID == stays.UID && slices.Contains(r.Spec.Hostnames, "follows.test") })
+	c.derives("k1", "it is still the same", func(r *gatewayv1.HTTPRoute) bool {
+		return r.UID == stays.UID && slices.Contains(r.Spec.Hostnames, "follows.test")
+	})
 }
 
 // TestARouteOfAnotherFormIsSaid has HTTPRoutes in which everything may stand.
