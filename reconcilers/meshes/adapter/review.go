@@ -118,12 +118,11 @@ func (a *Adapter) reviewed(ctx context.Context, own bool, o, before *unstructure
 	return want
 }
 
-// current returns the mesh of the newest look; nil before the first, and while VirtualServices
-// cannot be read: nobody knows which delegates have which roots then.
+// current returns the mesh of the newest look; nil before the first.
 func (a *Adapter) current() *istio.Mesh {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state == nil || a.state.trouble != nil {
+	if a.state == nil {
 		return nil
 	}
 	return a.state.mesh
