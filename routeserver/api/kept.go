@@ -10,8 +10,7 @@ import (
 
 // Kept implements routingv1.RoutingServer.
 func (s *Server) Kept(ctx context.Context, _ *routingv1.KeptRequest) (*routingv1.KeptResponse, error) {
-	newest, _ := s.versions.Tables.Current()
-	if !newest.Whole() {
+	if t, _ := s.versions.Tables.Current(); !t.Whole() {
 		return nil, failure.NotWhole()
 	}
 	kept, err := s.versions.Log.Kept(ctx)
@@ -19,6 +18,11 @@ func (s *Server) Kept(ctx context.Context, _ *routingv1.KeptRequest) (*routingv1
 		return nil, s.versions.Failed(ctx, err)
 	}
 	oldest, err := s.versions.History.Oldest(ctx)
+	if err != nil {
+		return nil, s.versions.Failed(ctx, err)
+	}
+	// The table that is served may be older still than what the log has just forgotten.
+	newest, err := s.versions.Reach(ctx, oldest.Pos())
 	if err != nil {
 		return nil, s.versions.Failed(ctx, err)
 	}

@@ -17,6 +17,10 @@ import (
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/api"
 	"switchyard.dev/routeserver/api/failure"
+	"switchyard.dev/routeserver/history"
+	"switchyard.dev/routeserver/table"
+	"switchyard.dev/routeserver/view"
+	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/sandboxes"
 )
 
@@ -385,5 +389,50 @@ func TestWhileTheLogIsFilledAgainNothingIsTakenForNeverDeclared(t *testing.T) {
 			t.Errorf("a whole log: %v, %v", got, err)
 		}
 		target.At = nil
+	}
+}
+
+// lagging are tables of which one asks for the newest and gets an old one.
+type lagging struct {
+	*view.View
+	old table.Table
+}
+
+func (l lagging) Current() (table.Table, <-chan struct{}) { return l.old, nil }
+
+func TestWhatIsKeptEndsAboveItsFloorWhereTheTableIsBehind(t *testing.T) {
+	r := newRig(t, api.Config{}, observe(), declare("k1", "sb"))
+	h, err := history.New(history.Config{Log: r.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background.Run(t, h.Run)
+	v, err := view.New(view.Config{Log: r.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background.Run(t, v.Run)
+	old, err := v.WaitFor(within(t), r.tip())
+	if err != nil {
+		t.Fatal(err)
+	}
+	floor, err := r.log.Append(t.Context(), sandboxes.Floor(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.state(observe(), &factv1.Complete{Floor: floor.Seq})
+	if err := r.log.Forget(t.Context(), floor.Pos); err != nil {
+		t.Fatal(err)
+	}
+	server, err := api.New(api.Config{Tables: lagging{v, old}, Log: r.log, History: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := server.Kept(within(t), &routingv1.KeptRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, last := kept.GetFloor().GetSequence(), kept.GetNewest().GetPosition().GetSequence(); first != floor.Seq || last <= first {
+		t.Errorf("events %d to %d are kept; the log was cut off at %d", first, last, floor.Seq)
 	}
 }
