@@ -3,7 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
-	"net"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +18,7 @@ import (
 	"switchyard.dev/routeserver/table"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/conformance/served"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/wait"
 )
 
@@ -89,24 +90,13 @@ func TestAnExportIsTheSameTwiceAndLeavesNothingHalf(t *testing.T) {
 	}
 }
 
-// free returns an address at which nothing listens.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // eventually waits for what has to come.
 var eventually = wait.Holds
 
 func TestAWatchGoesOnWhereItWas(t *testing.T) {
 	log, address := live(t, story()[:3]...)
 	// A second route server on an address that can be taken again.
-	cfg := server.Config{Log: log, GRPCAddress: free(t)}
+	cfg := server.Config{Log: log, GRPCAddress: fmt.Sprint("127.0.0.1:", port.Of(t))}
 	_, stop := served.Run(t, cfg)
 	eventually(t, "it answers", func() bool { return client().run(t.Context(), "table", "--server", cfg.GRPCAddress).code == 0 })
 	var out, errs background.Output

@@ -14,6 +14,7 @@ import (
 
 	routingv1 "switchyard.dev/protos/gen/routing/v1"
 	"switchyard.dev/routeserver/peers"
+	"switchyard.dev/tests/port"
 )
 
 // answering is a route server of which only the answer about sidecars matters.
@@ -57,18 +58,8 @@ func listen(t *testing.T, ip, port string, pod string, holds bool) *answering {
 	return a
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.10:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-}
-
 func TestEachOtherIsAskedAndTheSilentAreNamed(t *testing.T) {
-	port := freePort(t)
+	port := strconv.Itoa(port.Of(t, "127.0.0.10", "127.0.0.11", "127.0.0.12", "127.0.0.13"))
 	found, failed := []string{"127.0.0.10", "::ffff:127.0.0.11", "127.0.0.12", "127.0.0.13", "127.0.0.12"}, error(nil)
 	p, err := peers.New(peers.Config{
 		Service: net.JoinHostPort("peers", port), Own: []string{"fd00::1", "127.0.0.11"}, Within: 500 * time.Millisecond,

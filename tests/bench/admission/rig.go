@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"switchyard.dev/tests/apiserver"
+	"switchyard.dev/tests/port"
 )
 
 const (
@@ -41,9 +43,11 @@ func start(ctx context.Context) (r *rig, err error) {
 		return nil, err
 	}
 	for _, place := range []*string{&r.webhook, &r.health, &r.metrics} {
-		if *place, err = free(); err != nil {
+		free, err := port.Free()
+		if err != nil {
 			return nil, err
 		}
+		*place = fmt.Sprint("127.0.0.1:", free)
 	}
 	if r.server, err = apiserver.Start(); err != nil {
 		return nil, err
@@ -96,13 +100,4 @@ func (r *rig) access() *rest.Config {
 	c := rest.CopyConfig(r.server.Config)
 	c.Dial = new(net.Dialer).DialContext
 	return c
-}
-
-// free finds an address that nobody listens on.
-func free() (string, error) {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -20,6 +20,7 @@ import (
 	"switchyard.dev/routeserver/peers"
 	"switchyard.dev/routeserver/server"
 	"switchyard.dev/routeserver/table"
+	"switchyard.dev/tests/port"
 	"switchyard.dev/tests/sidecar"
 	"switchyard.dev/xds/serve"
 	"switchyard.dev/xds/translate"
@@ -74,31 +75,6 @@ func newReplica(t *testing.T, w *world, names *dns, ip, port string) *replica {
 	return &replica{asked: a, xds: xdstest.Dial(t, listener.Addr().String())}
 }
 
-// freePort returns a port that is free on some addresses.
-func freePort(t *testing.T, ips ...string) string {
-	t.Helper()
-	for range 20 {
-		port := 0
-		var held []net.Listener
-		for _, ip := range ips {
-			l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
-			if err != nil {
-				break
-			}
-			held = append(held, l)
-			port = l.Addr().(*net.TCPAddr).Port
-		}
-		for _, l := range held {
-			_ = l.Close()
-		}
-		if len(held) == len(ips) {
-			return strconv.Itoa(port)
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // sidecar connects a sidecar of a workload, which has taken the routes there are.
 func (r *replica) sidecar(pod, workload string) *xdstest.Client {
 	r.t.Helper()
@@ -137,7 +113,7 @@ func TestAReceiptIsFromEverySidecarOfAllRouteServers(t *testing.T) {
 	w, names := newWorld(t), &dns{}
 	w.State(&factv1.Complete{}, observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080))
 	ips := []string{"127.0.0.2", "127.0.0.3"}
-	port := freePort(t, ips...)
+	port := strconv.Itoa(port.Of(t, ips...))
 	names.addresses.Store(&ips)
 	a, b := newReplica(t, w, names, ips[0], port), newReplica(t, w, names, ips[1], port)
 	a1, b1, d1 := a.sidecar("a1", "customer"), b.sidecar("b1", "customer"), b.sidecar("d1", "driver")
@@ -198,7 +174,7 @@ func TestSidecarsAreListedByWhatTheyRouteFor(t *testing.T) {
 	w.State(&factv1.Complete{},
 		observe("shop", "w1", "Deployment", "customer", 8080), observe("shop", "w2", "Deployment", "driver", 8080), declare("k1", member("shop", "w1", "sb1")))
 	ips := []string{"127.0.0.4", "127.0.0.5"}
-	port := freePort(t, ips...)
+	port := strconv.Itoa(port.Of(t, ips...))
 	names.addresses.Store(&ips)
 	a, b := newReplica(t, w, names, ips[0], port), newReplica(t, w, names, ips[1], port)
 	a.sidecar("c1", "customer")
