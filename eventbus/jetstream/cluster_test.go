@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"switchyard.dev/eventbus/jetstream"
 	"switchyard.dev/eventbus/logtest"
 	"switchyard.dev/tests/background"
+	"switchyard.dev/tests/port"
 )
 
 // cluster is three NATS servers that replicate, as somebody else would run them: TLS with
@@ -56,12 +56,8 @@ func startClusterWith(t *testing.T, trust func(*cluster, *testing.T)) *cluster {
 	t.Helper()
 	c := &cluster{dir: t.TempDir()}
 	trust(c, t)
-	for n, port := range freePorts(t, 6) {
-		if n < 3 {
-			c.clients[n] = port
-		} else {
-			c.routes[n-3] = port
-		}
+	for n := range c.nodes {
+		c.clients[n], c.routes[n] = port.Of(t), port.Of(t)
 	}
 	c.startAll(t)
 	t.Cleanup(func() {
@@ -70,20 +66,6 @@ func startClusterWith(t *testing.T, trust func(*cluster, *testing.T)) *cluster {
 		}
 	})
 	return c
-}
-
-func freePorts(t *testing.T, n int) []int {
-	t.Helper()
-	var ports []int
-	for range n {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer free.Close()
-		ports = append(ports, free.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 func (c *cluster) startAll(t *testing.T) {
@@ -229,7 +211,7 @@ func TestThreeServersOfSomebodyElseAreALog(t *testing.T) {
 			return log{Log: writer, reader: reader}
 		}
 		store := hooks(open, func(t *testing.T) (*jetstream.Log, *nats.Conn) { return c.dial(t, admin) })
-		store.Lose, store.Crash = c.lose, c.crash
+		store.Lose, store.Crash, store.Replicated = c.lose, c.crash, true
 		return store
 	})
 }

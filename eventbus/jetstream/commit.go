@@ -86,10 +86,8 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 			return todo, err
 		}
 		// The server is not there, or it is and the log has not moved.
-		select {
-		case <-time.After(pauseBetween):
-		case <-ctx.Done():
-			return todo, context.Cause(ctx)
+		if err := sleep(ctx, pauseBetween); err != nil {
+			return todo, err
 		}
 		if err == nil {
 			return todo, nil
@@ -98,8 +96,18 @@ func (l *Log) findOut(ctx context.Context, todo []sealed) ([]sealed, error) {
 	return l.decide(waitingOf(todo)), nil // the tip has moved
 }
 
-// pauseBetween is between two attempts to publish the same.
+// pauseBetween is between two attempts to publish the same, or to reach the leader.
 const pauseBetween = 20 * time.Millisecond
+
+// sleep waits for a while, or until ctx ends, and returns why that is then.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
 
 // isEnd reports whether an error says that there is nothing to be written to.
 func isEnd(err error) bool { return final(err) || errors.Is(err, eventbus.ErrNoLog) }

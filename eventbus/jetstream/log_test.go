@@ -214,9 +214,13 @@ func publish(t *testing.T, conn *nats.Conn, epoch string, m event.Message) {
 	for name, value := range m.Header {
 		msg.Header[name] = []string{value}
 	}
-	if _, err := conn.RequestMsgWithContext(t.Context(), msg); err != nil {
-		t.Fatal(err)
-	}
+	wait.Eventually(t, time.Minute, "the message is recorded", func() error {
+		_, err := conn.RequestMsgWithContext(t.Context(), msg)
+		if err != nil && !errors.Is(err, nats.ErrNoResponders) { // that is a stream whose leader is not known yet
+			return wait.Final(err)
+		}
+		return err
+	})
 }
 
 // rewrite makes the stream anew with what edit makes of its messages: as if
@@ -251,9 +255,10 @@ func rewrite(t *testing.T, conn *nats.Conn, edit func([]event.Stored) []event.St
 	if err := js.DeleteStream(t.Context(), jetstream.StreamName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), info.Config); err != nil {
-		t.Fatal(err)
-	}
+	wait.Eventually(t, time.Minute, "the stream is there again", func() error {
+		_, err := js.CreateStream(t.Context(), info.Config)
+		return err
+	})
 	for _, e := range edit(events) {
 		publish(t, conn, strings.Split(prefix, ".")[1], e.Message)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -68,6 +69,12 @@ type look struct {
 func (l *Log) look(ctx context.Context) (look, error) {
 	bounded, done := l.attempt(ctx)
 	stream, err := l.js.Stream(bounded, StreamName)
+	for err == nil && !ofLeader(stream.CachedInfo().Cluster) {
+		if ended := sleep(bounded, pauseBetween); ended != nil {
+			return look{}, fmt.Errorf("look at stream %s: who answered does not lead it; %w", StreamName, done(ended))
+		}
+		stream, err = l.js.Stream(bounded, StreamName)
+	}
 	err = done(err)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return look{}, eventbus.ErrNoLog
@@ -86,6 +93,17 @@ func (l *Log) look(ctx context.Context) (look, error) {
 		seen.floor = seen.tip + 1
 	}
 	return seen, nil
+}
+
+// ofLeader reports whether the server that leads a stream described its cluster. Another
+// one answers too where the stream is new or has no leader, and may not have the newest
+// events yet, so that a log would seem rewound. A server does not list itself among the
+// replicas, so the leader's name is there when another one answers.
+func ofLeader(c *jetstream.ClusterInfo) bool {
+	if c == nil {
+		return true // the server has no cluster
+	}
+	return c.Leader != "" && !slices.ContainsFunc(c.Replicas, func(r *jetstream.PeerInfo) bool { return r.Name == c.Leader })
 }
 
 // epochEnded is the error of one who believes in an epoch when there is another.

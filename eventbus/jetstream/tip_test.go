@@ -1,10 +1,12 @@
 package jetstream_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -18,11 +20,24 @@ import (
 // asked of the stream's events before the server does.
 func tapped(t *testing.T, conn *nats.Conn, hear func(question string)) *jetstream.Log {
 	t.Helper()
-	_, err := conn.Subscribe("TAP.>", func(m *nats.Msg) {
-		to := "$JS.API" + strings.TrimPrefix(m.Subject, "TAP")
-		if strings.HasPrefix(to, "$JS.API.STREAM.MSG.GET.") {
+	return tappedAt(t, conn, func(call string, m *nats.Msg) bool {
+		if strings.HasPrefix(call, "STREAM.MSG.GET.") {
 			hear(string(m.Data))
 		}
+		return false
+	})
+}
+
+// tappedAt returns the log as one sees it whose calls go past a listener. What that reports as
+// answered does not reach the server.
+func tappedAt(t *testing.T, conn *nats.Conn, hear func(call string, m *nats.Msg) (answered bool)) *jetstream.Log {
+	t.Helper()
+	tap, err := conn.Subscribe("TAP.>", func(m *nats.Msg) {
+		call := strings.TrimPrefix(m.Subject, "TAP.")
+		if hear(call, m) {
+			return
+		}
+		to := "$JS.API." + call
 		if err := conn.PublishRequest(to, m.Reply, m.Data); err != nil {
 			t.Error(err)
 		}
@@ -30,6 +45,11 @@ func tapped(t *testing.T, conn *nats.Conn, hear func(question string)) *jetstrea
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := tap.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	})
 	l, err := jetstream.New(jetstream.Config{Conn: conn, APIPrefix: "TAP"})
 	if err != nil {
 		t.Fatal(err)
@@ -87,5 +107,49 @@ func TestATipIsNotGivenTheEpochOfTheLogBefore(t *testing.T) {
 	}
 	if err != nil && got != (event.Mark{}) {
 		t.Errorf("the tip is %v, beside %v", got, err)
+	}
+}
+
+// While a stream is new, a server that does not lead it says what it has of it, too.
+func TestAServerThatDoesNotLeadTheStreamIsNotBelieved(t *testing.T) {
+	conn := inside(t, embedded.Config{})
+	writer := open(t, jetstream.Config{Conn: conn})
+	first, err := writer.Append(t.Context(), logtest.Fact("tip", 1), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := conn.Request("$JS.API.STREAM.INFO."+jetstream.StreamName, nil, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(behind.Data, &answer); err != nil {
+		t.Fatal(err)
+	}
+	want, err := writer.Append(t.Context(), logtest.Fact("tip", 2), first.Seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cluster := range map[string]string{
+		"another leads": `{"leader": "bus-1", "replicas": [{"name": "bus-1"}, {"name": "bus-2"}]}`,
+		"nobody leads":  `{"replicas": [{"name": "bus-0"}, {"name": "bus-1"}, {"name": "bus-2"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer["cluster"] = json.RawMessage(cluster)
+			old, err := json.Marshal(answer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := 0
+			reader := tappedAt(t, conn, func(call string, m *nats.Msg) bool {
+				if strings.HasPrefix(call, "STREAM.INFO.") {
+					asked++
+				}
+				return asked == 1 && m.Respond(old) == nil
+			})
+			if tip, err := reader.Tip(t.Context()); err != nil || tip != want.Pos {
+				t.Errorf("the tip is %v (%v), want %v", tip, err, want.Pos)
+			}
+		})
 	}
 }

@@ -18,7 +18,7 @@ func followBeforeAndAfter(t *testing.T, s Store) {
 	mustAppend(t, log, Fact("b", 1), 0)
 	mustAppend(t, log, Fact("a", 2), 1)
 	f := mustFollow(t, s.Open(t))
-	expect(t, until(t, f, 3), "2 key/b 1", "3 key/a 2")
+	s.expectPresent(t, until(t, f, 3), "2 key/b 1", "3 key/a 2")
 	mustAppend(t, log, Fact("b", 2), 2)
 	mustAppend(t, log, Fact("b", 3), 4)
 	mustAppend(t, log, Fact("c", 1), 0)
@@ -45,7 +45,7 @@ func wholeAtTip(t *testing.T, s Store) {
 	mustAppend(t, log, Fact("a", 2), 1)
 	f := mustFollow(t, s.Open(t))
 	tip := mustTip(t, s.Open(t))
-	expect(t, until(t, f, tip.Seq), "2 key/complete 1", "3 key/a 2")
+	s.expectPresent(t, until(t, f, tip.Seq), "2 key/complete 1", "3 key/a 2")
 }
 
 func tombstonesStay(t *testing.T, s Store) {
@@ -53,7 +53,7 @@ func tombstonesStay(t *testing.T, s Store) {
 	mustAppend(t, log, Fact("a", 1), 0)
 	mustAppend(t, log, Withdrawn("a"), 1)
 	mustAppend(t, log, Fact("b", 1), 0)
-	expect(t, until(t, mustFollow(t, s.Open(t)), 3), "2 key/a -1", "3 key/b 1")
+	s.expectPresent(t, until(t, mustFollow(t, s.Open(t)), 3), "2 key/a -1", "3 key/b 1")
 }
 
 func everythingIsKept(t *testing.T, s Store) {
@@ -65,7 +65,7 @@ func everythingIsKept(t *testing.T, s Store) {
 	for n := range versions {
 		last = mustAppend(t, log, Fact("busy", n), last).Seq
 	}
-	expect(t, until(t, mustFollow(t, s.Open(t)), last), "1 key/old 1", fmt.Sprint(last, " key/busy ", versions-1))
+	s.expectPresent(t, until(t, mustFollow(t, s.Open(t)), last), "1 key/old 1", fmt.Sprint(last, " key/busy ", versions-1))
 	// One who was slow sees all of it.
 	slow := until(t, f, last)
 	if n := len(slow); slow[0].Fact.Key != event.RoutingKey("old") || number(slow[n-1].Fact) != versions-1 || n != versions+1 {

@@ -18,12 +18,12 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9371,
+	"eventbus":    9403,
 	"protos":      1135,
 	"reconcilers": 23200,
-	"routeserver": 12141,
+	"routeserver": 12144,
 	"sidecars":    5977,
-	"tests":       25423,
+	"tests":       25463,
 	"tools":       5831,
 	"xds":         4074,
 }
