@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/fork/variables"
 )
 
@@ -45,7 +48,12 @@ func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	if !patch.Template || form.name == "" {
 		return form, nil
 	}
-	if form.content, err = variablesOf(plan).Substitute(form.content, form.name == formJSON, maxDocument); err != nil {
+	known := variablesOf(plan, here.live)
+	if known[variableContainer] == "" && bytes.Contains(form.content, []byte(variableContainer)) {
+		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is for the main container, and the baseline has %s: name one of them in the patch, or in the annotation %s of the pod template",
+			here, form.name, containerNames("container", here.live.Template.Spec.Containers), annotationDefaultContainer)
+	}
+	if form.content, err = known.Substitute(form.content, form.name == formJSON, maxDocument); err != nil {
 		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is a template, and %v", here, form.name, err)
 	}
 	return form, nil
@@ -157,11 +165,31 @@ func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields)
 // resource does not say.
 const defaultOutputKind = "Secret"
 
+// The main container of a baseline, as kubectl has it: the one that the annotation names.
+// Without it there is one where there is only one: kubectl would take the first of several.
+const (
+	variableContainer          = ".baseline.container"
+	annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
+)
+
+// mainContainer names the main container of a baseline; empty when nobody can tell.
+func mainContainer(template *corev1.PodTemplateSpec) string {
+	all, main := template.Spec.Containers, template.Annotations[annotationDefaultContainer]
+	if len(all) == 1 {
+		return all[0].Name
+	}
+	if slices.ContainsFunc(all, func(c corev1.Container) bool { return c.Name == main }) {
+		return main
+	}
+	return ""
+}
+
 // variablesOf returns what templates of a plan may name. What is empty is not known.
-func variablesOf(plan Plan) variables.Values {
+func variablesOf(plan Plan, live *baseline.Workload) variables.Values {
 	known := variables.Values{
 		".sandbox.name":       plan.Identity.SandboxName,
 		".sandbox.routingKey": plan.Identity.RoutingKey,
+		variableContainer:     mainContainer(live.Template),
 	}
 	for name, r := range plan.Resources {
 		prefix := ".resources." + name

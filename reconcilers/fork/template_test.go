@@ -148,3 +148,37 @@ func TestTemplatesThatAreRefused(t *testing.T) {
 		mustContain(t, p.Message, "bytes")
 	})
 }
+
+// The main container is the one that kubectl would take, where nobody has to guess.
+func TestTheMainContainerIsKnownWhereOneIsMeant(t *testing.T) {
+	patch := crdv1.Patch{Template: true, Strategic: raw(`{"spec":{"template":{"spec":{"containers":[{"name":"{{ .baseline.container }}","image":"new:1"}]}}}}`)}
+	for name, tt := range map[string]struct {
+		annotation string
+		alone      bool
+		image      int // The container that gets the image.
+	}{
+		"the one that is annotated":           {"cache", false, 1},
+		"the only one":                        {"", true, 0},
+		"the only one, and another annotated": {"gone", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := baseline(t)
+			live.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/default-container": tt.annotation}
+			if tt.alone {
+				live.Spec.Template.Spec.Containers = live.Spec.Template.Spec.Containers[:1]
+			}
+			got, p := cloneOf(live, fork.Plan{Identity: identity(), Patches: []crdv1.Patch{patch}})
+			if p != nil {
+				t.Fatal(p.Message)
+			}
+			for i, c := range got.Spec.Template.Spec.Containers {
+				if (c.Image == "new:1") != (i == tt.image) || len(got.Spec.Template.Spec.Containers) != len(live.Spec.Template.Spec.Containers) {
+					t.Errorf("container %s has %s", c.Name, c.Image)
+				}
+			}
+		})
+	}
+	p := refusal(t, fork.Plan{Patches: []crdv1.Patch{patch}})
+	mustContain(t, p.Message, "patch 1 of 1 for Deployment hotrod/customer (strategic) is for the main container, and the baseline has the containers main, cache",
+		"name one of them in the patch, or in the annotation kubectl.kubernetes.io/default-container of the pod template")
+}
