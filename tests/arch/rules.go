@@ -19,7 +19,7 @@ var rooms = map[string][]string{
 	"xds":               {"routeserver", "eventbus", "protos"},
 	"sidecars":          {"xds", "routeserver", "protos", "eventbus/callers", "eventbus/trust", "eventbus/wake"},
 	"tunnels":           {"eventbus", "protos"},
-	"workflows":         {"eventbus", "protos"},
+	"workflows":         {"eventbus", "protos", "routeserver/spelling"},
 	"controlplane-link": {"protos", "eventbus"},
 	"reconcilers":       {"protos", "eventbus", "routeserver", "xds", "sidecars", "tunnels", "workflows"},
 	"charts":            {},
@@ -54,7 +54,10 @@ var (
 		"reconcilers/meshes/keymatch",
 		"reconcilers/meshes/precedence",
 		"reconcilers/routing",
+		"workflows/compile",
 		"workflows/engine",
+		"workflows/spec",
+		"workflows/specfile",
 	}
 	pureFiles = regexp.MustCompile(`^reconcilers/[^/]+/(decide|render)[a-z_]*\.go$`)
 )

@@ -78,4 +78,28 @@ const (
 
 	// AnnotationLogLevel, on a pod template, is how much the sidecar logs.
 	AnnotationLogLevel = "signadot.com/log-level"
+
+	// AnnotationDescription, on a SignadotSandbox, says for people what it is for.
+	AnnotationDescription = "signadot.com/description"
+
+	// AnnotationLabels, on a SignadotSandbox, has the labels of its specification as a JSON
+	// object: their keys and values may be what those of Kubernetes may not.
+	AnnotationLabels = "signadot.com/labels"
+
+	// AnnotationTTL, on a SignadotSandbox, is how long it lives, such as 2d, and
+	// AnnotationTTLFrom from when: createdAt, which is meant without it, or updatedAt.
+	AnnotationTTL     = "signadot.com/ttl"
+	AnnotationTTLFrom = "signadot.com/ttl-offset-from"
+
+	// AnnotationUpdatedAt, on a SignadotSandbox, is when its specification was last applied,
+	// in RFC 3339.
+	AnnotationUpdatedAt = "signadot.com/updated-at"
+
+	// AnnotationEndpoints, on a SignadotSandbox, has its endpoints as a JSON list of name and
+	// target.
+	AnnotationEndpoints = "signadot.com/endpoints"
+
+	// AnnotationPlugins, on a SignadotSandbox, has the plugins of its resources with their
+	// versions, as a JSON object by the name of the resource.
+	AnnotationPlugins = "signadot.com/resource-plugins"
 )

@@ -1,0 +1,305 @@
+package spec
+
+// Sandbox is the file of a sandbox.
+type Sandbox struct {
+	// Name is unique in the cluster.
+	Name string `json:"name"`
+	// Spec is what is asked for.
+	Spec SandboxSpec `json:"spec"`
+}
+
+// SandboxSpec is what a sandbox asks for.
+type SandboxSpec struct {
+	// Cluster is the name of the cluster, as a control plane knows it.
+	Cluster string `json:"cluster"`
+	// Description is for people.
+	Description string `json:"description"`
+	// Labels are for people, and for route groups.
+	Labels map[string]string `json:"labels"`
+	// TTL is how long the sandbox lives; nil: until it is deleted.
+	TTL *TTL `json:"ttl"`
+	// Forks are workloads to fork.
+	Forks []Fork `json:"forks"`
+	// Local are workloads that run on a workstation.
+	Local []Local `json:"local"`
+	// Virtual are workloads without pods of their own.
+	Virtual []Virtual `json:"virtual"`
+	// Resources are made by resource plugins.
+	Resources []Resource `json:"resources"`
+	// DefaultRouteGroup has the endpoints.
+	DefaultRouteGroup *RouteGroup `json:"defaultRouteGroup"`
+	// Endpoints is the older form of DefaultRouteGroup.
+	Endpoints []HostEndpoint `json:"endpoints"`
+	// Routing has tunnels that belong to no baseline.
+	Routing *Routing `json:"routing"`
+	// Middleware is what requests pass.
+	Middleware []Middleware `json:"middleware"`
+	// Connection binds local workloads to a workstation.
+	Connection *Connection `json:"connection"`
+	// LocalMachineID is the older form of Connection.
+	LocalMachineID string `json:"localMachineID"`
+	// DisableSandboxTrafficManager has no effect any more.
+	DisableSandboxTrafficManager bool `json:"disableSandboxTrafficManager"`
+}
+
+// TTL is how long a sandbox lives.
+type TTL struct {
+	// Duration is a number and m, h, d or w.
+	Duration string `json:"duration"`
+	// OffsetFrom is createdAt or updatedAt; empty is createdAt.
+	OffsetFrom string `json:"offsetFrom"`
+}
+
+// Workload names a workload of the cluster.
+type Workload struct {
+	// Kind is Deployment or Rollout.
+	Kind string `json:"kind"`
+	// Namespace is that of the workload.
+	Namespace string `json:"namespace"`
+	// Name is that of the workload.
+	Name string `json:"name"`
+}
+
+// Fork is a workload to fork.
+type Fork struct {
+	// Name is unique in the sandbox; empty: that of the workload.
+	Name string `json:"name"`
+	// ForkOf is the baseline.
+	ForkOf Workload `json:"forkOf"`
+	// Customizations are how the fork differs from it.
+	Customizations Customizations `json:"customizations"`
+	// Endpoints is the older form of RouteGroup.
+	Endpoints []ForkEndpoint `json:"endpoints"`
+}
+
+// Customizations are how a fork differs from its baseline.
+type Customizations struct {
+	// Images replace those of containers.
+	Images []Image `json:"images"`
+	// Env is the environment of containers.
+	Env []EnvVar `json:"env"`
+	// Patch is applied after images and env.
+	Patch *Patch `json:"patch"`
+}
+
+// Image replaces the image of a container.
+type Image struct {
+	// Image is the new one.
+	Image string `json:"image"`
+	// Container is whose it is; empty: that of the main container.
+	Container string `json:"container"`
+}
+
+// EnvVar is a variable of a container's environment.
+type EnvVar struct {
+	// Name is that of the variable.
+	Name string `json:"name"`
+	// Value is what it is set to.
+	Value *string `json:"value"`
+	// Container is whose it is; empty: that of the main container.
+	Container string `json:"container"`
+	// Operation is upsert or delete; empty is upsert.
+	Operation string `json:"operation"`
+	// ValueFrom is where the value comes from, when Value does not say it.
+	ValueFrom *EnvSource `json:"valueFrom"`
+}
+
+// EnvSource is where the value of a variable comes from: one of its fields.
+type EnvSource struct {
+	// Fork is another fork of the sandbox.
+	Fork *ForkSource `json:"fork"`
+	// Resource is an output of a resource.
+	Resource *ResourceSource `json:"resource"`
+	// ConfigMap and Secret are objects of the fork's namespace.
+	ConfigMap *MapSource `json:"configMap"`
+	// Secret is as ConfigMap.
+	Secret *MapSource `json:"secret"`
+}
+
+// ForkSource is a text about another fork of the sandbox.
+type ForkSource struct {
+	// ForkOf is the baseline of that fork.
+	ForkOf Workload `json:"forkOf"`
+	// Expression is the text, with {{.Service.Host}} and {{.Service.Port}} in it.
+	Expression string `json:"expression"`
+}
+
+// ResourceSource is an output of a resource.
+type ResourceSource struct {
+	// Name is that of the resource in the sandbox.
+	Name string `json:"name"`
+	// OutputKey is a step that creates, a dot and its output.
+	OutputKey string `json:"outputKey"`
+}
+
+// MapSource is a value of a ConfigMap or a Secret.
+type MapSource struct {
+	// Name is that of the object.
+	Name string `json:"name"`
+	// Key is that of the value.
+	Key string `json:"key"`
+	// Optional reports whether the fork starts without it.
+	Optional *bool `json:"optional"`
+}
+
+// Patch is a patch of the whole workload.
+type Patch struct {
+	// Type is strategic, merge or json.
+	Type string `json:"type"`
+	// Value is the patch, in YAML or JSON.
+	Value string `json:"value"`
+}
+
+// ForkEndpoint is an endpoint that leads to a fork, in the older form.
+type ForkEndpoint struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Port is that of the workload.
+	Port int32 `json:"port"`
+	// Protocol is http or grpc.
+	Protocol string `json:"protocol"`
+}
+
+// HostEndpoint is an endpoint that leads to a host, in the older form.
+type HostEndpoint struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Host is a name inside the cluster.
+	Host string `json:"host"`
+	// Port is that of the host.
+	Port int32 `json:"port"`
+	// Protocol is http or grpc.
+	Protocol string `json:"protocol"`
+}
+
+// Endpoint is an address at which people reach the sandbox.
+type Endpoint struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Target is where its requests go, scheme://host:port.
+	Target string `json:"target"`
+}
+
+// RouteGroup has the endpoints of a sandbox.
+type RouteGroup struct {
+	// Endpoints are those.
+	Endpoints []Endpoint `json:"endpoints"`
+}
+
+// Local is a workload that runs on a workstation.
+type Local struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// From is the baseline whose requests it takes.
+	From Workload `json:"from"`
+	// Mappings lead ports of the baseline to the workstation.
+	Mappings []Mapping `json:"mappings"`
+	// Env is for those who start the workload on the workstation.
+	Env []EnvVar `json:"env"`
+	// Files are as Env.
+	Files []FileOp `json:"files"`
+}
+
+// Mapping leads a port to a workstation.
+type Mapping struct {
+	// Port is the container port of the baseline.
+	Port int32 `json:"port"`
+	// ToLocal is the address at the workstation, host:port.
+	ToLocal string `json:"toLocal"`
+	// AppProtocol is that of the port.
+	AppProtocol string `json:"appProtocol"`
+}
+
+// FileOp is a file for who starts a workload on a workstation.
+type FileOp struct {
+	// Path is where it is put.
+	Path string `json:"path"`
+	// Value is what it holds.
+	Value *string `json:"value"`
+	// ValueFrom is where that comes from, when Value does not say it.
+	ValueFrom *FileSource `json:"valueFrom"`
+}
+
+// FileSource is where the content of a file comes from: one of its fields.
+type FileSource struct {
+	// Resource is an output of a resource.
+	Resource *ResourceSource `json:"resource"`
+	// ConfigMap and Secret are objects of the baseline's namespace.
+	ConfigMap *MapSource `json:"configMap"`
+	// Secret is as ConfigMap.
+	Secret *MapSource `json:"secret"`
+}
+
+// Virtual is a workload without pods of its own.
+type Virtual struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Workload is the baseline.
+	Workload Workload `json:"workload"`
+}
+
+// Resource is made by a resource plugin.
+type Resource struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Plugin is a plugin, with its version after @ where one is meant.
+	Plugin string `json:"plugin"`
+	// Params are what the plugin's steps read.
+	Params map[string]string `json:"params"`
+}
+
+// Routing has tunnels that belong to no baseline.
+type Routing struct {
+	// Forwards are those.
+	Forwards []Forward `json:"forwards"`
+}
+
+// Forward is a tunnel that belongs to no baseline.
+type Forward struct {
+	// Name is unique in the sandbox.
+	Name string `json:"name"`
+	// Port is that at which the cluster reaches it.
+	Port int32 `json:"port"`
+	// ToLocal is the address at the workstation, host:port.
+	ToLocal string `json:"toLocal"`
+	// AppProtocol is that of the port.
+	AppProtocol string `json:"appProtocol"`
+}
+
+// Middleware is what requests pass.
+type Middleware struct {
+	// Name is that of the middleware.
+	Name string `json:"name"`
+	// Match are the workloads whose requests pass it.
+	Match []MiddlewareMatch `json:"match"`
+	// Args are its arguments.
+	Args []Argument `json:"args"`
+}
+
+// MiddlewareMatch is workloads of the sandbox.
+type MiddlewareMatch struct {
+	// Workload is a pattern for their names in it.
+	Workload string `json:"workload"`
+}
+
+// Argument is one of a middleware.
+type Argument struct {
+	// Name is that of the argument.
+	Name string `json:"name"`
+	// Value is what it is.
+	Value string `json:"value"`
+	// ValueFrom is where the value comes from, when Value does not say it.
+	ValueFrom *ArgSource `json:"valueFrom"`
+}
+
+// ArgSource is where the value of an argument comes from.
+type ArgSource struct {
+	// Forward is the name of a tunnel, whose address is the value.
+	Forward string `json:"forward"`
+}
+
+// Connection binds local workloads to a workstation.
+type Connection struct {
+	// DevboxID is the workstation.
+	DevboxID string `json:"devboxId"`
+}

@@ -1,0 +1,82 @@
+package spec
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// noVersion is the version of a plugin whose name has none.
+const noVersion = "0.0.0"
+
+// PluginName names one version of a plugin.
+type PluginName struct {
+	// Bare is the name without the version.
+	Bare string
+	// Version is a semantic version; empty where none is named.
+	Version string
+}
+
+// bare is how plugins are named.
+var bare = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?$`)
+
+// maxBare is how long the name of a plugin may be.
+const maxBare = 63
+
+// ParsePluginName reads name or name@version. The text of the error is the end of a sentence.
+func ParsePluginName(text string) (PluginName, error) {
+	name, of, versioned := strings.Cut(text, "@")
+	if len(name) > maxBare || !bare.MatchString(name) {
+		return PluginName{}, fmt.Errorf("is %q; the name of a plugin has at most %d letters, digits, -, _ and ., and begins and ends with a letter or digit", text, maxBare)
+	}
+	if versioned {
+		v, err := version.ParseSemantic(of)
+		if err != nil {
+			return PluginName{}, fmt.Errorf("is %q; what follows @ must be a semantic version, such as 1.2.0", text)
+		}
+		of = v.String()
+	}
+	return PluginName{name, of}, nil
+}
+
+// Defaulted returns the name with the version that it has where it names none.
+func (n PluginName) Defaulted() PluginName {
+	if n.Version == "" {
+		n.Version = noVersion
+	}
+	return n
+}
+
+// String returns the name as people see it: version 0.0.0 is not shown.
+func (n PluginName) String() string {
+	if n.Version == "" || n.Version == noVersion {
+		return n.Bare
+	}
+	return n.Bare + "@" + n.Version
+}
+
+// NewestFirst sorts names by plugin, and of each the highest version first.
+func NewestFirst(names []PluginName) {
+	slices.SortFunc(names, func(a, b PluginName) int {
+		if a.Bare != b.Bare {
+			return strings.Compare(a.Bare, b.Bare)
+		}
+		return b.compare(a)
+	})
+}
+
+// compare returns whether a version is before, at or after another, as strings.Compare does.
+func (n PluginName) compare(other PluginName) int {
+	v, err := version.ParseSemantic(n.Defaulted().Version)
+	order, otherErr := 0, err
+	if err == nil {
+		order, otherErr = v.Compare(other.Defaulted().Version)
+	}
+	if otherErr != nil || order == 0 { // They differ in what does not count, such as metadata of the build.
+		return strings.Compare(n.Version, other.Version)
+	}
+	return order
+}

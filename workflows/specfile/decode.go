@@ -1,0 +1,337 @@
+package specfile
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"switchyard.dev/routeserver/spelling"
+)
+
+// Decode reads the file into a struct with the fields name and, unless KeepName was called, spec. The error is Problems,
+// in the order of the file.
+func (f *File) Decode(into any) error {
+	var c checks
+	t := reflect.TypeOf(into).Elem()
+	spec, _ := fieldNamed(t, "spec")
+	for i := 0; i+1 < len(f.root.Content); i += 2 {
+		key, value := f.root.Content[i], f.root.Content[i+1]
+		if field, ok := fieldNamed(t, key.Value); ok {
+			c.check(value, field, key.Value)
+		} else if text := stray(key.Value, t, spec); text != "" {
+			c.problems = append(c.problems, Problem{Text: text, File: f.Name, Line: key.Line})
+		}
+	}
+	for _, name := range fields(t) {
+		if keyed(f.root, name) == nil {
+			c.problems.Add("", "has no field %q", name)
+		}
+	}
+	if len(c.problems) == 0 {
+		if err := assign(f.root, into); err != nil {
+			c.problems.Add("", "%s", strings.TrimPrefix(err.Error(), "json: "))
+		}
+	}
+	return f.Locate(c.problems).OrNil()
+}
+
+// KeepName takes everything but the name out of the file, for those who need nothing else of
+// it: variables that stand elsewhere then need no value.
+func (f *File) KeepName() {
+	name, at := child(f.root, "name")
+	f.root = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: f.root.Line}
+	if name != nil {
+		f.root.Content = []*yaml.Node{{Kind: yaml.ScalarNode, Tag: "!!str", Value: "name", Line: at}, name}
+	}
+}
+
+// shown are fields that answers have beside name and spec, as the published client shows
+// them.
+var shown = []string{"createdAt", "updatedAt", "routingKey", "endpoints", "status", "defaults"}
+
+// stray returns what is wrong with a field beside those of t: others are ignored, but one
+// that is misspelt, or that belongs into the spec, would be missed.
+func stray(name string, t, spec reflect.Type) string {
+	if slices.Contains(shown, name) {
+		return ""
+	}
+	if meant := nearest(name, fields(t)); meant != "" {
+		return fmt.Sprintf("has a field %q that nobody reads; did you mean %q?", name, meant)
+	}
+	if spec == nil {
+		return ""
+	}
+	if _, ok := fieldNamed(spec, name); ok {
+		return fmt.Sprintf("has the field %q beside spec; move it into spec", name)
+	}
+	return ""
+}
+
+// DecodeText reads a text of YAML that a field holds into a value, as strictly as Decode.
+// Problems have the field's path, and the line within the text. The text may be a patch, with
+// directives such as $patch among its fields.
+func DecodeText(path, text string, into any) Problems {
+	c := checks{directives: true}
+	root, err := parse([]byte(text))
+	if err == nil && root == nil {
+		return nil
+	}
+	if err == nil {
+		c.check(root, reflect.TypeOf(into).Elem(), "")
+		within := (&File{root: root}).Locate(c.problems)
+		for i, p := range within {
+			within[i] = Problem{Path: path, Text: fmt.Sprintf("has a problem on its line %d: %s", p.Line, Problem{Path: p.Path, Text: p.Text}.Error())}
+		}
+		if len(within) > 0 {
+			return within
+		}
+		err = assign(root, into)
+	}
+	if p, ok := err.(Problem); ok {
+		return Problems{{Path: path, Text: fmt.Sprintf("%s (on its line %d)", p.Text, p.Line)}}
+	}
+	if err != nil {
+		return Problems{{Path: path, Text: "cannot be read: " + strings.TrimPrefix(err.Error(), "json: ")}}
+	}
+	return nil
+}
+
+// assign puts a tree that was checked into a value, by way of JSON.
+func assign(root *yaml.Node, into any) error {
+	value, err := plain(root)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// plain returns a tree as values that JSON can have. The error is a Problem.
+func plain(n *yaml.Node) (any, error) {
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := map[string]any{}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			value, err := plain(n.Content[i+1])
+			if err != nil {
+				return nil, err
+			}
+			out[n.Content[i].Value] = value
+		}
+		return out, nil
+	case yaml.SequenceNode:
+		out := []any{}
+		for _, c := range n.Content {
+			value, err := plain(c)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, value)
+		}
+		return out, nil
+	}
+	switch n.Tag {
+	case "!!null", "!!bool", "!!int", "!!float":
+		var value any
+		if err := n.Decode(&value); err != nil {
+			return nil, Problem{Line: n.Line, Text: wrong(err).Text}
+		}
+		if _, err := json.Marshal(value); err != nil {
+			return nil, Problem{Line: n.Line, Text: fmt.Sprintf("has the number %s, which JSON cannot have", n.Value)}
+		}
+		return value, nil
+	}
+	return n.Value, nil
+}
+
+// checks holds a tree against a type.
+type checks struct {
+	problems Problems
+	// directives: fields that begin with $ are for the patch that the tree is.
+	directives bool
+}
+
+// unmarshaler is what types have that read their JSON by themselves.
+var unmarshaler = reflect.TypeFor[json.Unmarshaler]()
+
+// check notes what of a tree a type would not take.
+func (c *checks) check(n *yaml.Node, t reflect.Type, path string) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if n.Tag == "!!null" || reflect.PointerTo(t).Implements(unmarshaler) {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		c.object(n, t, path)
+	case reflect.Map:
+		if c.is(n, yaml.MappingNode, path, "an object") {
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				c.check(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value))
+			}
+		}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			c.text(n, path)
+			return
+		}
+		if c.is(n, yaml.SequenceNode, path, "a list, whose items begin with -") {
+			for i, item := range n.Content {
+				c.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			}
+		}
+	case reflect.String:
+		c.text(n, path)
+	case reflect.Bool:
+		if n.Tag != "!!bool" {
+			c.problems.Add(path, "must be true or false, not %s", described(n))
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		c.number(n, t, path)
+	}
+}
+
+// object checks the fields of a struct.
+func (c *checks) object(n *yaml.Node, t reflect.Type, path string) {
+	if !c.is(n, yaml.MappingNode, path, "an object with fields such as "+strings.Join(fields(t)[:min(len(fields(t)), 3)], ", ")) {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		field, ok := fieldNamed(t, name)
+		switch {
+		case ok:
+			c.check(n.Content[i+1], field, join(path, name))
+		case !c.directives || !strings.HasPrefix(name, "$"):
+			c.problems.Add(join(path, name), "is not a field%s", Suggest(name, fields(t)))
+		}
+	}
+}
+
+// is reports whether a node is of a kind, and notes when it is not.
+func (c *checks) is(n *yaml.Node, kind yaml.Kind, path, wanted string) bool {
+	if n.Kind != kind {
+		c.problems.Add(path, "must be %s, not %s", wanted, described(n))
+	}
+	return n.Kind == kind
+}
+
+// text checks that a node is a text.
+func (c *checks) text(n *yaml.Node, path string) {
+	switch {
+	case n.Kind != yaml.ScalarNode:
+		c.problems.Add(path, "must be text, not %s", described(n))
+	case n.Tag == "!!int" || n.Tag == "!!float" || n.Tag == "!!bool":
+		c.problems.Add(path, "must be text, not %s; put it in quotes: %q", described(n), n.Value)
+	}
+}
+
+// number checks that a node is a number that fits. A field named port may be text, so that a
+// variable can stand there.
+func (c *checks) number(n *yaml.Node, t reflect.Type, path string) {
+	value, err := strconv.ParseInt(n.Value, 0, t.Bits())
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!int" && !(n.Tag == "!!str" && strings.HasSuffix(path, ".port")):
+		c.problems.Add(path, "must be a number, not %s", described(n))
+	case err != nil:
+		c.problems.Add(path, "must be a whole number of at most %d bits, not %s", t.Bits(), described(n))
+	default:
+		n.Tag, n.Value = "!!int", strconv.FormatInt(value, 10)
+	}
+}
+
+// described names what a node is, for messages.
+func described(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return "an object"
+	case n.Kind == yaml.SequenceNode:
+		return "a list"
+	case n.Tag == "!!int" || n.Tag == "!!float":
+		return "the number " + n.Value
+	case n.Tag == "!!bool":
+		return n.Value
+	case len(n.Value) > 40:
+		return fmt.Sprintf("the text %q…", strings.ToValidUTF8(n.Value[:40], ""))
+	}
+	return fmt.Sprintf("the text %q", n.Value)
+}
+
+// join adds a field to a path.
+func join(path, name string) string {
+	if strings.ContainsAny(name, `.[]"`) || name == "" {
+		return path + "[" + strconv.Quote(name) + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// fields returns the names of a struct's fields in JSON.
+func fields(t reflect.Type) []string {
+	var out []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			out = append(out, fields(f.Type)...)
+		case name != "" && name != "-":
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// fieldNamed returns the type of the field with this name in JSON.
+func fieldNamed(t reflect.Type, name string) (reflect.Type, bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous && tag == "" {
+			if inner, ok := fieldNamed(f.Type, name); ok {
+				return inner, true
+			}
+		} else if tag == name && tag != "" && tag != "-" {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// nearest returns the name that is most like a wrong one; empty when none is like it.
+func nearest(name string, known []string) string {
+	best, least := "", max(1, len(name)/4)+1
+	for _, k := range known {
+		if d := spelling.Distance(strings.ToLower(name), strings.ToLower(k), least); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// Suggest returns the end of a message about a wrong name: the known one that is nearest, else
+// all of them; empty when there are none.
+func Suggest(name string, known []string) string {
+	if meant := nearest(name, known); meant != "" {
+		return fmt.Sprintf("; did you mean %q?", meant)
+	}
+	const most = 20
+	switch {
+	case len(known) == 0:
+		return ""
+	case len(known) > most:
+		return fmt.Sprintf("; use one of %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
+	}
+	return "; use " + strings.Join(known, " or ")
+}

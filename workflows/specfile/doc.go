@@ -1,0 +1,28 @@
+// Package specfile reads the files in which people write sandboxes and resource plugins, in
+// the published form: YAML or JSON, one document, with directives such as @{var} that are
+// replaced before anything else is read. It is pure: values in, values out.
+//
+//	Parse    takes a file apart, with the line of everything in it    file.go
+//	Expand   replaces the directives                                  expand.go
+//	Decode   reads a type; what does not fit is a Problem             decode.go
+//	Problem  what is wrong, at which field, and on which line         problem.go
+//
+// # Directives
+//
+// They stand in texts, at any depth, and not in the names of fields:
+//
+//	@{name}          what --set gives the name
+//	@{embed: path}   what a file holds, seen from the folder of the spec file
+//
+// What takes a directive's place is text ([raw]). A directive that is the whole text may
+// ask for more: @{name[yaml]} for the value that YAML makes of it, @{name[binary]} for its
+// base64. What took the place of a directive is not searched for others.
+//
+// # Strict
+//
+// A field that is not there is refused with its line and the name that is nearest, and so
+// are a number where text has to stand, a field that is given twice, and whatever else would
+// be lost without a word. Fields beside name and spec are the exception: the published
+// client ignores them, so that what it shows of a sandbox can be applied again. They are
+// refused only where they look like a slip of the pen.
+package specfile

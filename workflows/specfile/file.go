@@ -1,0 +1,205 @@
+package specfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What a file may be at most. The API server takes no object over about 1.5 MiB, so nothing
+// useful is lost, and a file that repeats itself by its aliases cannot eat the memory.
+const (
+	// MaxBytes is the size of a file, and of all that directives put into it.
+	MaxBytes = 4 << 20
+	maxNodes = 20_000
+	maxDepth = 64
+)
+
+// File is a file that was taken apart. Make one with Parse.
+type File struct {
+	// Name is how problems call it.
+	Name string
+	root *yaml.Node
+}
+
+// Parse takes a file of one YAML or JSON document apart. The error is Problems.
+func Parse(name string, text []byte) (*File, error) {
+	f := &File{Name: name}
+	refuse := func(line int, format string, args ...any) (*File, error) {
+		return nil, Problems{{File: name, Line: line, Text: fmt.Sprintf(format, args...)}}
+	}
+	if len(text) > MaxBytes {
+		return refuse(0, "has %d bytes; the limit is %d", len(text), MaxBytes)
+	}
+	root, err := parse(text)
+	var p Problem
+	switch {
+	case errors.As(err, &p):
+		return refuse(p.Line, "%s%s", p.Text, hint(text, p.Line))
+	case root == nil || root.Kind != yaml.MappingNode:
+		return refuse(1, "must be an object with the fields name and spec")
+	}
+	f.root = root
+	return f, nil
+}
+
+// parse returns the tree of a document, without aliases; nil when it is empty. The error is
+// a Problem.
+func parse(text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, second yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, wrong(err)
+	}
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		return nil, Problem{Line: second.Line, Text: "holds a second document; a file describes one object"}
+	case !errors.Is(err, io.EOF):
+		return nil, wrong(err)
+	}
+	if len(document.Content) == 0 {
+		return nil, nil
+	}
+	r := resolution{room: maxNodes}
+	return r.resolve(document.Content[0], 0)
+}
+
+// atLine is how the library names a line in its errors.
+var atLine = regexp.MustCompile(`line (\d+): `)
+
+// wrong returns what is wrong with a text that is no YAML.
+func wrong(err error) Problem {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	p := Problem{Line: 1, Text: "is not YAML: " + text} // The library leaves out the first line.
+	if m := atLine.FindStringSubmatch(text); m != nil {
+		p.Line, _ = strconv.Atoi(m[1]) // digits
+		p.Text = "is not YAML: " + strings.Replace(text, m[0], "", 1)
+	}
+	return p
+}
+
+// unquoted is a directive at the beginning of a text without quotes, where YAML takes none.
+var unquoted = regexp.MustCompile(`(?m)^[^"'#]*[:\-\[,]\s*@\{`)
+
+// hint returns what may help whoever wrote a text that is no YAML.
+func hint(text []byte, line int) string {
+	lines := bytes.Split(text, []byte("\n"))
+	for _, at := range []int{line, line + 1} { // The library names the line before some.
+		switch {
+		case at <= 0 || at > len(lines):
+		case unquoted.Match(lines[at-1]):
+			return `; put a text that begins with a directive in quotes: "@{name}"`
+		case bytes.HasPrefix(bytes.TrimLeft(lines[at-1], " "), []byte("\t")):
+			return "; indent with spaces, not with tabs"
+		}
+	}
+	return ""
+}
+
+// resolution copies a tree without its aliases.
+type resolution struct {
+	room int // How many nodes there may still be.
+}
+
+// resolve returns a node with its aliases replaced by copies of what they stand for. The
+// error is a Problem.
+func (r *resolution) resolve(n *yaml.Node, depth int) (*yaml.Node, error) {
+	if depth > maxDepth {
+		return nil, Problem{Line: n.Line, Text: fmt.Sprintf("is nested more than %d levels deep", maxDepth)}
+	}
+	if r.room--; r.room < 0 {
+		return nil, Problem{Line: n.Line, Text: fmt.Sprintf("holds more than %d values", maxNodes)}
+	}
+	if n.Kind == yaml.AliasNode {
+		return r.resolve(n.Alias, depth+1)
+	}
+	out := &yaml.Node{Kind: n.Kind, Tag: n.ShortTag(), Value: n.Value, Line: n.Line}
+	var merged []*yaml.Node
+	for i, c := range n.Content {
+		isKey := n.Kind == yaml.MappingNode && i%2 == 0
+		if isKey && c.ShortTag() == "!!merge" {
+			merged = append(merged, n.Content[i+1])
+		}
+		if n.Kind == yaml.MappingNode && n.Content[i-i%2].ShortTag() == "!!merge" {
+			continue
+		}
+		next, err := r.resolve(c, depth+1)
+		switch {
+		case err != nil:
+			return nil, err
+		case isKey && next.Kind != yaml.ScalarNode:
+			return nil, Problem{Line: c.Line, Text: "has a field whose name is not text"}
+		case isKey && keyed(out, next.Value) != nil:
+			return nil, Problem{Line: c.Line, Text: fmt.Sprintf("has the field %q twice, first on line %d", next.Value, keyed(out, next.Value).Line)}
+		}
+		out.Content = append(out.Content, next)
+	}
+	return out, r.merge(out, merged, depth)
+}
+
+// merge adds the fields that a mapping takes over from others by "<<", where it has none of
+// that name. Of those it takes the first.
+func (r *resolution) merge(into *yaml.Node, from []*yaml.Node, depth int) error {
+	for len(from) > 0 {
+		other, err := r.resolve(from[0], depth+1)
+		switch {
+		case err != nil:
+			return err
+		case other.Kind == yaml.SequenceNode:
+			from = append(append([]*yaml.Node{}, other.Content...), from[1:]...)
+			if depth++; depth > maxDepth {
+				return Problem{Line: other.Line, Text: fmt.Sprintf("is nested more than %d levels deep", maxDepth)}
+			}
+			continue
+		case other.Kind != yaml.MappingNode:
+			return Problem{Line: from[0].Line, Text: "has << before something that is not an object"}
+		}
+		for i := 0; i+1 < len(other.Content); i += 2 {
+			if keyed(into, other.Content[i].Value) == nil {
+				into.Content = append(into.Content, other.Content[i], other.Content[i+1])
+			}
+		}
+		from = from[1:]
+	}
+	return nil
+}
+
+// keyed returns the key of a mapping with this name, or nil.
+func keyed(n *yaml.Node, name string) *yaml.Node {
+	for i := 0; i < len(n.Content); i += 2 {
+		if n.Kind == yaml.MappingNode && n.Content[i].Value == name {
+			return n.Content[i]
+		}
+	}
+	return nil
+}
+
+// child returns what one step of a path leads to, and the line on which it begins; nil when
+// there is none.
+func child(n *yaml.Node, step string) (*yaml.Node, int) {
+	if index, ok := strings.CutPrefix(step, "["); ok && n.Kind == yaml.SequenceNode {
+		i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+		if err != nil || i < 0 || i >= len(n.Content) {
+			return nil, 0
+		}
+		return n.Content[i], n.Content[i].Line
+	}
+	if name, err := strconv.Unquote(strings.TrimSuffix(strings.TrimPrefix(step, "["), "]")); err == nil {
+		step = name
+	}
+	for i := 0; i+1 < len(n.Content) && n.Kind == yaml.MappingNode; i += 2 {
+		if n.Content[i].Value == step {
+			return n.Content[i+1], n.Content[i].Line
+		}
+	}
+	return nil, 0
+}
