@@ -36,6 +36,8 @@ type Config struct {
 	// Mesh looks in the cluster what the meshes do with a request that a route server has
 	// explained, in lines; empty when nothing. Without it explain does not say so.
 	Mesh func(ctx context.Context, access *rest.Config, asked *routingv1.ExplainRequest, got *routingv1.ExplainResponse) (string, error)
+	// Further returns commands that need more than a route server. Without it there are none.
+	Further func(*session.Session) []*cobra.Command
 }
 
 // Main runs the program with its arguments, without its name, and returns its exit
@@ -70,6 +72,8 @@ either through the cluster of your kubeconfig, by forwarding a port to a route
 server there (this takes the rights to list pods and to create pods/portforward
 in the operator's namespace). With --archive it asks a log in a file instead.
 
+The commands sandbox and resourceplugin work with a kubeconfig alone.
+
 Versions of the table are written as
   epoch/sequence or sequence   the table when that event had been recorded
   2026-11-21T14:03:00+01:00    the table at that moment
@@ -102,6 +106,9 @@ func root(s *session.Session, cfg Config) *cobra.Command {
 	}
 	if cfg.Coverage != nil {
 		root.AddCommand(sidecars.Covered(s, cfg.Coverage))
+	}
+	if cfg.Further != nil {
+		root.AddCommand(cfg.Further(s)...)
 	}
 	return root
 }

@@ -6,6 +6,10 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
 )
 
 // What a lifetime may count from.
@@ -36,4 +40,31 @@ func Lifetime(text string) (time.Duration, error) {
 		return math.MaxInt64, nil
 	}
 	return time.Duration(n) * unit, nil
+}
+
+// Expires returns when a sandbox is to be deleted, as its annotations have it; false when it
+// lives until somebody deletes it. The text of the error names the annotation.
+func Expires(sandbox metav1.Object) (at time.Time, ends bool, err error) {
+	noted := sandbox.GetAnnotations()
+	text, ends := noted[crdv1.AnnotationTTL]
+	if !ends {
+		return time.Time{}, false, nil
+	}
+	life, err := Lifetime(text)
+	if err != nil {
+		return time.Time{}, false, fmt.Errorf("annotation %s %w", crdv1.AnnotationTTL, err)
+	}
+	from := sandbox.GetCreationTimestamp().Time
+	switch noted[crdv1.AnnotationTTLFrom] {
+	case "", FromCreated:
+	case FromUpdated:
+		if updated, given := noted[crdv1.AnnotationUpdatedAt]; given {
+			if from, err = time.Parse(time.RFC3339, updated); err != nil {
+				return time.Time{}, false, fmt.Errorf("annotation %s is %q; write a time as RFC 3339 has it", crdv1.AnnotationUpdatedAt, updated)
+			}
+		}
+	default:
+		return time.Time{}, false, fmt.Errorf("annotation %s is %q; use %s or %s", crdv1.AnnotationTTLFrom, noted[crdv1.AnnotationTTLFrom], FromCreated, FromUpdated)
+	}
+	return from.Add(life), true, nil
 }

@@ -80,3 +80,11 @@ func (n PluginName) compare(other PluginName) int {
 	}
 	return order
 }
+
+// Next returns the name with the patch version that comes after its own.
+func (n PluginName) Next() PluginName {
+	if v, err := version.ParseSemantic(n.Defaulted().Version); err == nil {
+		n.Version = fmt.Sprintf("%d.%d.%d", v.Major(), v.Minor(), v.Patch()+1)
+	}
+	return n
+}

@@ -1,4 +1,5 @@
-// Command switchyard asks a route server what is routed where, what was, and why.
+// Command switchyard asks a route server what is routed where, what was, and why; and it sets
+// up sandboxes and resource plugins from their published files.
 // Installed as kubectl-switchyard it is a kubectl plugin: kubectl switchyard.
 package main
 
@@ -14,6 +15,7 @@ import (
 
 	"switchyard.dev/routeserver/cli"
 	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/routeserver/cmd/switchyard/specs"
 	"switchyard.dev/xds/routingkey"
 )
 
@@ -35,7 +37,7 @@ func run(args []string) int {
 func wired(name string) cli.Config {
 	return cli.Config{
 		Config: session.Config{Name: name, Getenv: os.Getenv, Keys: routingkey.Find},
-		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh,
+		Plan:   plan, Witness: witness, Coverage: covered, Unfit: unfit, Mesh: routedByMesh, Further: specs.Commands,
 	}
 }
 

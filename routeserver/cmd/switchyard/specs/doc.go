@@ -1,0 +1,8 @@
+// Package specs has the commands that work with published specifications and a kubeconfig
+// alone: sandbox and resourceplugin.
+//
+//	sandbox apply, render, delete, get, list            sandbox.go, wait.go
+//	resourceplugin apply, delete, get, list             plugin.go
+//	a file, with the variables that people give it      file.go
+//	what people are shown                               show.go
+package specs

@@ -1,0 +1,134 @@
+package specs
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/routeserver/cli/session"
+	"switchyard.dev/workflows/plugins"
+	"switchyard.dev/workflows/specfile"
+)
+
+// input is a file that a command reads, with values for its variables.
+type input struct {
+	path string
+	set  []string
+}
+
+// flags adds the flags that say which file is read.
+func (in *input) flags(f *pflag.FlagSet, what string) {
+	f.StringVarP(&in.path, "filename", "f", "", "the `file` of the "+what+", or - for standard input")
+	f.StringArrayVar(&in.set, "set", nil, "value of a variable of the file, `NAME=VALUE`; may be given again for others")
+}
+
+// open takes the file apart and replaces its directives. nameOnly: nothing but the name is
+// looked at.
+func (in *input) open(s *session.Session, nameOnly bool) (*specfile.File, error) {
+	values, err := specfile.ValuesOf(in.set)
+	if err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	name, dir, from := in.path, filepath.Dir(in.path), s.In
+	if in.path == "-" {
+		name, dir = "standard input", "."
+	} else {
+		file, err := os.Open(in.path)
+		if err != nil {
+			return nil, exit.Usage.Errorf("%w", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	text, err := io.ReadAll(io.LimitReader(from, specfile.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	f, err := specfile.Parse(name, text)
+	if err == nil && nameOnly {
+		f.KeepName()
+	}
+	if err == nil {
+		err = f.Expand(values, func(path string) ([]byte, error) { return embedded(filepath.Join(dir, path)) })
+	}
+	if err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	return f, nil
+}
+
+// embedded reads a file that another one embeds.
+func embedded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, specfile.MaxBytes+1))
+}
+
+// read reads the whole file into a specification.
+func (in *input) read(s *session.Session, into any) (*specfile.File, error) {
+	f, err := in.open(s, false)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Decode(into); err != nil {
+		return nil, exit.Usage.Errorf("%w", err)
+	}
+	return f, nil
+}
+
+// name returns the name that is given as an argument, or that the file has.
+func (in *input) name(s *session.Session, args []string) (string, error) {
+	switch {
+	case len(args) == 1 && in.path == "":
+		return args[0], nil
+	case len(args) > 0 || in.path == "":
+		return "", exit.Usage.Errorf("give a name or -f FILE")
+	}
+	f, err := in.open(s, true)
+	if err != nil {
+		return "", err
+	}
+	var named struct {
+		Name string `json:"name"`
+	}
+	if err := f.Decode(&named); err != nil {
+		return "", exit.Usage.Errorf("%w", err)
+	}
+	return named.Name, nil
+}
+
+// connect returns a client of the cluster that the user means.
+func connect(s *session.Session) (client.WithWatch, error) {
+	access, err := s.Cluster.Rest()
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("this needs a cluster: %w", err)
+	}
+	scheme := runtime.NewScheme()
+	if err := kubernetesscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := crdv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, exit.Unavailable.Errorf("reach the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// store returns where the cluster keeps resource plugins.
+func store(s *session.Session, c client.Client) plugins.Store {
+	return plugins.Store{Client: c, Namespace: s.Cluster.Namespace}
+}

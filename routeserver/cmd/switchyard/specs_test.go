@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/routeserver/cli/exit"
+	"switchyard.dev/tests/world"
+)
+
+const databasePlugin = `
+name: db@VERSION
+spec:
+  description: a database
+  runner: {image: "db:1"}
+  create:
+  - name: make
+    inputs: [{name: size, valueFromSandbox: true}]
+    script: "@{embed: make.sh}"
+    outputs: [{name: host, valueFromPath: /tmp/host}]
+`
+
+const databaseSandbox = `
+name: "@{name}"
+spec:
+  description: mine
+  ttl: {duration: 2d}
+  labels: {team: shop}
+  resources: [{name: store, plugin: db, params: {size: small}}]
+  forks:
+  - forkOf: {kind: Deployment, namespace: shop, name: cart}
+    customizations:
+      env: [{name: HOST, valueFrom: {resource: {name: store, outputKey: make.host}}}]
+  defaultRouteGroup: {endpoints: [{name: cart, target: "http://cart.shop.svc:80"}]}
+`
+
+// desk is a folder with files, and the command line with a kubeconfig.
+type desk struct {
+	*world.World
+	dir  string
+	args []string
+}
+
+func newDesk(t *testing.T, operator string) desk {
+	t.Helper()
+	d := desk{World: world.Shared(t), dir: t.TempDir()}
+	d.Make(&corev1.Namespace{}, "metadata: {name: "+operator+"}")
+	d.args = []string{"--kubeconfig", as(t, "", ""), "--namespace-of-operator", operator}
+	d.write("make.sh", "#!/bin/sh\necho made\n")
+	return d
+}
+
+// write writes a file, and returns its path.
+func (d desk) write(name, text string) string {
+	d.Helper()
+	path := filepath.Join(d.dir, name)
+	d.Must(os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// does runs a command that ends with a code and says some words.
+func (d desk) does(t *testing.T, code exit.Code, says string, args ...string) string {
+	t.Helper()
+	got, out, errs := ask(t, append(args, d.args...)...)
+	if got != code || !strings.Contains(out+errs, says) {
+		t.Errorf("%s: exit code %d, not %d, or without %q\n%s%s", strings.Join(args, " "), got, code, says, out, errs)
+	}
+	return out
+}
+
+// The whole way of somebody who has files and a kubeconfig, and no control plane.
+func TestSandboxesAndPluginsFromTheirFiles(t *testing.T) {
+	d := newDesk(t, "specs-operator")
+	plugin := func(version string) string {
+		return d.write("db-"+version+".yaml", strings.ReplaceAll(databasePlugin, "VERSION", version))
+	}
+	file := d.write("sandbox.yaml", databaseSandbox)
+	apply := []string{"sandbox", "apply", "-f", file, "--set", "name=specs-a", "--wait=false"}
+
+	d.does(t, exit.Usage, `sandbox.yaml:7: spec.resources[0].plugin is "db", and there is no such plugin`, apply...)
+	d.does(t, exit.OK, "resource plugin db@1.0.0 is kept", "resourceplugin", "apply", "-f", plugin("1.0.0"))
+	d.does(t, exit.OK, "resource plugin db@1.0.0 is there already, unchanged", "resourceplugin", "apply", "-f", plugin("1.0.0"))
+	d.write("make.sh", "#!/bin/sh\necho other\n")
+	d.does(t, exit.No, "resource plugin db@1.0.0 is there with another content, and a version never changes; give it another one in its name, such as db@1.0.1",
+		"resourceplugin", "apply", "-f", plugin("1.0.0"))
+
+	d.does(t, exit.OK, "sandbox specs-a is written, with the routing key specs-a", apply...)
+	d.does(t, exit.OK, "resource plugin db@1.1.0 is kept", "resourceplugin", "apply", "-f", plugin("1.1.0"))
+	d.does(t, exit.OK, "specs-a", apply...) // It keeps the version that it has.
+	d.does(t, exit.No, "resource plugin db@1.0.0 is not deleted: the resource plugin is in use by resource store of sandbox specs-a", "resourceplugin", "delete", "db@1.0.0")
+	d.does(t, exit.OK, "db    1.1.0", "resourceplugin", "list")
+	if out := d.does(t, exit.OK, "USED BY  DESCRIPTION", "resourceplugin", "list", "-A"); strings.Index(out, "1.1.0") > strings.Index(out, "1.0.0") {
+		t.Errorf("the highest version is not first:\n%s", out)
+	}
+	d.does(t, exit.OK, "    sandbox: specs-a", "resourceplugin", "get", "db@1.0.0")
+	d.does(t, exit.No, "there is no resource plugin queue", "resourceplugin", "get", "queue")
+
+	d.does(t, exit.OK, "", "sandbox", "delete", "-f", file, "--set", "name=specs-a")
+	d.does(t, exit.OK, "resource plugin db@1.1.0 is deleted", "resourceplugin", "delete", "db")
+	d.does(t, exit.OK, "resource plugin db@1.0.0 is deleted", "resourceplugin", "delete", "-f", plugin("1.0.0"))
+	d.does(t, exit.OK, "no resource plugins", "resourceplugin", "list")
+	d.does(t, exit.No, "there is no resource plugin db", "resourceplugin", "delete", "db")
+}
+
+func TestASandboxIsShownAsItIs(t *testing.T) {
+	d := newDesk(t, "shown-operator")
+	file := d.write("sandbox.yaml", databaseSandbox)
+	d.does(t, exit.OK, "is kept", "resourceplugin", "apply", "-f", d.write("db.yaml", strings.ReplaceAll(databasePlugin, "@VERSION", "")))
+	// Somebody else made it, under another key: that stays, and so does what is not ours.
+	d.Make(&crdv1.SignadotSandbox{}, `{metadata: {name: shown, annotations: {theirs: x, signadot.com/ttl-offset-from: updatedAt}}, spec: {id: k3y}}`)
+	apply := []string{"sandbox", "apply", "-f", file, "--set", "name=shown"}
+	d.does(t, exit.No, "sandbox shown is not ready after 10ms: the operator has not looked at it yet", append(apply, "--wait-timeout", "10ms")...)
+
+	o := &crdv1.SignadotSandbox{ObjectMeta: metav1.ObjectMeta{Name: "shown"}}
+	d.Get(o)
+	if o.Spec.ID != "k3y" || o.Annotations["theirs"] != "x" || o.Annotations[crdv1.AnnotationTTLFrom] != "" || o.Spec.ManagedResources[0].PluginName != "db" {
+		t.Errorf("%v %+v", o.Annotations, o.Spec)
+	}
+	ready := func(status, reason, message string) {
+		d.Get(o)
+		o.Status.Conditions = []crdv1.StatusCondition{{Type: crdv1.ConditionReady, Status: status, Reason: reason, Message: message, ObservedGeneration: o.Generation}}
+		o.Status.ManagedResources = []crdv1.SandboxResourceStatus{{Name: "store", Ready: status == "True", Failed: reason == "ResourceFailed"}}
+		d.Must(d.Client.Status().Update(t.Context(), o))
+	}
+	ready("False", "ResourceFailed", "it failed")
+	d.does(t, exit.No, "sandbox shown will not become ready: it failed", apply...)
+	d.does(t, exit.OK, "store of plugin db, failed", "sandbox", "get", "shown")
+	ready("True", "Ready", "All desired workloads are available.")
+	out := d.does(t, exit.OK, "Status:", apply...)
+	moments := strings.NewReplacer(
+		o.CreationTimestamp.Local().Format("2006-01-02 15:04:05 MST"), "CREATED",
+		o.CreationTimestamp.Add(48*time.Hour).Local().Format("2006-01-02 15:04:05 MST"), "ENDS")
+	d.Get(o)
+	updated, err := time.Parse(time.RFC3339, o.Annotations[crdv1.AnnotationUpdatedAt])
+	d.Must(err)
+	out = strings.NewReplacer("Changed:      "+updated.Local().Format("2006-01-02 15:04:05 MST"), "Changed:      CHANGED").Replace(out)
+	want := `Name:         shown
+Routing key:  k3y
+Description:  mine
+Created:      CREATED
+Changed:      CHANGED
+Ends:         ENDS
+Workload:     fork of Deployment/shop/cart
+Resource:     store of plugin db, ready
+Endpoint:     cart http://cart.shop.svc:80
+Status:       ready: All desired workloads are available.
+`
+	if diff := cmp.Diff(want, moments.Replace(out)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var listed []struct {
+		Name   string `json:"name"`
+		Labels map[string]string
+		Status struct{ Ready bool }
+	}
+	d.Must(json.Unmarshal([]byte(d.does(t, exit.OK, "", "sandbox", "list", "-o", "json")), &listed))
+	for _, one := range listed {
+		if one.Name == "shown" && (!one.Status.Ready || one.Labels["team"] != "shop") {
+			t.Errorf("%+v", one)
+		}
+	}
+	// A finalizer holds it, as the operator's does.
+	d.Get(o)
+	o.Finalizers = []string{"example.com/held"}
+	d.Must(d.Client.Update(t.Context(), o))
+	d.does(t, exit.No, "sandbox shown is not gone after 10ms: ", "sandbox", "delete", "shown", "--wait-timeout", "10ms")
+	d.Get(o)
+	o.Finalizers = nil
+	d.Must(d.Client.Update(t.Context(), o))
+	d.Gone(o)
+	d.does(t, exit.No, "there is no sandbox shown", "sandbox", "get", "shown")
+	d.does(t, exit.No, "there is no sandbox shown", "sandbox", "delete", "shown")
+}
+
+func TestWhoMayNotIsTold(t *testing.T) {
+	d := newDesk(t, "strict-operator")
+	d.Grant("reader", "", rbacv1.PolicyRule{APIGroups: []string{"signadot.com"}, Resources: []string{"signadotsandboxes"}, Verbs: []string{"get", "list"}})
+	d.args[1] = as(t, "reader", "")
+	file := d.write("sandbox.yaml", databaseSandbox)
+	d.does(t, exit.Failed, "list ConfigMaps in namespace strict-operator, where resource plugins are kept: ", "sandbox", "apply", "-f", file, "--set", "name=strict")
+	plain := d.write("plain.yaml", "name: strict\nspec: {}\n")
+	d.does(t, exit.Failed, "create SignadotSandbox strict: signadotsandboxes.signadot.com is forbidden", "sandbox", "apply", "-f", plain)
+	d.does(t, exit.Usage, "spec.fork is not a field; did you mean \"forks\"?", "sandbox", "render", "-f", d.write("bad.yaml", "name: a\nspec: {fork: []}\n"))
+	d.does(t, exit.Usage, "give -f FILE", "sandbox", "apply")
+	d.does(t, exit.Usage, "give a name or -f FILE", "sandbox", "delete")
+	d.does(t, exit.Usage, "open nowhere.yaml: no such file", "sandbox", "apply", "-f", "nowhere.yaml")
+	d.does(t, exit.Usage, "--set a has no value", "sandbox", "apply", "-f", plain, "--set", "a")
+	d.does(t, exit.OK, "kind: SignadotSandbox", "sandbox", "render", "-f", plain)
+	if o := (&crdv1.SignadotSandboxList{}); d.Client.List(t.Context(), o, client.MatchingFields{"metadata.name": "strict"}) != nil || len(o.Items) > 0 {
+		t.Error("something was written")
+	}
+}

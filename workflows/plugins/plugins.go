@@ -1,0 +1,209 @@
+// Package plugins keeps resource plugins in the cluster, where there is no control plane that
+// has them: each version in a ConfigMap of the operator's namespace, which the API server
+// keeps from being changed (immutable). Sandboxes have the steps of their plugins in
+// themselves, so that nothing reads a plugin but who compiles a sandbox.
+//
+// A version is in use while a sandbox was compiled with it. Then it is not deleted, so that
+// the sandbox can be compiled again: who asks looks first, and a sandbox that is written at
+// the same moment does not lose what it has.
+package plugins
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/workflows/spec"
+)
+
+// What the ConfigMap of a plugin has: a label with the name of the plugin, and under a key
+// the specification as JSON, with its name and version.
+const (
+	label = "signadot.com/resource-plugin"
+	key   = "plugin.json"
+)
+
+// maxBytes is how large a plugin may be: a ConfigMap takes 1 MiB.
+const maxBytes = 1<<20 - 4<<10
+
+// Errors of a Store.
+var (
+	// ErrNone: there is no such plugin.
+	ErrNone = errors.New("there is no such resource plugin")
+	// ErrChanged: the version is there with another content.
+	ErrChanged = errors.New("that version of the resource plugin is there with another content, and a version never changes")
+	// ErrInUse: a sandbox uses the version.
+	ErrInUse = errors.New("the resource plugin is in use")
+)
+
+// Store keeps plugins.
+type Store struct {
+	// Client reaches the cluster.
+	Client client.Client
+	// Namespace is the operator's.
+	Namespace string
+}
+
+// Kept is a plugin in the cluster.
+type Kept struct {
+	// Name is that of the plugin, with its version.
+	Name spec.PluginName
+	// Plugin is its specification.
+	Plugin spec.Plugin
+	// Created is since when it has been there.
+	Created metav1.Time
+	// object is the ConfigMap.
+	object *corev1.ConfigMap
+}
+
+// Put keeps a plugin that is right. It reports whether the version is new; the error is
+// ErrChanged when it is there and has other content.
+func (s Store) Put(ctx context.Context, p spec.Plugin) (isNew bool, err error) {
+	name, err := spec.ParsePluginName(p.Name)
+	if err != nil {
+		return false, fmt.Errorf("name %w", err)
+	}
+	p.Name = name.String()
+	text, err := json.Marshal(p)
+	if err != nil {
+		return false, fmt.Errorf("write resource plugin %s: %w", name, err)
+	}
+	if len(text) > maxBytes {
+		return false, fmt.Errorf("resource plugin %s has %d bytes; the limit is %d, so make its scripts smaller", name, len(text), maxBytes)
+	}
+	yes := true
+	object := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.Namespace, Name: objectName(name), Labels: map[string]string{label: crdv1.LabelValue(name.Bare)},
+		},
+		Immutable: &yes, Data: map[string]string{key: string(text)},
+	}
+	err = s.Client.Create(ctx, object)
+	if !apierrors.IsAlreadyExists(err) {
+		return err == nil, s.named("create", err)
+	}
+	var there corev1.ConfigMap
+	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(object), &there); err != nil {
+		return false, s.named("read", err)
+	}
+	if there.Data[key] != string(text) {
+		return false, ErrChanged
+	}
+	return false, nil
+}
+
+// objectName names the ConfigMap of a version of a plugin.
+func objectName(name spec.PluginName) string {
+	name = name.Defaulted()
+	return crdv1.ObjectName(crdv1.MaxServiceName, "resource-plugin", name.Bare, name.Version)
+}
+
+// named says what could not be done with ConfigMaps; nil for nil.
+func (s Store) named(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s ConfigMaps in namespace %s, where resource plugins are kept: %w", what, s.Namespace, err)
+}
+
+// List returns all plugins, by name and the highest version first.
+func (s Store) List(ctx context.Context) ([]Kept, error) {
+	var list corev1.ConfigMapList
+	if err := s.Client.List(ctx, &list, client.InNamespace(s.Namespace), client.HasLabels{label}); err != nil {
+		return nil, s.named("list", err)
+	}
+	kept := map[spec.PluginName]Kept{}
+	for i := range list.Items {
+		o := &list.Items[i]
+		var p spec.Plugin
+		if err := json.Unmarshal([]byte(o.Data[key]), &p); err != nil {
+			return nil, fmt.Errorf("ConfigMap %s/%s is labelled as a resource plugin and cannot be read: %w", s.Namespace, o.Name, err)
+		}
+		name, err := spec.ParsePluginName(p.Name)
+		if err != nil {
+			return nil, fmt.Errorf("ConfigMap %s/%s is labelled as a resource plugin whose name %w", s.Namespace, o.Name, err)
+		}
+		kept[name.Defaulted()] = Kept{Name: name.Defaulted(), Plugin: p, Created: o.CreationTimestamp, object: o}
+	}
+	names := slices.Collect(maps.Keys(kept))
+	spec.NewestFirst(names)
+	var out []Kept
+	for _, name := range names {
+		out = append(out, kept[name])
+	}
+	return out, nil
+}
+
+// Get returns a plugin: the version that is named, else the highest. The error is ErrNone
+// when there is none.
+func (s Store) Get(ctx context.Context, name spec.PluginName) (Kept, error) {
+	all, err := s.List(ctx)
+	if err != nil {
+		return Kept{}, err
+	}
+	for _, k := range all {
+		if k.Name.Bare == name.Bare && (name.Version == "" || k.Name == name) {
+			return k, nil
+		}
+	}
+	return Kept{}, ErrNone
+}
+
+// User is a resource of a sandbox that a plugin made.
+type User struct {
+	// Resource is its name in the sandbox.
+	Resource string `json:"name"`
+	// Sandbox is the name of the SignadotSandbox.
+	Sandbox string `json:"sandbox"`
+}
+
+// Users returns who uses which version of a plugin.
+func (s Store) Users(ctx context.Context) (map[spec.PluginName][]User, error) {
+	var list crdv1.SignadotSandboxList
+	if err := s.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("list SignadotSandboxes, which may use resource plugins: %w", err)
+	}
+	out := map[spec.PluginName][]User{}
+	for i := range list.Items {
+		o := &list.Items[i]
+		for _, r := range o.Spec.ManagedResources {
+			if name, err := spec.ParsePluginName(r.PluginName); err == nil {
+				out[name.Defaulted()] = append(out[name.Defaulted()], User{Resource: r.Name, Sandbox: o.Name})
+			}
+		}
+	}
+	return out, nil
+}
+
+// Delete deletes a plugin: the version that is named, else the highest. The error is ErrNone
+// when there is none, and ErrInUse with who uses it.
+func (s Store) Delete(ctx context.Context, name spec.PluginName) (spec.PluginName, error) {
+	kept, err := s.Get(ctx, name)
+	if err != nil {
+		return name, err
+	}
+	users, err := s.Users(ctx)
+	if err != nil {
+		return kept.Name, err
+	}
+	var by []string
+	for _, u := range users[kept.Name] {
+		by = append(by, fmt.Sprintf("resource %s of sandbox %s", u.Resource, u.Sandbox))
+	}
+	if len(by) > 0 {
+		return kept.Name, fmt.Errorf("%w by %s", ErrInUse, strings.Join(by, ", "))
+	}
+	only := client.Preconditions{UID: (*types.UID)(&kept.object.UID)}
+	return kept.Name, s.named("delete", client.IgnoreNotFound(s.Client.Delete(ctx, kept.object, only)))
+}
