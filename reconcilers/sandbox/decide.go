@@ -11,6 +11,7 @@ import (
 	"switchyard.dev/reconcilers/member"
 	"switchyard.dev/reconcilers/routing"
 	"switchyard.dev/reconcilers/routingkey"
+	"switchyard.dev/workflows/spec"
 )
 
 // Reasons of conditions of a SignadotSandbox, beside those of its parts.
@@ -147,6 +148,9 @@ func accept(in Input, all []entry) condition.Condition {
 	remarks := []string{"The spec is valid."}
 	if len(all) == 0 {
 		remarks = append(remarks, nothing)
+	}
+	if _, _, err := spec.Expires(in.Sandbox); err != nil {
+		remarks = append(remarks, fmt.Sprintf("The sandbox lives until it is deleted: %v.", err))
 	}
 	if rivals := routingkey.Rivals(routingkey.OfSandbox(in.Sandbox), in.Claims); rivals != "" {
 		remarks = append(remarks, rivals)

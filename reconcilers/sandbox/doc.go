@@ -10,6 +10,7 @@
 //	Decide    which other parts there should be                               decide.go, decide_members.go  pure
 //	act       write what is not so already                                    act.go
 //	Conclude  the status, from that of the parts                              decide_conclude.go, decide_status.go  pure
+//	expire    the end of a lifetime                                           lifetime.go
 //	remove    the end, stage by stage                                         remove.go
 //
 // # The routing key
@@ -73,6 +74,9 @@
 // comes to.
 //
 // # The end
+//
+// A sandbox with a lifetime (crdv1.AnnotationTTL) is deleted when that is over, in the form in
+// which it was looked at: one that got a longer life meanwhile stays.
 //
 // The RoutingConfig goes first, so that the key is withdrawn while its members
 // still serve; then the members, once the route groups have let go of them (release.go);

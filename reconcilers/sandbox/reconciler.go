@@ -41,6 +41,10 @@ func New(c Config) *Reconciler {
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=signadot.com,resources=signadotsandboxes/status,verbs=patch
 func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (time.Duration, error) {
+	left, over, err := r.expire(ctx, s)
+	if err != nil || over {
+		return 0, err
+	}
 	in, err := gather(ctx, r.config.Client, s, r.config)
 	if err != nil {
 		return 0, err
@@ -57,9 +61,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, s *crdv1.SignadotSandbox) (t
 	after := Conclude(in, decision, made, metav1.NewTime(r.config.Now()))
 	err = errors.Join(provided, acted, r.writer.Status(ctx, s, after))
 	if made.refused() || in.refusedResource() || !in.acceptKey().IsTrue() {
-		return apply.RefusedAgain, err
+		return sooner(left, apply.RefusedAgain), err
 	}
-	return 0, err
+	return left, err
 }
 
 // Gone deletes the parts of a sandbox that the cache does not have: a leader with an old

@@ -21,7 +21,7 @@ var roomLines = map[string]int{
 	"workflows":   2348,
 	"eventbus":    9403,
 	"protos":      1142,
-	"reconcilers": 23217,
+	"reconcilers": 23258,
 	"routeserver": 13005,
 	"sidecars":    5977,
 	"tests":       25468,

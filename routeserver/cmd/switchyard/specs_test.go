@@ -192,6 +192,7 @@ func TestWhoMayNotIsTold(t *testing.T) {
 	plain := d.write("plain.yaml", "name: strict\nspec: {}\n")
 	d.does(t, exit.Failed, "create SignadotSandbox strict: signadotsandboxes.signadot.com is forbidden", "sandbox", "apply", "-f", plain)
 	d.does(t, exit.Usage, "spec.fork is not a field; did you mean \"forks\"?", "sandbox", "render", "-f", d.write("bad.yaml", "name: a\nspec: {fork: []}\n"))
+	d.does(t, exit.Usage, `name is "a/b"; a name has lower-case letters`, "sandbox", "apply", "-f", d.write("name.yaml", "name: a/b\nspec: {}\n"))
 	d.does(t, exit.Usage, "give -f FILE", "sandbox", "apply")
 	d.does(t, exit.Usage, "give a name or -f FILE", "sandbox", "delete")
 	d.does(t, exit.Usage, "open nowhere.yaml: no such file", "sandbox", "apply", "-f", "nowhere.yaml")

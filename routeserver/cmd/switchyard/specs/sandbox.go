@@ -96,11 +96,8 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	ctx, cancel := s.Patiently(ctx)
 	defer cancel()
 	there := &crdv1.SignadotSandbox{}
-	err := cluster.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
-	isNew := apierrors.IsNotFound(err)
-	if err != nil && !isNew && asked.Name != "" {
-		return nil, fmt.Errorf("read SignadotSandbox %s: %w", asked.Name, err)
-	}
+	unread := cluster.Get(ctx, client.ObjectKey{Name: asked.Name}, there)
+	isNew := apierrors.IsNotFound(unread)
 	plugins, err := pluginsFor(ctx, s, cluster, asked, nil)
 	if err != nil {
 		return nil, err
@@ -108,6 +105,9 @@ func write(ctx context.Context, s *session.Session, cluster client.Client, f *sp
 	object, err := compiled(s, f, compile.Input{Sandbox: asked, Plugins: plugins, RoutingKey: there.Spec.ID, Pinned: pinned(there)})
 	if err != nil {
 		return nil, err
+	}
+	if unread != nil && !isNew { // Of a name that nothing can have the compiler told.
+		return nil, refused("read", asked.Name, unread)
 	}
 	object.Annotations[crdv1.AnnotationUpdatedAt] = s.Now().UTC().Format(time.RFC3339)
 	if isNew {
