@@ -82,7 +82,12 @@ func planOf(w *crdv1.ForkedWorkload) fork.Plan {
 	if name == "" {
 		name = w.Name
 	}
+	siblings := map[string]fork.Reached{}
+	for _, name := range fork.Siblings(w.Spec.Patches) {
+		siblings[name] = fork.Reached{Host: "host", Port: 1} // Which one they are is of no account for what is read.
+	}
 	return fork.Plan{
+		Siblings: siblings,
 		Identity: fork.Identity{
 			ForkedWorkload: w.Name, Namespace: w.Namespace, Baseline: ref,
 			SandboxName: name, RoutingKey: w.Annotations[crdv1.AnnotationRoutingKey],

@@ -1,6 +1,8 @@
 package baseline
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,6 +52,23 @@ func OfDeployment(d *appsv1.Deployment) *Workload {
 
 // String names it for messages, as kind namespace/name.
 func (w *Workload) String() string { return Describe(w.Ref) }
+
+// AnnotationMainContainer is where a pod template says which of its containers is the main
+// one, as kubectl has it.
+const AnnotationMainContainer = "kubectl.kubernetes.io/default-container"
+
+// MainContainer names the main container: the one that the annotation names, or the only
+// one. It is empty when nobody can tell: kubectl would take the first of several.
+func (w *Workload) MainContainer() string {
+	all, main := w.Template.Spec.Containers, w.Template.Annotations[AnnotationMainContainer]
+	if len(all) == 1 {
+		return all[0].Name
+	}
+	if slices.ContainsFunc(all, func(c corev1.Container) bool { return c.Name == main }) {
+		return main
+	}
+	return ""
+}
 
 // RoutedKind is the kind as facts, sidecars and the routes API know it: they call
 // a Rollout ArgoRollout.

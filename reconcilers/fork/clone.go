@@ -29,6 +29,8 @@ type Plan struct {
 	// Resources are what patches that are templates know of the sandbox's resources, by
 	// the name of the resource.
 	Resources map[string]crdv1.ResourceTemplateData
+	// Siblings are the other forks of the sandbox that patches name, by Siblings.
+	Siblings map[string]Reached
 	// Powers are those that patches may add. None when it is empty.
 	Powers power.Powers
 	// AuthorAsked: the API server asks, when patches are written, whether their author may

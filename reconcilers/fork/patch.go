@@ -7,10 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
+	"strconv"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	corev1 "k8s.io/api/core/v1"
 
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
@@ -51,7 +50,13 @@ func formOf(plan Plan, i int, here patchPlace) (patchForm, *Problem) {
 	known := variablesOf(plan, here.live)
 	if known[variableContainer] == "" && bytes.Contains(form.content, []byte(variableContainer)) {
 		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is for the main container, and the baseline has %s: name one of them in the patch, or in the annotation %s of the pod template",
-			here, form.name, containerNames("container", here.live.Template.Spec.Containers), annotationDefaultContainer)
+			here, form.name, containerNames("container", here.live.Template.Spec.Containers), baseline.AnnotationMainContainer)
+	}
+	for _, name := range siblings(form.content) {
+		if sibling, is := plan.Siblings[name]; is && sibling.Host == "" {
+			return patchForm{}, problem(ReasonSiblingWithoutService, "%s (%s) names the Service of the fork of %s, which has none: give that workload a Service",
+				here, form.name, name)
+		}
 	}
 	if form.content, err = known.Substitute(form.content, form.name == formJSON, maxDocument); err != nil {
 		return patchForm{}, problem(ReasonInvalidTemplate, "%s (%s) is a template, and %v", here, form.name, err)
@@ -165,35 +170,22 @@ func encode(fields map[string]any) ([]byte, error) { return json.Marshal(fields)
 // resource does not say.
 const defaultOutputKind = "Secret"
 
-// The main container of a baseline, as kubectl has it: the one that the annotation names.
-// Without it there is one where there is only one: kubectl would take the first of several.
-const (
-	variableContainer          = ".baseline.container"
-	annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
-)
-
-// mainContainer names the main container of a baseline; empty when nobody can tell.
-func mainContainer(template *corev1.PodTemplateSpec) string {
-	all, main := template.Spec.Containers, template.Annotations[annotationDefaultContainer]
-	if len(all) == 1 {
-		return all[0].Name
-	}
-	if slices.ContainsFunc(all, func(c corev1.Container) bool { return c.Name == main }) {
-		return main
-	}
-	return ""
-}
+// variableContainer is the variable for the main container of the baseline.
+const variableContainer = ".baseline.container"
 
 // variablesOf returns what templates of a plan may name. What is empty is not known.
 func variablesOf(plan Plan, live *baseline.Workload) variables.Values {
 	known := variables.Values{
 		".sandbox.name":       plan.Identity.SandboxName,
 		".sandbox.routingKey": plan.Identity.RoutingKey,
-		variableContainer:     mainContainer(live.Template),
+		variableContainer:     live.MainContainer(),
 	}
 	for name, r := range plan.Resources {
 		prefix := ".resources." + name
 		known[prefix+".name"], known[prefix+".objectName"], known[prefix+".outputKind"] = r.Name, r.ObjectName, cmp.Or(r.OutputKind, defaultOutputKind)
+	}
+	for name, s := range plan.Siblings {
+		known[".forks."+name+".service.host"], known[".forks."+name+".service.port"] = s.Host, strconv.Itoa(int(s.Port))
 	}
 	maps.DeleteFunc(known, func(_, text string) bool { return text == "" })
 	return known

@@ -9,6 +9,8 @@ const (
 	// ReasonInvalidTemplate: a variable in a patch is not known or not written as
 	// one has to be.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonSiblingWithoutService: a patch names the Service of another fork, which has none.
+	ReasonSiblingWithoutService = "SiblingWithoutService"
 	// ReasonPatchNotAllowed: a patch gives the fork more power than the baseline
 	// has, and the operator's configuration does not allow it.
 	ReasonPatchNotAllowed = "PatchNotAllowed"

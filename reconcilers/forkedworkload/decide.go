@@ -92,6 +92,7 @@ func Decide(in Input) Decision {
 		Identity:        id,
 		Patches:         in.Workload.Spec.Patches,
 		Resources:       in.Workload.Spec.ResourceTemplateData,
+		Siblings:        in.reachedSiblings(),
 		Powers:          in.Powers,
 		AuthorAsked:     in.AuthorsAsked,
 		Running:         in.runningPod(),
@@ -102,8 +103,8 @@ func Decide(in Input) Decision {
 	if clone != nil {
 		d.Left, d.Replicas = leftOf(clone), clone.Replicas
 	}
-	if clone != nil && len(clone.Added) > 0 {
-		d.Conditions[crdv1.ConditionAccepted] = in.adds(clone.Added)
+	if clone != nil {
+		d.Conditions[crdv1.ConditionAccepted] = in.applied(accepted, clone.Added)
 	}
 	var pod corev1.PodSpec
 	switch d.Held = in.held(clone); {
@@ -150,6 +151,15 @@ func acceptSpec(in Input) condition.Condition {
 		}
 	}
 	return condition.True("Accepted", "The spec is valid and its patches apply.")
+}
+
+// applied is the condition about patches that apply, and what is worth knowing of them.
+func (in Input) applied(accepted condition.Condition, added []string) condition.Condition {
+	if len(added) > 0 {
+		accepted = in.adds(added)
+	}
+	accepted.Message += in.chosen()
+	return accepted
 }
 
 // adds is the condition about patches that apply and add containers: under a name that is

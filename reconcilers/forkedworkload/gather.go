@@ -35,6 +35,9 @@ func gather(ctx context.Context, c client.Reader, w *crdv1.ForkedWorkload, opera
 	if in.Services, err = in.Look(ctx, c, w, in.Services); err != nil || in.Baseline == nil {
 		return in, err
 	}
+	if err := in.readSiblings(ctx, c); err != nil {
+		return in, err
+	}
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := c.List(ctx, &budgets, client.InNamespace(w.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return in, fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", w.Namespace, err)

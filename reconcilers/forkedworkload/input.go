@@ -33,6 +33,8 @@ type Input struct {
 	Forks []fork.Object
 	// ForkPods are the pods of the fork.
 	ForkPods []corev1.Pod
+	// Siblings are the forks of the sandbox, this one too, if the patches name others.
+	Siblings []crdv1.ForkedWorkload
 	// OperatorNamespace is where the operator lives, whose own workloads are not forked.
 	OperatorNamespace string
 	// Powers are those that patches may add to what the baseline has.

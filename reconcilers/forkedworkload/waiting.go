@@ -40,6 +40,9 @@ func (in Input) notApplied(p *fork.Problem) condition.Condition {
 	if in.waitsFor() != "" && p.Reason == fork.ReasonInvalidTemplate {
 		return condition.Unknown(crdv1.ReasonWaitsFor, p.Message+" (it waits for "+in.waitsFor()+")")
 	}
+	if p.Reason == fork.ReasonSiblingWithoutService { // It may be about to get one.
+		return condition.Unknown(p.Reason, p.Message+in.stillRunning())
+	}
 	return condition.False(p.Reason, p.Message+in.stillRunning())
 }
 

@@ -43,6 +43,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexFork, func(o client.Object) []string {
 			return []string{crdv1.LabelValue(o.GetName())}
 		}),
+		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexNamesForks, sandboxOfNaming),
 		indexer.IndexField(ctx, &crdv1.ForkedWorkload{}, indexRefused, refusedLabels))
 }
 
@@ -72,6 +73,7 @@ func (r *Reconciler) Watch(b *builder.Builder, mgr ctrl.Manager) error {
 	baseline.Watch(b, baseline.Members{Client: mgr.GetClient(), List: func() client.ObjectList { return &crdv1.ForkedWorkloadList{} }}).
 		Owns(&appsv1.Deployment{}, builder.WithPredicates(controller.Updates(forkChanged))).
 		Owns(&corev1.Service{}, builder.WithPredicates(controller.Updates(forkServiceChanged))).
+		Watches(&crdv1.ForkedWorkload{}, controller.Enqueue(r.bySibling), builder.WithPredicates(controller.Updates(servicesChanged))).
 		Watches(&corev1.Pod{}, controller.Enqueue(r.byForkPod), builder.WithPredicates(controller.Updates(troubleChanged))).
 		Watches(&corev1.Service{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged))).
 		Watches(&policyv1.PodDisruptionBudget{}, controller.Enqueue(r.bySelector), builder.WithPredicates(controller.Updates(selectorChanged)))

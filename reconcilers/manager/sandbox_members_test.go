@@ -16,6 +16,7 @@ import (
 	"switchyard.dev/eventbus/event"
 	crdv1 "switchyard.dev/protos/crd/v1"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
+	"switchyard.dev/reconcilers/fork"
 )
 
 // deploymentNamed is a Deployment of which only the place is known.
@@ -260,4 +261,37 @@ func TestAKeyOfARouteGroupIsNotTaken(t *testing.T) {
 	c.remove(s)
 	c.Gone(s)
 	c.Gone(second)
+}
+
+func TestTwoForksAreToldEachOthersServices(t *testing.T) {
+	const here, there = "sb-siblings", "sb-siblings-there"
+	c := start(t, here)
+	c.Namespaces(there)
+	c.served(here, "a")
+	patch := func(ns, of, other string) string {
+		return `{` + target(ns, of) + `, template: true, strategic: {spec: {template: {spec: {containers: [{name: main, env: [
+  {name: OTHER, value: "{{ .forks.Deployment/` + other + `.service.host }}"}]}]}}}}}`
+	}
+	s := c.sandbox("sb-siblings", `{id: sb-siblings, customization: {patches: [`+patch(here, "a", there+"/b")+`, `+patch(there, "b", here+"/a")+`]}}`)
+	c.Eventually("the fork of a waits for the Service of the other", func() error {
+		for _, w := range c.forks(here) {
+			accepted := crdv1.FindCondition(w.Status.Conditions, crdv1.ConditionAccepted)
+			if accepted != nil && accepted.Reason == fork.ReasonSiblingWithoutService {
+				return nil
+			}
+		}
+		return fmt.Errorf("%v", c.forks(here))
+	})
+	c.served(there, "b")
+	a, b := c.forkOfBaseline(here, "a"), c.forkOfBaseline(there, "b")
+	for w, other := range map[*crdv1.ForkedWorkload]*crdv1.ForkedWorkload{a: b, b: a} {
+		made := deploymentNamed(w.Namespace, w.Status.Fork.ObjectRef.Name)
+		c.Get(made)
+		want := corev1.EnvVar{Name: "OTHER", Value: other.Status.RoutingConfig.Services[0].To + "." + other.Namespace + ".svc"}
+		if env := made.Spec.Template.Spec.Containers[0].Env; !slices.Contains(env, want) {
+			t.Errorf("the fork of %s has %v, not %v", w.Spec.Baseline.Name, env, want)
+		}
+		c.serves(w)
+	}
+	c.Condition(s, crdv1.ConditionReady, "True", "Ready")
 }

@@ -18,14 +18,14 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"workflows":   2348,
 	"eventbus":    9403,
 	"protos":      1142,
-	"reconcilers": 23258,
+	"reconcilers": 23423,
 	"routeserver": 13005,
 	"sidecars":    5977,
 	"tests":       25468,
 	"tools":       5831,
+	"workflows":   2348,
 	"xds":         4074,
 }
 

@@ -1,0 +1,40 @@
+package fork
+
+import (
+	"regexp"
+	"slices"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+)
+
+// Reached is how another fork of the sandbox is reached, for patches that name it.
+type Reached struct {
+	// Host is the DNS name of its Service; empty when it has none yet.
+	Host string
+	// Port is the first port of that Service.
+	Port int32
+}
+
+// nameOfFork matches the variables of another fork, and in them the name of its baseline.
+var nameOfFork = regexp.MustCompile(`\{\{\s*\.forks\.([^{}\s]+)\.service\.(?:host|port)\s*\}\}`)
+
+// Siblings returns the baselines, as kind/namespace/name, of the other forks that templates
+// among the patches name, in order.
+func Siblings(patches []crdv1.Patch) []string {
+	var names []string
+	for _, p := range patches {
+		if form, err := theForm(p); err == nil && p.Template {
+			names = append(names, siblings(form.content)...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func siblings(content []byte) []string {
+	var names []string
+	for _, found := range nameOfFork.FindAllSubmatch(content, -1) {
+		names = append(names, string(found[1]))
+	}
+	return names
+}

@@ -1,0 +1,129 @@
+package forkedworkload
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	crdv1 "switchyard.dev/protos/crd/v1"
+	"switchyard.dev/reconcilers/fork"
+)
+
+// indexNamesForks finds, by their sandbox, the ForkedWorkloads whose patches name other forks.
+const indexNamesForks = "namesForksOfSandbox"
+
+func sandboxOfNaming(o client.Object) []string {
+	w, ok := o.(*crdv1.ForkedWorkload)
+	if !ok || len(fork.Siblings(w.Spec.Patches)) == 0 {
+		return nil
+	}
+	return notEmpty(w.Labels[crdv1.LabelSandbox])
+}
+
+// readSiblings reads the other forks of the sandbox, if patches name any.
+func (in *Input) readSiblings(ctx context.Context, c client.Reader) error {
+	sandbox := in.Workload.Labels[crdv1.LabelSandbox]
+	if sandbox == "" || len(fork.Siblings(in.Workload.Spec.Patches)) == 0 {
+		return nil
+	}
+	var all crdv1.ForkedWorkloadList
+	if err := c.List(ctx, &all, client.MatchingLabels{crdv1.LabelSandbox: sandbox}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list the forks of sandbox %s: %w", sandbox, err)
+	}
+	in.Siblings = all.Items
+	return nil
+}
+
+// sibling is another fork that patches name.
+type sibling struct {
+	baseline string
+	fork.Reached
+	// of is the Service of the baseline for which Host stands, among all that it has.
+	of  string
+	all []string
+}
+
+// siblings returns the forks of the sandbox that patches name.
+func (in Input) siblings() []sibling {
+	var out []sibling
+	named := fork.Siblings(in.Workload.Spec.Patches)
+	for i := range in.Siblings {
+		w := &in.Siblings[i]
+		ref, _ := w.BaselineRef()
+		name := ref.Kind + "/" + ref.Namespace + "/" + ref.Name
+		if !slices.Contains(named, name) || w.DeletionTimestamp != nil {
+			continue
+		}
+		out = append(out, reachedBy(name, w))
+	}
+	slices.SortFunc(out, func(a, b sibling) int { return cmp.Compare(a.baseline, b.baseline) })
+	return out
+}
+
+// reachedBy returns how a fork is reached: by the first of its Services, by the name of the
+// baseline's.
+func reachedBy(name string, w *crdv1.ForkedWorkload) sibling {
+	s := sibling{baseline: name}
+	for _, m := range mappingsOf(w) {
+		if m.To == "" || len(m.Ports) == 0 {
+			continue
+		}
+		s.all = append(s.all, m.From)
+		if s.of == "" || m.From < s.of {
+			s.of, s.Reached = m.From, fork.Reached{Host: m.To + "." + w.Namespace + ".svc", Port: m.Ports[0].Port}
+		}
+	}
+	slices.Sort(s.all)
+	return s
+}
+
+func mappingsOf(w *crdv1.ForkedWorkload) []crdv1.ServiceMapping {
+	if w.Status.RoutingConfig == nil {
+		return nil
+	}
+	return w.Status.RoutingConfig.Services
+}
+
+// reachedSiblings is what patches may say of other forks.
+func (in Input) reachedSiblings() map[string]fork.Reached {
+	out := map[string]fork.Reached{}
+	for _, s := range in.siblings() {
+		out[s.baseline] = s.Reached
+	}
+	return out
+}
+
+// chosen says, as the end of a message, which Services of other forks the patches name where
+// there are several.
+func (in Input) chosen() string {
+	var out strings.Builder
+	for _, s := range in.siblings() {
+		if len(s.all) > 1 {
+			fmt.Fprintf(&out, " Of the Services of the fork of %s (%s) they name that of %s.", s.baseline, strings.Join(s.all, ", "), s.of)
+		}
+	}
+	return out.String()
+}
+
+// bySibling leads from a fork to those of its sandbox whose patches name others.
+func (r *Reconciler) bySibling(ctx context.Context, o client.Object) []reconcile.Request {
+	sandbox := o.GetLabels()[crdv1.LabelSandbox]
+	if sandbox == "" {
+		return nil
+	}
+	return r.find(ctx, client.MatchingFields{indexNamesForks: sandbox})
+}
+
+// servicesChanged passes over changes of a fork that leave its Services as they are.
+func servicesChanged(before, after client.Object) bool {
+	b, okB := before.(*crdv1.ForkedWorkload)
+	a, okA := after.(*crdv1.ForkedWorkload)
+	return !okB || !okA || !equality.Semantic.DeepEqual(mappingsOf(b), mappingsOf(a)) || b.Labels[crdv1.LabelSandbox] != a.Labels[crdv1.LabelSandbox] ||
+		(b.DeletionTimestamp == nil) != (a.DeletionTimestamp == nil)
+}
