@@ -10,7 +10,6 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/manager"
 	"switchyard.dev/reconcilers/meshes/adapter"
-	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/tests/background"
 	"switchyard.dev/tests/strays"
 )
@@ -48,7 +47,7 @@ spec:
   hosts: [shop.test, frontend.shop.svc.cluster.local]
   gateways: [edge, mesh]
   http:
-  - {name: all, timeout: ` + timeout + `, route: [{destination: {host: frontend.shop.svc.cluster.local}}]}
+  - {name: all, timeout: ` + timeout + `, route: [{destination: {host: frontend.shop.svc.cluster.local, port: {number: 8081}}}]}
 `
 }
 
@@ -73,10 +72,10 @@ func TestNoRequestStrays(t *testing.T) {
 	s := openShop(t, manager.Config{Istio: adapter.Settings{Enabled: true}})
 	s.kubectl(owned("60s"), "apply", "-f", "-")
 	l := &strays.Load{TB: t}
+	mesh, _ := s.ask(net.IPv4(127, 0, 0, 1), serviceHost("frontend"), Port, grpcPort)
+	gateway, _ := s.ask(gatewayIP, "shop.test", 80, 80)
 	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
-		l.Probes = append(l.Probes,
-			&strays.Probe{Way: "mesh", Key: key, URL: serviceURL("frontend"), Client: patient(net.IPv4(127, 0, 0, 1))},
-			&strays.Probe{Way: "gateway", Key: key, URL: "http://shop.test/", Client: patient(edgeIP)})
+		l.Probes = append(l.Probes, &strays.Probe{Way: "mesh", Key: key, Ask: mesh}, &strays.Probe{Way: "gateway", Key: key, Ask: gateway})
 	}
 	l.Awaits(with())
 	background.Run(t, l.Run)
@@ -114,47 +113,6 @@ func TestNoRequestStrays(t *testing.T) {
 		}
 	}
 	s.relay.set(false)
-	l.During(strays.Phase{What: "the sandbox of frontend goes", Before: both, After: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).None(t)
-	l.During(strays.Phase{What: "the sandbox of customer goes", Before: one, After: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).None(t)
-}
-
-// ownedRoutes is what the owner has in his file where he routes by the Gateway API.
-func ownedRoutes(timeout string) string {
-	var out strings.Builder
-	for _, service := range []string{"customer", "frontend"} {
-		fmt.Fprintf(&out, `
----
-apiVersion: gateway.networking.k8s.io/v1
-kind: HTTPRoute
-metadata: {name: %[1]s, namespace: shop}
-spec:
-  parentRefs: [{group: "", kind: Service, name: %[1]s, port: %[2]d}]
-  rules:
-  - {matches: [{path: {type: PathPrefix, value: /api}}], timeouts: {request: %[3]s}, backendRefs: [{name: %[1]s, port: %[2]d}]}
-  - {timeouts: {request: %[3]s}, backendRefs: [{name: %[1]s, port: %[2]d}]}
-`, service, Port, timeout)
-	}
-	return out.String()
-}
-
-// TestNoRequestStraysBesideDerivedRoutes goes the whole way with routes of the Gateway API:
-// sandboxes come and go, and an owner changes his, while requests go through the mesh.
-func TestNoRequestStraysBesideDerivedRoutes(t *testing.T) {
-	s := openShop(t, manager.Config{GatewayAPI: gatewayadapter.Settings{Enabled: true, Istio: true}})
-	s.kubectl(ownedRoutes("60s"), "apply", "-f", "-")
-	l := &strays.Load{TB: t}
-	for _, key := range []string{"", keyOfCustomer, keyOfFrontend} {
-		l.Probes = append(l.Probes, &strays.Probe{Way: "mesh", Key: key, URL: serviceURL("frontend"), Client: patient(net.IPv4(127, 0, 0, 1))})
-	}
-	l.Awaits(with())
-	background.Run(t, l.Run)
-	none, one, both := with(), with("customer"), with("customer", "frontend")
-	var ofCustomer, ofFrontend *crdv1.SignadotSandbox
-	l.During(strays.Phase{What: "a sandbox of customer comes", Before: none, After: one, Starts: keyOfCustomer}, func() { ofCustomer = s.sandbox(keyOfCustomer, "customer") }).None(t)
-	l.During(strays.Phase{What: "a sandbox of frontend comes", Before: one, After: both, Starts: keyOfFrontend}, func() { ofFrontend = s.sandbox(keyOfFrontend, "frontend") }).None(t)
-	for _, timeout := range []string{"61s", "62s"} {
-		l.During(strays.Phase{What: "the owner changes his routes", Before: both, After: both}, func() { s.kubectl(ownedRoutes(timeout), "apply", "-f", "-") }).None(t)
-	}
 	l.During(strays.Phase{What: "the sandbox of frontend goes", Before: both, After: one}, func() { s.Remove(ofFrontend); s.Gone(ofFrontend) }).None(t)
 	l.During(strays.Phase{What: "the sandbox of customer goes", Before: one, After: none}, func() { s.Remove(ofCustomer); s.Gone(ofCustomer) }).None(t)
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // gatewayLabels are those of the proxy that is all Gateways.
-var gatewayLabels = map[string]string{"gateway": "routes"}
+var gatewayLabels = map[string]string{"istio": "edge"}
 
 // gatewayIP is its address.
 var gatewayIP = net.IPv4(10, 77, 3, 1)

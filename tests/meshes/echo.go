@@ -57,13 +57,15 @@ func echoService(namespace, name string) *corev1.Service {
 	}
 }
 
-// endpoints returns the address of a Service that selects no pods.
+// endpoints returns the address of a Service that selects no pods, for its port and for one
+// named grpc if it has that.
 func endpoints(namespace, name string, ip net.IP) *discoveryv1.EndpointSlice {
-	ready, port, portName := true, int32(TargetPort), "http"
+	ready, port := true, int32(TargetPort)
+	named := func(name string) discoveryv1.EndpointPort { return discoveryv1.EndpointPort{Name: &name, Port: &port} }
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name}},
 		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: &portName, Port: &port}},
+		Ports:       []discoveryv1.EndpointPort{named("http"), named("grpc")},
 		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{ip.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}},
 	}
 }

@@ -57,7 +57,7 @@ func Client(ip net.IP) *http.Client {
 	dialer := &net.Dialer{Timeout: 5 * time.Second}
 	return &http.Client{
 		Timeout: 10 * time.Second,
-		Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			_, port, err := net.SplitHostPort(address)
 			if err != nil {
 				return nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -47,9 +46,6 @@ const (
 // podStarts is how long a fork's pod takes until it is ready.
 const podStarts = time.Second
 
-// edgeIP is the address of the gateway.
-var edgeIP = net.IPv4(10, 77, 3, 1)
-
 // shop is a chain of Services in a real mesh, frontend -> customer -> driver, and a manager that
 // routes by it. Deployments have no pods: a server at an address of its own stands for each.
 type shop struct {
@@ -71,7 +67,7 @@ func openShop(t *testing.T, meshes manager.Config) *shop {
 		s.baseline(name)
 	}
 	s.Run(Proxy{Kind: Sidecar, Name: "client", Namespace: shopName, IP: net.IPv4(10, 77, 2, 1)})
-	s.Run(Proxy{Kind: Gateway, Name: "edge", Namespace: shopName, IP: edgeIP, Labels: map[string]string{"istio": "edge"}})
+	s.Run(Proxy{Kind: Gateway, Name: "edge", Namespace: shopName, IP: gatewayIP, Labels: gatewayLabels})
 	return s
 }
 
@@ -113,13 +109,14 @@ spec:
     spec: {containers: [{name: main, image: "`+name+`:1", ports: [{name: http, containerPort: `+strconv.Itoa(TargetPort)+`}]}]}`)
 	service := echoService(shopName, name)
 	service.Spec.Selector = map[string]string{"app": name}
+	service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "grpc", Port: grpcPort, AppProtocol: new("grpc")})
 	ip := s.stand(name, name, nil)
 	s.Create(service, endpoints(shopName, name, ip))
 	s.Available(d)
 }
 
 // stand has a server stand for a pod, until it is to end: it answers with its name, and then
-// with what the next Service answers, which it asks by its sidecar.
+// with what the next Service answers, which it asks by its sidecar as it is asked itself.
 func (s *shop) stand(name, baseline string, end <-chan struct{}) net.IP {
 	s.Helper()
 	s.ips++
@@ -127,21 +124,11 @@ func (s *shop) stand(name, baseline string, end <-chan struct{}) net.IP {
 	s.Must(podnet.ServeAddress(ip))
 	listener, err := (&net.ListenConfig{}).Listen(s.Context(), "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(TargetPort)))
 	s.Must(err)
-	sidecar := patient(net.IPv4(127, 0, 0, 1))
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answer := name
-		if next := s.next[baseline]; next != "" {
-			body, err := traffic.Fetch(r.Context(), sidecar, serviceURL(next), [2]string{"Baggage", r.Header.Get("Baggage")})
-			if err != nil {
-				http.Error(w, fmt.Sprintf("%s: %v", name, err), http.StatusBadGateway)
-				return
-			}
-			answer += " > " + string(body)
-		}
-		if _, err := io.WriteString(w, answer); err != nil {
-			s.Log(err)
-		}
-	})}
+	l := &link{name: name}
+	if next := s.next[baseline]; next != "" {
+		l.get, l.call = s.ask(net.IPv4(127, 0, 0, 1), serviceHost(next), Port, grpcPort)
+	}
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Protocols: traffic.Protocols(true, true), Handler: l.handler()}
 	go func() {
 		select {
 		case <-end:
@@ -152,17 +139,6 @@ func (s *shop) stand(name, baseline string, end <-chan struct{}) net.IP {
 	go func() { _ = server.Serve(listener) }() // until it is to end
 	return ip
 }
-
-// patient returns a Client that waits for a machine that stands still for a while: what is
-// measured is who answers, not when.
-func patient(ip net.IP) *http.Client {
-	c := Client(ip)
-	c.Timeout = world.Patience
-	return c
-}
-
-// serviceURL is where a Service is called in the mesh.
-func serviceURL(name string) string { return fmt.Sprintf("http://%s.%s:%d/", name, shopName, Port) }
 
 // sandbox makes a sandbox that forks a Deployment, has a server stand for the fork's pod while
 // there is the fork, and waits until it is ready.
@@ -184,14 +160,21 @@ func (s *shop) sandbox(key, baseline string) *crdv1.SignadotSandbox {
 	s.Must(wait.For(s.Context(), podStarts))
 	ended := make(chan struct{})
 	ip := s.stand("fork of "+baseline, baseline, ended)
+	var addresses []client.Object
 	for i := range services.Items {
-		s.Create(endpoints(shopName, services.Items[i].Name, ip))
+		addresses = append(addresses, endpoints(shopName, services.Items[i].Name, ip))
 	}
+	s.Create(addresses...)
 	s.Available(d)
 	background.Run(s, func(ctx context.Context) error {
 		for wait.For(ctx, 10*time.Millisecond) == nil {
 			if err := s.Client.Get(ctx, client.ObjectKeyFromObject(d), &appsv1.Deployment{}); apierrors.IsNotFound(err) {
 				close(ended)
+				for _, o := range addresses { // They go with the Service.
+					if err := client.IgnoreNotFound(s.Client.Delete(ctx, o)); err != nil {
+						return err
+					}
+				}
 				<-ctx.Done()
 				return nil
 			}

@@ -20,15 +20,29 @@ import (
 	"switchyard.dev/tests/wait"
 )
 
-// perSecond is how many requests are sent.
-const perSecond = 200
+// PerSecond is how many requests a load sends that does not say it.
+const PerSecond = 200
 
-// Probe is one kind of request: by which way it goes in, to which URL, and its routing key. An
-// answer's body is a chain: who has answered, one after the other.
+// Probe is one kind of request: by which way it goes in, how it is sent, and its routing key.
 type Probe struct {
 	Way, Key string
-	URL      string
-	Client   *http.Client
+	Ask      Ask
+}
+
+// Ask sends a request with this baggage, unless it is "", and returns a chain: who has answered,
+// one after the other. An error because nobody is there to answer has "status 503" in it.
+type Ask func(ctx context.Context, baggage string) (chain string, err error)
+
+// Get asks a URL, whose answer's body is the chain.
+func Get(client *http.Client, url string) Ask {
+	return func(ctx context.Context, baggage string) (string, error) {
+		var headers [][2]string
+		if baggage != "" {
+			headers = append(headers, [2]string{"Baggage", baggage})
+		}
+		body, err := traffic.Fetch(ctx, client, url, headers...)
+		return string(body), err
+	}
 }
 
 // reply is what became of a request.
@@ -44,6 +58,8 @@ type reply struct {
 type Load struct {
 	testing.TB
 	Probes []*Probe
+	// PerSecond is how many requests are sent, PerSecond for 0.
+	PerSecond int
 
 	mu      sync.Mutex
 	replies []reply
@@ -52,11 +68,11 @@ type Load struct {
 // Run sends the probes in turn until ctx ends. Requests do not wait for each other, and those
 // for which the machine had no time are sent after it.
 func (l *Load) Run(ctx context.Context) error {
-	began := time.Now()
+	began, each := time.Now(), time.Second/time.Duration(cmp.Or(l.PerSecond, PerSecond))
 	var group errgroup.Group
 	group.SetLimit(256)
 	for i := 0; ; i++ {
-		due := began.Add(time.Duration(i) * time.Second / perSecond)
+		due := began.Add(time.Duration(i) * each)
 		if wait.For(ctx, time.Until(due)) != nil {
 			return group.Wait()
 		}
@@ -73,12 +89,12 @@ func (l *Load) Run(ctx context.Context) error {
 // send sends one request. It does not end with the load: what has been sent is answered.
 func (p *Probe) send() reply {
 	r := reply{of: p, from: time.Now()}
-	var headers [][2]string
+	baggage := ""
 	if p.Key != "" {
-		headers = append(headers, [2]string{"Baggage", "userId=alice,sd-routing-key=" + p.Key})
+		baggage = "userId=alice,sd-routing-key=" + p.Key
 	}
-	body, err := traffic.Fetch(context.Background(), p.Client, p.URL, headers...)
-	r.to, r.chain, r.err = time.Now(), string(body), err
+	r.chain, r.err = p.Ask(context.Background(), baggage)
+	r.to = time.Now()
 	return r
 }
 

@@ -170,8 +170,8 @@ func TestNoRequestStraysBetweenPods(t *testing.T) {
 	edge, client := s.to("edge"), s.to("client")
 	for key := range none {
 		l.Probes = append(l.Probes,
-			&strays.Probe{Way: "mesh", Key: key, URL: "http://client:8080/chain", Client: client},
-			&strays.Probe{Way: "gateway", Key: key, URL: "http://" + host + "/chain", Client: edge})
+			&strays.Probe{Way: "mesh", Key: key, Ask: strays.Get(client, "http://client:8080/chain")},
+			&strays.Probe{Way: "gateway", Key: key, Ask: strays.Get(edge, "http://"+host+"/chain")})
 	}
 	l.Awaits(none)
 	background.Run(t, l.Run)
