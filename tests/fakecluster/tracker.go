@@ -114,12 +114,17 @@ func (t *tracker) complete(before, after runtime.Object) (changed bool, err erro
 	if err != nil {
 		return false, err
 	}
+	if was.GetDeletionTimestamp() == nil && now.GetDeletionTimestamp() != nil {
+		deleted := metav1.NewTime(t.now())
+		now.SetDeletionTimestamp(&deleted)
+		changed = true
+	}
 	same, err := sameSpec(before, after)
 	if _, ok := after.(*appsv1.Deployment); ok { // Of these annotations count as well.
 		same = same && maps.Equal(was.GetAnnotations(), now.GetAnnotations())
 	}
 	if same && now.GetUID() == was.GetUID() || err != nil {
-		return false, err
+		return changed, err
 	}
 	now.SetUID(was.GetUID())
 	now.SetCreationTimestamp(was.GetCreationTimestamp())

@@ -23,7 +23,8 @@
 //	facts       one line for each fact, see fact_test.go for the forms
 //	forget      SEQUENCE: the log forgets what is before this floor
 //	again       the log is begun anew, with nothing in it
-//	operator    namespaces=(a,b) headers=(a,b): how the operator is set up; comes first
+//	operator    namespaces=(a,b) headers=(a,b) meshes=(istio,gateway-api): how the operator is
+//	            set up; comes first
 //	baseline    NAMESPACE/NAME…: a Deployment with a Service, and a pod with a sidecar
 //	sandbox     NAME key=KEY forks=(NAMESPACE/NAME,…), and more of its spec as input
 //	group       NAME key=KEY sandboxes=(NAME,…): a route group
@@ -41,6 +42,7 @@
 //
 //	status      KIND or KIND/NAMESPACE/NAME, several in a line: conditions; of those that are
 //	            True the names, and the reason where that is another word
+//	show        KIND, several in a line: all objects of the kind, as they were written
 //	xds         KIND/NAMESPACE/NAME: the routes that the sidecars of a workload get
 //	routes      the published routes API, over HTTP; the input is the query
 //	table, explain, diff, history, watch

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +36,9 @@ type operator struct {
 	down bool
 	// clock is the time in the cluster.
 	clock atomic.Pointer[time.Time]
-	// namespaces and headers are how the operator is set up.
-	namespaces, headers []string
+	// namespaces, headers and routedBy are how the operator is set up: by which meshes it routes.
+	namespaces, headers, routedBy []string
+	meshes                        []*mesh
 }
 
 func (o *operator) now() time.Time { return *o.clock.Load() }
@@ -65,7 +67,8 @@ func (s *story) operate(ctx context.Context, d *datadriven.TestData) error {
 		o.clock.Store(&began)
 		namespaces, _ := d.Arg("namespaces")
 		headers, _ := d.Arg("headers")
-		o.namespaces, o.headers = namespaces.Vals, headers.Vals
+		routedBy, _ := d.Arg("meshes")
+		o.namespaces, o.headers, o.routedBy = namespaces.Vals, headers.Vals, routedBy.Vals
 		var err error
 		if o.cluster, err = fakecluster.New(o.now); err == nil {
 			err = o.lead(ctx)
@@ -129,8 +132,12 @@ func (o *operator) lead(ctx context.Context) error {
 		Log: o.log, Epochs: &o.witness, Clock: o.now, Logger: slog.New(slog.DiscardHandler),
 		Objects: objects.Keys, There: objects.There, Refill: objects.Refill,
 	})
+	config := o.config()
 	if err == nil {
-		err = o.cluster.Lead(o.config())
+		err = o.addMeshes(&config, objects.Again)
+	}
+	if err == nil {
+		err = o.cluster.Lead(config)
 	}
 	if err != nil {
 		return err
@@ -147,12 +154,12 @@ func (o *operator) lead(ctx context.Context) error {
 			}
 		}()
 	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = o.publisher.Run(running) // It returns nil, whatever happens to the log.
-	}()
-	o.down, o.stop = false, func() { cancel(); <-ended }
+	var working sync.WaitGroup
+	working.Go(func() { _ = o.publisher.Run(running) }) // It returns nil, whatever happens to the log.
+	for _, m := range o.meshes {
+		working.Go(func() { _ = m.adapter.Start(running) }) // It returns when running ends.
+	}
+	o.down, o.stop = false, func() { cancel(); working.Wait() }
 	tip, err := o.log.Tip(ctx)
 	return errors.Join(err, o.whole(ctx, tip.Seq))
 }
@@ -183,6 +190,9 @@ func (o *operator) settle(ctx context.Context) error {
 		writes := o.cluster.Writes()
 		if !o.down {
 			wrong = o.cluster.Round(ctx)
+			if o.publisher.Ready() == nil {
+				wrong = errors.Join(wrong, o.meshesLook(ctx))
+			}
 		}
 		err = errors.Join(err, o.cluster.Collect(ctx), ctx.Err())
 		now, _ := o.log.Tip(ctx)

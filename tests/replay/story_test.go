@@ -56,6 +56,8 @@ func (s *story) step(ctx context.Context, d *datadriven.TestData) (string, error
 	switch d.Cmd {
 	case "status":
 		return s.operator.status(ctx, d)
+	case "show":
+		return s.operator.show(ctx, d)
 	case "xds":
 		return s.xds(ctx, d)
 	case "routes":
