@@ -38,6 +38,8 @@ type Churn struct {
 	Kills int
 	// Away is how long it is away each time, beside the time it needs to start.
 	Away time.Duration
+	// Meshes: people have routes in meshes, by which the operator routes as well.
+	Meshes bool
 }
 
 // page is how many objects a page of a list has.
@@ -68,6 +70,13 @@ func (c Churn) changes() (all []change, end map[string]int) {
 
 // Run runs it.
 func (c Churn) Run(ctx context.Context, w *World) (Result, error) {
+	if c.Meshes {
+		if err := errors.Join(w.server.DefineIstio(ctx), w.server.DefineGatewayAPI(ctx)); err != nil {
+			return Result{}, err
+		}
+		w.meshes = true
+		defer func() { w.meshes = false }()
+	}
 	all, last := c.changes()
 	want, err := w.Golden(ctx, Scenario{{"the sandboxes of the end are made", func(ctx context.Context, w *World) error {
 		for _, name := range slices.Sorted(maps.Keys(last)) {

@@ -98,11 +98,10 @@ func (w *World) connect(ctx context.Context, x *crdv1.SignadotExternalWorkload) 
 func (w *World) tunnelProxy(ctx context.Context, namespace string) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: tunnelPod}}
 	pod.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "none"}}
-	if err := w.people.Create(ctx, pod); apierrors.IsAlreadyExists(err) {
-		return nil
-	} else if err != nil {
+	if err := w.people.Create(ctx, pod); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	// An API server that was killed may have it without its address.
 	before := pod.DeepCopy()
 	pod.Status.PodIP, pod.Status.PodIPs = tunnelAddress, []corev1.PodIP{{IP: tunnelAddress}}
 	return overtaken(w.people.Status().Patch(ctx, pod, client.MergeFrom(before)))

@@ -11,7 +11,8 @@
 //	Crashes    the process dies at write 1, 2, … N                     crash.go
 //	Stale      every cache is older than the truth                     stale.go
 //	Guards     with a guard missing, the same checks find a fault      guards.go
-//	Expiries, Outages   410 Gone, and an API server that is killed     churn.go
+//	Expiries, Outages   410 Gone, and an API server that is killed,
+//	                    with and without routes in meshes              churn.go
 //	Cycles     sandboxes come and go, and leave nothing                cycles.go
 //
 // What a run is held against: after each step of the scenario the State is that of

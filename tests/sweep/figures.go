@@ -24,7 +24,11 @@ func (o Outcome) Print(w io.Writer, name string) {
 
 // Print prints what came of a churn.
 func (r Result) Print(w io.Writer, c Churn) {
-	figures.Told(w, "churn-objects-that-differ", len(r.Findings), "objects", fmt.Sprintf(
+	name := "churn"
+	if c.Meshes {
+		name += "-in-meshes"
+	}
+	figures.Told(w, name+"-objects-that-differ", len(r.Findings), "objects", fmt.Sprintf(
 		"0, after %d changes, 410 Gone every %s, the API server killed %d times", c.Changes, c.Expire, c.Kills), len(r.Findings) == 0)
 	for _, f := range r.Findings {
 		fmt.Fprintln(w, "  ", f)

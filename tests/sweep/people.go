@@ -86,7 +86,46 @@ metadata:
 spec: {containers: [{name: main, image: "NAME:1"}]}`, "NAME", name)
 }
 
-// settleIn makes the baselines, whose pods have a sidecar that is ready.
+// ownedRoutes are those that people have in a mesh.
+const ownedRoutes = `
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: shop, namespace: sweep}
+spec:
+  hosts: [shop]
+  http:
+  - {name: api, match: [{uri: {prefix: /api}}], route: [{destination: {host: shop}}]}
+  - {name: rest, route: [{destination: {host: shop}}]}
+---
+apiVersion: networking.istio.io/v1
+kind: VirtualService
+metadata: {name: mail, namespace: sweep}
+spec: {hosts: [mail], http: [{route: [{destination: {host: mail}}]}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: cart, namespace: sweep}
+spec:
+  parentRefs: [{group: "", kind: Service, name: cart, port: 80}]
+  rules: [{backendRefs: [{name: cart, port: 80}]}]
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+metadata: {name: edge, namespace: sweep}
+spec:
+  parentRefs: [{name: edge}]
+  rules:
+  - {matches: [{path: {value: /cart}}], backendRefs: [{name: cart, port: 80}]}
+  - {backendRefs: [{name: stock, port: 80}]}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: GRPCRoute
+metadata: {name: pay, namespace: sweep}
+spec:
+  parentRefs: [{name: edge}]
+  rules: [{matches: [{method: {service: shop.Payments}}], backendRefs: [{name: pay, port: 80}]}]`
+
+// settleIn makes the baselines, whose pods have a sidecar that is ready, and their routes in meshes.
 func (w *World) settleIn(ctx context.Context) error {
 	for _, name := range []string{"shop", "cart", "pay", "mail", "stock", "ads", "find"} {
 		if err := w.make(ctx, strings.TrimSpace(baseline(name))); err != nil {
@@ -99,6 +138,11 @@ func (w *World) settleIn(ctx context.Context) error {
 		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{
 			{Name: sidecar, Ready: true}, {Name: "main", Ready: true}}}
 		if err := w.people.Status().Update(ctx, pod); err != nil {
+			return err
+		}
+	}
+	if w.meshes {
+		if err := w.make(ctx, strings.TrimSpace(ownedRoutes)); err != nil {
 			return err
 		}
 	}

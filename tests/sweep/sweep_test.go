@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"flag"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -117,15 +118,17 @@ func TestASweepCatchesAGuardThatIsMissing(t *testing.T) {
 
 func TestExpiredWatchesAndAKilledAPIServerHideNothing(t *testing.T) {
 	t.Logf("seed %d", *seed)
-	r, err := Churn{
-		Changes: 40, Pause: 100 * time.Millisecond, Sandboxes: 6, Seed: *seed,
-		Expire: 2 * time.Second, Kills: 2, Away: 500 * time.Millisecond,
-	}.Run(t.Context(), world)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(r.Findings) > 0 {
-		t.Error(strings.Join(r.Findings, "\n"))
+	for _, c := range []Churn{{Changes: 40, Kills: 2}, {Changes: 20, Kills: 1, Meshes: true}} {
+		c.Pause, c.Sandboxes, c.Seed, c.Expire, c.Away = 100*time.Millisecond, 6, *seed, 2*time.Second, 500*time.Millisecond
+		t.Run(fmt.Sprintf("meshes=%t", c.Meshes), func(t *testing.T) {
+			r, err := c.Run(t.Context(), world)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Findings) > 0 {
+				t.Error(strings.Join(r.Findings, "\n"))
+			}
+		})
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"switchyard.dev/eventbus/memory"
 	"switchyard.dev/eventbus/publisher"
 	"switchyard.dev/reconcilers/manager"
+	"switchyard.dev/reconcilers/meshes/adapter"
+	"switchyard.dev/reconcilers/meshes/gatewayadapter"
 	"switchyard.dev/tests/apiserver"
 	"switchyard.dev/tests/sweep/state"
 	"switchyard.dev/tests/sweep/wire"
@@ -51,6 +53,8 @@ type World struct {
 	patience time.Duration
 	// bounds are those of the log.
 	bounds publisher.Bounds
+	// meshes: managers route by VirtualServices and by routes of the Gateway API as well.
+	meshes bool
 }
 
 // NewWorld starts an API server. The logger takes what managers say; Close ends it.
@@ -97,6 +101,7 @@ func (w *World) begin(ctx context.Context, f wire.Faults) (*life, error) {
 	l.main, err = manager.New(ctx, manager.Config{
 		REST: access, Log: l.gate.Log(w.store.Open()), WithoutWebhook: true, SeveralInProcess: true,
 		Namespace: operatorNamespace, MetricsAddress: "0", HealthAddress: "0", History: w.bounds, Logger: w.logger,
+		Istio: adapter.Settings{Enabled: w.meshes}, GatewayAPI: gatewayadapter.Settings{Enabled: w.meshes, Istio: w.meshes},
 	})
 	if err != nil {
 		l.end()
@@ -142,7 +147,11 @@ func (w *World) writes() int {
 
 // objects returns every object of the world, of the kinds of a State.
 func (w *World) objects(ctx context.Context) ([]unstructured.Unstructured, error) {
-	all, err := state.List(ctx, w.people, state.Kinds()...)
+	kinds := state.Kinds()
+	if w.meshes {
+		kinds = append(kinds, adapter.VirtualServices, gatewayadapter.HTTPRoutes, gatewayadapter.GRPCRoutes)
+	}
+	all, err := state.List(ctx, w.people, kinds...)
 	return slices.DeleteFunc(all, func(o unstructured.Unstructured) bool {
 		return o.GetNamespace() != "" && o.GetNamespace() != namespace
 	}), err

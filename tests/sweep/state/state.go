@@ -107,7 +107,8 @@ func clean(value any, within string) {
 			current(v)
 		}
 		for key, item := range v {
-			if differs[key] {
+			_, number := item.(int64)
+			if differs[key] || number && key == "observedGeneration" { // It counts generations of another object.
 				delete(v, key)
 				continue
 			}

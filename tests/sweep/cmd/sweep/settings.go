@@ -109,13 +109,17 @@ func (s settings) churn(ctx context.Context, w *sweep.World) error {
 	if s.changes == 0 {
 		return nil
 	}
-	c := sweep.Churn{
-		Changes: s.changes, Pause: 300 * time.Millisecond, Sandboxes: 20, Seed: s.seed,
-		Expire: 10 * time.Second, Kills: 2, Away: 3 * time.Second,
+	var failed error
+	for _, meshes := range []bool{false, true} {
+		c := sweep.Churn{
+			Changes: s.changes, Pause: 300 * time.Millisecond, Sandboxes: 20, Seed: s.seed,
+			Expire: 10 * time.Second, Kills: 2, Away: 3 * time.Second, Meshes: meshes,
+		}
+		r, err := c.Run(ctx, w)
+		r.Print(os.Stdout, c)
+		failed = errors.Join(failed, err)
 	}
-	r, err := c.Run(ctx, w)
-	r.Print(os.Stdout, c)
-	return err
+	return failed
 }
 
 func (s settings) comings(ctx context.Context, w *sweep.World) error {
