@@ -353,7 +353,8 @@ func TestAVirtualServiceGoesBefore(t *testing.T) {
 	})
 }
 
-// TestARouteOfAnotherFormIsSaid has HTTPRoutes in which everything may stand.
+// TestARouteOfAnotherFormIsSaid has HTTPRoutes in which everything may stand: one that is none, and
+// one of a later version, whose new field a copy would lack.
 func TestARouteOfAnotherFormIsSaid(t *testing.T) {
 	w := world.New(t)
 	c := start(t, w, gatewayadapter.Settings{})
@@ -361,16 +362,34 @@ func TestARouteOfAnotherFormIsSaid(t *testing.T) {
   metadata: {name: httproutes.gateway.networking.k8s.io, annotations: {api-approved.kubernetes.io: "unapproved, for a test"}},
   spec: {group: gateway.networking.k8s.io, scope: Namespaced, names: {kind: HTTPRoute, listKind: HTTPRouteList, plural: httproutes, singular: httproute},
     versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`)
-	c.Eventually("a route of another form is there", func() error {
+	made := func(name, rules string) *unstructured.Unstructured {
 		u := &unstructured.Unstructured{}
-		c.Read(u, `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: odd, namespace: `+c.ns+`},
-  spec: {rules: {first: {backendRefs: [{name: customer, port: 8081}]}}}}`)
-		return client.IgnoreAlreadyExists(c.Client.Create(t.Context(), u))
-	})
+		c.Eventually("route "+name+" is there", func() error {
+			c.Read(u, `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: `+name+`, namespace: `+c.ns+`},
+  spec: {parentRefs: [{name: edge}], rules: `+rules+`}, status: {later: true, parents: []}}`)
+			return client.IgnoreAlreadyExists(c.Client.Create(t.Context(), u))
+		})
+		return u
+	}
+	odd := made("odd", "{first: {backendRefs: [{name: customer, port: 8081}]}}")
 	c.httpRoute("shop", "customer")
 	fork := c.sandbox("k1")
 	c.derives("k1", "the other route is not kept from it", leadsTo(fork))
-	c.says("k1", "that one cannot be read", func(r gatewayadapter.Report) bool {
-		return r.Lost != nil && r.Lost.Reason == gatewayadapter.ReasonRouteUnreadable && strings.Contains(r.Lost.Message, "HTTPRoute "+c.ns+"/odd cannot be read")
-	})
+	unread := func(name, why string) {
+		t.Helper()
+		c.says("k1", "that "+name+" cannot be read", func(r gatewayadapter.Report) bool {
+			return r.Lost != nil && r.Lost.Reason == gatewayadapter.ReasonRouteUnreadable &&
+				strings.Contains(r.Lost.Message, "HTTPRoute "+c.ns+"/"+name+" cannot be read") && strings.Contains(r.Lost.Message, why)
+		})
+	}
+	unread("odd", "cannot restore slice from map")
+	c.Must(c.Client.Delete(t.Context(), odd))
+	c.says("k1", "that all are derived", isDerived)
+	later := made("later", "[{guard: {allow: nobody}, backendRefs: [{name: customer, port: 8081}]}]")
+	unread("later", `unknown field "spec.rules[0].guard"`)
+	c.derives("k1", "it is of the other route alone", leadsTo(fork))
+	version := later.GetResourceVersion()
+	if c.Get(later); later.GetResourceVersion() != version {
+		t.Errorf("the owner's route was written: %v", later.GetManagedFields())
+	}
 }

@@ -2,6 +2,7 @@ package gatewayadapter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -251,7 +252,7 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 		p, known := c.parsed[u.GetUID()]
 		if !known || p.version != u.GetResourceVersion() {
 			o := new(T)
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, o); err != nil {
+			if err := parse(u, o); err != nil {
 				c.unreadable = append(c.unreadable, unreadable{gatewayapi.Object{Kind: kind.Kind, Namespace: u.GetNamespace(), Name: u.GetName()}, u.Object, err})
 				continue
 			}
@@ -263,6 +264,24 @@ func objects[T any](ctx context.Context, c *cluster, after map[types.UID]parsed,
 		}
 	}
 	return out, nil
+}
+
+// parse gives an object its type. What an owner has in a spec that this program does not know, of
+// a later version of the API, is an error: a copy would lack it, whether it is a setting or keeps
+// somebody out.
+func parse[T any](from *unstructured.Unstructured, to *T) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
+		return err
+	}
+	if gatewayapi.IsDerived(&metav1.ObjectMeta{Labels: from.GetLabels(), OwnerReferences: from.GetOwnerReferences()}) {
+		return nil // A copy of one that was read.
+	}
+	spec := map[string]any{"spec": from.Object["spec"]}
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(spec, new(T), true)
+	if unknown, is := runtime.AsStrictDecodingError(err); is {
+		return errors.Join(unknown.Errors()...)
+	}
+	return err
 }
 
 // versions tells the state of what is derived for a key from others.
