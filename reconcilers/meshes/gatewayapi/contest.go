@@ -30,6 +30,7 @@ func (g *group) contest() {
 		d := &g.derived[i]
 		for _, p := range d.refs {
 			for _, s := range g.scopes(d, p) {
+				all = append(all, s.blocked(d)...)
 				for rule := range d.origins {
 					all = append(append(all, s.lost(d, rule)...), s.taken(d, rule)...)
 				}
@@ -55,12 +56,15 @@ func (g *group) contest() {
 		if len(others) > 0 {
 			message += fmt.Sprintf(" (likewise %s)", names(others))
 		}
-		message += "."
-		if c.reason != ReasonMoreSpecificRoute {
-			message += " Give one of the two routes other matches or host names."
+		problem, advice := true, " Give one of the two routes other matches or host names."
+		switch c.reason {
+		case ReasonMoreSpecificRoute:
+			problem, advice = false, ""
+		case ReasonBadExpression:
+			problem, advice = g.in.Order == precedence.Istiod, " Correct it."
 		}
 		for _, m := range c.derived.asking {
-			g.note(m, c.derived.baseline, c.reason, c.reason != ReasonMoreSpecificRoute, "%s", message)
+			g.note(m, c.derived.baseline, c.reason, problem, "%s.%s", message, advice)
 		}
 	}
 }
@@ -73,7 +77,8 @@ func names(all []Object) string {
 	return fmt.Sprintf("%s and %d more", all[0], len(all)-1)
 }
 
-// contested is a request with the key that another route answers, or would without the key.
+// contested is a request with the key that another route answers, or would without the key; or
+// that none may answer beside another route.
 type contested struct {
 	derived *derivedRoute
 	other   Object
@@ -226,6 +231,33 @@ func (s scope) lost(d *derivedRoute, rule int) []contested {
 		}
 	}
 	return out
+}
+
+// blocked returns the routes beside which proxies may refuse d: those with a bad expression. Such
+// a route is Accepted by istiod, and its proxies then refuse all that comes later of that parent.
+func (s scope) blocked(d *derivedRoute) []contested {
+	var out []contested
+	for i := range s.routes[:s.base] {
+		if bad := s.routes[i].BadExpression(); bad != "" {
+			other := Object(s.routes[i].Name)
+			out = append(out, contested{d, other, ReasonBadExpression, fmt.Sprintf(
+				"%s, which has a parent in common with %s, has the regular expression %.100q, with which proxies may refuse all routes", other, d.baseline, bad)})
+		}
+	}
+	return out
+}
+
+// refusesBad reports whether a route has an expression that proxies refuse, and with it all routes
+// of its parents, and notes that: a copy would have it as well.
+func (g *group) refusesBad(baseline Object, ordered precedence.Route, asking []*Managed) bool {
+	bad := ordered.BadExpression()
+	if bad == "" {
+		return false
+	}
+	for _, m := range asking {
+		g.note(m, baseline, ReasonBadExpression, true, "%s has the regular expression %.100q, with which proxies may refuse all routes. Correct it: until then nothing is derived from it.", baseline, bad)
+	}
+	return true
 }
 
 // name returns the route of a rule for people, with what it is derived from.

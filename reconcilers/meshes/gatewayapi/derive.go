@@ -147,7 +147,7 @@ func deriveRoute[Route, Rule, Match any](g *group, k *kind[Route, Rule, Match], 
 			}
 		}
 	}
-	if asking == nil {
+	if asking == nil || g.refusesBad(baseline, k.ordered(r), asking) {
 		return nil
 	}
 	made := keyedRules(g, k, r, baseline, leads, asking)

@@ -33,7 +33,9 @@
 // Nothing from routes of our own, from those with the annotation crdv1.AnnotationIgnore, nor
 // for a Service that a VirtualService governs: clients would see one of the two, depending on
 // where they are and which is older. A match of the owner on a header that carries keys cannot
-// be joined with ours, since a match may name a header once; the other headers remain.
+// be joined with ours, since a match may name a header once; the other headers remain. Nor from a
+// route with a regular expression that does not compile: istiod accepts it, and its proxies then
+// refuse all later routes of the parent. Of another route beside it that is told (BadExpression).
 //
 // A route whose Service is in another namespace needs a ReferenceGrant that names the Service
 // of the fork as well. Without it the derived route is there and its requests fail, so that no

@@ -115,6 +115,8 @@ const (
 	ReasonHeaderTaken = "HeaderTaken"
 	// ReasonTooManyHeaders: a match has as many headers as it may have.
 	ReasonTooManyHeaders = "TooManyHeaders"
+	// ReasonBadExpression: a route has a regular expression that proxies refuse.
+	ReasonBadExpression = "BadExpression"
 	// ReasonNameTaken: another object has the name of a derived route.
 	ReasonNameTaken = "NameTaken"
 	// ReasonRequestsLost: requests that the route answers go elsewhere with the key.

@@ -148,3 +148,18 @@ func TestWhoAnswersARequest(t *testing.T) {
 		})
 	}
 }
+
+func TestAnExpressionThatDoesNotCompileIsFound(t *testing.T) {
+	for want, r := range map[string]precedence.Route{
+		"":       httpRoute(t, "a", "good", 1, `{rules: [{}, {matches: [{path: {value: "/("}, headers: [{name: x, value: "("}, {name: y, type: RegularExpression, value: "[a]"}, {name: z, type: RegularExpression, value: "*"}]}]}]}`),
+		"/a(":    httpRoute(t, "a", "path", 1, `{rules: [{}, {matches: [{}, {path: {type: RegularExpression, value: "/a("}}]}]}`),
+		"a)(b":   httpRoute(t, "a", "header", 1, `{rules: [{matches: [{headers: [{name: x, type: RegularExpression, value: "a)(b"}]}]}]}`),
+		"+":      httpRoute(t, "a", "parameter", 1, `{rules: [{matches: [{queryParams: [{name: q, type: RegularExpression, value: "+"}]}]}]}`),
+		"/a[/.+": grpcRoute(t, "a", "call", 1, `{rules: [{matches: [{method: {type: RegularExpression, service: "a["}}]}]}`),
+		"?":      grpcRoute(t, "a", "metadata", 1, `{rules: [{matches: [{headers: [{name: x, type: RegularExpression, value: "?"}]}]}]}`),
+	} {
+		if got := r.BadExpression(); got != want {
+			t.Errorf("of %s it is %q, not %q", r.Name, got, want)
+		}
+	}
+}

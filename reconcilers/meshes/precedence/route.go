@@ -32,6 +32,25 @@ type Route struct {
 	Rules [][]Match
 }
 
+// BadExpression returns a regular expression of the route that does not compile, "" when all do.
+// Of a header and a parameter * may be asked, which istiod takes for any value.
+func (r *Route) BadExpression() string {
+	for _, rule := range r.Rules {
+		for i := range rule {
+			m := &rule[i]
+			if m.path.class == regexPath && m.path.regex == nil {
+				return m.path.text
+			}
+			for _, v := range slices.Concat(m.headers, m.query) {
+				if v.broken && v.text != "*" {
+					return v.text
+				}
+			}
+		}
+	}
+	return ""
+}
+
 // Match is one way in which a request can fit a rule.
 type Match struct {
 	path    path
@@ -202,6 +221,10 @@ func with(values []value, name, text string, regex bool) []value {
 
 // whole compiles an expression for whole values, nil when it cannot be.
 func whole(expression string) *regexp.Regexp {
+	// Alone first: "a)(b" is wrong, and would be right within the group.
+	if _, err := regexp.Compile(expression); err != nil {
+		return nil
+	}
 	re, err := regexp.Compile(`^(?:` + expression + `)$`)
 	if err != nil {
 		return nil
