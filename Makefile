@@ -259,7 +259,7 @@ bench-admission: ## 200 pods at once: what the injecting webhook costs them, wor
 	$(GO) run ./tests/bench/admission
 
 .PHONY: bench-meshes
-bench-meshes: ## a new sandbox beside 500 on one Service, from the log to the proxies of a real mesh, beside kubectl (as root, five minutes)
+bench-meshes: ## a new sandbox beside 500 on one Service, from the log to the proxies of a real mesh, beside kubectl (as root, seven minutes)
 	@$(GO) test -c -o $(CACHE)/tools/bench-meshes ./tests/bench/meshes
 	@$(CACHE)/tools/bench-meshes
 

@@ -190,7 +190,7 @@ func (r *Rendering) rootHeader(services []*managed, header string, root *virtual
 }
 
 func (r *Rendering) large(bytes int) {
-	r.add(ReasonLarge, nil, false, "VirtualService %s has %d KiB with its routes for sandboxes, and an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, maxBytes>>10)
+	r.add(ReasonLarge, nil, false, "VirtualService %s has %d KiB with its routes for sandboxes, and an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, MaxBytes>>10)
 }
 
 // full notes that there is no room for the routes of some keys, in an object that has so many
@@ -200,7 +200,7 @@ func (r *Rendering) full(bytes int, services []*managed, keys []string) {
 		for _, s := range services {
 			if _, has := s.sandboxes[key]; has {
 				r.Findings = append(r.Findings, Finding{ReasonFull, r.Name, s.id(), key, true, fmt.Sprintf(
-					"VirtualService %s has %d KiB and no room for routes of the key %s: an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, key, maxBytes>>10)})
+					"VirtualService %s has %d KiB and no room for routes of the key %s: an object can have %d. Remove sandboxes, or split it by host.", r.Name, bytes>>10, key, MaxBytes>>10)})
 			}
 		}
 	}

@@ -9,10 +9,10 @@ import (
 // etcd refuses a request of more than 1.5 MiB, and the API server keeps every object in one.
 const (
 	etcdBytes = 3 << 19
-	// maxBytes leaves room for what others add to the object: the fields' managers, a status.
-	maxBytes = etcdBytes - 64<<10
-	// nearBytes is from where on it is told.
-	nearBytes = etcdBytes / 5 * 4
+	// MaxBytes leaves room for what others add to the object: the fields' managers, a status.
+	MaxBytes = etcdBytes - 64<<10
+	// NearBytes is from where on it is told.
+	NearBytes = etcdBytes / 5 * 4
 )
 
 // fill derives our routes, key by key, until the object has no room for those of the next one.
@@ -33,7 +33,7 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 				bytes += size(d.entry) + 1
 			}
 		}
-		if total+bytes > maxBytes {
+		if total+bytes > MaxBytes {
 			r.full(total, services, all[i:])
 			break
 		}
@@ -42,7 +42,7 @@ func (m *Mesh) fill(r *Rendering, sources []source) {
 			sources[at].derived = append(sources[at].derived, ofKey[at]...)
 		}
 	}
-	if total > nearBytes {
+	if total > NearBytes {
 		r.large(total)
 	}
 	for _, s := range sources { // Who was there first does not show.

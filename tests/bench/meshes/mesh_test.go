@@ -11,11 +11,14 @@ import (
 	routing "switchyard.dev/eventbus/event"
 	factv1 "switchyard.dev/protos/gen/fact/v1"
 	"switchyard.dev/reconcilers/meshes/istio"
+	"switchyard.dev/tests/world"
 )
 
-// TestASandboxComes measures what the package document says.
+// TestASandboxComes measures a sandbox in a VirtualService.
 func TestASandboxComes(t *testing.T) {
-	r := start(t)
+	r := start(t, world.Bare)
+	r.hook(r.adapt())
+	measured := &inVirtualService
 	r.Make(&unstructured.Unstructured{}, `
 apiVersion: networking.istio.io/v1
 kind: VirtualService
@@ -33,6 +36,7 @@ spec:
 	r.led(customer, keyOf(sandboxes-1), forkOf(sandboxes-1))
 	measured.bytes = size(r)
 	measured.ofOne = (measured.bytes - alone) / sandboxes
+	measured.told, measured.full = (istio.NearBytes-alone)/measured.ofOne, (istio.MaxBytes-alone)/measured.ofOne
 	for i := range changes {
 		came := sandboxes + i
 		began := time.Now()
@@ -44,11 +48,11 @@ spec:
 		r.written(keyOf(came), false)
 		r.led(customer, keyOf(came), customer)
 	}
-	byHand(r)
+	byHand(r, measured)
 }
 
 // byHand measures the same with an object of the same size that no adapter writes.
-func byHand(r *rig) {
+func byHand(r *rig, measured *figuresOfOne) {
 	r.Echo(namespace, "byhand", net.IPv4(10, 77, 3, 2))
 	o := r.virtualService()
 	o = &unstructured.Unstructured{Object: map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "spec": o.Object["spec"]}}

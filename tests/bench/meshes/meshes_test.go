@@ -17,16 +17,22 @@ const (
 	changes = 40
 )
 
-// measured is what the test has measured; TestMain prints it, after all that tests print.
-var measured struct {
+// figuresOfOne is what a test has measured.
+type figuresOfOne struct {
 	// written is from the fact to the answer of the write, and led from there to the first
 	// request that the proxy leads.
 	written, led []time.Duration
 	// applied is how long kubectl took, and ledByHand is from its end to that request.
 	applied, ledByHand []time.Duration
-	// bytes is the size of the object with all sandboxes, and ofOne what one of them has of it.
+	// bytes is the size of what has all sandboxes, and ofOne what one of them has of it.
 	bytes, ofOne int
+	// told and full are with how many sandboxes an object is said to have little room, and has
+	// none: 0 where each has objects of its own.
+	told, full int
 }
+
+// What the tests have measured; TestMain prints it, after all that tests print.
+var inVirtualService, derived figuresOfOne
 
 func TestMain(m *testing.M) {
 	if err := meshes.Isolate(); err != nil {
@@ -34,22 +40,27 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	report()
+	inVirtualService.report("meshes")
+	derived.report("meshes-derived")
 	os.Exit(code)
 }
 
 // report prints the figures.
-func report() {
-	if len(measured.ledByHand) == 0 {
-		return // The test failed, and said why.
+func (f *figuresOfOne) report(prefix string) {
+	if len(f.ledByHand) == 0 {
+		return // The test failed, and said why, or was not run.
 	}
 	out := os.Stdout
-	figures.AtMost(out, "meshes-fact-to-write-p50", figures.Millis(measured.written, 0.5), "ms", 150)
-	figures.Print(out, "meshes-fact-to-write-p99", figures.Millis(measured.written, 0.99), "ms")
+	figures.AtMost(out, prefix+"-fact-to-write-p50", figures.Millis(f.written, 0.5), "ms", 150)
+	figures.Print(out, prefix+"-fact-to-write-p99", figures.Millis(f.written, 0.99), "ms")
 	beside := figures.Beside("by hand")
-	beside.AtMost(out, "meshes-write-to-proxy-p50", figures.Millis(measured.led, 0.5), "ms", 0, figures.Millis(measured.ledByHand, 0.5))
-	beside.AtMost(out, "meshes-write-to-proxy-p99", figures.Millis(measured.led, 0.99), "ms", 0, figures.Millis(measured.ledByHand, 0.99))
-	figures.Print(out, "meshes-kubectl-apply-p50", figures.Millis(measured.applied, 0.5), "ms")
-	figures.Print(out, "meshes-object", float64(measured.bytes)/(1<<10), "KiB")
-	figures.Print(out, "meshes-object-for-one-sandbox", float64(measured.ofOne)/(1<<10), "KiB")
+	beside.AtMost(out, prefix+"-write-to-proxy-p50", figures.Millis(f.led, 0.5), "ms", 0, figures.Millis(f.ledByHand, 0.5))
+	beside.AtMost(out, prefix+"-write-to-proxy-p99", figures.Millis(f.led, 0.99), "ms", 0, figures.Millis(f.ledByHand, 0.99))
+	figures.Print(out, prefix+"-kubectl-apply-p50", figures.Millis(f.applied, 0.5), "ms")
+	if f.full > 0 {
+		figures.Print(out, prefix+"-object", float64(f.bytes)/(1<<10), "KiB")
+		figures.Print(out, prefix+"-sandboxes-until-told", float64(f.told), "sandboxes")
+		figures.Print(out, prefix+"-sandboxes-until-full", float64(f.full), "sandboxes")
+	}
+	figures.Print(out, prefix+"-object-for-one-sandbox", float64(f.ofOne)/(1<<10), "KiB")
 }

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	kubernetesscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -51,7 +52,7 @@ const (
 // sidecar asks through the sidecar of the mesh.
 var sidecar = meshes.Client(net.IPv4(127, 0, 0, 1))
 
-// rig is a mesh, the adapter beside it, and the log that it follows.
+// rig is a mesh, an adapter beside it, and the log that it follows.
 type rig struct {
 	*meshes.Mesh
 	log *memory.Log
@@ -64,10 +65,10 @@ type answer struct {
 	body []byte
 }
 
-// start starts everything, with no sandbox.
-func start(t testing.TB) *rig {
+// start starts everything but an adapter in a cluster that open opens, with no sandbox.
+func start(t testing.TB, open func(testing.TB, ...string) *world.World) *rig {
 	t.Helper()
-	w := world.Bare(t, "service-cluster-ip-range=10.96.0.0/16") // room for the Services of 540 forks
+	w := open(t, "service-cluster-ip-range=10.96.0.0/16") // room for the Services of 540 forks
 	meshes.Install(w)
 	r := &rig{Mesh: meshes.Start(w), log: memory.New(), answered: make(chan answer, 1000)}
 	r.Namespaces(namespace)
@@ -78,12 +79,11 @@ func start(t testing.TB) *rig {
 	r.Run(meshes.Proxy{Kind: meshes.Sidecar, Name: "client", Namespace: namespace, IP: net.IPv4(10, 77, 2, 1)})
 	_, err := r.log.Begin(t.Context(), routing.Mark{})
 	r.Must(err)
-	r.hook(r.adapt())
 	return r
 }
 
-// adapt runs the adapter, until the test ends.
-func (r *rig) adapt() *adapter.Adapter {
+// access is how an adapter reaches the API server.
+func (r *rig) access() *rest.Config {
 	r.Helper()
 	access := r.As(manager, "system:masters")
 	access.QPS = -1
@@ -100,6 +100,13 @@ func (r *rig) adapt() *adapter.Adapter {
 			return response, err
 		})
 	})
+	return access
+}
+
+// adapt runs the adapter of VirtualServices, until the test ends.
+func (r *rig) adapt() *adapter.Adapter {
+	r.Helper()
+	access := r.access()
 	kinds, err := optional.New(optional.Config{REST: access, Logger: world.Quiet,
 		Kinds: []optional.Kind{{GroupVersionKind: adapter.VirtualServices, Definition: adapter.Definition}}})
 	r.Must(err)
