@@ -10,6 +10,7 @@ import (
 	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/baseline"
 	"switchyard.dev/reconcilers/condition"
+	"switchyard.dev/reconcilers/meshes/gatewayapi"
 	"switchyard.dev/sidecars/inject"
 )
 
@@ -258,7 +259,7 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	}
 	at := r.baselineOf(m)
 	var waits *condition.Condition
-	var leading, edges []string
+	var leading, edges, beside []string
 	for _, s := range services {
 		if holder, held := holders[inNamespace{at.Namespace, s.From}]; held && !baseline.Same(r.baselineOf(holder), at) {
 			return condition.False(ReasonRoutingConflict, fmt.Sprintf(
@@ -271,8 +272,12 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 			if !slices.Contains(leading, leads.by) {
 				leading = append(leading, leads.by)
 			}
-			if !withinMesh(r.Mesh[leads.kind][r.meshRouteName(at.Namespace, s.From)]) {
+			name := r.meshRouteName(at.Namespace, s.From)
+			if !withinMesh(r.Mesh[leads.kind][name]) {
 				edges = append(edges, s.From)
+			}
+			if governed(r.Mesh[crdv1.KindGatewayAPIRoute][name]) {
+				beside = append(beside, s.From)
 			}
 		case f.Reason == crdv1.ReasonPending:
 			waits = &f
@@ -286,6 +291,9 @@ func (r Routing) ledBy(m crdv1.SandboxedWorkload, holders map[inNamespace]crdv1.
 	var but string
 	if len(edges) > 0 {
 		but = fmt.Sprintf(" But only routes of Gateways lead to Service %s: requests from within the mesh reach the baseline.", strings.Join(edges, ", "))
+	}
+	if len(beside) > 0 {
+		but += fmt.Sprintf(" But HTTPRoutes or GRPCRoutes lead to Service %s too: requests that they take reach the baseline.", strings.Join(beside, ", "))
 	}
 	return condition.True(by[0].ready, fmt.Sprintf("%s lead requests for %s %s/%s to the sandbox.%s", strings.Join(leading, " and "), at.Kind, at.Namespace, at.Name, but)), true
 }
@@ -331,6 +339,13 @@ func matched(route crdv1.MeshRoute) bool {
 		return len(o.Status.MatchedObjects) > 0
 	}
 	return false
+}
+
+// governed reports whether owners have routes that lead to a Service from which nothing is derived,
+// since a VirtualService goes before.
+func governed(route crdv1.MeshRoute) bool {
+	o, is := route.(*crdv1.GatewayAPIRoute)
+	return is && slices.ContainsFunc(o.Status.MatchedObjects, func(m crdv1.MatchedObject) bool { return m.Status == gatewayapi.ReasonVirtualService })
 }
 
 // RoutedByMesh returns the workloads that need no sidecar, since meshes route their requests: for

@@ -46,7 +46,7 @@ func routesSaying(r routing.Routing, istio, gatewayAPI *said) routing.MeshRoutes
 		if gatewayAPI.status != "" {
 			o := &crdv1.GatewayAPIRoute{Status: crdv1.GatewayAPIRouteStatus{Conditions: gatewayAPI.conditions()}}
 			if gatewayAPI.matched {
-				o.Status.MatchedObjects = []crdv1.MatchedObject{{Status: "Derived"}}
+				o.Status.MatchedObjects = []crdv1.MatchedObject{{Status: "Ignored"}, {Status: gatewayAPI.reason}}
 			}
 			out[crdv1.KindGatewayAPIRoute][name] = o
 		}
@@ -139,6 +139,8 @@ func TestAWorkloadWithoutSidecarsIsRoutedByAMesh(t *testing.T) {
 			"HTTPRoutes and GRPCRoutes lead requests for Deployment ns/base to the sandbox."},
 		{"one of two meshes leads to it", baseline.ReasonSidecarAbsent, add, ready, "True", "SidecarsReady", "HTTPRoutes and GRPCRoutes lead requests"},
 		{"one of two meshes may yet", baseline.ReasonSidecarAbsent, add, waits, "Unknown", crdv1.ReasonPending, "HTTPRoutes and GRPCRoutes that route"},
+		{"a VirtualService leads to it, beside routes of which nothing is derived", baseline.ReasonSidecarAbsent, ready, governed, "True", "SidecarsReady",
+			"VirtualServices lead requests for Deployment ns/base to the sandbox. But HTTPRoutes or GRPCRoutes lead to Service base too: requests that they take reach the baseline."},
 		{"neither does, and one has matched", baseline.ReasonSidecarAbsent, add, lost, "False", "HeaderMatched", "it matches baggage"},
 		{"neither does, and a VirtualService governs", baseline.ReasonSidecarAbsent, lost, governed, "False", "HeaderMatched", "it matches baggage"},
 	} {

@@ -20,7 +20,7 @@ const maxPackageLines = 1500
 var roomLines = map[string]int{
 	"eventbus":    9403,
 	"protos":      1142,
-	"reconcilers": 23480,
+	"reconcilers": 23492,
 	"routeserver": 13005,
 	"sidecars":    5977,
 	"tests":       25564,
