@@ -77,9 +77,6 @@ func OpenFile(path string) (*Reader, error) {
 // Header returns what the first line says.
 func (a *Reader) Header() Header { return a.header }
 
-// Line is the number of the line that was read last.
-func (a *Reader) Line() uint64 { return a.line }
-
 // Next returns the event of the next line, io.EOF behind the last one. Any other
 // error is an *Error. Whether the event is the right one it does not look at.
 func (a *Reader) Next() (event.Stored, error) {

@@ -82,12 +82,6 @@ func (r *Rig) Ways(a App) Ways {
 	}
 }
 
-// SidecarLog returns what the sidecar has logged.
-func (r *Rig) SidecarLog() (string, error) {
-	content, err := os.ReadFile(r.sidecarLog())
-	return string(content), err
-}
-
 // Close takes everything away.
 func (r *Rig) Close() error {
 	for _, p := range r.programs {

@@ -15,7 +15,6 @@ const (
 )
 
 func (r *Rig) sidecarDir() string { return filepath.Join(r.dir, "sidecar") }
-func (r *Rig) sidecarLog() string { return filepath.Join(r.dir, "sidecar.log") }
 
 // startSidecar starts the sidecar's program as in a pod, and waits until it is ready
 // and has the routes.
