@@ -193,11 +193,11 @@ func (p *presence) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.why = nil
-	p.letGo()
+	p.release()
 }
 
-// letGo lets go who waits, under the lock.
-func (p *presence) letGo() {
+// release lets go who waits, under the lock.
+func (p *presence) release() {
 	if !p.told {
 		p.told = true
 		close(p.known)
@@ -226,7 +226,7 @@ func (p *presence) tooLate() {
 	defer p.mu.Unlock()
 	if !p.told {
 		p.log(p.why)
-		p.letGo()
+		p.release()
 	}
 }
 
@@ -251,7 +251,7 @@ func (p *presence) refuse(why error) {
 	defer p.mu.Unlock()
 	if p.log(why) {
 		p.why = why
-		p.letGo()
+		p.release()
 		p.wake()
 	}
 }

@@ -12,14 +12,14 @@ import (
 )
 
 // leave ends what the holder of a key, which is being deleted, has declared: it declares
-// what the heir says in its place, or withdraws the key where there is none. The heir
+// what the successor says in its place, or withdraws the key where there is none. The successor
 // would do so by itself later; until then the log would not know the key, and requests
 // with it would reach the baseline. What it has declared is remembered here, too, since the
-// process that declared it may be another one: an heir that goes meanwhile leaves it to gone.
+// process that declared it may be another one: a successor that goes meanwhile leaves it to gone.
 func (r *Reconciler) leave(ctx context.Context, in Input) error {
 	r.declared.Store(in.Config.Name, in.Config.RoutingKey())
-	if heir := in.heir(); heir != nil {
-		err := r.handOver(ctx, heir)
+	if successor := in.successor(); successor != nil {
+		err := r.handOver(ctx, successor)
 		if !publish.Refused(err) {
 			return err
 		}
@@ -28,15 +28,15 @@ func (r *Reconciler) leave(ctx context.Context, in Input) error {
 	return err
 }
 
-// handOver declares what an heir says, having noted on it first that it will be there. It
-// returns a conflict when the heir is not what the cache shows, which will hear of that.
-func (r *Reconciler) handOver(ctx context.Context, heir *crdv1.RoutingConfig) error {
-	live, err := r.live(ctx, heir.Name)
+// handOver declares what a successor says, having noted on it first that it will be there. It
+// returns a conflict when the successor is not what the cache shows, which will hear of that.
+func (r *Reconciler) handOver(ctx context.Context, successor *crdv1.RoutingConfig) error {
+	live, err := r.live(ctx, successor.Name)
 	if err != nil {
 		return err
 	}
-	if live.UID != heir.UID || live.DeletionTimestamp != nil || live.RoutingKey() != heir.RoutingKey() {
-		return apply.Overtaken(crdv1.KindRoutingConfig, heir.Name, "it no longer waits for the routing key")
+	if live.UID != successor.UID || live.DeletionTimestamp != nil || live.RoutingKey() != successor.RoutingKey() {
+		return apply.Overtaken(crdv1.KindRoutingConfig, successor.Name, "it no longer waits for the routing key")
 	}
 	in, err := r.gather(ctx, live)
 	if err != nil {
@@ -79,10 +79,10 @@ func (r *Reconciler) giveUp(ctx context.Context, in Input) error {
 	return err
 }
 
-// forgo takes the note off an object that declares nothing: that it has declared another
+// clearNote takes the note off an object that declares nothing: that it has declared another
 // key, which is withdrawn or somebody else's by now. Should it come back to that key, it
 // is not its holder.
-func (r *Reconciler) forgo(ctx context.Context, in Input) error {
+func (r *Reconciler) clearNote(ctx context.Context, in Input) error {
 	noted := in.Config.Annotations[AnnotationDeclaredKey]
 	if noted == "" || noted == in.Config.RoutingKey() && in.carried() {
 		return nil
@@ -90,9 +90,9 @@ func (r *Reconciler) forgo(ctx context.Context, in Input) error {
 	return r.writer.AddFinalizer(ctx, in.Config, map[string]string{AnnotationDeclaredKey: ""})
 }
 
-// untaken returns a conflict when another object has the key that this one is about to
+// confirmUnclaimed returns a conflict when another object has the key that this one is about to
 // declare for the first time, and the cache has only not heard of it.
-func (r *Reconciler) untaken(ctx context.Context, in Input) error {
+func (r *Reconciler) confirmUnclaimed(ctx context.Context, in Input) error {
 	if in.Config.Annotations[AnnotationDeclaredKey] == in.Config.RoutingKey() {
 		return nil
 	}

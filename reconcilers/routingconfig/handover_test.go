@@ -324,15 +324,15 @@ func TestTheNoteOfAKeyIsNotTakenOffForOneThatIsGone(t *testing.T) {
 	}
 }
 
-// An heir may go between the note on it and the fact, while the holder that goes is still
+// A successor may go between the note on it and the fact, while the holder that goes is still
 // there: what is declared for it then is left to the holder to withdraw, and a leader that
 // found the holder going has not seen it declare.
 func TestAKeyIsNotLeftToAnHeirThatIsGone(t *testing.T) {
-	heir := config("b", "k", 1)
-	api, log := holds(t, going(declares(config("c", "k", 0), "k")), heir), &facts{}
+	successor := config("b", "k", 1)
+	api, log := holds(t, going(declares(config("c", "k", 0), "k")), successor), &facts{}
 	look := reconciler(t, api, api, log)
 	log.meanwhile = func() {
-		if err := api.Delete(t.Context(), &heir); err != nil {
+		if err := api.Delete(t.Context(), &successor); err != nil {
 			t.Fatal(err)
 		}
 		look("b", "b") // It goes, and is gone.

@@ -69,9 +69,9 @@ func rank(c *crdv1.RoutingConfig) int {
 	return out
 }
 
-// heir returns the RoutingConfig that has the key when this one is gone; nil when there is
+// successor returns the RoutingConfig that has the key when this one is gone; nil when there is
 // none that stays.
-func (in Input) heir() *crdv1.RoutingConfig {
+func (in Input) successor() *crdv1.RoutingConfig {
 	var out *crdv1.RoutingConfig
 	for i := range in.SameKey {
 		c := &in.SameKey[i]

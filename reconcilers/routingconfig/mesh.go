@@ -127,7 +127,7 @@ func (r *Reconciler) endMeshes(ctx context.Context, in Input) (time.Duration, er
 	goes := r.config.Now().Sub(in.Config.DeletionTimestamp.Time)
 	for _, kind := range r.meshKinds() {
 		settled := r.config.Meshes[kind.Name].Settled(in.Config.RoutingKey())
-		if in.holds() && in.heir() == nil && (!settled && goes < settledWithin || len(in.MeshRoutes[kind.Name]) > 0 && goes < takenWithin) {
+		if in.holds() && in.successor() == nil && (!settled && goes < settledWithin || len(in.MeshRoutes[kind.Name]) > 0 && goes < takenWithin) {
 			return settledAgain, nil
 		}
 	}

@@ -99,9 +99,9 @@ func (r *Reconciler) publish(ctx context.Context, in Input, d Decision) Publishe
 	}
 	r.settle(in)
 	if d.Declaration == nil {
-		return Published{Err: r.forgo(ctx, in)}
+		return Published{Err: r.clearNote(ctx, in)}
 	}
-	if err := r.untaken(ctx, in); err != nil {
+	if err := r.confirmUnclaimed(ctx, in); err != nil {
 		return Published{Err: err}
 	}
 	note := map[string]string{AnnotationDeclaredKey: in.Config.RoutingKey()}

@@ -69,11 +69,11 @@ func act(ctx context.Context, w apply.Writer, in Input, d Decision) (Made, error
 	if err := errors.Join(errs...); err != nil {
 		return made, err // What is not wanted any more stays until the new is there.
 	}
-	return made, w.DeleteSurplus(ctx, in.Sandbox, d.condemned()...)
+	return made, w.DeleteSurplus(ctx, in.Sandbox, d.toDelete()...)
 }
 
-// condemned returns all that is not wanted any more, in the order in which it goes.
-func (d Decision) condemned() []client.Object {
+// toDelete returns all that is not wanted any more, in the order in which it goes.
+func (d Decision) toDelete() []client.Object {
 	return slices.Concat(apply.Objects(d.SurplusConfigs), apply.Objects(d.SurplusMembers), apply.Objects(d.SurplusResources))
 }
 

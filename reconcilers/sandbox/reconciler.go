@@ -79,7 +79,7 @@ func (r *Reconciler) Gone(ctx context.Context, name types.NamespacedName) error 
 
 // delete removes the parts and lets the sandbox go.
 func (r *Reconciler) delete(ctx context.Context, in Input) (time.Duration, error) {
-	if after, done, err := r.letGo(ctx, in); err != nil || !done {
+	if after, done, err := r.release(ctx, in); err != nil || !done {
 		return after, err
 	}
 	waitsFor, asked, err := remove(ctx, r.writer, r.census, in)

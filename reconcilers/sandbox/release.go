@@ -33,9 +33,9 @@ type groupRouting struct {
 	config *crdv1.RoutingConfig
 }
 
-// letGo waits until no route group leads to a member of the sandbox. done says that it
+// release waits until no route group leads to a member of the sandbox. done says that it
 // need not any more.
-func (r *Reconciler) letGo(ctx context.Context, in Input) (after time.Duration, done bool, err error) {
+func (r *Reconciler) release(ctx context.Context, in Input) (after time.Duration, done bool, err error) {
 	if len(in.Configs) > 0 || len(in.Members) == 0 {
 		return 0, true, nil
 	}

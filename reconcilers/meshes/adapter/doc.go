@@ -12,7 +12,7 @@
 //	write        how one is written                           write.go
 //	givenUp      who looks as if he had written it            owners.go    pure
 //	Review       what the webhook puts in                     review.go
-//	TakeOut      all of ours, where no Adapter runs           left.go
+//	TakeOut      all of ours, where no Adapter runs           leftover.go
 //	Settings     whether there is an adapter, what it adds    settings.go
 //
 // # A reader of the log
