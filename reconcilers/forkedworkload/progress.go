@@ -26,7 +26,7 @@ type progress struct {
 	wanted, replicas, updated, available int32
 	// paused says that somebody has paused it: its pods stay of the form that they have.
 	paused bool
-	// seen says whether its controller has seen its newest form.
+	// seen reports whether its controller has seen its newest form.
 	seen bool
 	// refused is why the API server takes no pod of it, failed what else its controller
 	// says is wrong; empty when there is nothing.

@@ -38,7 +38,7 @@ type Cluster struct {
 	Limits     authors.Limits
 	// ExternalWorkloads say when a tunnel counts as connected.
 	ExternalWorkloads externalworkload.Limits
-	// Istio says whether requests are routed by VirtualServices, and GatewayAPI whether by
+	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings

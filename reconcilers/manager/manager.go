@@ -92,7 +92,7 @@ type Config struct {
 	KeyHeaders []string
 	// ExternalWorkloads say when a tunnel counts as connected; zero for the defaults.
 	ExternalWorkloads externalworkload.Limits
-	// Istio says whether requests are routed by VirtualServices, and GatewayAPI whether by
+	// Istio reports whether requests are routed by VirtualServices, and GatewayAPI whether by
 	// HTTPRoutes and GRPCRoutes.
 	Istio      adapter.Settings
 	GatewayAPI gatewayadapter.Settings

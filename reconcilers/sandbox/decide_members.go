@@ -18,7 +18,7 @@ type entry struct {
 	name string
 	// object is what is to be applied.
 	object crdv1.Member
-	// accepted says whether it can be made.
+	// accepted reports whether it can be made.
 	accepted condition.Condition
 	// remark is what is wrong with it although it is made; Yes when nothing is.
 	remark condition.Condition

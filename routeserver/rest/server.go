@@ -106,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// ready tells whether rules are served. A table that was whole once stays so:
+// ready reports whether rules are served. A table that was whole once stays so:
 // losing the log does not make a server unready.
 func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	if t, _ := s.cfg.Tables.Current(); !t.Whole() {

@@ -37,7 +37,7 @@ type Observed struct {
 	// Published are the certificates in the caBundles of our webhooks and in the Secrets
 	// of our programs: those that are in all of them.
 	Published []*x509.Certificate
-	// Registered tells whether there is a webhook configuration or a program. When there
+	// Registered reports whether there is a webhook configuration or a program. When there
 	// is not, nothing can be published and nobody calls.
 	Registered bool
 }

@@ -32,7 +32,7 @@ func States() []State { return []State{OK, NotNeeded, Behind, Outdated, NotReady
 type Pod struct {
 	// Namespace and Name are the pod's.
 	Namespace, Name string
-	// Present tells whether it has a sidecar, Ready whether that is ready.
+	// Present reports whether it has a sidecar, Ready whether that is ready.
 	Present, Ready bool
 	// Injected is what it has from its injection.
 	Injected inject.Settings

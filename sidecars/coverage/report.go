@@ -20,7 +20,7 @@ import (
 type Subject struct {
 	// Workload says which.
 	Workload inject.Workload
-	// Asks tells whether its pod template, or its namespace, asks for sidecars.
+	// Asks reports whether its pod template, or its namespace, asks for sidecars.
 	Asks bool
 	// Pods are those that count.
 	Pods []Pod
@@ -36,7 +36,7 @@ type Subject struct {
 type Report struct {
 	// Workload says whose.
 	Workload inject.Workload
-	// Asks tells whether it asks for sidecars.
+	// Asks reports whether it asks for sidecars.
 	Asks bool
 	// Unled is that of the Subject.
 	Unled bool

@@ -31,7 +31,7 @@ type Config struct {
 	// LogLevel is the sidecar's, where the pod has no annotation for it: debug,
 	// info, warn or error. Default: devmesh.DefaultLogLevel.
 	LogLevel string
-	// IptablesMode says whether nftables or legacy iptables redirect connections.
+	// IptablesMode reports whether nftables or legacy iptables redirect connections.
 	// Default: spec.ModeAuto.
 	IptablesMode spec.Mode
 }

@@ -67,12 +67,12 @@ type Namespace struct {
 	Confined bool
 }
 
-// Decision says whether a pod gets a sidecar.
+// Decision reports whether a pod gets a sidecar.
 type Decision struct {
-	// Asked tells whether the pod or its namespace asked for a sidecar. A pod
+	// Asked reports whether the pod or its namespace asked for a sidecar. A pod
 	// that did not is not touched.
 	Asked bool
-	// Inject tells whether it gets one.
+	// Inject reports whether it gets one.
 	Inject bool
 	// Reason says, for people, why it gets none; empty when Inject is true.
 	Reason string
@@ -83,7 +83,7 @@ type Decision struct {
 	// Plain are those of the redirected ports, ascending, that the sidecar passes
 	// on untouched and at once, when Inject is true. They need not be in use.
 	Plain []uint16
-	// Edge tells whether its sidecar takes out routing keys, when Inject is true.
+	// Edge reports whether its sidecar takes out routing keys, when Inject is true.
 	Edge bool
 }
 

@@ -21,7 +21,7 @@ type Settings struct {
 	SidecarResources, RedirectResources string
 	// XDSAddress is host:port of the route server's xDS endpoint.
 	XDSAddress string
-	// IptablesMode says whether nftables or legacy iptables redirect connections.
+	// IptablesMode reports whether nftables or legacy iptables redirect connections.
 	IptablesMode string
 	// RouteServer is how the sidecar connects to route servers: overTLS or overPlain. Whom it
 	// trusts changes while it runs, so that is not a setting.

@@ -176,6 +176,8 @@ func TestEachRuleSeesItsBreach(t *testing.T) {
 			"xds/x.go", "package xds\n\ntype T struct{}\n", "has no comment", Undocumented},
 		"a comment that is not in Go's idiom": {
 			"xds/x.go", "package xds\n\n// f says whether it\n// rains.\nfunc f() bool { return true }\n", "reports whether", Idiom},
+		"a field's comment that is not": {
+			"xds/x.go", "package xds\n\ntype t struct {\n\t// ok tells whether it rains.\n\tok bool\n}\n", "reports whether", Idiom},
 		"a report that is an error": {
 			"xds/x.go", "package xds\n\n// f reports whether it rains.\nfunc f() error { return nil }\n", "write when it is nil", Idiom},
 		"an exported method without a comment": {

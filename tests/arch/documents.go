@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -45,14 +46,22 @@ func Undocumented(f File) []string {
 // unidiomatic are the verbs that Go's own documents do not use of a function, with those that
 // they use.
 var unidiomatic = []struct{ says, idiom string }{
-	{"says whether", "reports whether"}, {"tells whether", "reports whether"}, {"gives the", "returns the"}, {"gives a", "returns a"},
+	{"gives the", "returns the"}, {"gives a", "returns a"},
 	{"gives what", "returns what"}, {"gives all", "returns all"}, {"gives those", "returns those"}, {"gives how", "returns how"},
 }
 
+// saysWhether is how no comment on a name begins.
+var saysWhether = regexp.MustCompile(`^\w+ (says|tells) whether `)
+
 // Idiom reports functions with results whose comments do not begin as Go's do: "X returns …",
-// "X reports whether …".
+// "X reports whether …", and any name whose comment does not report.
 func Idiom(f File) []string {
 	var broken []string
+	for _, c := range f.Syntax.Comments {
+		if begins := saysWhether.FindString(c.Text()); begins != "" && c != f.Syntax.Doc {
+			broken = append(broken, fmt.Sprintf("%s:%d %s…: write \"reports whether\"", f.Path, f.Line(c.Pos()), begins))
+		}
+	}
 	for _, decl := range f.Syntax.Decls {
 		d, ok := decl.(*ast.FuncDecl)
 		if !ok || d.Doc == nil || d.Type.Results == nil || f.Generated() {

@@ -20,7 +20,7 @@ type Shown struct {
 	Kind, Path string
 	// Row is the name of the test and of the row.
 	Row string
-	// Differs says whether the decision comes out differently without the field, or
+	// Differs reports whether the decision comes out differently without the field, or
 	// with another value; always true of a field of the status.
 	Differs bool
 }

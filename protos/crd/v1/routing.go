@@ -50,7 +50,7 @@ type SandboxRoutingStatus struct {
 	Istio []IstioServiceRouting `json:"istio,omitempty"`
 }
 
-// DevMeshRouting says whether DevMesh sidecars route.
+// DevMeshRouting reports whether DevMesh sidecars route.
 type DevMeshRouting struct {
 	// True only when no pod of the baseline lacks a ready DevMesh sidecar.
 	Enabled bool `json:"enabled"`

@@ -34,7 +34,7 @@ type TunnelStatus struct {
 	Info *TunnelInfo `json:"info,omitempty"`
 }
 
-// TunnelHealth says whether a tunnel works.
+// TunnelHealth reports whether a tunnel works.
 type TunnelHealth struct {
 	// Whether the workstation is connected.
 	Connected bool `json:"connected"`

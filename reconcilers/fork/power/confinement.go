@@ -10,12 +10,12 @@ import (
 // confinement is what a container denies itself by what its author wrote, and what it
 // gets where nobody writes it.
 type confinement struct {
-	// escalation says whether a process may get more privileges than the one that
+	// escalation reports whether a process may get more privileges than the one that
 	// started it.
 	escalation bool
 	// dropped are the capabilities that it does without.
 	dropped map[string]bool
-	// root says whether it may run as root.
+	// root reports whether it may run as root.
 	root bool
 }
 

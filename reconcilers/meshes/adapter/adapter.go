@@ -39,7 +39,7 @@ type Config struct {
 	Log eventbus.Reader
 	// Client reads from caches, VirtualServices too while there are such, and writes.
 	Client client.Client
-	// Kinds tells whether there are VirtualServices.
+	// Kinds reports whether there are VirtualServices.
 	Kinds meshes.Kinds
 	// Elected is closed once this process may write VirtualServices.
 	Elected <-chan struct{}

@@ -64,7 +64,7 @@ func serveReadiness(life, serving context.Context, c Config, p *proxy) error {
 	return nil
 }
 
-// probe tells whether the workload accepts connections at a port. It connects to
+// probe reports whether the workload accepts connections at a port. It connects to
 // the pod's own address and to nothing else, so it says no more than the caller
 // could have found out by connecting there; and not to the sidecar's ports,
 // where it would ask the sidecar about itself.

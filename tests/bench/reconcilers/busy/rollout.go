@@ -34,7 +34,7 @@ type step struct {
 // sequence is changes that follow from one another.
 type sequence struct {
 	steps []step
-	// live says whether there is still a reason for them.
+	// live reports whether there is still a reason for them.
 	live func() bool
 	// follow gives what follows from the last of them, when it was made; nil for
 	// nothing.

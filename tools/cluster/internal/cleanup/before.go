@@ -28,7 +28,7 @@ type Before struct {
 	Absent []string `json:"absent"`
 	// Settings are the kernel settings that kubelet changes, as they were.
 	Settings map[string]string `json:"settings"`
-	// NamesMounted says whether /run/netns was a mount already.
+	// NamesMounted reports whether /run/netns was a mount already.
 	NamesMounted bool `json:"namesMounted"`
 }
 

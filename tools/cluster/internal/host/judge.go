@@ -23,11 +23,11 @@ type Facts struct {
 	System string
 	// UID is the user's number; 0 is root.
 	UID int
-	// Build says whether programs still have to be compiled.
+	// Build reports whether programs still have to be compiled.
 	Build bool
-	// Go says whether a `go` command is in PATH.
+	// Go reports whether a `go` command is in PATH.
 	Go bool
-	// Apt says whether Debian's package tools are here.
+	// Apt reports whether Debian's package tools are here.
 	Apt bool
 	// Absent are the Debian packages whose files are not here.
 	Absent []string
@@ -41,9 +41,9 @@ type Facts struct {
 	Cgroups int
 	// Controllers are the cgroup controllers that can be used.
 	Controllers []string
-	// Overlay says whether the kernel has the overlay file system.
+	// Overlay reports whether the kernel has the overlay file system.
 	Overlay bool
-	// BridgeFilter says whether iptables sees packets that cross a bridge.
+	// BridgeFilter reports whether iptables sees packets that cross a bridge.
 	BridgeFilter bool
 	// Namespace is the reason why no network namespace can be made, or "".
 	Namespace string
