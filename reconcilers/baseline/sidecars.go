@@ -46,7 +46,7 @@ func Sidecars(w *Workload, pods []corev1.Pod, services []crdv1.ServiceMapping, i
 		return f, f.IsTrue()
 	}
 	return condition.True(ReasonNoService, fmt.Sprintf("No Service leads to %s, so it needs no DevMesh sidecar: "+
-		"it is routed by what it asks the route server itself, as message consumers do. To route requests to it, create a Service.", w)), f.IsTrue()
+		"it is routed by what it asks the route server itself, as message consumers do, until it has a Service.", w)), f.IsTrue()
 }
 
 // meshed reports whether requests to the baseline, led by these Services to ports of

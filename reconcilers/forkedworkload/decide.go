@@ -170,8 +170,7 @@ func (in Input) adds(names []string) condition.Condition {
 		has = append(has, c.Name)
 	}
 	return condition.True(ReasonPatchAddsContainer, fmt.Sprintf(
-		"The spec is valid and its patches apply. They add containers (%s) to those of the baseline (%s): "+
-			"to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
+		"The patches apply and add containers (%s) to those of the baseline (%s): to change one of those use its name.", strings.Join(names, ", "), strings.Join(has, ", ")))
 }
 
 // withoutBaseline says that there is no baseline, or that it is not known what its

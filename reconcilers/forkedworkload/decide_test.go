@@ -156,7 +156,7 @@ func TestConditions(t *testing.T) {
 		{"a patch adds a container", func(w *world) { w.adds("proxy") },
 			crdv1.ConditionAccepted, "True", "PatchAddsContainer", "add containers (proxy) to those of the baseline (main)"},
 		{"and who looks whether it is ready reads it", func(w *world) { w.adds("proxy") },
-			crdv1.ConditionReady, "True", "Ready", "is available. The spec is valid and its patches apply. They add containers (proxy)"},
+			crdv1.ConditionReady, "True", "Ready", "is available. The patches apply and add containers (proxy)"},
 		{"the API server refuses the fork", func(w *world) {
 			w.made.ForkRefusal = &apply.Refusal{Reason: apply.ReasonRejected, Message: "port 99999"}
 		}, crdv1.ConditionAccepted, "False", "Rejected", "port 99999"},

@@ -38,7 +38,8 @@ func (r Routing) Ready() condition.Condition {
 	if len(r.Named()) == 0 {
 		return condition.True("RoutingReady", "The routing key is on the routing log, and has no rules: requests with it reach the baselines.")
 	}
-	return condition.True("RoutingReady", "The rules of the routing key are on the routing log. "+sidecars.Message+" "+proxies.Message)
+	message := "The rules of the routing key are on the routing log. " + sidecars.Message + " " + proxies.Message
+	return condition.True("RoutingReady", strings.Replace(message, "log. Every ", "log, and every ", 1))
 }
 
 // published reports whether what the spec says was accepted and is on the routing log.

@@ -95,7 +95,7 @@ func isReady(c *crdv1.RoutingConfig, f condition.Set) string {
 	message := fmt.Sprintf(
 		"Requests with routing key %q are routed to the sandbox; while it is not ready they fail and do not reach the baseline.", c.RoutingKey())
 	if contested := f[routing.ConditionNoConflicts]; contested.IsFalse() {
-		message += " " + contested.Message
+		message = fmt.Sprintf("Requests with routing key %q are routed, but %s", c.RoutingKey(), contested.Message)
 	}
 	if f[crdv1.ConditionAccepted].Reason == routingkey.ReasonWarning {
 		message += " " + routingkey.Warning(c.RoutingKey())

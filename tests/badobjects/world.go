@@ -4,14 +4,12 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"switchyard.dev/eventbus/event"
-	crdv1 "switchyard.dev/protos/crd/v1"
 	"switchyard.dev/reconcilers/apply"
 	"switchyard.dev/reconcilers/kinds"
 	"switchyard.dev/reconcilers/member"
@@ -88,27 +86,5 @@ func (w *world) run(ctx context.Context, handle func(kind string, err error)) er
 			}
 		}
 	}
-	return w.everythingIsSaid(ctx)
-}
-
-// everythingIsSaid names an object that has not every condition of its kind.
-func (w *world) everythingIsSaid(ctx context.Context) error {
-	for _, kind := range w.Kinds() {
-		objects, err := w.List(ctx, kind)
-		if err != nil {
-			return err
-		}
-		for _, o := range objects {
-			c, ok := o.(crdv1.Conditioned)
-			if !ok || o.GetDeletionTimestamp() != nil {
-				continue
-			}
-			for _, t := range c.ConditionTypes() {
-				if crdv1.FindCondition(*c.StatusConditions(), t) == nil {
-					return fmt.Errorf("%s %s/%s has no condition %s", kind, o.GetNamespace(), o.GetName(), t)
-				}
-			}
-		}
-	}
-	return nil
+	return w.EverythingIsSaid(ctx)
 }

@@ -201,8 +201,10 @@ func (o *operator) settle(ctx context.Context) error {
 			return errors.Join(err, wrong, o.publisher.Ready())
 		case now != tip || writes != o.cluster.Writes():
 			changes++
-		case o.down || o.publisher.Ready() == nil:
+		case o.down:
 			return errors.Join(err, wrong)
+		case o.publisher.Ready() == nil:
+			return errors.Join(err, wrong, o.cluster.EverythingIsSaid(ctx))
 		default:
 			time.Sleep(time.Millisecond) // The publisher works beside.
 		}
