@@ -18,8 +18,8 @@ const maxPackageLines = 1500
 // counted. The commit that raises a figure says what the room got for it. A figure that is
 // more than slack above what there is fails as well: what was won is kept.
 var roomLines = map[string]int{
-	"eventbus":    9403,
-	"protos":      1142,
+	"eventbus":    9402,
+	"protos":      1171,
 	"reconcilers": 23492,
 	"routeserver": 13005,
 	"sidecars":    5977,

@@ -102,4 +102,29 @@ const (
 	// AnnotationPlugins, on a SignadotSandbox, has the plugins of its resources with their
 	// versions, as a JSON object by the name of the resource.
 	AnnotationPlugins = "signadot.com/resource-plugins"
+
+	// AnnotationRetry, on a Resource or a SignadotObjectLifecycleMethods, asks for another
+	// attempt of the units that failed or were lost. A value is heeded once: the time is a
+	// good one.
+	AnnotationRetry = "signadot.com/retry"
+
+	// AnnotationGiveUp, on a Resource or a SignadotObjectLifecycleMethods that is being
+	// deleted, lets it go when it is "true" although its postStop units have not run.
+	AnnotationGiveUp = "signadot.com/give-up"
+
+	// AnnotationRetryLost, on the pod template of a unit, says with "true" that its script may
+	// be run again when nobody can say whether it came to its end.
+	AnnotationRetryLost = "signadot.com/retry-lost"
+
+	// AnnotationAttempt, on the pod of a unit, is the number of the attempt, from 1.
+	AnnotationAttempt = "signadot.com/attempt"
+
+	// LabelUnit, on the pod of a unit, is the name of the unit, and LabelLifecycle that of the
+	// SignadotObjectLifecycleMethods, made safe with LabelValue.
+	LabelUnit      = "signadot.com/unit"
+	LabelLifecycle = "signadot.com/lifecycle-methods"
+
+	// LabelResource, on the pod of a unit and on what a Resource has made, is metadata.name of
+	// the Resource, made safe with LabelValue.
+	LabelResource = "signadot.com/resource"
 )

@@ -89,6 +89,10 @@ type ResourceStatus struct {
 	Phase string `json:"phase,omitempty"`
 }
 
+// ReasonResourceFailed is the reason of the condition Ready of a Resource that failed, and of
+// its sandbox, for which the published client looks.
+const ReasonResourceFailed = "ResourceFailed"
+
 // Condition types of a Resource, beside Ready and Accepted.
 const (
 	// ConditionProvisioned: every unit that makes it has succeeded.

@@ -1,6 +1,9 @@
 package v1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // OLM (object lifecycle methods) is what is run around the life of an object. Both lists are
 // graphs: a unit runs when the units whose outputs it reads have run.
@@ -128,17 +131,71 @@ type OutputExport struct {
 
 // WorkUnitStatus is how far a unit is.
 type WorkUnitStatus struct {
+	// How often the unit was begun, counted from 1.
+	// +optional
+	Attempt int32 `json:"attempt,omitempty"`
+
 	// The pod that runs the unit.
 	// +optional
 	ExecUnit *NamespacedName `json:"execUnit,omitempty"`
 
+	// When it ended, in whatever way.
+	// +optional
+	Finished *metav1.Time `json:"finished,omitempty"`
+
+	// A hash of the form in which the unit was begun.
+	// +optional
+	Form string `json:"form,omitempty"`
+
+	// What is wrong, and what to do.
+	// +optional
+	Message string `json:"message,omitempty"`
+
 	// Name of the unit.
 	Name string `json:"name"`
+
+	// Names of the outputs that it has given.
+	// +optional
+	Outputs []string `json:"outputs,omitempty"`
 
 	// How far it is, in one word.
 	// +optional
 	Phase string `json:"phase,omitempty"`
+
+	// The UID of the pod: only that pod may run the unit.
+	// +optional
+	PodUID string `json:"podUID,omitempty"`
+
+	// Why it is not further, in one word.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// The request to try again that was heeded last.
+	// +optional
+	Retried string `json:"retried,omitempty"`
+
+	// When its attempt began.
+	// +optional
+	Started *metav1.Time `json:"started,omitempty"`
 }
+
+// Phases of a unit.
+const (
+	// UnitPending: units whose outputs it reads have not succeeded, or others run.
+	UnitPending = "Pending"
+	// UnitStarting: its pod is being made.
+	UnitStarting = "Starting"
+	// UnitRunning: its pod is there.
+	UnitRunning = "Running"
+	// UnitSucceeded: its script ended with 0, and its outputs are kept.
+	UnitSucceeded = "Succeeded"
+	// UnitFailed: it ended otherwise.
+	UnitFailed = "Failed"
+	// UnitLost: nobody can say whether its script came to its end.
+	UnitLost = "Lost"
+	// UnitSkipped: there is nothing for it to do.
+	UnitSkipped = "Skipped"
+)
 
 // NamespacedName identifies an object of a known kind.
 type NamespacedName struct {
